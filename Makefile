@@ -1,0 +1,57 @@
+# Commands of a clone. Two are enough for a newcomer: `make demo` and `make test`.
+# Needs Python 3.11 or newer, Java 17 or newer, and make; everything else comes from your pip index and Maven.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PIP    := $(BIN)/python -m pip --disable-pip-version-check
+
+ROOMS  := schemas rules lake producers consumers streaming indexer stack
+export PYTHONDONTWRITEBYTECODE ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-fast lint format bench clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## make .venv with metajournal, all extras and the tools of its developers
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "metajournal needs Python 3.11 or newer, '$(PYTHON)' is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "install: making $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml | $(VENV)/bin/python
+	@echo "install: Python packages (about 500 MB to download the first time)"
+	@$(PIP) install --quiet --editable '.[dev]'
+	@mkdir -p $(VENV)/src && ln -sfn ../.. $(VENV)/src/metajournal
+	@echo "install: done"
+	@touch $@
+
+demo: install ## start everything, publish this Python environment, search it, stop everything
+	@$(BIN)/metajournal demo
+
+test: install ## run every test (starts a Kafka broker and Elasticsearch when none is given)
+	@$(BIN)/python -m pytest
+
+test-fast: install ## run the tests that need no service, in under a minute
+	@$(BIN)/python -m pytest -m "not services"
+
+lint: install ## check style, formatting and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet . || { echo "lint: the formatting differs; mend it with: make format"; exit 1; }
+	@$(BIN)/mypy -p metajournal
+	@$(BIN)/mypy tests $(wildcard bench)
+
+format: install ## bring the code into the formatter's shape
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format --quiet .
+
+bench: install ## measure against the limits that docs/benchmarks.md names
+	@$(BIN)/python -m bench
+
+clean: ## remove what make has made here (the download cache stays)
+	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

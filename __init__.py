@@ -1,0 +1,1 @@
+"""metajournal: metadata as a journal of events (the public API of the package)."""

@@ -1,0 +1,1 @@
+"""From the state topics to Elasticsearch: mapping, terms, search."""

@@ -1,0 +1,1 @@
+"""The Delta tables: columns, idempotent append, reading. No Spark is needed here."""

@@ -1,0 +1,1 @@
+"""The emitting side of the client library."""

@@ -1,0 +1,1 @@
+"""Sources that turn real things into events."""

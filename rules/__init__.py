@@ -1,0 +1,1 @@
+"""What each event means, one module a domain: pure and deterministic."""

@@ -1,0 +1,1 @@
+"""The language: contracts, event classes, codec, URNs, positions, topic names. Values in, values out."""

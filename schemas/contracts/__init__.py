@@ -1,0 +1,1 @@
+"""The Avro contracts (.avsc), read with importlib.resources."""

@@ -1,0 +1,1 @@
+"""Event classes, one module a domain."""

@@ -1,0 +1,1 @@
+"""Spark: from the journal topics to the lake and the change, state and outcome topics."""
