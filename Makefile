@@ -7,8 +7,6 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-ROOMS  := schemas rules lake producers consumers streaming indexer stack
-export PYTHONDONTWRITEBYTECODE ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast lint format bench clean
