@@ -1,1 +1,109 @@
-"""metajournal: metadata as a journal of events (the public API of the package)."""
+"""metajournal: metadata as a journal of events (the public API of the package).
+
+Everything a user needs is named here; each name is imported from its room when it is first asked for, so that
+`import metajournal` costs nothing and the light client never meets a package that it does not need.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from metajournal.client import Journal
+    from metajournal.schemas.errors import (
+        ConfigError,
+        EventTooLargeError,
+        Fault,
+        InputError,
+        InvalidEventError,
+        InvalidUrnError,
+        MetajournalError,
+        NotYetVisibleError,
+        OperatorError,
+        OutcomeUnknownError,
+        PositionExpired,
+        QueueFullError,
+        RejectedError,
+        UnavailableError,
+        UnknownEntityError,
+        UnservedDomainError,
+    )
+    from metajournal.schemas.events.catalog import (
+        EntityDeleted,
+        EntityRegistered,
+        MetadataCleared,
+        PropertiesRemoved,
+        PropertiesSet,
+        TagsAdded,
+        TagsRemoved,
+    )
+    from metajournal.schemas.positions import Cut, Position
+    from metajournal.schemas.settings import Settings
+    from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
+
+__all__ = [
+    "ConfigError",
+    "Cut",
+    "EntityDeleted",
+    "EntityRegistered",
+    "EventTooLargeError",
+    "Fault",
+    "InputError",
+    "InvalidEventError",
+    "InvalidUrnError",
+    "Journal",
+    "MetadataCleared",
+    "MetajournalError",
+    "NotYetVisibleError",
+    "OperatorError",
+    "OutcomeUnknownError",
+    "Position",
+    "PositionExpired",
+    "PropertiesRemoved",
+    "PropertiesSet",
+    "QueueFullError",
+    "RejectedError",
+    "Settings",
+    "TagsAdded",
+    "TagsRemoved",
+    "UnavailableError",
+    "UnknownEntityError",
+    "UnservedDomainError",
+    "Urn",
+    "app",
+    "dataset",
+    "program",
+    "run",
+    "stream",
+    "urn",
+]
+
+_ROOMS = {
+    "metajournal.client": ("Journal",),
+    "metajournal.schemas.events.catalog": (
+        "EntityDeleted",
+        "EntityRegistered",
+        "MetadataCleared",
+        "PropertiesRemoved",
+        "PropertiesSet",
+        "TagsAdded",
+        "TagsRemoved",
+    ),
+    "metajournal.schemas.positions": ("Cut", "Position"),
+    "metajournal.schemas.settings": ("Settings",),
+    "metajournal.schemas.urn": ("Urn", "app", "dataset", "program", "run", "stream", "urn"),
+}
+_HOMES = {name: module for module, names in _ROOMS.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES.get(name, "metajournal.schemas.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,1 +1,1 @@
-"""The language: contracts, event classes, codec, URNs, positions, topic names. Values in, values out."""
+"""The language of the journal: contracts, events, codec, names and positions. Values in, values out."""

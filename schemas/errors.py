@@ -1,0 +1,310 @@
+"""Every error that metajournal raises, sorted by who must act.
+
+    InputError          the caller: fix what was handed in; nothing was sent
+    RejectedError       the caller: the event is in the log, the rules refused it
+    UnavailableError    nobody yet: a service is away, a retry may help
+    OutcomeUnknownError the caller: the event may or may not be in the log; send again with repeat=True
+    OperatorError       the operator: configuration, topics, versions
+
+Each error has a stable `code`, one sentence, a `hint` (the next thing to try) and its data as attributes.
+Adapters translate their library's exceptions into these with `from`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+
+class Fault(NamedTuple):
+    """One thing wrong with an event: the field's path (`tags[2]`, `properties['k']`) and a sentence."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+class MetajournalError(Exception):
+    """Root of all errors.
+
+    Args:
+        message: one sentence for people.
+        code: stable identifier for programs; the class's own by default.
+        hint: the next thing to try; the class's own by default.
+        data: facts about the case; each becomes an attribute.
+    """
+
+    CODE: ClassVar[str] = "error"
+    HINT: ClassVar[str] = "Run the command again with --verbose and read the log."
+
+    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code or self.CODE
+        self.hint = hint or self.HINT
+        self.data = data
+        self.__dict__.update(data)
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__.copy())
+
+
+def _rebuild(kind: type[MetajournalError], args: tuple[Any, ...], state: dict[str, Any]) -> MetajournalError:
+    """Unpickle without the subclass's own signature (errors cross process borders in Spark)."""
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class InputError(MetajournalError):
+    """Something handed in is wrong; nothing was sent or changed."""
+
+    CODE = "bad-input"
+    HINT = "Correct the value and try again."
+
+
+class InvalidEventError(InputError):
+    """An event breaks its own rules; `faults` lists every one of them."""
+
+    CODE = "invalid-event"
+    HINT = "Correct the listed fields; nothing was sent."
+    faults: tuple[Fault, ...]
+
+    def __init__(self, faults: Sequence[Fault], **data: Any) -> None:
+        kept = tuple(faults)
+        super().__init__("The event is not valid: " + "; ".join(map(str, kept)) + ".", faults=kept, **data)
+
+
+class EventTooLargeError(InputError):
+    """An encoded event exceeds the limit; `field` is its largest one."""
+
+    CODE = "event-too-large"
+    HINT = "Split the event, or shorten the named field."
+    size_bytes: int
+    limit_bytes: int
+    field: str
+
+    def __init__(self, size_bytes: int, limit_bytes: int, field: str) -> None:
+        super().__init__(
+            f"The event takes {size_bytes:,} bytes, the limit is {limit_bytes:,}; its largest field is {field}.",
+            size_bytes=size_bytes,
+            limit_bytes=limit_bytes,
+            field=field,
+        )
+
+
+class InvalidUrnError(InputError):
+    """A text is no canonical URN, or its parts do not fit its kind."""
+
+    CODE = "invalid-urn"
+    HINT = "Build URNs with dataset(), stream(), app(), program(), run() or urn(); they encode any name."
+    text: str
+    reason: str
+
+    def __init__(self, text: str, reason: str) -> None:
+        shown = text if len(text) <= 80 else text[:77] + "..."
+        super().__init__(f"{shown!r} is no URN: {reason}.", text=text, reason=reason)
+
+
+class InvalidPositionError(InputError):
+    """A text is no position or cut."""
+
+    CODE = "invalid-position"
+    HINT = "A position reads <topic>/<partition>/<value>, as receipts and change records print it."
+
+
+class UnservedDomainError(InputError):
+    """The entity's kind belongs to a domain that this version does not serve."""
+
+    CODE = "unserved-domain"
+    HINT = "Use an entity of a served domain, or a version of metajournal that serves this one."
+    domain: str
+    urn: str
+
+    def __init__(self, domain: str, urn: str) -> None:
+        super().__init__(f"{urn} belongs to the domain {domain!r}, which is not served yet.", domain=domain, urn=urn)
+
+
+class UnknownEntityError(InputError):
+    """The entity was never registered, or is deleted."""
+
+    CODE = "unknown-entity"
+    HINT = "Register it first, or check the spelling of its URN."
+    urn: str
+
+    def __init__(self, urn: str, **data: Any) -> None:
+        super().__init__(f"There is no entity {urn}.", urn=urn, **data)
+
+
+class QueueFullError(MetajournalError):
+    """The client's bounded queue is full; the event was not taken."""
+
+    CODE = "queue-full"
+    HINT = "Wait for earlier receipts (or flush) and emit again, or raise client.queue_events."
+
+
+class RejectedError(MetajournalError):
+    """The event is in the log and the rules refused it."""
+
+    CODE = "rejected"
+    HINT = "Read the reason; sending the same event again gives the same verdict unless the entity changes."
+    reason: str
+    detail: str
+    position: Any
+
+    def __init__(self, reason: str, detail: Any, position: Any) -> None:
+        super().__init__(
+            f"The event was rejected ({reason}): {detail}", reason=reason, detail=detail, position=position
+        )
+
+
+class UnavailableError(MetajournalError):
+    """A service does not answer; trying again may help."""
+
+    CODE = "unavailable"
+    HINT = "Check that the service runs (`metajournal status`) and try again."
+
+
+class KafkaUnavailableError(UnavailableError):
+    """No Kafka broker answers."""
+
+    CODE = "kafka-unavailable"
+
+
+class SearchUnavailableError(UnavailableError):
+    """Elasticsearch does not answer, or has no index yet."""
+
+    CODE = "search-unavailable"
+
+
+class OutcomeUnknownError(MetajournalError):
+    """No acknowledgement or verdict in time: the event may or may not be in the log."""
+
+    CODE = "outcome-unknown"
+    HINT = "Wait longer, or emit the same event again with its event_id and repeat=True."
+
+
+class NotYetVisibleError(UnavailableError):
+    """The index or table has not reached the asked position; `behind` says how far it is, by topic and partition."""
+
+    CODE = "not-yet-visible"
+    HINT = "Try again shortly, or ask without at_least; `metajournal status` shows each stage's delay."
+    behind: Any
+
+    def __init__(self, behind: Any, message: str = "The asked position is not visible yet.") -> None:
+        super().__init__(message, behind=behind)
+
+
+class NotFinalError(UnavailableError):
+    """The asked time may still get events before it; an answer now could change."""
+
+    CODE = "not-final"
+    HINT = "Ask again later, or for an earlier time."
+
+
+class PositionExpired(InputError):  # noqa: N818  (the architecture's name)
+    """The asked position is no longer in the topic; `earliest` is the first one left."""
+
+    CODE = "position-expired"
+    HINT = "Start from the earliest position left, or from the state topic."
+
+
+class OperatorError(MetajournalError):
+    """Only whoever runs the installation can mend this."""
+
+    CODE = "operator"
+    HINT = "Run `metajournal doctor`."
+
+
+class ConfigError(OperatorError):
+    """A setting is unknown or has a wrong value."""
+
+    CODE = "config"
+    HINT = "`metajournal config show --origin` says where each value comes from."
+
+
+class MissingExtraError(OperatorError):
+    """A package that an extra brings is not installed."""
+
+    CODE = "missing-extra"
+    extra: str
+
+    def __init__(self, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the extra {extra!r}.", hint=f"pip install 'metajournal[{extra}]'", extra=extra
+        )
+
+
+class TopicMismatchError(OperatorError):
+    """A topic is not the one that the epochs topic records, or is configured otherwise than it must be."""
+
+    CODE = "topic-mismatch"
+    HINT = "Do not go on: see docs on epochs; only the restore command opens a new epoch."
+
+
+class UnknownSchemaError(OperatorError):
+    """A valid record was written with a schema that this version does not know; the stream stops before it."""
+
+    CODE = "unknown-schema"
+    HINT = "Upgrade metajournal, or let an operator shelve that one position."
+    topic: str
+    partition: int
+    offset: int
+    fingerprint: int
+
+    def __init__(self, topic: str, partition: int, offset: int, fingerprint: int) -> None:
+        super().__init__(
+            f"The record at {topic}/{partition} offset {offset} has the unknown schema {fingerprint:016x}.",
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            fingerprint=fingerprint,
+        )
+
+
+class StreamError(OperatorError):
+    """The stream cannot go on without losing or reordering something."""
+
+    CODE = "stream"
+
+
+class DecodeError(MetajournalError):
+    """The bytes of a record are no event of this journal."""
+
+    CODE = "undecodable"
+    HINT = "The record is shelved and copied to the dead-letter topic; `metajournal why` shows it."
+
+
+class NotSingleObject(DecodeError):  # noqa: N818  (the interface's name)
+    """The bytes do not begin with Avro's single-object header."""
+
+    CODE = "not-single-object"
+
+    def __init__(self, message: str = "The value has no Avro single-object header (C3 01).") -> None:
+        super().__init__(message)
+
+
+class UnknownFingerprint(DecodeError):  # noqa: N818
+    """The single-object header names a schema that this package does not know."""
+
+    CODE = "unknown-fingerprint"
+    HINT = "Upgrade metajournal: a newer version wrote this record."
+    fingerprint: int
+
+    def __init__(self, fingerprint: int) -> None:
+        super().__init__(f"No known schema has the fingerprint {fingerprint:016x}.", fingerprint=fingerprint)
+
+
+class Undecodable(DecodeError):  # noqa: N818
+    """The body does not follow its schema, or exceeds a limit; `why` says what."""
+
+    why: str
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"The value cannot be decoded: {why}.", why=why)

@@ -1,0 +1,365 @@
+"""Events of the catalog: entities and their annotations.
+
+Each class is one event type, kept in step with its contract in `contracts/catalog/`. What an event means is the
+rules' business. An instance is immutable by convention and by `frozen`; lists become tuples, mappings are copied.
+
+Source: docs on the catalog domain; the source text's sections on metadata and business metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+
+from ..errors import Fault, InvalidEventError
+from ..kinds import domain_of_kind
+from ..limits import MAX_ENTRIES, RESERVED_PROPERTIES
+from ..urn import Urn
+from .base import (
+    SCOPES,
+    as_dict,
+    as_tuple,
+    as_urn,
+    keys_faults,
+    plain_key,
+    properties_faults,
+    text_fault,
+    urn_faults,
+)
+
+USER: Final = "USER"
+SYSTEM: Final = "SYSTEM"
+BOTH: Final = "BOTH"
+
+_set = object.__setattr__
+
+
+class SchemaField(NamedTuple):
+    """One field of a schema that is given as a list."""
+
+    name: str
+    type: str
+
+
+Schema: TypeAlias = "str | Iterable[tuple[str, str]]"
+"""Avro JSON text, kept also where it cannot be parsed, or (name, type) pairs."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class CatalogEvent:
+    """What the catalog's events share: the one entity they are about."""
+
+    TYPE: ClassVar[str] = ""
+
+    entity: Urn
+
+    @property
+    def entities(self) -> tuple[Urn, ...]:
+        """The entity alone. Raises: InvalidEventError: the entity is no URN."""
+        return (self._urn(),)
+
+    @property
+    def aggregate(self) -> Urn:
+        """The entity's aggregate. Raises: InvalidEventError: the entity is no URN."""
+        return self._urn().aggregate
+
+    def _urn(self) -> Urn:
+        if type(self.entity) is not Urn:
+            raise InvalidEventError(urn_faults("entity", self.entity))
+        return self.entity
+
+    def validate(self) -> list[Fault]:
+        """Every fault of the event, with its field (`tags[2]`, `properties['k']`); empty for a valid one."""
+        return urn_faults("entity", self.entity)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class EntityRegistered(CatalogEvent):
+    """An entity exists; registering again updates it. Its properties and tags are added in scope USER."""
+
+    TYPE: ClassVar[str] = "catalog.EntityRegistered.1"
+
+    description: str | None
+    schema: str | tuple[SchemaField, ...] | None
+    properties: dict[str, str]
+    tags: tuple[str, ...]
+
+    def __init__(
+        self,
+        entity: Urn | str,
+        description: str | None = None,
+        schema: Schema | None = None,
+        properties: Mapping[str, str] | None = None,
+        tags: Iterable[str] = (),
+    ) -> None:
+        _set(self, "entity", as_urn(entity))
+        _set(self, "description", description)
+        _set(self, "schema", schema if schema is None or isinstance(schema, str) else _as_fields(schema))
+        _set(self, "properties", {} if properties is None else as_dict(properties))
+        _set(self, "tags", as_tuple(tags))
+
+    @property
+    def schema_text(self) -> str | None:
+        """The schema where it is Avro JSON text (its form on the wire)."""
+        return self.schema if isinstance(self.schema, str) else None
+
+    @property
+    def schema_fields(self) -> tuple[SchemaField, ...] | None:
+        """The schema where it is a list of fields (its form on the wire)."""
+        return None if isinstance(self.schema, str) else self.schema
+
+    def validate(self) -> list[Fault]:
+        if self._plain():
+            return []
+        faults = urn_faults("entity", self.entity) + _foreign_faults(self.entity)
+        faults += _optional_text_faults("description", self.description) + _schema_faults(self.schema)
+        return faults + properties_faults("properties", self.properties) + keys_faults("tags", self.tags)
+
+    def _plain(self) -> bool:
+        return (
+            type(self.entity) is Urn
+            and self.entity.domain == "catalog"
+            and (self.description is None or (isinstance(self.description, str) and self.description.isascii()))
+            and (self.schema is None or (isinstance(self.schema, str) and self.schema.isascii()))
+            and _plain_properties(self.properties)
+            and _plain_keys(self.tags)
+        )
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class EntityDeleted(CatalogEvent):
+    """An entity is gone, and its annotations with it; an app takes its programs along."""
+
+    TYPE: ClassVar[str] = "catalog.EntityDeleted.1"
+
+    def __init__(self, entity: Urn | str) -> None:
+        _set(self, "entity", as_urn(entity))
+
+    def validate(self) -> list[Fault]:
+        if type(self.entity) is Urn and self.entity.domain == "catalog":
+            return []
+        return urn_faults("entity", self.entity) + _foreign_faults(self.entity)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PropertiesSet(CatalogEvent):
+    """Properties of one scope are added, or updated where the key exists."""
+
+    TYPE: ClassVar[str] = "catalog.PropertiesSet.1"
+
+    properties: dict[str, str]
+    scope: str
+
+    def __init__(self, entity: Urn | str, properties: Mapping[str, str], scope: str = USER) -> None:
+        _set(self, "entity", as_urn(entity))
+        _set(self, "properties", as_dict(properties))
+        _set(self, "scope", scope)
+
+    def validate(self) -> list[Fault]:
+        if type(self.entity) is Urn and self.scope == USER and self.properties and _plain_properties(self.properties):
+            return []
+        faults = urn_faults("entity", self.entity) + _scope_faults(self.scope)
+        faults += properties_faults("properties", self.properties) + _empty_faults("properties", self.properties)
+        return faults + _reserved_faults("properties", self.properties, self.scope)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PropertiesRemoved(CatalogEvent):
+    """The named properties of one scope are gone, or all of them."""
+
+    TYPE: ClassVar[str] = "catalog.PropertiesRemoved.1"
+
+    keys: tuple[str, ...]
+    all: bool
+    scope: str
+
+    def __init__(
+        self,
+        entity: Urn | str,
+        keys: Iterable[str] = (),
+        all: bool = False,  # noqa: A002  (the domain's word)
+        scope: str = USER,
+    ) -> None:
+        _set(self, "entity", as_urn(entity))
+        _set(self, "keys", as_tuple(keys))
+        _set(self, "all", all)
+        _set(self, "scope", scope)
+
+    def validate(self) -> list[Fault]:
+        if type(self.entity) is Urn and self.scope == USER and _plain_choice(self.keys, self.all):
+            return []
+        faults = urn_faults("entity", self.entity) + _scope_faults(self.scope) + keys_faults("keys", self.keys)
+        return faults + _choice_faults("keys", self.keys, self.all) + _reserved_faults("keys", self.keys, self.scope)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TagsAdded(CatalogEvent):
+    """Tags of one scope are added; those that are there already change nothing."""
+
+    TYPE: ClassVar[str] = "catalog.TagsAdded.1"
+
+    tags: tuple[str, ...]
+    scope: str
+
+    def __init__(self, entity: Urn | str, tags: Iterable[str], scope: str = USER) -> None:
+        _set(self, "entity", as_urn(entity))
+        _set(self, "tags", as_tuple(tags))
+        _set(self, "scope", scope)
+
+    def validate(self) -> list[Fault]:
+        if type(self.entity) is Urn and self.scope == USER and self.tags and _plain_keys(self.tags):
+            return []
+        faults = urn_faults("entity", self.entity) + _scope_faults(self.scope)
+        return faults + keys_faults("tags", self.tags) + _empty_faults("tags", self.tags)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class TagsRemoved(CatalogEvent):
+    """The named tags of one scope are gone, or all of them."""
+
+    TYPE: ClassVar[str] = "catalog.TagsRemoved.1"
+
+    tags: tuple[str, ...]
+    all: bool
+    scope: str
+
+    def __init__(
+        self,
+        entity: Urn | str,
+        tags: Iterable[str] = (),
+        all: bool = False,  # noqa: A002
+        scope: str = USER,
+    ) -> None:
+        _set(self, "entity", as_urn(entity))
+        _set(self, "tags", as_tuple(tags))
+        _set(self, "all", all)
+        _set(self, "scope", scope)
+
+    def validate(self) -> list[Fault]:
+        if type(self.entity) is Urn and self.scope == USER and _plain_choice(self.tags, self.all):
+            return []
+        faults = urn_faults("entity", self.entity) + _scope_faults(self.scope) + keys_faults("tags", self.tags)
+        return faults + _choice_faults("tags", self.tags, self.all)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class MetadataCleared(CatalogEvent):
+    """All properties and tags of one scope are gone, or of both."""
+
+    TYPE: ClassVar[str] = "catalog.MetadataCleared.1"
+
+    scope: str
+
+    def __init__(self, entity: Urn | str, scope: str = USER) -> None:
+        _set(self, "entity", as_urn(entity))
+        _set(self, "scope", scope)
+
+    def validate(self) -> list[Fault]:
+        faults = urn_faults("entity", self.entity)
+        if self.scope != BOTH:
+            faults += _scope_faults(self.scope, both=True)
+        return faults
+
+
+EVENTS: Final[tuple[type[CatalogEvent], ...]] = (
+    EntityRegistered,
+    EntityDeleted,
+    PropertiesSet,
+    PropertiesRemoved,
+    TagsAdded,
+    TagsRemoved,
+    MetadataCleared,
+)
+
+
+def _as_fields(schema: Any) -> Any:
+    """(name, type) pairs as fields; what is no pair stays, for `validate` to name."""
+    if not isinstance(schema, Iterable) or isinstance(schema, bytes | Mapping):
+        return schema
+    return tuple(SchemaField(*pair) if _is_pair(pair) else pair for pair in schema)
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list | tuple) and len(value) == 2
+
+
+def _plain_keys(values: Any) -> bool:
+    return type(values) is tuple and len(values) <= MAX_ENTRIES and all(map(plain_key, values))
+
+
+def _plain_choice(values: Any, everything: Any) -> bool:
+    return _plain_keys(values) and (everything is True if not values else everything is False)
+
+
+def _plain_properties(values: Any) -> bool:
+    if type(values) is not dict or len(values) > MAX_ENTRIES:
+        return False
+    for key, value in values.items():
+        if not (plain_key(key) and isinstance(value, str) and value.isascii()):
+            return False
+    return True
+
+
+def _scope_faults(scope: Any, *, both: bool = False) -> list[Fault]:
+    if isinstance(scope, str) and scope in SCOPES:
+        return []
+    wanted = "USER, SYSTEM or BOTH" if both else "USER or SYSTEM"
+    return [Fault("scope", f"must be {wanted}, not {scope!r}")]
+
+
+def _reserved_faults(field: str, keys: Any, scope: Any) -> list[Fault]:
+    if scope != SYSTEM or not isinstance(keys, tuple | dict):
+        return []
+    return [
+        Fault(f"{field}[{key!r}]" if isinstance(keys, dict) else f"{field}[{index}]", f"{key!r} is kept by the journal")
+        for index, key in enumerate(keys)
+        if isinstance(key, str) and key in RESERVED_PROPERTIES
+    ]
+
+
+def _empty_faults(field: str, values: Any) -> list[Fault]:
+    empty = isinstance(values, tuple | dict) and not values
+    return [Fault(field, "must not be empty")] if empty else []
+
+
+def _choice_faults(field: str, values: Any, everything: Any) -> list[Fault]:
+    if not isinstance(everything, bool):
+        return [Fault("all", f"must be True or False, not {everything!r}")]
+    if everything and values:
+        return [Fault("all", f"give either {field} or all, not both")]
+    if not everything and isinstance(values, tuple) and not values:
+        return [Fault(field, "must not be empty unless all is True")]
+    return []
+
+
+def _foreign_faults(entity: Any) -> list[Fault]:
+    domain = domain_of_kind(entity.kind) if type(entity) is Urn else "catalog"
+    if domain == "catalog":
+        return []
+    return [Fault("entity", f"a {entity.kind} begins and ends by the events of the domain {domain} only")]
+
+
+def _optional_text_faults(field: str, value: Any) -> list[Fault]:
+    why = None if value is None else text_fault(value)
+    return [] if why is None else [Fault(field, why)]
+
+
+def _schema_faults(schema: Any) -> list[Fault]:
+    if schema is None or isinstance(schema, str):
+        return _optional_text_faults("schema", schema)
+    if not isinstance(schema, tuple):
+        return [Fault("schema", f"must be text or a list of (name, type) pairs, not {type(schema).__name__}")]
+    faults = [] if len(schema) <= MAX_ENTRIES else [
+        Fault("schema", f"has {len(schema):,} fields, the limit is {MAX_ENTRIES:,}")
+    ]
+    for index, field in enumerate(schema):
+        faults += _field_faults(f"schema[{index}]", field)
+    return faults
+
+
+def _field_faults(at: str, field: Any) -> list[Fault]:
+    if not isinstance(field, SchemaField):
+        return [Fault(at, "must be a pair (name, type)")]
+    whys = ((name, text_fault(value, empty=False)) for name, value in zip(field._fields, field, strict=True))
+    return [Fault(f"{at}.{name}", why) for name, why in whys if why is not None]

@@ -1,0 +1,27 @@
+"""The sizes the journal accepts, in one place.
+
+Producers refuse what is larger before sending, decoders before allocating, rules when a decision would grow an
+entity beyond its limit. Raising a limit is a compatible change for writers only once every reader has it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAX_EVENT_BYTES: Final = 1024 * 1024
+"""Largest encoded value of a journal record: single-object header and body, bytes."""
+
+MAX_ENTITY_BYTES: Final = 512 * 1024
+"""Largest metadata of one entity, bytes of its canonical JSON (both scopes)."""
+
+MAX_URN_BYTES: Final = 1024
+"""Longest URN, bytes (URNs are ASCII, so characters too)."""
+
+MAX_ENTRIES: Final = 1000
+"""Most properties, tags, keys, schema fields or bulk entries that one event carries."""
+
+MAX_KEY_BYTES: Final = 1024
+"""Longest property key or tag, bytes of UTF-8."""
+
+RESERVED_PROPERTIES: Final = frozenset({"creation_time", "created_by", "last_update_time", "last_updated_by"})
+"""SYSTEM properties that the fold alone keeps; no producer can set or remove them."""

@@ -1,0 +1,123 @@
+"""Settings as values: every key, its default and its unit.
+
+Frozen and pure; reading arguments, environment and `metajournal.toml` is the root module `config`'s job, and nothing
+below it looks anywhere but here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .topics import TopicNames
+
+
+def _kafka_defaults() -> Mapping[str, str]:
+    return {"bootstrap.servers": "127.0.0.1:9092"}
+
+
+@dataclass(frozen=True, slots=True)
+class JournalSettings:
+    """Names: which journal, as whom."""
+
+    prefix: str = "metajournal"
+    """First part of every topic name."""
+    tenant: str = "default"
+    """`[a-z0-9][a-z0-9_-]{0,63}`."""
+    actor: str | None = None
+    """Who emits, where an emit does not say it."""
+    partitions: int = 4
+    """Partitions of a journal topic when it is created; never changed afterwards."""
+    changes_topic: str | None = None
+    """Name of the catalog's USER change topic; `<prefix>.changes.catalog` where None."""
+
+    @property
+    def topics(self) -> TopicNames:
+        return TopicNames(self.prefix, self.changes_topic)
+
+
+@dataclass(frozen=True, slots=True)
+class LakeSettings:
+    """Where the Delta tables are."""
+
+    path: str = "metajournal-lake"
+    """Folder or object store URL."""
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+    """Options of the object store, as delta-rs names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticsearchSettings:
+    """Where the index is."""
+
+    url: str = "http://127.0.0.1:9200"
+    ca: str | None = None
+    """File of the certificate authority."""
+    api_key: str | None = None
+    """Secret; always shown masked."""
+    index: str = "metajournal"
+    """Alias that searches use."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """The emitting and reading client."""
+
+    queue_events: int = 100_000
+    """Most events waiting for their acknowledgement; beyond it emit raises QueueFullError."""
+    delivery_timeout_s: float = 30.0
+    """Seconds until an event without acknowledgement has an unknown outcome."""
+    outcome_timeout_s: float = 10.0
+    """Seconds that `Receipt.outcome()` waits where the call does not say it."""
+    linger_ms: float = 0.0
+    """Milliseconds that the producer waits for more events before sending."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSettings:
+    """The fold."""
+
+    max_events_per_batch: int = 50_000
+    min_trigger_interval_ms: int = 0
+    """Milliseconds between the starts of two batches; 0: as fast as events come."""
+    checkpoint: str | None = None
+    """Folder of Spark's checkpoint, disposable; a temporary one where None."""
+    cache_rows: int = 200_000
+    """Current rows that the driver keeps in memory."""
+    idle_outcome_interval_s: float = 60.0
+    """Seconds between two outcome records of an idle partition."""
+    metrics_file: str | None = None
+    """JSON lines, one for each batch; none where None."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexerSettings:
+    """From the state topics to Elasticsearch."""
+
+    refresh_interval_ms: int = 200
+    """Least milliseconds between two refreshes."""
+    bulk_documents: int = 1000
+    bulk_bytes: int = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StackSettings:
+    """The services on one machine."""
+
+    home: str | None = None
+    """Folder of their data and jars; the user's cache folder where None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be set, one section a part."""
+
+    journal: JournalSettings = field(default_factory=JournalSettings)
+    kafka: Mapping[str, str] = field(default_factory=_kafka_defaults)
+    """librdkafka's dotted keys, passed through to every Kafka client."""
+    lake: LakeSettings = field(default_factory=LakeSettings)
+    elasticsearch: ElasticsearchSettings = field(default_factory=ElasticsearchSettings)
+    client: ClientSettings = field(default_factory=ClientSettings)
+    stream: StreamSettings = field(default_factory=StreamSettings)
+    indexer: IndexerSettings = field(default_factory=IndexerSettings)
+    stack: StackSettings = field(default_factory=StackSettings)

@@ -1,0 +1,77 @@
+"""Names of the Kafka topics: what each is called, and nothing about how it is configured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import InputError
+
+
+class UnknownTopicError(InputError):
+    """A name is no journal topic under this prefix."""
+
+    CODE = "unknown-topic"
+    HINT = "Journal topics are named <prefix>.journal.<domain>; check journal.prefix."
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNames:
+    """The topics of one installation.
+
+    Args:
+        prefix: first part of every name.
+        changes_topic: name of the catalog's USER change topic; `<prefix>.changes.catalog` where None.
+    """
+
+    prefix: str = "metajournal"
+    changes_topic: str | None = None
+
+    def journal(self, domain: str) -> str:
+        """Topic of a domain's events: the truth, never compacted."""
+        return f"{self.prefix}.journal.{domain}"
+
+    def changes(self, domain: str) -> str:
+        """Topic of a domain's change records; for the catalog those of scope USER."""
+        if domain == "catalog" and self.changes_topic is not None:
+            return self.changes_topic
+        return f"{self.prefix}.changes.{domain}"
+
+    @property
+    def changes_system(self) -> str:
+        """Topic of the catalog's SYSTEM change records."""
+        return f"{self.prefix}.changes.catalog.system"
+
+    def state(self, domain: str) -> str:
+        """Compacted topic of a domain's current entity documents."""
+        return f"{self.prefix}.state.{domain}"
+
+    def outcomes(self, domain: str) -> str:
+        """Topic of the verdicts over a domain's events."""
+        return f"{self.prefix}.outcomes.{domain}"
+
+    @property
+    def schemas(self) -> str:
+        """Compacted topic of the schemas that the journal's records were written with."""
+        return f"{self.prefix}.schemas"
+
+    @property
+    def epochs(self) -> str:
+        """Compacted topic of each topic's epoch, id and number of partitions, and of shelved positions."""
+        return f"{self.prefix}.epochs"
+
+    @property
+    def dlq(self) -> str:
+        """Topic of copies of shelved records."""
+        return f"{self.prefix}.dlq"
+
+    def domain_of(self, journal_topic: str) -> str:
+        """Domain of a journal topic.
+
+        Raises:
+            UnknownTopicError: the name is no journal topic of this prefix.
+        """
+        start = f"{self.prefix}.journal."
+        domain = journal_topic[len(start) :]
+        if not journal_topic.startswith(start) or not domain or "." in domain:
+            raise UnknownTopicError(f"{journal_topic!r} is no journal topic under {self.prefix!r}.", topic=journal_topic)
+        return domain

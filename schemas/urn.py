@@ -1,0 +1,195 @@
+"""URNs: the names of entities, `kind:part/part`, canonical and unforgeable.
+
+Each part of a path is a name of any characters; every byte of its UTF-8 outside `[A-Za-z0-9._$~+-]`, and a first byte
+outside `[A-Za-z0-9]`, is written `%XX` in upper case. Exactly one text names an entity: the parser refuses every other
+spelling, so equal names are equal strings and no name can forge another's URN.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+from .errors import InvalidUrnError
+from .kinds import KINDS, PROGRAM_TYPES, Kind, kind_of
+from .limits import MAX_URN_BYTES
+
+_PLAIN_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._$~+-]*")
+_SHAPE: Final = re.compile(r"[a-z][a-z0-9-]*:(?:[A-Za-z0-9%][A-Za-z0-9._$~+%-]*)(?:/[A-Za-z0-9%][A-Za-z0-9._$~+%-]*)*")
+_FIRST: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
+_REST: Final = _FIRST | frozenset(b"._$~+-")
+_ESCAPE: Final = tuple(chr(byte) if byte in _REST else f"%{byte:02X}" for byte in range(256))
+_CACHED_URNS: Final = 32_768
+
+
+class Urn(str):
+    """A canonical URN; a `str`, so it goes wherever text goes.
+
+    Args:
+        text: the URN's text.
+    Raises:
+        InvalidUrnError: the text is not canonical, too long, or its parts do not fit its kind.
+    """
+
+    __slots__ = ("_aggregate", "domain", "kind", "parts", "path")
+
+    kind: str
+    """The word before the colon."""
+    path: str
+    """What stands behind the colon, percent-encoded."""
+    parts: tuple[str, ...]
+    """The path's parts, decoded."""
+    domain: str
+    """The domain that owns the kind."""
+    _aggregate: Urn | None
+
+    def __new__(cls, text: str) -> Urn:
+        self = super().__new__(cls, text)
+        kind, parts = _parse(text)
+        self.kind = kind.name
+        self.path = text[len(kind.name) + 1 :]
+        self.parts = parts
+        self.domain = kind.domain
+        self._aggregate = None
+        return self
+
+    @staticmethod
+    def parse(text: str) -> Urn:
+        """The URN of a text, from a cache where it was parsed before.
+
+        Raises:
+            InvalidUrnError: as the constructor.
+        """
+        if type(text) is Urn:
+            return text
+        if not isinstance(text, str):
+            raise InvalidUrnError(repr(text), "it is no text")
+        return _cached(text)
+
+    @property
+    def name(self) -> str:
+        """The last part, decoded."""
+        return self.parts[-1]
+
+    @property
+    def namespace(self) -> str | None:
+        """The first of several parts, decoded; None where the path is a single part."""
+        return self.parts[0] if len(self.parts) > 1 else None
+
+    @property
+    def aggregate(self) -> Urn:
+        """The unit of order and of rules that this entity belongs to; the entity itself for most kinds."""
+        found = self._aggregate
+        if found is None:
+            found = self._aggregate = self._find_aggregate()
+        return found
+
+    def _find_aggregate(self) -> Urn:
+        row = KINDS.get(self.kind)
+        if row is None or row.aggregate_kind is None:
+            return self
+        return _cached(f"{row.aggregate_kind}:{'/'.join(self.path.split('/', row.aggregate_parts)[: row.aggregate_parts])}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Urn.parse, (str(self),)
+
+    def __str__(self) -> str:
+        return str.__str__(self)
+
+
+@lru_cache(maxsize=_CACHED_URNS)
+def _cached(text: str) -> Urn:
+    return Urn(text)
+
+
+def _parse(text: str) -> tuple[Kind, tuple[str, ...]]:
+    if len(text) > MAX_URN_BYTES:
+        raise InvalidUrnError(text, f"it is longer than {MAX_URN_BYTES} bytes")
+    if not _SHAPE.fullmatch(text):
+        raise InvalidUrnError(text, "it is not kind:part/part with every other byte percent-encoded")
+    kind_name, _, path = text.partition(":")
+    parts = tuple(path.split("/"))
+    if "%" in path:
+        parts = tuple(_decode(part, text) for part in parts)
+    kind = kind_of(kind_name)
+    _check_parts(kind, parts, text)
+    return kind, parts
+
+
+def _check_parts(kind: Kind, parts: tuple[str, ...], text: str) -> None:
+    count = len(parts)
+    if not kind.min_parts <= count <= kind.max_parts:
+        wanted = str(kind.min_parts) if kind.min_parts == kind.max_parts else f"at least {kind.min_parts}"
+        raise InvalidUrnError(text, f"a {kind.name} has {wanted} parts, this has {count}")
+    at = kind.program_type_at
+    if at is not None and parts[at] not in PROGRAM_TYPES:
+        raise InvalidUrnError(text, f"{parts[at]!r} is no program type ({', '.join(sorted(PROGRAM_TYPES))})")
+
+
+def _decode(part: str, text: str) -> str:
+    pieces = part.split("%")
+    raw = bytearray(pieces[0].encode("ascii"))
+    try:
+        for piece in pieces[1:]:
+            raw += bytes.fromhex(piece[:2]) if len(piece) >= 2 else b"\xff"
+            raw += piece[2:].encode("ascii")
+        name = raw.decode("utf-8")
+    except ValueError:
+        raise InvalidUrnError(text, f"{part!r} is not percent-encoded UTF-8") from None
+    if _encode(name, text) != part:
+        raise InvalidUrnError(text, f"{part!r} is not the canonical spelling")
+    return name
+
+
+def _encode(name: str, shown: str) -> str:
+    if not isinstance(name, str):
+        raise InvalidUrnError(shown, f"the part {name!r} is no text")
+    if _PLAIN_PART.fullmatch(name):
+        return name
+    try:
+        raw = name.encode("utf-8")
+    except UnicodeEncodeError:
+        raise InvalidUrnError(shown, "a part holds a lone surrogate") from None
+    if not raw:
+        raise InvalidUrnError(shown, "a part is empty")
+    first = _ESCAPE[raw[0]] if raw[0] in _FIRST else f"%{raw[0]:02X}"
+    return first + "".join([_ESCAPE[byte] for byte in raw[1:]])
+
+
+def urn(kind: str, *parts: str) -> Urn:
+    """The URN of an entity of any kind.
+
+    Args:
+        kind: `[a-z][a-z0-9-]*`; one outside the table of kinds is a custom kind of the catalog.
+        parts: names of any characters, none of them empty.
+    Raises:
+        InvalidUrnError: the kind is malformed, the parts do not fit it, or the URN exceeds 1,024 bytes.
+    """
+    shown = f"{kind}:{'/'.join(map(str, parts))}"
+    return Urn.parse(f"{kind}:{'/'.join([_encode(part, shown) for part in parts])}")
+
+
+def dataset(namespace: str, name: str) -> Urn:
+    """URN of a dataset. Raises: InvalidUrnError."""
+    return urn("dataset", namespace, name)
+
+
+def stream(namespace: str, name: str) -> Urn:
+    """URN of a stream. Raises: InvalidUrnError."""
+    return urn("stream", namespace, name)
+
+
+def app(namespace: str, name: str) -> Urn:
+    """URN of an application. Raises: InvalidUrnError."""
+    return urn("app", namespace, name)
+
+
+def program(namespace: str, app: str, type: str, name: str) -> Urn:  # noqa: A002  (the domain's word)
+    """URN of a program; `type` is flow, mapreduce, spark, service, worker or workflow. Raises: InvalidUrnError."""
+    return urn("program", namespace, app, type, name)
+
+
+def run(namespace: str, app: str, type: str, name: str, run_id: str) -> Urn:  # noqa: A002
+    """URN of one run of a program. Raises: InvalidUrnError."""
+    return urn("run", namespace, app, type, name, run_id)
