@@ -1,1 +1,55 @@
-"""What each event means, one module a domain: pure and deterministic."""
+"""What each event means, one module a domain: pure and deterministic.
+
+`apply` finds the rules of an event by the domain in its type: the module of that name in this folder, with a function
+`apply(header, event, at, rows)`. A new domain adds its module and touches nothing here. Rules read no clock, no file
+and no random number; the same journal gives the same rows on any machine.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Protocol, cast
+
+from ..schemas.events import Event
+from ..schemas.header import Header
+from .entity import At, EntityRow, ForeignRowError, RowReader
+from .outcome import UNCHANGED, Accepted, Outcome, Rejected, Unchanged
+
+__all__ = [
+    "UNCHANGED",
+    "Accepted",
+    "At",
+    "EntityRow",
+    "ForeignRowError",
+    "Outcome",
+    "Rejected",
+    "RowReader",
+    "Unchanged",
+    "apply",
+]
+
+
+class _Rule(Protocol):
+    def __call__(self, header: Header, event: Event, at: At, rows: RowReader) -> Outcome: ...
+
+
+def apply(header: Header, event: Event, at: At, rows: RowReader) -> Outcome:
+    """Judge one event against the rows of its aggregate.
+
+    Args:
+        header: the event's header, as decoded.
+        event: the event, as decoded; neither needs to be valid, nor to agree with the other.
+        at: its place in the log.
+        rows: newest rows of the header's aggregate in the header's tenant, as they stand before the event.
+    Returns:
+        Accepted with the new rows, UNCHANGED, or Rejected with its reason.
+    """
+    return _rule(event.TYPE)(header, event, at, rows)
+
+
+@cache
+def _rule(event_type: str) -> _Rule:
+    """The rules of a type's domain. A decoded event's type comes from a known contract, so the module is there."""
+    domain = event_type.partition(".")[0]
+    return cast(_Rule, import_module(f".{domain}", __name__).apply)

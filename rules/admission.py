@@ -1,0 +1,66 @@
+"""What every event must pass before its rule may read a row: form, agreement with its header, precondition.
+
+Producers check the same before they send, but anybody can write to a topic, so the fold trusts none of it. That a
+record's Kafka key names the header's tenant and aggregate is the stream's check. After `refusal` a rule may read every
+entity of the event without meeting a row of another aggregate.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..schemas.errors import Fault
+from ..schemas.events import Event
+from ..schemas.header import TENANT_PATTERN, Header
+from ..schemas.urn import Urn
+from .entity import EntityRow
+from .outcome import Rejected
+
+EARLIEST_MS: Final = -62_135_596_800_000
+"""0001-01-01T00:00:00Z. Tables and languages agree on the years 1 to 9999 only."""
+
+LATEST_MS: Final = 253_402_300_799_999
+"""9999-12-31T23:59:59.999Z."""
+
+_TENANT: Final = TENANT_PATTERN.fullmatch
+
+
+def refusal(header: Header, event: Event) -> Rejected | None:
+    """Why an event is refused whatever the rows say, or None.
+
+    Returns:
+        Rejected("invalid") with every fault of the event and its header, or Rejected("wrong-aggregate") where the
+        header's aggregate or entities are not those of the event.
+    """
+    faults = event.validate()
+    if header.type != event.TYPE:
+        faults.append(Fault("header.type", f"must be {event.TYPE}, as the record's schema says"))
+    if not _TENANT(header.tenant):
+        faults.append(Fault("header.tenant", f"must match {TENANT_PATTERN.pattern}"))
+    if not EARLIEST_MS <= header.event_time <= LATEST_MS:
+        faults.append(Fault("header.event_time", f"must be between {EARLIEST_MS} and {LATEST_MS} ms, years 1 to 9999"))
+    if faults:
+        return Rejected("invalid", [{"field": fault.field, "message": fault.message} for fault in faults])
+    return _disagreement(header, event)
+
+
+def _disagreement(header: Header, event: Event) -> Rejected | None:
+    entities = event.entities
+    if header.entities == entities and {entity.aggregate for entity in entities} == {header.aggregate}:
+        return None
+    detail = {"aggregate": str(event.aggregate), "entities": [str(entity) for entity in entities]}
+    return Rejected("wrong-aggregate", detail)
+
+
+def stale(header: Header, entity: Urn, live: EntityRow | None) -> Rejected | None:
+    """The broken precondition of an event on one entity, or None.
+
+    Args:
+        live: the entity's newest row; None when it never had one or is deleted, which `expected` calls 0.
+    """
+    if header.expected is None:
+        return None
+    found = 0 if live is None else live.logical_timestamp
+    if header.expected == found:
+        return None
+    return Rejected("stale-entity", {"entity": str(entity), "expected": header.expected, "found": found})

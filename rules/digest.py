@@ -1,0 +1,47 @@
+"""A digest of the rules themselves, so that a stream can tell whether a table was written under other ones.
+
+It covers the source of this folder and of the parts of `schemas/` that judge events: their validation, the URNs, the
+limits and the hashes. Equal sources give the equal digest on every machine and in every form of installation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+_ROOT: Final = __name__.rsplit(".", 2)[0]
+_JUDGING_SCHEMAS: Final = ("hashing.py", "header.py", "kinds.py", "limits.py", "urn.py")
+
+
+def rules_digest(sources: Iterator[tuple[str, bytes]]) -> str:
+    """Digest of (name, source) pairs, whatever their order and their line ends.
+
+    Returns:
+        64 hexadecimal digits, blake2b.
+    """
+    total = blake2b(digest_size=32)
+    for name, source in sorted(sources):
+        text = source.replace(b"\r\n", b"\n")
+        total.update(f"{name}\0{len(text)}\0".encode() + text)
+    return total.hexdigest()
+
+
+def _sources() -> Iterator[tuple[str, bytes]]:
+    schemas = files(f"{_ROOT}.schemas")
+    yield from _modules("rules", files(f"{_ROOT}.rules"))
+    yield from _modules("schemas/events", schemas / "events")
+    for name in _JUDGING_SCHEMAS:
+        yield f"schemas/{name}", (schemas / name).read_bytes()
+
+
+def _modules(folder: str, where: Traversable) -> Iterator[tuple[str, bytes]]:
+    for entry in where.iterdir():
+        if entry.name.endswith(".py"):
+            yield f"{folder}/{entry.name}", entry.read_bytes()
+
+
+RULES_DIGEST: Final = rules_digest(_sources())
+"""64 hexadecimal digits over the rules of this installation."""

@@ -1,0 +1,125 @@
+"""The row of the `entities` history, and what the rules may read: rows of the event's own aggregate.
+
+Rows are values. They share their maps and tuples with the rows before them, so nobody may change one in place.
+Property maps are sorted by key and tags are sorted, so equal metadata has one form in every table and topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from json.encoder import encode_basestring
+from typing import Final, NamedTuple, Protocol
+
+from ..schemas.limits import MAX_ENTITY_BYTES
+
+
+class At(NamedTuple):
+    """An event's place in the log.
+
+    Attributes:
+        position: epoch * 2**40 + offset, the event's logical_timestamp.
+        system_time: running append time of its journal partition, milliseconds UTC.
+    """
+
+    position: int
+    system_time: int
+
+
+class EntityRow(NamedTuple):
+    """One entity after one event. (A tuple, because a frozen dataclass of this size costs eight times as much to make.)
+
+    Attributes:
+        namespace: first part of the URN's path, decoded; None where the path has one part only.
+        name: last part of the URN's path, decoded.
+        logical_timestamp: position of the event that made this row.
+        seq: 0, or the place among the rows of one event.
+        system_time: milliseconds UTC, never falling within a journal partition.
+        event_time: milliseconds UTC, as the emitter said.
+        event_id: UUID as text of 36 characters.
+        deleted: the entity ended here; its metadata is empty.
+    """
+
+    tenant: str
+    urn: str
+    kind: str
+    namespace: str | None
+    name: str
+    aggregate: str
+    logical_timestamp: int
+    seq: int
+    system_time: int
+    event_time: int
+    event_id: str
+    actor: str | None
+    deleted: bool
+    user_properties: Mapping[str, str]
+    user_tags: tuple[str, ...]
+    system_properties: Mapping[str, str]
+    system_tags: tuple[str, ...]
+
+
+class ForeignRowError(LookupError):
+    """A rule asked for a row outside the aggregate of its event. Never the producer's fault: a defect in `rules`."""
+
+
+class RowReader(Protocol):
+    """Newest rows of one tenant's aggregate, as they stand before the event."""
+
+    def entity(self, urn: str) -> EntityRow | None:
+        """The newest row of an entity, a deleted one included; None when it never had one.
+
+        Raises:
+            ForeignRowError: the entity belongs to another aggregate than the event.
+        """
+        ...
+
+    def programs(self, app: str) -> Iterable[EntityRow]:
+        """The newest rows of an app's programs, in any order, deleted ones included or not.
+
+        Raises:
+            ForeignRowError: the app is not the aggregate of the event.
+        """
+        ...
+
+
+_SKELETON_BYTES: Final = len('{"system":{"properties":{},"tags":[]},"user":{"properties":{},"tags":[]}}')
+_WORST_BYTES_PER_CHARACTER: Final = 6  # a control character as \\u001f; four at most for anything else
+_BYTES_PER_STRING: Final = 3  # two quotes and the colon or comma after it
+
+
+def metadata_size(row: EntityRow) -> int:
+    """Bytes of an entity's metadata as canonical JSON.
+
+    Args:
+        row: the entity; both scopes count, the kept properties included.
+    Returns:
+        Length of {"system":{"properties":{},"tags":[]},"user":{...}} with sorted keys, no spaces, UTF-8 unescaped.
+    """
+    return _exact_size(row, _strings(row))
+
+
+def excess(row: EntityRow) -> int | None:
+    """The size of an entity's metadata in bytes when it is beyond MAX_ENTITY_BYTES, else None.
+
+    Nearly every row ends at an upper bound that needs the number of characters only.
+    """
+    strings = _strings(row)
+    characters = len("".join(strings))
+    if _WORST_BYTES_PER_CHARACTER * characters + _BYTES_PER_STRING * len(strings) + _SKELETON_BYTES <= MAX_ENTITY_BYTES:
+        return None
+    size_bytes = _exact_size(row, strings)
+    return size_bytes if size_bytes > MAX_ENTITY_BYTES else None
+
+
+def _strings(row: EntityRow) -> list[str]:
+    user, system = row.user_properties, row.system_properties
+    return [*user, *user.values(), *row.user_tags, *system, *system.values(), *row.system_tags]
+
+
+def _exact_size(row: EntityRow, strings: list[str]) -> int:
+    """Sizes of JSON strings add up, so all of them are escaped as one (without the quotes of that one)."""
+    text_bytes = len(encode_basestring("".join(strings)).encode()) - 2
+    colons = len(row.user_properties) + len(row.system_properties)
+    lists = (row.user_properties, row.user_tags, row.system_properties, row.system_tags)
+    commas = sum(len(held) - 1 for held in lists if held)
+    return _SKELETON_BYTES + text_bytes + 2 * len(strings) + colons + commas

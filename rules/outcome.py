@@ -1,0 +1,55 @@
+"""What the rules can say of an event: accepted with its rows, unchanged, or rejected with a reason.
+
+An outcome is a value, never an exception: a rejected event is an ordinary result that stands in the log for ever.
+Shelved and duplicate are verdicts of the stream, which never shows such records to the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from .entity import EntityRow
+
+Reason = Literal["invalid", "wrong-aggregate", "stale-entity", "unknown-entity", "too-large"]
+"""Why an event was rejected, in the order in which the rules look."""
+
+Detail = Mapping[str, Any] | Sequence[Mapping[str, str]]
+"""What a reader needs to act on a rejection, as JSON values: see `Rejected`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The event changed its aggregate.
+
+    Attributes:
+        rows: the new history rows, one for each changed entity, `seq` counting from 0.
+    """
+
+    rows: tuple[EntityRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The event was in order and left everything as it was: no row, no change record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The event was refused and changed nothing.
+
+    Attributes:
+        reason: one of `Reason`.
+        detail: by reason: invalid, a list of {"field", "message"}; wrong-aggregate, {"aggregate", "entities"} as
+            they had to be; stale-entity, {"entity", "expected", "found"}; unknown-entity, {"entity"}; too-large,
+            {"entity", "size_bytes", "limit_bytes"}.
+    """
+
+    reason: Reason
+    detail: Detail
+
+
+Outcome = Accepted | Unchanged | Rejected
+
+UNCHANGED: Final = Unchanged()
