@@ -1,0 +1,70 @@
+"""Finds the Java that Spark, Kafka, Elasticsearch and Ivy run on, and checks its version before any of them fails oddly."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from .errors import JavaMissingError, JavaVersionError
+from .versions import JAVA_MINIMUM
+
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A Java that can be used."""
+
+    executable: Path
+    major: int
+    version: str
+
+    @property
+    def home(self) -> Path:
+        return self.executable.resolve().parent.parent
+
+
+def find_java() -> Java:
+    """The Java of JAVA_HOME, else of PATH.
+
+    Raises:
+        JavaMissingError: there is none, or it does not run.
+        JavaVersionError: it is older than 17.
+    """
+    return _inspect(_executable(os.environ.get("JAVA_HOME"), os.environ.get("PATH")))
+
+
+def _executable(java_home: str | None, path: str | None) -> Path:
+    if java_home:
+        inside = Path(java_home) / "bin" / "java"
+        if not inside.is_file():
+            raise JavaMissingError(f"JAVA_HOME is {java_home}, which holds no bin/java.")
+        return inside
+    found = shutil.which("java", path=path)
+    if found is None:
+        raise JavaMissingError("No Java was found: JAVA_HOME is not set and PATH holds no java.")
+    return Path(found)
+
+
+@lru_cache(maxsize=8)
+def _inspect(executable: Path) -> Java:
+    try:
+        said = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JavaMissingError(f"{executable} does not run: {error}.") from error
+    match = _VERSION.search(said.stderr + said.stdout)
+    if said.returncode != 0 or match is None:
+        raise JavaMissingError(f"{executable} -version says nothing that looks like Java.")
+    major = int(match[1])
+    if major < JAVA_MINIMUM:
+        raise JavaVersionError(
+            f"{executable} is Java {major}, version {JAVA_MINIMUM} or newer is needed.",
+            found=major,
+            needed=JAVA_MINIMUM,
+        )
+    return Java(executable, major, match[1] + match[2])

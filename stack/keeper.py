@@ -1,0 +1,104 @@
+"""A tiny parent for one server: it ends the server's process group when its owner dies, even by kill -9.
+
+It runs as a plain script, so it imports nothing but the standard library and starts in a few milliseconds. It holds the
+read end of a pipe whose write end only the owner has: the system closes that end however the owner dies. The parent's id
+is watched as well, in case a forked child of the owner has inherited the write end. Without an owner (`--owner-fd -1`)
+it keeps the server until it is told to end it (SIGTERM), and survives the command that started it.
+
+Invariant: when this process is gone, so is the server; `state` (JSON) then says with which exit code it ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+_PARENT_DEATH_SIGNAL = 1  # prctl(PR_SET_PDEATHSIG), see prctl(2)
+_POLL_S = 0.2
+
+
+def main(arguments: list[str]) -> int:
+    """Keep one command.
+
+    Args:
+        arguments: `--owner-fd N --grace-s S --state FILE --log FILE -- command...`
+    """
+    own, command = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--owner-fd", type=int, required=True)
+    parser.add_argument("--grace-s", type=float, required=True)
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--log", type=Path, required=True)
+    options = parser.parse_args(own)
+    owner = os.getppid()
+    ask_to_stop, told = os.pipe()
+    signal.signal(signal.SIGTERM, lambda *_: os.write(told, b"."))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with options.log.open("ab") as log:
+        try:
+            server = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        except OSError as error:
+            log.write(f"cannot run {command[0]}: {error}\n".encode())
+            _write(options.state, pid=None, exit_code=127, ended_ms=_now_ms())
+            return 127
+    _write(options.state, pid=server.pid, exit_code=None, ended_ms=None)
+    watched = [ask_to_stop] if options.owner_fd < 0 else [ask_to_stop, options.owner_fd]
+    while server.poll() is None:
+        ready, _, _ = select.select(watched, [], [], _POLL_S)
+        if ready or (options.owner_fd >= 0 and os.getppid() != owner):
+            _end(server, options.grace_s)
+            break
+    _kill_rest(server.pid)
+    _write(options.state, pid=server.pid, exit_code=server.returncode, ended_ms=_now_ms())
+    return server.returncode if server.returncode >= 0 else 128 - server.returncode
+
+
+def _die_with_parent() -> None:
+    """Let Linux kill the server when even this keeper is killed with -9; elsewhere this does nothing."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def _end(server: subprocess.Popen[bytes], grace_s: float) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(grace_s)
+    _kill_rest(server.pid)
+    server.wait()
+
+
+def _kill_rest(group: int) -> None:
+    """End what is left of the group; a group without members is none."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _write(path: Path, **state: int | None) -> None:
+    unfinished = path.with_name(path.name + ".new")
+    unfinished.write_text(json.dumps({**state, "keeper_pid": os.getpid()}), encoding="utf-8")
+    unfinished.replace(path)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,63 @@
+"""Shows an install: a bar in a terminal, a line now and then anywhere else. Always on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+from rich.progress import Progress as Bar
+
+from .jars import Progress, Report
+
+_LINE_EVERY_S = 5.0
+
+
+@contextmanager
+def shown() -> Iterator[Report]:
+    """A report function for `ensure_parts`; shows nothing at all when it is never called."""
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        yield _InBar(bar)
+
+
+class _InBar:
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
+        self._task = bar.add_task("parts", total=None, visible=False)
+
+    def __call__(self, now: Progress) -> None:
+        self._bar.update(
+            self._task,
+            description=f"jars and Elasticsearch: {now.step}",
+            total=now.total_bytes,
+            completed=now.done_bytes,
+            visible=True,
+        )
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._step = ""
+        self._told = 0.0
+
+    def __call__(self, now: Progress) -> None:
+        if now.step == self._step and time.monotonic() - self._told < _LINE_EVERY_S:
+            return
+        self._step, self._told = now.step, time.monotonic()
+        megabytes = f"{now.done_bytes / 1e6:.0f} of {now.total_bytes / 1e6:.0f} MB"
+        sys.stderr.write(f"install: jars and Elasticsearch: {now.step}, {megabytes}\n")
+        sys.stderr.flush()
