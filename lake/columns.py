@@ -1,0 +1,87 @@
+"""The columns of every Delta table, as Arrow schemas: the one place where a table's shape stands.
+
+Times are microseconds UTC (Delta knows no milliseconds), identifiers are text, so that every table makes sense
+by itself in duckdb, polars or Spark SQL. `domain` and `journal_partition` name the journal partition that a row came
+from; with `logical_timestamp` they are its place in the log, which lets a reader cut any table at a position.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+_TEXTS = pa.list_(pa.string())
+_TEXT_MAP = pa.map_(pa.string(), pa.string())
+
+JOURNAL = pa.schema(
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("journal_partition", pa.int32(), nullable=False),
+        pa.field("logical_timestamp", pa.int64(), nullable=False),
+        pa.field("system_date", pa.date32(), nullable=False),
+        pa.field("system_time", TIMESTAMP, nullable=False),
+        pa.field("append_time", TIMESTAMP, nullable=False),
+        pa.field("outcome", pa.string(), nullable=False),
+        pa.field("reason", pa.string()),
+        pa.field("detail", pa.string()),
+        pa.field("duplicate_of", pa.int64()),
+        pa.field("event_id", pa.string()),
+        pa.field("tenant", pa.string()),
+        pa.field("event_type", pa.string()),
+        pa.field("aggregate", pa.string()),
+        pa.field("entities", _TEXTS),
+        pa.field("actor", pa.string()),
+        pa.field("event_time", TIMESTAMP),
+        pa.field("expected", pa.int64()),
+        pa.field("unit_id", pa.string()),
+        pa.field("unit_index", pa.int32()),
+        pa.field("unit_count", pa.int32()),
+        pa.field("cause", pa.string()),
+        pa.field("repeat", pa.bool_()),
+        pa.field("key", pa.binary()),
+        pa.field("event_payload", pa.binary()),
+        pa.field("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+"""One row per journal record, verbatim key, value and Kafka headers included. Source: architecture, "The lake"."""
+
+_HISTORY_HEAD = [
+    pa.field("tenant", pa.string(), nullable=False),
+]
+_HISTORY_TAIL = [
+    pa.field("aggregate", pa.string(), nullable=False),
+    pa.field("domain", pa.string(), nullable=False),
+    pa.field("journal_partition", pa.int32(), nullable=False),
+    pa.field("logical_timestamp", pa.int64(), nullable=False),
+    pa.field("seq", pa.int32(), nullable=False),
+    pa.field("system_time", TIMESTAMP, nullable=False),
+    pa.field("event_time", TIMESTAMP, nullable=False),
+    pa.field("event_id", pa.string(), nullable=False),
+    pa.field("actor", pa.string()),
+    pa.field("deleted", pa.bool_(), nullable=False),
+]
+
+
+def history(key: list[pa.Field], values: list[pa.Field]) -> pa.Schema:
+    """The schema of a history table: tenant, key columns, the common columns, then the domain's own."""
+    return pa.schema([*_HISTORY_HEAD, *key, *_HISTORY_TAIL, *values])
+
+
+ENTITIES = history(
+    [pa.field("urn", pa.string(), nullable=False)],
+    [
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("namespace", pa.string()),
+        pa.field("name", pa.string(), nullable=False),
+        pa.field("user_properties", _TEXT_MAP),
+        pa.field("user_tags", _TEXTS),
+        pa.field("system_properties", _TEXT_MAP),
+        pa.field("system_tags", _TEXTS),
+    ],
+)
+"""Existence and annotations of every kind of entity: one row per accepted change of one entity."""
+
+JOURNAL_TABLE = "journal"
+SCHEMAS: dict[str, pa.Schema] = {JOURNAL_TABLE: JOURNAL, "entities": ENTITIES}
+PARTITION_COLUMNS: dict[str, list[str]] = {JOURNAL_TABLE: ["system_date"]}
+HISTORY_TABLES: tuple[str, ...] = ("entities",)

@@ -1,0 +1,165 @@
+"""Reading entities from the lake without Spark: current, AS AT a position or a time, and the whole history.
+
+Every read is cut at the journal table's marks, so a reader never sees rows of a batch that the stream has not
+finished, whatever state a crash left the tables in. An answer says from which position it speaks and whether it is
+final, so that "not there yet" is never mistaken for "nothing found".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from deltalake.exceptions import TableNotFoundError
+
+from ..rules.entity import EntityRow
+from ..schemas.errors import NotFinalError, UnavailableError, UnknownEntityError
+from ..schemas.hashing import partition_of
+from ..schemas.positions import Position
+from ..schemas.topics import TopicNames
+from ..schemas.urn import Urn
+from .entities import COLUMNS, row_from_dict
+from .tables import Lake, PartitionKey, quoted
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the lake says of one entity.
+
+    Attributes:
+        urn: the entity.
+        row: its row, or None where it did not exist at that point.
+        held_to: the lake holds its journal partition up to (not including) this position.
+        final: no event still to come can change this answer.
+    """
+
+    urn: Urn
+    row: EntityRow | None
+    held_to: Position
+    final: bool
+
+
+class LakeReader:
+    """Look-ups of entities; each reads the few files and row groups that can hold the key.
+
+    Args:
+        lake: where the tables are.
+        names: topic names, to find an entity's journal partition.
+        partitions: number of partitions per journal topic.
+    """
+
+    def __init__(self, lake: Lake, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
+        self._lake = lake
+        self._names = names
+        self._partitions = partitions
+
+    def current(self, tenant: str, urn: Urn) -> Answer:
+        """The newest row of an entity at the lake's marks.
+
+        Raises:
+            UnknownEntityError: the entity has no live row; `held_to` in its data says how far the lake has looked.
+        """
+        return self._found(self._newest(tenant, urn, None, None))
+
+    def as_at(self, tenant: str, urn: Urn, at: Position | int, *, final_only: bool = False) -> Answer:
+        """The entity as the log told it at a position of its partition, or at a system_time in milliseconds UTC.
+
+        Args:
+            at: a Position (that event included), or milliseconds UTC (events appended at that time included).
+            final_only: refuse an answer that an event still to come could change.
+        Raises:
+            UnknownEntityError: it did not exist then.
+            NotFinalError: the lake has not passed that point (a position), or `final_only` and it is not final.
+        """
+        answer = (
+            self._at_position(tenant, urn, at) if isinstance(at, Position) else self._newest(tenant, urn, None, at)
+        )
+        if final_only and not answer.final:
+            raise _not_final(urn, answer.held_to)
+        return self._found(answer)
+
+    def history(self, tenant: str, urn: Urn) -> list[EntityRow]:
+        """Every row of an entity, oldest first.
+
+        Raises:
+            UnknownEntityError: the lake holds no row of it.
+        """
+        key, mark = self._held(tenant, urn)
+        rows = self._rows(tenant, urn, f"logical_timestamp < {mark} order by logical_timestamp, seq")
+        if not rows:
+            raise _unknown(urn, Position(*key, mark))
+        return rows
+
+    def _at_position(self, tenant: str, urn: Urn, at: Position) -> Answer:
+        key, mark = self._held(tenant, urn)
+        if (at.topic, at.partition) != key:
+            return self._newest(tenant, urn, None, self._time_of(at))
+        if at.value >= mark:
+            raise _not_final(urn, Position(*key, mark))
+        return self._newest(tenant, urn, at.value, None)
+
+    def _time_of(self, at: Position) -> int:
+        """The running system_time of another partition's position, milliseconds UTC."""
+        where = f"topic = {quoted(at.topic)} and journal_partition = {at.partition}"
+        rows = self._lake.journal.query(
+            "system_time",
+            f"{where} and logical_timestamp <= {at.value} order by logical_timestamp desc limit 1",
+        )
+        if not rows or at.value >= self._lake.journal.mark((at.topic, at.partition)):
+            raise _not_final(None, Position(at.topic, at.partition, self._lake.journal.mark((at.topic, at.partition))))
+        return int(rows[0]["system_time"].timestamp() * 1000)
+
+    def _newest(self, tenant: str, urn: Urn, position: int | None, time_ms: int | None) -> Answer:
+        key, mark = self._held(tenant, urn)
+        where = f"logical_timestamp < {mark if position is None else min(mark, position + 1)}"
+        if time_ms is not None:
+            where += f" and system_time <= to_timestamp_millis({int(time_ms)})"
+        rows = self._rows(tenant, urn, f"{where} order by logical_timestamp desc, seq desc limit 1")
+        final = position is not None or (time_ms is not None and self._lake.journal.clock(key) > time_ms)
+        return Answer(urn, rows[0] if rows else None, Position(*key, mark), final)
+
+    def _held(self, tenant: str, urn: Urn) -> tuple[PartitionKey, int]:
+        """The journal partition of an entity and the journal table's mark there."""
+        try:
+            self._lake.refresh()
+        except TableNotFoundError as error:
+            raise UnavailableError(
+                f"There is no lake at {self._lake.path}.",
+                code="no-lake",
+                hint="Start the stream (`metajournal up`, or `metajournal stream`), or point [lake] path at it.",
+                path=self._lake.path,
+            ) from error
+        topic = self._names.journal(urn.domain)
+        count = self._partitions if isinstance(self._partitions, int) else self._partitions[topic]
+        key = (topic, partition_of(f"{tenant}/{urn.aggregate}".encode(), count))
+        return key, self._lake.journal.mark(key)
+
+    def _rows(self, tenant: str, urn: Urn, rest: str) -> list[EntityRow]:
+        where = f"tenant = {quoted(tenant)} and urn = {quoted(urn)} and {rest}"
+        found: list[dict[str, Any]] = self._lake.tables["entities"].query(COLUMNS, where)
+        return [row_from_dict(row) for row in found]
+
+    @staticmethod
+    def _found(answer: Answer) -> Answer:
+        if answer.row is None or answer.row.deleted:
+            raise _unknown(answer.urn, answer.held_to)
+        return answer
+
+
+def _unknown(urn: Urn, held_to: Position) -> UnknownEntityError:
+    return UnknownEntityError(
+        str(urn),
+        hint="Check the spelling with `metajournal search`; if it was just emitted, wait for its receipt's outcome.",
+        held_to=str(held_to),
+    )
+
+
+def _not_final(urn: Urn | None, held_to: Position) -> NotFinalError:
+    return NotFinalError(
+        f"That point is not final yet: the lake holds {held_to.topic}/{held_to.partition} up to {held_to.value}.",
+        code="not-final",
+        hint="Ask again when the stream has passed it (`metajournal status` shows how far it is).",
+        urn=None if urn is None else str(urn),
+        held_to=str(held_to),
+    )

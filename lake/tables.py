@@ -1,0 +1,216 @@
+"""The Delta tables of one lake: opening, idempotent append, marks.
+
+A *mark* is the next position of a journal partition that a table does not hold yet. Marks stand in the table's own log
+as txn actions (app id `<topic>/<partition>`), in the same commit as the rows that they speak of, so a table always
+tells exactly what it holds. Every commit writes max(held, reached), since Delta accepts a lower version too.
+Which rows belong to a batch is the stream's matter, and what they mean is the rules'.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, WriterProperties, write_deltalake
+from deltalake.exceptions import TableNotFoundError
+
+from ..schemas.errors import StreamError
+from .columns import HISTORY_TABLES, JOURNAL_TABLE, PARTITION_COLUMNS, SCHEMAS
+
+PartitionKey = tuple[str, int]
+Marks = dict[PartitionKey, int]
+
+_CLOCK = "system_time/"
+_RULES = "metajournal.rules"
+_CONFIGURATION = {
+    "delta.checkpointInterval": "100",
+    "delta.enableDeletionVectors": "false",
+    "delta.logRetentionDuration": "interval 1 days",
+}
+_WRITER = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=16_384)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a commit brings a table.
+
+    Attributes:
+        marks: next position per (topic, partition).
+        clocks: running system_time per (topic, partition), milliseconds UTC; only the journal table keeps them.
+        rules: digest of the rules that made the rows.
+    """
+
+    marks: Mapping[PartitionKey, int]
+    clocks: Mapping[PartitionKey, int]
+    rules: str
+
+
+class Table:
+    """One Delta table, held open; `refresh` before reading what others may have written."""
+
+    def __init__(self, name: str, uri: str, storage_options: Mapping[str, str]) -> None:
+        self.name = name
+        self.schema = SCHEMAS[name]
+        self._uri = uri
+        self._options = dict(storage_options)
+        self._table: DeltaTable | None = None
+        self._held: dict[str, int] = {}
+
+    @property
+    def delta(self) -> DeltaTable:
+        """The delta-rs handle. Raises TableNotFoundError while nothing was ever written."""
+        if self._table is None:
+            self._table = DeltaTable(self._uri, storage_options=self._options)
+        return self._table
+
+    def exists(self) -> bool:
+        try:
+            return self.delta is not None
+        except TableNotFoundError:
+            return False
+
+    def create(self) -> None:
+        """Make the table when it is missing; a table made by somebody else in between is as good."""
+        if self.exists():
+            return
+        if "://" not in self._uri:
+            Path(self._uri).mkdir(parents=True, exist_ok=True)
+        DeltaTable.create(
+            self._uri,
+            schema=self.schema,
+            mode="ignore",
+            partition_by=PARTITION_COLUMNS.get(self.name),
+            configuration=_CONFIGURATION,
+            storage_options=self._options,
+        )
+
+    def refresh(self) -> None:
+        self.delta.update_incremental()
+        self._held.clear()
+
+    def _version_of(self, app: str) -> int | None:
+        if app not in self._held:
+            version = self.delta.transaction_version(app)
+            if version is None:
+                return None
+            self._held[app] = version
+        return self._held[app]
+
+    def mark(self, key: PartitionKey) -> int:
+        """The next position of a journal partition that this table does not hold; 0 when it never heard of it."""
+        return self._version_of(f"{key[0]}/{key[1]}") or 0
+
+    def clock(self, key: PartitionKey) -> int:
+        """The running system_time at the mark, milliseconds UTC; 0 before the first record."""
+        return self._version_of(f"{_CLOCK}{key[0]}/{key[1]}") or 0
+
+    def rules(self) -> str | None:
+        """The rules digest of the newest commit that names one."""
+        for commit in self.delta.history(20):
+            if _RULES in commit:
+                return str(commit[_RULES])
+        return None
+
+    def append(self, rows: pa.Table, reached: Reached) -> None:
+        """Add rows and move the marks, in one commit.
+
+        Args:
+            rows: rows of this table's schema, only those at or above its marks.
+            reached: marks (and clocks) after this commit; lower ones than held are kept at what is held.
+        Raises:
+            StreamError: another writer committed the same marks meanwhile (two streams on one lake).
+        """
+        now = int(time.time() * 1000)
+        wanted = {f"{t}/{p}": v for (t, p), v in reached.marks.items()}
+        wanted |= {f"{_CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
+        held = {app: max(version, self._version_of(app) or 0) for app, version in wanted.items()}
+        properties = CommitProperties(
+            custom_metadata={_RULES: reached.rules},
+            app_transactions=[Transaction(app, version, now) for app, version in held.items()],
+            max_commit_retries=0,
+        )
+        try:
+            self._commit(rows, properties)
+        except Exception as error:
+            if "ransaction" not in f"{type(error).__name__} {error}":
+                raise
+            raise StreamError(
+                f"Another process wrote table {self.name!r} at the same time.",
+                code="second-writer",
+                hint="Run one stream per lake: `metajournal status` shows the running one.",
+            ) from error
+        self._held.update(held)
+
+    def _commit(self, rows: pa.Table, properties: CommitProperties) -> None:
+        if rows.num_rows:
+            write_deltalake(
+                self.delta, rows, mode="append", commit_properties=properties, writer_properties=_WRITER
+            )
+        else:
+            self.delta.create_write_transaction(
+                [],
+                mode="append",
+                schema=self.delta.schema(),
+                partition_by=PARTITION_COLUMNS.get(self.name),
+                commit_properties=properties,
+            )
+            self.delta.update_incremental()
+
+    def query(self, select: str, where: str) -> list[dict[str, Any]]:
+        """Rows of this table at the held version, as dicts; files and row groups are pruned by their statistics.
+
+        Args:
+            select: columns, as SQL.
+            where: condition, as SQL; callers put only values of restricted alphabets or `quoted` ones into it.
+        """
+        return self.sql(f"select {select} from {self.name} where {where}").to_pylist(maps_as_pydicts="strict")
+
+    def sql(self, statement: str) -> pa.Table:
+        """Run one SQL statement over this table (under its own name) at the held version."""
+        reader = QueryBuilder().register(self.name, self.delta).execute(statement)
+        return pa.table(reader.read_all())
+
+
+class Lake:
+    """The tables of one lake under one path.
+
+    Args:
+        path: local folder or a URI of a store that delta-rs speaks.
+        storage_options: options of that store.
+    """
+
+    def __init__(self, path: str, storage_options: Mapping[str, str] | None = None) -> None:
+        base = path.rstrip("/")
+        self.path = base
+        self.tables = {name: Table(name, f"{base}/{name}", storage_options or {}) for name in SCHEMAS}
+
+    @property
+    def journal(self) -> Table:
+        return self.tables[JOURNAL_TABLE]
+
+    @property
+    def histories(self) -> list[Table]:
+        return [self.tables[name] for name in HISTORY_TABLES]
+
+    def create(self) -> None:
+        for table in self.tables.values():
+            table.create()
+
+    def refresh(self) -> None:
+        for table in self.tables.values():
+            table.refresh()
+
+
+def quoted(text: str) -> str:
+    """An SQL string literal that holds exactly this text."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def from_json(text: str | None) -> Any:
+    """The value of a JSON column."""
+    return None if text is None else json.loads(text)

@@ -1,0 +1,21 @@
+"""Event and unit ids: 16 bytes on the wire, 36 characters in tables and JSON."""
+
+from __future__ import annotations
+
+
+def id_text(value: bytes) -> str:
+    """The text of a 16-byte id, as RFC 9562 writes it."""
+    digits = value.hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+
+
+def id_bytes(text: str) -> bytes:
+    """The 16 bytes of an id's text.
+
+    Raises:
+        ValueError: the text has no 32 hex digits.
+    """
+    value = bytes.fromhex(text.replace("-", ""))
+    if len(value) != 16:
+        raise ValueError(f"{text!r} is no id of 16 bytes")
+    return value

@@ -1,0 +1,43 @@
+"""Named points at which a test can have the process killed, to prove that every step may be the last one."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+POINTS = (
+    "before-history",
+    "after-history",
+    "mid-publish",
+    "after-publish",
+    "after-outcomes",
+    "after-journal",
+)
+"""Between the fold's steps 3 and 4, 4 and 5, inside 5 (records sent, not awaited), between the records and the
+outcomes of 5, between 5 and 6, and after 6 before the caches advance."""
+
+
+class CrashPoints:
+    """Kills this process with SIGKILL at the n-th passing of one point.
+
+    Args:
+        spec: `<point>:<n>`, n from 1; None never kills.
+    Raises:
+        ValueError: the point is unknown or n is no number.
+    """
+
+    def __init__(self, spec: str | None) -> None:
+        self._point, self._left = "", 0
+        if spec is not None:
+            self._point, _, count = spec.partition(":")
+            self._left = int(count or 1)
+            if self._point not in POINTS:
+                raise ValueError(f"{self._point!r} is no crash point; there are {', '.join(POINTS)}")
+
+    def at(self, point: str) -> None:
+        """Pass a point."""
+        if point != self._point:
+            return
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)

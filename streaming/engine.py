@@ -1,0 +1,237 @@
+"""One batch through the fold's steps 2 to 6, in their order.
+
+    1 (the source) records in position order    4 history tables, above the mark that each holds
+    2 prior rows                                5 change, state and dead-letter records, then the outcomes
+    3 fold                                      6 the journal table: the done mark; then the caches advance
+
+Everything before step 6 may happen twice and changes nothing then: tables skip what they hold, subscribers drop what
+they have seen. How records come here, and what is done when something fails, is the runner's matter.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..lake.entities import rows_to_arrow
+from ..lake.tables import Lake, Reached
+from ..producers.topics import Epochs
+from ..rules.digest import RULES_DIGEST
+from ..schemas.errors import StreamError, UnknownSchemaError
+from ..schemas.positions import offset_of, position
+from ..schemas.settings import Settings
+from ..schemas.topics import TopicNames
+from .catalog import outgoing
+from .crash import CrashPoints
+from .deadletters import dead_letter
+from .fold import SHELVED, Folded, Readings, fold, read_all
+from .journal import journal_rows
+from .outcomes import outcome_records, record
+from .prior import PriorRows
+from .publish import Outgoing, Publisher
+from .records import Place, records_of
+
+PartitionKey = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a batch did, for the status file and the logs.
+
+    Attributes:
+        oldest_ms: append time of its oldest record, milliseconds UTC; None for an empty batch.
+        seconds: time of each step, by name.
+    """
+
+    events: int
+    rows: int
+    published: int
+    oldest_ms: int | None
+    seconds: Mapping[str, float]
+
+
+class Engine:
+    """Folds batches into one lake and its topics.
+
+    Args:
+        settings: prefix, cache size, crash point.
+        epochs: the journal topics with epoch and number of partitions, and shelved positions.
+        lake: the tables; exist already.
+        publisher: to the change, state, outcome and dead-letter topics.
+    """
+
+    def __init__(self, settings: Settings, epochs: Epochs, lake: Lake, publisher: Publisher) -> None:
+        self.names: TopicNames = settings.journal.topics
+        self._epochs = epochs
+        self._lake = lake
+        self._publisher = publisher
+        self._prior = PriorRows(lake, settings.stream.cache_rows)
+        self._crash = CrashPoints(settings.stream.crash_at)
+        self.places = {(place.topic, place.partition): place for place in self._all_places()}
+        self.marks = {key: lake.journal.mark(key) or self._first(key) for key in self.places}
+        self.clocks = {key: lake.journal.clock(key) for key in self.places}
+
+    def _all_places(self) -> Iterator[Place]:
+        for topic, epoch in self._epochs.items():
+            for partition in range(epoch.partitions):
+                shelved = frozenset(p for t, n, p in self._epochs.shelved if (t, n) == (topic, partition))
+                domain = self.names.domain_of(topic)
+                yield Place(topic, partition, epoch.partitions, domain, shelved)
+
+    def _first(self, key: PartitionKey) -> int:
+        return position(self._epochs[key[0]].epoch, 0)
+
+    def starting_offsets(self) -> dict[PartitionKey, int]:
+        """The offset of each journal partition's mark."""
+        return {key: offset_of(mark) for key, mark in self.marks.items()}
+
+    def run(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Report:
+        """Fold one batch.
+
+        Args:
+            table: columns topic, partition, offset, timestamp, key, value, headers, as Spark's Kafka source has them.
+            ends: the planned end offset of each journal partition.
+        Raises:
+            UnknownSchemaError: a record's schema is not known; everything before it in each partition is done.
+            KafkaUnavailableError: publishing failed; the batch is not done.
+            StreamError: records stand below the marks, or somebody else writes the tables.
+        """
+        clock = _Laps()
+        readings = list(self._read(table, ends))
+        clock.lap("read")
+        prior = self._prior.fetch(readings)
+        clock.lap("prior")
+        folded = [
+            fold(one, before, self.clocks[(one.place.topic, one.place.partition)])
+            for one, before in zip(readings, prior, strict=True)
+        ]
+        clock.lap("fold")
+        self._crash.at("before-history")
+        rows = self._append_history(folded)
+        clock.lap("history")
+        self._crash.at("after-history")
+        published = self._publish(folded)
+        clock.lap("publish")
+        self._crash.at("after-outcomes")
+        self._append_journal(folded)
+        clock.lap("journal")
+        self._crash.at("after-journal")
+        self._advance(folded)
+        self._stop_at_unknown(folded)
+        times = [record.append_time for one in readings for record, _ in one.items]
+        return Report(len(times), rows, published, min(times, default=None), clock.seconds)
+
+    def _read(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Iterator[Readings]:
+        """Step 1: the records of each partition, in position order, from its mark to its planned end."""
+        ordered = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
+        for key, place in self.places.items():
+            epoch = self._epochs[place.topic].epoch
+            start, end = self.marks[key], position(epoch, ends.get(key, offset_of(self.marks[key])))
+            if end == start:
+                continue
+            mine = pc.and_(pc.equal(ordered["topic"], place.topic), pc.equal(ordered["partition"], place.partition))
+            part = ordered.filter(mine)
+            offsets = part["offset"]
+            if len(offsets) and not offset_of(start) <= offsets[0].as_py() <= offsets[-1].as_py() < offset_of(end):
+                raise StreamError(
+                    f"A batch of {place.topic}/{place.partition} does not lie between its mark and its planned end.",
+                    hint="Start the stream again: it begins at the marks with a fresh checkpoint.",
+                )
+            yield read_all(records_of(part, epoch), place, start, end)
+
+    def _append_history(self, folded: Iterable[Folded]) -> int:
+        """Step 4: rows above the mark that the table already holds; a table without new rows is left alone."""
+        entities = self._lake.tables["entities"]
+        rows = [
+            (change.after, one.place.domain, one.place.partition)
+            for one in folded
+            for change in one.changes
+            if change.after.logical_timestamp >= entities.mark((one.place.topic, one.place.partition))
+        ]
+        if rows:
+            entities.append(rows_to_arrow(rows), self._reached(folded, clocks=False))
+        return len(rows)
+
+    def _publish(self, folded: list[Folded]) -> int:
+        """Step 5: everything that the outcomes speak of, acknowledged; then the outcomes."""
+        count = self._publisher.publish(self._outgoing(folded), between=lambda: self._crash.at("mid-publish"))
+        self._crash.at("after-publish")
+        now_ms = int(time.time() * 1000)
+        self._publisher.publish(
+            one
+            for part in folded
+            for one in outcome_records(part, self.names.outcomes(part.place.domain), self._ends(part.place), now_ms)
+        )
+        return count
+
+    def _outgoing(self, folded: Iterable[Folded]) -> Iterator[Outgoing]:
+        for one in folded:
+            for change in one.changes:
+                yield from outgoing(one, change, self.names)
+            for judged in one.judged:
+                if judged.verdict.outcome == SHELVED:
+                    yield dead_letter(one.place, judged, self.names.dlq)
+
+    def _ends(self, place: Place) -> dict[str, tuple[int, int]]:
+        topics = [self.names.changes(place.domain), self.names.changes_system, self.names.state(place.domain)]
+        return {topic: self._publisher.ends(topic, place.partition) for topic in topics}
+
+    def _append_journal(self, folded: list[Folded]) -> None:
+        """Step 6: the done mark, also where a range held no record."""
+        rows = journal_rows((one.place, judged) for one in folded for judged in one.judged)
+        if folded:
+            self._lake.journal.append(rows, self._reached(folded, clocks=True))
+
+    def _reached(self, folded: Iterable[Folded], *, clocks: bool) -> Reached:
+        marks = {(one.place.topic, one.place.partition): one.end for one in folded}
+        times = {(one.place.topic, one.place.partition): one.system_time for one in folded}
+        return Reached(marks, times if clocks else {}, RULES_DIGEST)
+
+    def _advance(self, folded: list[Folded]) -> None:
+        self._prior.advance(folded)
+        for one in folded:
+            key = (one.place.topic, one.place.partition)
+            self.marks[key], self.clocks[key] = one.end, one.system_time
+
+    def _stop_at_unknown(self, folded: Iterable[Folded]) -> None:
+        for one in folded:
+            if one.stopped_by is not None:
+                place = one.place
+                raise UnknownSchemaError(
+                    place.topic, place.partition, offset_of(one.end), one.stopped_by.fingerprint
+                )
+
+    def repeat_outcomes(self, keys: Iterable[PartitionKey]) -> None:
+        """Say again how far idle partitions are."""
+        now_ms = int(time.time() * 1000)
+        places = [self.places[key] for key in keys]
+        self._publisher.publish(
+            record(
+                place,
+                self.names.outcomes(place.domain),
+                self.marks[(place.topic, place.partition)],
+                self.marks[(place.topic, place.partition)],
+                (),
+                self._ends(place),
+                self.clocks[(place.topic, place.partition)],
+                now_ms,
+            )
+            for place in places
+        )
+
+
+class _Laps:
+    """Seconds between named moments."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = now - self._last
+        self._last = now

@@ -1,0 +1,280 @@
+"""The partition function: records of one journal partition and the rows before them in, rows and verdicts out.
+
+Pure: the same records and the same prior rows give the same result, whatever the batch boundaries, caches or the
+machine. Who fetches the prior rows, and where this runs (in the driver or in a Spark task), is the caller's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..rules import apply
+from ..rules.entity import At, EntityRow, ForeignRowError
+from ..rules.outcome import Accepted, Rejected
+from ..schemas.codec import Decoded
+from ..schemas.header import TENANT_PATTERN, Header
+from ..schemas.urn import Urn
+from .records import Place, Reading, Record, Shelved, UnknownSchema, read
+
+RowKey = tuple[str, str]
+IdKey = tuple[str, str, bytes]
+
+ACCEPTED, UNCHANGED, REJECTED, DUPLICATE, SHELVED = "accepted", "unchanged", "rejected", "duplicate", "shelved"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a record: outcome, and for some of them why.
+
+    Attributes:
+        detail: a JSON value.
+        duplicate_of: position of the original.
+    """
+
+    outcome: str
+    reason: str | None = None
+    detail: Any = None
+    duplicate_of: int | None = None
+
+
+_ACCEPTED, _UNCHANGED = Verdict(ACCEPTED), Verdict(UNCHANGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One record with its verdict: a row of the journal table."""
+
+    record: Record
+    system_time: int
+    header: Header | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One row that an accepted event made, with the row it supersedes."""
+
+    before: EntityRow | None
+    after: EntityRow
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a partition's records need to know from before: rows by key, programs by app, originals by event id."""
+
+    rows: frozenset[RowKey]
+    apps: frozenset[RowKey]
+    originals: frozenset[IdKey]
+
+
+class Originals(Protocol):
+    """Earlier events by identity: those that the batch's marked events ask for, and all marked ones."""
+
+    def find(self, key: IdKey) -> tuple[int, Verdict] | None:
+        """Position and verdict of the lowest earlier event with this identity, where it is known."""
+
+    def marked(self, key: IdKey) -> tuple[int, Verdict] | None:
+        """The same among earlier events that were marked `repeat`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """Rows as they stood before the first record.
+
+    Attributes:
+        rows: newest row by (tenant, URN); a key that is missing was not fetched, None says that there is none.
+        programs: newest rows of the programs by (tenant, app URN).
+    """
+
+    rows: Mapping[RowKey, EntityRow | None]
+    programs: Mapping[RowKey, Sequence[EntityRow]]
+    originals: Originals
+
+
+@dataclass(slots=True)
+class Folded:
+    """The result for one partition: positions in [start, end) are judged, and nothing else is."""
+
+    place: Place
+    start: int
+    end: int
+    system_time: int
+    judged: list[Judged] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    current: dict[RowKey, EntityRow] = field(default_factory=dict)
+    marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
+    stopped_by: UnknownSchema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """A partition's records, read: up to the first unknown schema, which stops it."""
+
+    place: Place
+    start: int
+    end: int
+    items: list[tuple[Record, Decoded | Shelved]]
+    stopped_by: UnknownSchema | None
+
+    def needs(self) -> Needs:
+        rows: set[RowKey] = set()
+        apps: set[RowKey] = set()
+        originals: set[IdKey] = set()
+        for _, reading in self.items:
+            if isinstance(reading, Shelved):
+                continue
+            header = reading.header
+            if not TENANT_PATTERN.fullmatch(header.tenant):
+                continue  # the rules refuse it before they read any row
+            rows.update((header.tenant, urn) for urn in header.entities)
+            if header.type.startswith("catalog.EntityDeleted.") and header.aggregate.startswith("app:"):
+                apps.add((header.tenant, header.aggregate))
+            if header.repeat:
+                originals.add((header.tenant, header.aggregate, header.event_id))
+        return Needs(frozenset(rows), frozenset(apps), frozenset(originals))
+
+
+def read_all(records: Iterable[Record], place: Place, start: int, end: int) -> Readings:
+    """Read records in position order.
+
+    Args:
+        start: the mark: next position to judge.
+        end: the position that the batch was planned to reach; lowered to an unknown schema's position if there is one.
+    """
+    items: list[tuple[Record, Decoded | Shelved]] = []
+    for record in records:
+        reading: Reading = read(record, place)
+        if isinstance(reading, UnknownSchema):
+            return Readings(place, start, record.position, items, reading)
+        items.append((record, reading))
+    return Readings(place, start, end, items, None)
+
+
+def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
+    """Judge every record in position order.
+
+    Args:
+        readings: the records and what they were read as.
+        prior: rows from before the first of them.
+        system_time: the running system_time before the first of them, milliseconds UTC.
+    """
+    folded = Folded(readings.place, readings.start, readings.end, system_time, stopped_by=readings.stopped_by)
+    rows = PartitionRows(prior, folded.current)
+    seen = _Seen(prior.originals, bool(readings.needs().originals))
+    for record, reading in readings.items:
+        folded.system_time = max(folded.system_time, record.append_time)
+        if isinstance(reading, Shelved):
+            verdict = Verdict(SHELVED, reading.reason, reading.detail)
+            folded.judged.append(Judged(record, folded.system_time, None, verdict))
+            continue
+        header = reading.header
+        verdict = seen.original(header) or _judge(record, reading, rows, folded)
+        seen.remember(header, record.position, verdict, folded.marked)
+        folded.judged.append(Judged(record, folded.system_time, header, verdict))
+    return folded
+
+
+def _judge(record: Record, decoded: Decoded, rows: PartitionRows, folded: Folded) -> Verdict:
+    header = decoded.header
+    outcome = apply(header, decoded.event, At(record.position, folded.system_time), rows.of(header))
+    if isinstance(outcome, Accepted):
+        for after in outcome.rows:
+            folded.changes.append(Change(rows.advance(after), after))
+        return _ACCEPTED
+    if isinstance(outcome, Rejected):
+        return Verdict(REJECTED, outcome.reason, outcome.detail)
+    return _UNCHANGED
+
+
+class PartitionRows:
+    """The rules' row reader: the prior rows under the rows of this batch, only of the event's own aggregate."""
+
+    def __init__(self, prior: Prior, current: dict[RowKey, EntityRow]) -> None:
+        self._prior = prior
+        self._current = current
+        self._header: Header | None = None
+
+    def of(self, header: Header) -> PartitionRows:
+        self._header = header
+        return self
+
+    def entity(self, urn: str) -> EntityRow | None:
+        """The newest row of an entity that the header names. Raises ForeignRowError for any other."""
+        header = self._own()
+        if urn not in header.entities or Urn.parse(urn).aggregate != header.aggregate:
+            raise ForeignRowError(f"an event of {header.aggregate} asked for {urn}")
+        key = (header.tenant, str(urn))
+        found = self._current.get(key)
+        return found if found is not None else self._prior.rows[key]
+
+    def programs(self, app: str) -> list[EntityRow]:
+        """The newest rows of an app's programs, by URN. Raises ForeignRowError unless the app is the aggregate."""
+        header = self._own()
+        if app != header.aggregate:
+            raise ForeignRowError(f"an event of {header.aggregate} asked for the programs of {app}")
+        rows = {row.urn: row for row in self._prior.programs[(header.tenant, str(app))]}
+        rows |= {
+            row.urn: row
+            for (tenant, _), row in self._current.items()
+            if tenant == header.tenant and row.aggregate == app and row.kind == "program"
+        }
+        return [rows[urn] for urn in sorted(rows)]
+
+    def advance(self, after: EntityRow) -> EntityRow | None:
+        """Make a row the newest of its key and give the one before."""
+        key = (after.tenant, after.urn)
+        before = self._current.get(key) or self._prior.rows.get(key) or self._program_before(key, after)
+        self._current[key] = after
+        return before
+
+    def _program_before(self, key: RowKey, after: EntityRow) -> EntityRow | None:
+        programs = self._prior.programs.get((after.tenant, after.aggregate), ())
+        return next((row for row in programs if row.urn == key[1]), None)
+
+    def _own(self) -> Header:
+        if self._header is None:
+            raise ForeignRowError("no event is being judged")
+        return self._header
+
+
+class _Seen:
+    """Which events stood before: an event is a duplicate when one of the two is marked `repeat`."""
+
+    def __init__(self, originals: Originals, any_marked: bool) -> None:
+        self._originals = originals
+        self._keep_all = any_marked
+        self._here: dict[IdKey, tuple[int, Verdict]] = {}
+        self._marked_here: set[IdKey] = set()
+
+    def original(self, header: Header) -> Verdict | None:
+        key = (header.tenant, header.aggregate, header.event_id)
+        if header.repeat:
+            found = self._originals.find(key) or self._here.get(key)
+        else:
+            found = self._originals.marked(key) or (self._here.get(key) if key in self._marked_here else None)
+        if found is None:
+            return None
+        position, verdict = found
+        of = position if verdict.duplicate_of is None else verdict.duplicate_of
+        detail = {"outcome": verdict.outcome, "reason": verdict.reason, "detail": verdict.detail}
+        return Verdict(DUPLICATE, None, verdict.detail if verdict.outcome == DUPLICATE else detail, of)
+
+    def remember(
+        self, header: Header, position: int, verdict: Verdict, marked: dict[IdKey, tuple[int, Verdict]]
+    ) -> None:
+        if not (self._keep_all or header.repeat):
+            return
+        key = (header.tenant, header.aggregate, header.event_id)
+        self._here.setdefault(key, (position, verdict))
+        if header.repeat:
+            self._marked_here.add(key)
+            marked.setdefault(key, self._here[key])
+
+
+def batches(folded: Sequence[Folded]) -> Iterator[tuple[Folded, Change]]:
+    """Every change of a batch with its partition's result, in (partition, position, seq) order."""
+    for one in folded:
+        for change in one.changes:
+            yield one, change

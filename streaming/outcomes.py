@@ -1,0 +1,72 @@
+"""Outcome records: what became of each position, once everything it speaks of is acknowledged.
+
+A long range is split so that each record stays small; the end offsets stand in every part, since each part alone may be
+the one that a reader waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..schemas.hashing import canonical_json
+from .fold import ACCEPTED, Folded, Judged
+from .publish import Outgoing
+from .records import Place
+
+_VERDICTS_PER_RECORD = 2_000
+Ends = Mapping[str, tuple[int, int]]
+
+
+def outcome_records(folded: Folded, topic: str, ends: Ends, written_ms: int) -> Iterator[Outgoing]:
+    """The outcome records of one partition's batch.
+
+    Args:
+        folded: the judged records.
+        topic: the outcomes topic.
+        ends: partition and end offset per change and state topic.
+        written_ms: the stream's clock, milliseconds UTC; for people, orders nothing.
+    """
+    spoken = [one for one in folded.judged if one.verdict.outcome != ACCEPTED]
+    start = folded.start
+    for index in range(0, max(len(spoken), 1), _VERDICTS_PER_RECORD):
+        part = spoken[index : index + _VERDICTS_PER_RECORD]
+        last = index + _VERDICTS_PER_RECORD >= len(spoken)
+        end = folded.end if last else part[-1].record.position + 1
+        yield record(folded.place, topic, start, end, part, ends, folded.system_time, written_ms)
+        start = end
+
+
+def record(
+    place: Place,
+    topic: str,
+    start: int,
+    end: int,
+    judged: Sequence[Judged],
+    ends: Ends,
+    system_time: int,
+    written_ms: int,
+) -> Outgoing:
+    """One outcome record; with start == end it repeats how far an idle partition is."""
+    value: dict[str, Any] = {
+        "topic": place.topic,
+        "partition": place.partition,
+        "from": start,
+        "to": end,
+        "verdicts": [_verdict(one) for one in judged],
+        "ends": {name: {str(partition): offset} for name, (partition, offset) in ends.items()},
+        "system_time": system_time,
+        "written": written_ms,
+    }
+    key = f"{place.topic}/{place.partition}".encode()
+    return Outgoing(topic, place.partition, key, canonical_json(value), [], max(system_time, 0) or written_ms)
+
+
+def _verdict(one: Judged) -> list[Any]:
+    verdict = one.verdict
+    head: list[Any] = [one.record.position, verdict.outcome]
+    if verdict.duplicate_of is not None:
+        return [*head, {"of": verdict.duplicate_of, **(verdict.detail or {})}]
+    if verdict.reason is not None:
+        return [*head, {"reason": verdict.reason, "detail": verdict.detail}]
+    return head

@@ -1,0 +1,151 @@
+"""Publishing to the change, state, outcome and dead-letter topics: in order, by one producer, all acknowledged.
+
+The producer is idempotent and never gives a message up, so within a partition nothing overtakes; while the broker is
+away it waits, and says so. A record's partition is fixed by its journal partition (p mod n), its timestamp is the
+event's system_time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+
+from ..producers.kafka import ErrorLog, make_consumer, make_producer
+from ..schemas.errors import KafkaUnavailableError
+from ..schemas.settings import Settings
+
+_PATIENT = {"client.id": "metajournal-stream", "delivery.timeout.ms": 0, "enable.gapless.guarantee": True}
+"""Never give a message up, and rather fail for good than leave a gap in a partition."""
+_POLL_S = 0.25
+_SAY_AFTER_POLLS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One record to publish.
+
+    Attributes:
+        journal_partition: the partition that it came from; it goes to this one modulo the topic's number.
+        time_ms: record timestamp, milliseconds UTC.
+    """
+
+    topic: str
+    journal_partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, Any]]
+    time_ms: int
+
+
+class Publisher:
+    """Publishes records and knows the end offsets of what it published.
+
+    Args:
+        settings: how to reach Kafka.
+        partitions: number of partitions of every target topic.
+        ends: end offset per (topic, partition) at the start.
+        stopping: asked while waiting for a broker that is away; True gives up.
+        say: told once when the broker is away, and when it is back.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        partitions: Mapping[str, int],
+        ends: Mapping[tuple[str, int], int],
+        stopping: Callable[[], bool],
+        say: Callable[[str], None],
+    ) -> None:
+        self._producer = make_producer(settings, ErrorLog(), **_PATIENT)
+        self._partitions = partitions
+        self._ends = dict(ends)
+        self._stopping = stopping
+        self._say = say
+        self._failure: KafkaError | None = None
+
+    def publish(self, records: Iterable[Outgoing], between: Callable[[], None] = lambda: None) -> int:
+        """Publish records in order and wait until all are acknowledged; gives their number.
+
+        Args:
+            between: called when all are handed over and none is awaited yet.
+        Raises:
+            KafkaUnavailableError: the producer failed for good, or was told to stop while the broker was away.
+        """
+        count = 0
+        for record in records:
+            self._produce(record)
+            count += 1
+        between()
+        self._wait()
+        return count
+
+    def _produce(self, record: Outgoing) -> None:
+        partition = record.journal_partition % self._partitions[record.topic]
+        while True:
+            try:
+                self._producer.produce(
+                    record.topic,
+                    record.value,
+                    record.key,
+                    partition=partition,
+                    timestamp=record.time_ms,
+                    headers=record.headers,
+                    on_delivery=self._delivered,
+                )
+                return
+            except BufferError:
+                self._producer.poll(_POLL_S)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failure = self._failure or error
+            return
+        place = (str(message.topic()), int(message.partition() or 0))
+        self._ends[place] = max(self._ends.get(place, 0), int(message.offset() or 0) + 1)
+
+    def _wait(self) -> None:
+        polls = 0
+        while self._producer.flush(_POLL_S) and self._failure is None:
+            polls += 1
+            if polls == _SAY_AFTER_POLLS:
+                self._say("Kafka does not acknowledge; waiting for it")
+            if self._stopping():
+                raise KafkaUnavailableError(
+                    "Kafka did not acknowledge the batch before the stream was stopped; it is published anew at the next start."
+                )
+        if polls >= _SAY_AFTER_POLLS:
+            self._say("Kafka acknowledges again")
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise KafkaUnavailableError(f"Publishing failed: {failure.str()}.") from KafkaException(failure)
+
+    def ends(self, topic: str, journal_partition: int) -> tuple[int, int]:
+        """Partition and end offset of a topic that a journal partition's records go to."""
+        partition = journal_partition % self._partitions[topic]
+        return partition, self._ends.get((topic, partition), 0)
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._producer.flush(_POLL_S)
+
+
+def watermarks(settings: Settings, partitions: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
+    """First and end offset of every partition of these topics.
+
+    Raises:
+        KafkaUnavailableError: the broker did not answer within 10 s.
+    """
+    consumer = make_consumer(settings, ErrorLog(), role="watermarks")
+    try:
+        return {
+            (topic, partition): consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10.0)
+            for topic, count in partitions.items()
+            for partition in range(count)
+        }
+    except KafkaException as error:
+        raise KafkaUnavailableError(f"Kafka did not tell its offsets: {error.args[0].str()}.") from error
+    finally:
+        consumer.close()

@@ -1,0 +1,255 @@
+"""The stream as a process: start-up checks, the query, waiting out what is away, and a clean end.
+
+Every start begins at the journal table's marks with a fresh checkpoint, so a checkpoint that is lost or damaged costs
+nothing. A service that is away is waited for with back-off, and said so once; an error that would change the
+history stops the stream with what to do.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ..lake.tables import Lake
+from ..producers.topics import Epochs, ensure_topics, wanted_topics
+from ..rules.digest import RULES_DIGEST
+from ..schemas.errors import MetajournalError, StreamError, UnavailableError
+from ..schemas.positions import offset_of
+from ..schemas.settings import Settings
+from . import options
+from .engine import Engine, PartitionKey, Report
+from .publish import Publisher, watermarks
+from .session import open_session, planned_ends, start_query
+from .status import StatusFile
+
+_log = logging.getLogger("metajournal.stream")
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
+_AWAY = ("TimeoutException", "BrokerNotAvailable", "DisconnectException", "NetworkException", "Connection refused")
+
+
+class Stream:
+    """One stream over all served journal topics.
+
+    Args:
+        settings: everything.
+        jars: paths of the Spark connector's jars.
+        spark: Spark options that override the project's own.
+    """
+
+    def __init__(self, settings: Settings, jars: Sequence[str], spark: Mapping[str, str] | None = None) -> None:
+        self._settings = settings
+        self._jars = jars
+        self._spark = spark
+        self._stop = threading.Event()
+        self._batch = threading.Lock()
+        self._failure: BaseException | None = None
+        self._engine: Engine | None = None
+        self._said_idle: dict[PartitionKey, float] = {}
+        self._status = StatusFile(settings.stack.home, "stream")
+        self._checkpoint = ""
+
+    def stop(self) -> None:
+        """End after the batch that is being folded."""
+        self._stop.set()
+
+    def run(self) -> None:
+        """Fold until stopped.
+
+        Raises:
+            MetajournalError: something that only an operator can mend; what to do is in its hint.
+        """
+        self._status.say("starting", "opening Spark")
+        session = open_session(self._jars, self._spark)
+        try:
+            self._until_stopped(session)
+            self._status.say("stopped", "ended as asked")
+        except MetajournalError as error:
+            self._status.say("failed", f"{error.code}: {error}")
+            raise
+        finally:
+            self._status.close()
+            session.stop()
+
+    def _until_stopped(self, session: SparkSession) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while not self._stop.is_set():
+            started = time.monotonic()
+            try:
+                self._fold_from_marks(session)
+            except UnavailableError as error:
+                pause_s = _FIRST_PAUSE_S if time.monotonic() - started > _LONGEST_PAUSE_S * 2 else pause_s
+                _log.warning("%s Trying again in %.1f s.", error, pause_s)
+                self._status.say("waiting", f"{error.code}: {error}")
+                self._stop.wait(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _fold_from_marks(self, session: SparkSession) -> None:
+        """One run of the query, from the marks until it is stopped or fails."""
+        epochs = ensure_topics(self._settings)
+        lake = Lake(self._settings.lake.path, self._settings.lake.storage_options)
+        lake.create()
+        publisher = self._publisher(epochs)
+        self._engine = engine = Engine(self._settings, epochs, lake, publisher)
+        self._check(engine, epochs, lake)
+        self._checkpoint = self._fresh_checkpoint()
+        self._failure = None
+        engine.repeat_outcomes(engine.places)
+        self._said_idle = dict.fromkeys(engine.places, time.monotonic())
+        partitions = {topic: epoch.partitions for topic, epoch in epochs.items()}
+        source = options.kafka_source(
+            self._settings.kafka,
+            partitions,
+            engine.starting_offsets(),
+            self._settings.stream.max_events_per_batch,
+        )
+        try:
+            interval_ms = self._settings.stream.min_trigger_interval_ms
+            query = start_query(session, source, self._checkpoint, interval_ms, self._on_batch)
+            self._status.say("running", "", marks=engine.marks)
+            _log.info("Folding %s from %s.", ", ".join(partitions), self._settings.lake.path)
+            self._watch(query)
+        finally:
+            publisher.close()
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def _publisher(self, epochs: Epochs) -> Publisher:
+        wanted = wanted_topics(
+            self._settings,
+            {self._settings.journal.topics.domain_of(topic): epoch.partitions for topic, epoch in epochs.items()},
+        )
+        targets = {one.topic: one.partitions for one in wanted if one.topic not in epochs}
+        ends = {place: high for place, (_, high) in watermarks(self._settings, targets).items()}
+        return Publisher(self._settings, targets, ends, self._stop.is_set, self._say)
+
+    def _say(self, message: str) -> None:
+        _log.warning("%s.", message)
+        self._status.say("waiting" if "not" in message else "running", message)
+
+    def _check(self, engine: Engine, epochs: Epochs, lake: Lake) -> None:
+        """Refuse to start where going on would lose events or give another history."""
+        journals = {topic: epoch.partitions for topic, epoch in epochs.items()}
+        for key, (low, high) in watermarks(self._settings, journals).items():
+            offset = offset_of(engine.marks[key])
+            if not low <= offset <= high:
+                raise StreamError(
+                    f"The lake holds {key[0]}/{key[1]} up to offset {offset}, but the topic has {low} to {high}.",
+                    code="topic-and-lake-differ",
+                    hint="The topic lost records or this is another lake's journal: check [lake] path and the prefix; "
+                    "a restored topic needs a new epoch.",
+                )
+        for table in lake.histories:
+            ahead = [key for key, mark in engine.marks.items() if table.mark(key) > mark]
+            if ahead and table.rules() not in (None, RULES_DIGEST):
+                raise StreamError(
+                    f"Table {table.name!r} holds rows ahead of the journal table that other rules made.",
+                    code="other-rules",
+                    hint="Finish that batch with the version that began it, then upgrade.",
+                )
+
+    def _fresh_checkpoint(self) -> str:
+        base = self._settings.stream.checkpoint
+        if base is None:
+            memory = Path("/dev/shm")  # disposable, so it need not reach a disk
+            base = str(memory) if memory.is_dir() else None
+        else:
+            Path(base).mkdir(parents=True, exist_ok=True)
+        return tempfile.mkdtemp(prefix="metajournal-checkpoint-", dir=base)
+
+    def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        with self._batch:
+            if self._stop.is_set() or self._failure is not None or self._engine is None:
+                return
+            try:
+                started = time.monotonic()
+                ends = planned_ends(self._checkpoint, batch_id)
+                table = frame.toArrow()
+                received_s = time.monotonic() - started
+                report = self._engine.run(table, ends)
+                self._done(self._engine, ends, report, received_s)
+            except BaseException as error:
+                self._failure = error
+                raise
+
+    def _done(self, engine: Engine, ends: Mapping[PartitionKey, int], report: Report, received_s: float) -> None:
+        now = time.monotonic()
+        self._said_idle.update(dict.fromkeys(ends, now))
+        self._status.batch(engine.marks, report, received_s)
+        _log.debug("batch: %s events, %s rows, %s", report.events, report.rows, dict(report.seconds))
+
+    def _watch(self, query: Any) -> None:
+        """Wait for the query's end, keep the status file fresh, repeat idle partitions' outcomes."""
+        while query.isActive and not self._stop.is_set() and self._failure is None:
+            self._stop.wait(0.2)
+            self._repeat_idle()
+            self._status.beat()
+        with self._batch:  # let the batch in hand finish; later ones see the stop
+            pass
+        error = None
+        try:
+            query.stop()
+            error = query.exception()
+        except PySparkException as stopped:
+            error = stopped
+        if self._failure is not None:
+            raise self._failure
+        if error is not None and not self._stop.is_set():
+            raise _translated(error)
+
+    def _repeat_idle(self) -> None:
+        interval_s = self._settings.stream.idle_outcome_interval_s
+        now = time.monotonic()
+        idle = [key for key, at in self._said_idle.items() if now - at >= interval_s]
+        if idle and self._engine is not None and self._batch.acquire(blocking=False):
+            try:
+                self._engine.repeat_outcomes(idle)
+                self._said_idle.update(dict.fromkeys(idle, now))
+            finally:
+                self._batch.release()
+
+
+def _translated(error: Exception) -> Exception:
+    """What a failed query means: a broker that is away is waited for, the rest is told."""
+    text = str(error)
+    if any(word in text for word in _AWAY):
+        return UnavailableError("Spark lost Kafka.", code="kafka-unavailable", cause=text[:500])
+    if "Some data may have been lost" in text or "KAFKA_DATA_LOSS" in text:
+        return StreamError(
+            "Records that were not folded yet are gone from a journal topic.",
+            code="journal-lost-records",
+            hint="The journal must never be cut: check its retention, then restore it under a new epoch.",
+        )
+    return StreamError(
+        "The Spark query failed: " + text.strip().splitlines()[0],
+        code="query-failed",
+        hint="Start the stream again; it goes on from its marks. The log holds the whole message.",
+        detail=text,
+    )
+
+
+def run_stream(settings: Settings, jars: Sequence[str], spark: Mapping[str, str] | None = None) -> None:
+    """Run the stream in this process until SIGTERM or SIGINT.
+
+    Args:
+        settings: everything.
+        jars: paths of the Spark connector's jars (`stack.jars` finds them).
+        spark: Spark options that override the project's own.
+    """
+    stream = Stream(settings, jars, spark)
+
+    def ended(_signal: int, _frame: FrameType | None) -> None:
+        stream.stop()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, ended)
+    stream.run()

@@ -1,0 +1,64 @@
+"""The Spark session of the stream and its query over the journal topics."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from . import options
+
+PartitionKey = tuple[str, int]
+COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+def open_session(jars: Sequence[str], more: Mapping[str, str] | None = None) -> SparkSession:
+    """A session with the connector's jars on its class path; the log says errors only.
+
+    Args:
+        jars: paths of the jars.
+        more: Spark options that override the project's own (a master, memory).
+    """
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder
+    for name, value in {**options.SESSION, **options.jars(jars), **(more or {})}.items():
+        builder = builder.config(name, value)
+    os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def start_query(
+    session: SparkSession,
+    source: Mapping[str, str],
+    checkpoint: str,
+    interval_ms: int,
+    on_batch: Callable[[DataFrame, int], None],
+) -> StreamingQuery:
+    """Start the query that hands each batch of journal records to `on_batch`.
+
+    Args:
+        source: options of the Kafka source.
+        checkpoint: an empty folder.
+        interval_ms: milliseconds between two batches; 0 as fast as records come.
+    """
+    frame = session.readStream.format("kafka").options(**source).load().select(*COLUMNS)
+    writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint)
+    return writer.trigger(processingTime=f"{interval_ms} milliseconds").start()
+
+
+def planned_ends(checkpoint: str, batch_id: int) -> dict[PartitionKey, int]:
+    """The end offsets that Spark planned for a batch; they stand in the checkpoint before the batch runs.
+
+    Records cannot tell them: the markers of transactions take offsets too.
+    """
+    lines = (Path(checkpoint) / "offsets" / str(batch_id)).read_text().splitlines()
+    ends = json.loads(lines[-1])
+    return {(topic, int(partition)): end for topic, parts in ends.items() for partition, end in parts.items()}

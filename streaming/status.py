@@ -1,0 +1,80 @@
+"""What the stream tells its operator: one small JSON file, written atomically about once a second."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..schemas.positions import Cut, cut_to_json
+from .engine import Report
+
+_EVERY_S = 1.0
+
+
+class StatusFile:
+    """Keeps `<home>/<name>.json` fresh; without a home it does nothing.
+
+    Args:
+        home: folder, or None.
+        name: `stream`.
+    """
+
+    def __init__(self, home: str | None, name: str) -> None:
+        self._path = None if home is None else Path(home) / f"{name}.json"
+        self._facts: dict[str, Any] = {"pid": os.getpid(), "state": "starting", "message": "", "freshness_s": None}
+        self._written = 0.0
+        self._events = 0
+
+    def say(self, state: str, message: str, marks: Cut | None = None) -> None:
+        """A new state, with what it means for the reader."""
+        self._facts |= {"state": state, "message": message}
+        if marks is not None:
+            self._facts["marks"] = cut_to_json(marks)
+        self._write()
+
+    def batch(self, marks: Cut, report: Report, received_s: float) -> None:
+        """A batch is done."""
+        self._events += report.events
+        now_ms = time.time() * 1000
+        age_s = 0.0 if report.oldest_ms is None else max(0.0, now_ms - report.oldest_ms) / 1000
+        self._facts |= {
+            "state": "running",
+            "message": "",
+            "marks": cut_to_json(marks),
+            "freshness_s": round(age_s, 3),
+            "events": self._events,
+            "last_batch": _batch(report, received_s),
+            "last_batch_ms": int(now_ms),
+        }
+        self.beat()
+
+    def beat(self) -> None:
+        """Write when a second has passed since the last time."""
+        if time.monotonic() - self._written >= _EVERY_S:
+            self._write()
+
+    def close(self) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        self._written = time.monotonic()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        part = self._path.with_suffix(".part")
+        part.write_text(json.dumps({**self._facts, "written_ms": int(time.time() * 1000)}))
+        part.replace(self._path)
+
+
+def _batch(report: Report, received_s: float) -> Mapping[str, Any]:
+    steps = {"receive": received_s, **report.seconds}
+    return {
+        "events": report.events,
+        "rows": report.rows,
+        "published": report.published,
+        "ms": {name: round(seconds * 1000, 1) for name, seconds in steps.items()},
+    }

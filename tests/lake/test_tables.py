@@ -1,0 +1,134 @@
+"""The lake's tables: marks stand with the rows, never go back, and a second writer is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metajournal.lake.columns import ENTITIES, JOURNAL
+from metajournal.lake.entities import COLUMNS, row_from_dict, rows_to_arrow
+from metajournal.lake.tables import Lake, Reached, quoted
+from metajournal.rules.entity import EntityRow
+from metajournal.schemas.errors import StreamError
+
+KEY = ("metajournal.journal.catalog", 2)
+OTHER = ("metajournal.journal.catalog", 3)
+
+
+def row(number: int = 0, **changes: object) -> EntityRow:
+    base = EntityRow(
+        tenant="default",
+        urn=f"dataset:default/name{number}",
+        kind="dataset",
+        namespace="default",
+        name=f"name{number}",
+        aggregate=f"dataset:default/name{number}",
+        logical_timestamp=(1 << 40) + number,
+        seq=0,
+        system_time=1_700_000_000_123,
+        event_time=-5,
+        event_id="01890000-0000-7000-8000-000000000000",
+        actor=None,
+        deleted=False,
+        user_properties={"owner": "alice"},
+        user_tags=("pii",),
+        system_properties={},
+        system_tags=(),
+    )
+    return base._replace(**changes)
+
+
+def lake_at(path: Path) -> Lake:
+    lake = Lake(str(path))
+    lake.create()
+    return lake
+
+
+def append(lake: Lake, rows: list[EntityRow], marks: dict[tuple[str, int], int]) -> None:
+    table = rows_to_arrow((one, "catalog", KEY[1]) for one in rows)
+    lake.tables["entities"].append(table, Reached(marks, {}, "rules-1"))
+
+
+def test_a_commit_without_rows_still_moves_the_marks(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    lake.journal.append(JOURNAL.empty_table(), Reached({KEY: 7}, {KEY: 123}, "rules-1"))
+    again = Lake(str(tmp_path))
+    assert again.journal.mark(KEY) == 7
+    assert again.journal.clock(KEY) == 123
+    assert again.journal.mark(OTHER) == 0
+    assert again.journal.rules() == "rules-1"
+
+
+def test_a_mark_never_goes_back(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    append(lake, [row(1)], {KEY: 9, OTHER: 4})
+    append(lake, [row(2)], {KEY: 5, OTHER: 6})
+    again = Lake(str(tmp_path)).tables["entities"]
+    assert (again.mark(KEY), again.mark(OTHER)) == (9, 6)
+
+
+def test_rows_and_marks_come_in_one_commit(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    entities = lake.tables["entities"]
+    before = entities.delta.version()
+    append(lake, [row(1), row(2)], {KEY: 9})
+    assert entities.delta.version() == before + 1
+    assert len(entities.query("urn", "true")) == 2
+
+
+def test_a_second_writer_with_the_same_marks_is_refused(tmp_path: Path) -> None:
+    mine, theirs = lake_at(tmp_path), Lake(str(tmp_path))
+    append(theirs, [row(0)], {KEY: 1})
+    mine.refresh()
+    append(theirs, [row(1)], {KEY: 2})
+    with pytest.raises(StreamError, match="same time"):
+        append(mine, [row(1)], {KEY: 2})
+    assert len(Lake(str(tmp_path)).tables["entities"].query("urn", "true")) == 2
+
+
+def test_creating_a_table_that_exists_changes_nothing(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    append(lake, [row(1)], {KEY: 9})
+    again = lake_at(tmp_path)
+    assert again.tables["entities"].mark(KEY) == 9
+    assert again.tables["entities"].delta.schema().to_arrow() is not None
+
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+rows = st.builds(
+    row,
+    number=st.integers(0, 10**6),
+    actor=st.none() | text,
+    deleted=st.booleans(),
+    event_time=st.integers(-62_135_596_800_000, 253_402_300_799_999),
+    system_time=st.integers(0, 253_402_300_799_999),
+    user_properties=st.dictionaries(text, text, max_size=3).map(lambda found: dict(sorted(found.items()))),
+    system_properties=st.dictionaries(text, text, max_size=3).map(lambda found: dict(sorted(found.items()))),
+    user_tags=st.lists(text, max_size=3, unique=True).map(lambda tags: tuple(sorted(tags))),
+    namespace=st.none() | text,
+)
+
+
+@given(st.lists(rows, min_size=1, max_size=4, unique_by=lambda one: one.logical_timestamp))
+@settings(max_examples=20, deadline=None)
+def test_rows_come_back_from_the_table_as_they_went_in(tmp_path_factory: pytest.TempPathFactory, given_rows: list[EntityRow]) -> None:
+    lake = lake_at(tmp_path_factory.mktemp("lake"))
+    append(lake, given_rows, {KEY: 1 << 41})
+    found = lake.tables["entities"].query(COLUMNS, "true order by logical_timestamp")
+    assert [row_from_dict(one) for one in found] == sorted(given_rows, key=lambda one: one.logical_timestamp)
+
+
+@given(text)
+def test_quoted_text_is_a_literal_of_exactly_this_text(value: str) -> None:
+    assert quoted(value)[1:-1].replace("''", "") .count("'") == 0
+    assert quoted(value)[1:-1].replace("''", "'") == value
+
+
+def test_tables_have_the_columns_that_every_history_table_has() -> None:
+    common = ["tenant", "aggregate", "logical_timestamp", "seq", "system_time", "event_time", "event_id", "actor", "deleted"]
+    assert set(common) <= set(ENTITIES.names)
+    assert pa.types.is_int64(ENTITIES.field("logical_timestamp").type)
