@@ -6,6 +6,7 @@ import json
 from hashlib import blake2b
 from typing import Any, Final
 
+DIGEST_HEADER: Final = "mj-digest"
 DIGEST_BYTES: Final = 16
 _MASK: Final = 0xFFFFFFFF
 _M: Final = 0x5BD1E995

@@ -6,12 +6,14 @@ It decodes without knowing the event's type, so tools can name any record. The c
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 TENANT_PATTERN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
-class Unit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Unit:
     """Membership in an all-or-nothing unit over several aggregates."""
 
     id: bytes

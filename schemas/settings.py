@@ -86,6 +86,8 @@ class StreamSettings:
     """Current rows that the driver keeps in memory."""
     idle_outcome_interval_s: float = 60.0
     """Seconds between two outcome records of an idle partition."""
+    crash_at: str | None = None
+    """`<point>:<n>`: the process kills itself at the n-th passing of a named point; for crash tests only."""
     metrics_file: str | None = None
     """JSON lines, one for each batch; none where None."""
 

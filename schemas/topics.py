@@ -73,5 +73,7 @@ class TopicNames:
         start = f"{self.prefix}.journal."
         domain = journal_topic[len(start) :]
         if not journal_topic.startswith(start) or not domain or "." in domain:
-            raise UnknownTopicError(f"{journal_topic!r} is no journal topic under {self.prefix!r}.", topic=journal_topic)
+            raise UnknownTopicError(
+                f"{journal_topic!r} is no journal topic under {self.prefix!r}.", topic=journal_topic
+            )
         return domain

@@ -89,7 +89,8 @@ class Urn(str):
         row = KINDS.get(self.kind)
         if row is None or row.aggregate_kind is None:
             return self
-        return _cached(f"{row.aggregate_kind}:{'/'.join(self.path.split('/', row.aggregate_parts)[: row.aggregate_parts])}")
+        leading = self.path.split("/", row.aggregate_parts)[: row.aggregate_parts]
+        return _cached(f"{row.aggregate_kind}:{'/'.join(leading)}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Urn.parse, (str(self),)

@@ -91,7 +91,7 @@ def keys_faults(field: str, values: Any) -> list[Fault]:
     """Faults of a list of keys or tags; an empty list has none."""
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         return [Fault(field, f"must be a list of texts, not {type(values).__name__}")]
-    faults = _count_faults(field, len(values))
+    faults = count_faults(field, len(values))
     for index, value in enumerate(values):
         why = text_fault(value, empty=False, limit_bytes=MAX_KEY_BYTES)
         if why is not None:
@@ -103,7 +103,7 @@ def properties_faults(field: str, values: Any) -> list[Fault]:
     """Faults of a mapping of property keys to values; an empty one has none."""
     if not isinstance(values, Mapping):
         return [Fault(field, f"must be a mapping of texts, not {type(values).__name__}")]
-    faults = _count_faults(field, len(values))
+    faults = count_faults(field, len(values))
     for key, value in values.items():
         why = text_fault(key, empty=False, limit_bytes=MAX_KEY_BYTES)
         if why is not None:
@@ -119,5 +119,6 @@ def _shown(key: Any) -> str:
     return text if len(text) <= 80 else text[:76] + "...'"
 
 
-def _count_faults(field: str, count: int) -> list[Fault]:
+def count_faults(field: str, count: int) -> list[Fault]:
+    """The fault of a list or mapping that is too long."""
     return [] if count <= MAX_ENTRIES else [Fault(field, f"has {count:,} entries, the limit is {MAX_ENTRIES:,}")]

@@ -21,6 +21,7 @@ from .base import (
     as_dict,
     as_tuple,
     as_urn,
+    count_faults,
     keys_faults,
     plain_key,
     properties_faults,
@@ -295,7 +296,7 @@ def _plain_choice(values: Any, everything: Any) -> bool:
 def _plain_properties(values: Any) -> bool:
     if type(values) is not dict or len(values) > MAX_ENTRIES:
         return False
-    for key, value in values.items():
+    for key, value in values.items():  # a loop: half the time of all() over a generator  # noqa: SIM110
         if not (plain_key(key) and isinstance(value, str) and value.isascii()):
             return False
     return True
@@ -350,9 +351,7 @@ def _schema_faults(schema: Any) -> list[Fault]:
         return _optional_text_faults("schema", schema)
     if not isinstance(schema, tuple):
         return [Fault("schema", f"must be text or a list of (name, type) pairs, not {type(schema).__name__}")]
-    faults = [] if len(schema) <= MAX_ENTRIES else [
-        Fault("schema", f"has {len(schema):,} fields, the limit is {MAX_ENTRIES:,}")
-    ]
+    faults = count_faults("schema", len(schema))
     for index, field in enumerate(schema):
         faults += _field_faults(f"schema[{index}]", field)
     return faults
