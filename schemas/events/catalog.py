@@ -70,6 +70,11 @@ class CatalogEvent:
             raise InvalidEventError(urn_faults("entity", self.entity))
         return self.entity
 
+    @classmethod
+    def from_wire(cls, *values: Any) -> CatalogEvent:
+        """The event from its contract's fields behind the header, in their order."""
+        return cls(*values)
+
     def validate(self) -> list[Fault]:
         """Every fault of the event, with its field (`tags[2]`, `properties['k']`); empty for a valid one."""
         return urn_faults("entity", self.entity)
@@ -99,6 +104,11 @@ class EntityRegistered(CatalogEvent):
         _set(self, "schema", schema if schema is None or isinstance(schema, str) else _as_fields(schema))
         _set(self, "properties", {} if properties is None else as_dict(properties))
         _set(self, "tags", as_tuple(tags))
+
+    @classmethod
+    def from_wire(cls, *values: Any) -> CatalogEvent:
+        entity, description, text, fields, properties, tags = values
+        return cls(entity, description, fields if text is None else text, properties, tags)
 
     @property
     def schema_text(self) -> str | None:

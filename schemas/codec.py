@@ -1,0 +1,165 @@
+"""Events to the bytes of a journal record's value, and back.
+
+A value is Avro's single-object encoding: `C3 01`, the schema's CRC-64-AVRO fingerprint (8 bytes, little-endian), then
+the body, whose first field is the header. Decoding raises only NotSingleObject, UnknownFingerprint and Undecodable,
+whatever the bytes; what the values mean, and whether they are valid, is left to `validate()` and the rules.
+
+Source: Avro specification 1.12, Single-object encoding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from . import codegen
+from .errors import EventTooLargeError, Fault, InvalidEventError, NotSingleObject, Undecodable, UnknownFingerprint
+from .events import EVENT_TYPES, Event
+from .header import Header, Unit
+from .known import HEADER_NAME, Contract, contracts_by_fingerprint, current_contracts, header_schema
+from .limits import MAX_EVENT_BYTES
+
+MARKER: Final = b"\xc3\x01"
+PREFIX_BYTES: Final = 10
+
+_MISFITS: Final = (AttributeError, KeyError, TypeError, ValueError, OverflowError)
+
+
+class Decoded(NamedTuple):
+    """A decoded value."""
+
+    header: Header
+    event: Any
+    """An instance of the event type's class."""
+    schema: str
+    """Avro full name of the writer's schema."""
+
+
+def encode(event: Event, header: Header) -> bytes:
+    """Value of the journal record for an event.
+
+    Args:
+        event: an event of a known type; valid, as `validate()` says.
+        header: its header; nothing in it is checked but the types.
+    Raises:
+        InvalidEventError: a value does not fit the contract.
+        EventTooLargeError: the value exceeds MAX_EVENT_BYTES.
+    """
+    try:
+        value = _encoder(event.TYPE)(header, event)
+    except _MISFITS as error:
+        raise InvalidEventError(_misfits(event, header, error)) from error
+    if len(value) > MAX_EVENT_BYTES:
+        raise EventTooLargeError(len(value), MAX_EVENT_BYTES, _largest_field(event))
+    return value
+
+
+def decode(value: bytes) -> Decoded:
+    """Header and event of a journal record's value.
+
+    Raises:
+        NotSingleObject: the value does not begin with the single-object header.
+        UnknownFingerprint: no version of the contract that this package knows wrote it.
+        Undecodable: the body does not follow its schema, something stands behind it, or it is too large.
+    """
+    number = fingerprint_in(value)
+    contract = contracts_by_fingerprint().get(number)
+    if contract is None:
+        raise UnknownFingerprint(number)
+    (header, event), at = _run(_reader(number), value)
+    if at != len(value):
+        raise Undecodable(f"{len(value) - at} bytes stand behind the event")
+    return Decoded(header, event, contract.name)
+
+
+def decode_header_only(value: bytes) -> Header:
+    """Header of a value of any type, known or not: it stands first in every body.
+
+    Raises:
+        NotSingleObject: the value does not begin with the single-object header.
+        Undecodable: what follows is no header.
+    """
+    fingerprint_in(value)
+    header, _ = _run(_header_reader(), value)
+    return header  # type: ignore[no-any-return]
+
+
+def fingerprint_in(value: bytes) -> int:
+    """Fingerprint of the schema that a value names, unsigned. Raises: NotSingleObject."""
+    if len(value) < PREFIX_BYTES or value[:2] != MARKER:
+        raise NotSingleObject
+    return int.from_bytes(value[2:PREFIX_BYTES], "little")
+
+
+def single_object_prefix(contract: Contract) -> bytes:
+    """The ten bytes in front of every body of a contract."""
+    return MARKER + contract.fingerprint.to_bytes(8, "little")
+
+
+def _run(read: codegen.Reader, value: bytes) -> tuple[Any, int]:
+    if len(value) > MAX_EVENT_BYTES:
+        raise Undecodable(f"it takes {len(value):,} bytes, the limit is {MAX_EVENT_BYTES:,}")
+    try:
+        return read(bytes(value), PREFIX_BYTES, len(value))
+    except IndexError:
+        raise Undecodable("it ends too early") from None
+    except UnicodeDecodeError:
+        raise Undecodable("a text is not UTF-8") from None
+
+
+_ENCODERS: dict[str, codegen.Encoder] = {}
+
+
+def _encoder(event_type: str) -> codegen.Encoder:
+    found = _ENCODERS.get(event_type)
+    if found is None:
+        found = _ENCODERS[event_type] = _make_encoder(current_contracts()[event_type])
+    return found
+
+
+def _make_encoder(contract: Contract) -> codegen.Encoder:
+    names = [field["name"] for field in contract.schema["fields"]]
+    owners = {name: "header" if name == "header" else "event" for name in names}
+    return codegen.compile_encoder(contract.schema, prefix=single_object_prefix(contract), arguments=owners)
+
+
+@cache
+def _reader(fingerprint: int) -> codegen.Reader:
+    contract = contracts_by_fingerprint()[fingerprint]
+    current = current_contracts()[contract.event_type]
+    from_wire = EVENT_TYPES[contract.event_type].from_wire
+    makers = _HEADER_MAKERS | {current.name: lambda header, *values: (header, from_wire(*values))}
+    return codegen.compile_reader(contract.schema, current.schema, makers=makers)
+
+
+_HEADER_MAKERS: Final[dict[str, Any]] = {HEADER_NAME: Header, HEADER_NAME.replace("Header", "Unit"): Unit}
+
+
+@cache
+def _header_reader() -> codegen.Reader:
+    return codegen.compile_reader(header_schema(), makers=_HEADER_MAKERS)
+
+
+def _misfits(event: Event, header: Header, error: Exception) -> list[Fault]:
+    faults = event.validate() if hasattr(event, "validate") else []
+    return faults or [Fault("header" if _unfit(header) else "event", f"does not fit its contract: {error!r}")]
+
+
+def _unfit(header: Header) -> bool:
+    try:
+        _header_encoder()(*header)
+    except _MISFITS:
+        return True
+    return False
+
+
+@cache
+def _header_encoder() -> codegen.Encoder:
+    schema = header_schema()
+    return codegen.compile_encoder(schema, arguments={field["name"]: field["name"] for field in schema["fields"]})
+
+
+def _largest_field(event: Any) -> str:
+    sizes = {field.name: len(repr(getattr(event, field.name))) for field in fields(event)}
+    return max(sizes, key=sizes.__getitem__)
