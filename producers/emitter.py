@@ -1,0 +1,248 @@
+"""The emitter: typed events in, records in the journal topics, a receipt for each.
+
+Job: validate, encode, key, hand to librdkafka, and tell apart what can go wrong: refused before sending
+(InvalidEventError, EventTooLargeError, UnservedDomainError, QueueFullError), not reachable (KafkaUnavailableError), and
+not acknowledged (OutcomeUnknownError, from the receipt). What the rules decide is `Receipt.outcome`'s to tell.
+Invariants: nothing invalid is sent; a schema is in the schemas topic before its first event; at most
+`client.queue_events` events wait for their acknowledgement; per aggregate the order of the emits of a thread is kept.
+
+`emit` is the hot path (some 10 us): it does no work twice and makes no object that it can share.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from functools import lru_cache
+from typing import Any, Final
+
+from ..schemas.codec import encode
+from ..schemas.errors import (
+    InvalidEventError,
+    OutcomeUnknownError,
+    QueueFullError,
+    UnservedDomainError,
+)
+from ..schemas.events.base import Event
+from ..schemas.hashing import digest, record_key
+from ..schemas.header import Header
+from ..schemas.kinds import SERVED_DOMAINS
+from ..schemas.positions import Position
+from ..schemas.settings import Settings
+from .ids import EventIds
+from .kafka import ErrorLog, make_producer, servers_of, wait_for_broker
+from .options import Options, read_options
+from .outcomes import OutcomeReader
+from .published import SchemaPublisher
+from .receipts import Receipt
+from .topics import Epochs
+from .verdicts import Outcome
+
+_CACHED_KEYS: Final = 65_536
+_POLL_S: Final = 0.1
+_NOTHING_SAID: Final = (None, None, None, None, None, None, False)
+_NO_OPTIONS: Final = Options(None, None, None, None, None, None)
+_KEPT_FAILURES: Final = 1000
+
+
+class _Journal:
+    """The journal topic of one domain, as its receipts see it (receipts.Journaled)."""
+
+    __slots__ = ("_emitter", "epoch", "name")
+
+    def __init__(self, name: str, epoch: int, emitter: Emitter) -> None:
+        self.name = name
+        self.epoch = epoch
+        self._emitter = emitter
+
+    def wait_s(self) -> float:
+        return self._emitter.settings.client.delivery_timeout_s
+
+    def failed(self, receipt: Receipt) -> None:
+        self._emitter.note_failure(receipt)
+
+    def outcome(self, position: Position, system_time: int, timeout_s: float | None) -> Outcome:
+        return self._emitter.outcomes.outcome(position, system_time, timeout_s)
+
+
+class Emitter:
+    """Emits events of one installation; shared between threads, closed once.
+
+    Args:
+        settings: everything that can be set.
+        epochs: the journal topics as `check_topics` found them.
+        connect_timeout_s: seconds to wait for a broker.
+    Raises:
+        KafkaUnavailableError: no broker answers in time.
+        ConfigError: the `[kafka]` table is wrong.
+    """
+
+    def __init__(self, settings: Settings, epochs: Epochs, *, connect_timeout_s: float = 5.0) -> None:
+        self.settings = settings
+        self.errors = ErrorLog()
+        self.outcomes = OutcomeReader(settings)
+        names = settings.journal.topics
+        topics = {domain: names.journal(domain) for domain in SERVED_DOMAINS}
+        self._journals = {domain: _Journal(topic, epochs[topic].epoch, self) for domain, topic in topics.items()}
+        self._producer = make_producer(settings, self.errors)
+        wait_for_broker(self._producer, self.errors, servers=servers_of(settings), timeout_s=connect_timeout_s)
+        self._produce = self._producer.produce
+        self._tenant = settings.journal.tenant
+        self._actor = settings.journal.actor
+        self._new_id = EventIds()
+        self._key = lru_cache(maxsize=_CACHED_KEYS)(record_key)
+        self._schemas = SchemaPublisher(settings)
+        self._published: set[str] = set()
+        self._failures: deque[Receipt] = deque(maxlen=_KEPT_FAILURES)
+        self._closing = False
+        self._poller = threading.Thread(target=self._poll, name="metajournal-emitter", daemon=True)
+        self._poller.start()
+
+    def emit(
+        self,
+        event: Event,
+        *,
+        actor: str | None = None,
+        event_time: Any = None,
+        expected: int | Position | None = None,
+        cause: str | None = None,
+        tenant: str | None = None,
+        event_id: str | None = None,
+        repeat: bool = False,
+        block_s: float = 0.0,
+    ) -> Receipt:
+        """Send one event; returns at once, the receipt tells the rest.
+
+        Args:
+            event: an event of a served domain.
+            actor: who does it; `journal.actor` of the settings where None.
+            event_time: when it happened, ms since the epoch or an aware datetime; now where None.
+            expected: logical timestamp that the entity's newest history row must have; 0: it must not exist.
+            cause: id of the event that led to this one.
+            tenant: `journal.tenant` of the settings where None.
+            event_id: id of an event that is sent again, with `repeat`; a new one where None.
+            repeat: the event may stand in the log already (sent again after an unknown outcome).
+            block_s: seconds to wait for a place in the queue when it is full.
+        Raises:
+            InvalidEventError: the event or an option is wrong; lists every fault with its field. Nothing was sent.
+            EventTooLargeError: the encoded event exceeds the limit. Nothing was sent.
+            UnservedDomainError: the entity's domain is not served by this version. Nothing was sent.
+            QueueFullError: too many events wait for their acknowledgement. Nothing was sent.
+            KafkaUnavailableError: the event's schema could not be published. Nothing was sent.
+        """
+        faults = event.validate()
+        options = _NO_OPTIONS
+        if (actor, event_time, expected, cause, tenant, event_id, repeat) != _NOTHING_SAID:
+            options, more = read_options(
+                tenant=tenant, actor=actor, event_time=event_time, expected=expected, cause=cause, event_id=event_id,
+                repeat=repeat,
+            )  # fmt: skip
+            faults = faults + more
+        if faults:
+            raise InvalidEventError(faults)
+        aggregate = event.aggregate
+        journal = self._journals.get(aggregate.domain)
+        if journal is None:
+            raise UnservedDomainError(aggregate.domain, aggregate)
+        event_type = event.TYPE
+        if event_type not in self._published:
+            self._publish(event_type)
+        now_ms = time.time_ns() // 1_000_000
+        new_id = options.event_id or self._new_id(now_ms)
+        tenant = options.tenant or self._tenant
+        header = Header(
+            new_id,
+            tenant,
+            event_type,
+            aggregate,
+            event.entities,
+            options.actor or self._actor,
+            now_ms if options.event_time is None else options.event_time,
+            options.expected,
+            None,
+            options.cause,
+            repeat,
+        )
+        value = encode(event, header)
+        receipt = Receipt(new_id, journal)
+        key = self._key(tenant, aggregate)
+        try:
+            self._produce(journal.name, value, key, -1, receipt.delivered, None, 0, [("mj-digest", digest(value))])
+        except BufferError:
+            self._produce_later(receipt, value, key, block_s)
+        return receipt
+
+    @property
+    def pending(self) -> int:
+        """Events that wait for their acknowledgement."""
+        return len(self._producer)
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until every event emitted so far is acknowledged.
+
+        Args:
+            timeout_s: seconds to wait; the delivery time-out where None.
+        Raises:
+            OutcomeUnknownError: some are not acknowledged in time, or failed since the last flush; `event_ids` names
+                those that failed (at most 1,000), `pending` counts those that still wait.
+        """
+        limit = self.settings.client.delivery_timeout_s + 1 if timeout_s is None else timeout_s
+        left = self._producer.flush(limit)
+        failed = [self._failures.popleft() for _ in range(len(self._failures))]
+        if not left and not failed:
+            return
+        first = failed[0].failure() if failed else None
+        said = first.message if first is not None else (self.errors.latest.text if self.errors.latest else "no answer")
+        raise OutcomeUnknownError(
+            f"{left:,} events are not acknowledged within {limit:g} s and {len(failed):,} failed; {said}",
+            hint="Ask each receipt; send again what is unknown, with its event_id and repeat=True.",
+            pending=left,
+            event_ids=tuple(receipt.event_id for receipt in failed),
+        )
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Wait for the acknowledgements (as `flush`), then let go of the connections; further calls do nothing."""
+        if self._closing:
+            return
+        try:
+            self.flush(timeout_s)
+        finally:
+            self._closing = True
+            # What is left is given up now, so that nobody waits for a receipt that can never be filled in.
+            self._producer.purge()
+            self._producer.flush(1)
+            self._poller.join()
+            self.outcomes.close()
+
+    def note_failure(self, receipt: Receipt) -> None:
+        """Keep an event that was not acknowledged, for the next flush to tell."""
+        self._failures.append(receipt)
+
+    def _publish(self, event_type: str) -> None:
+        self._schemas.publish(event_type)
+        self._published.add(event_type)
+
+    def _produce_later(self, receipt: Receipt, value: bytes, key: bytes, block_s: float) -> None:
+        deadline = time.monotonic() + block_s
+        while (remaining := deadline - time.monotonic()) > 0:
+            self._producer.poll(min(remaining, 0.01))
+            try:
+                topic = receipt.topic
+                headers: list[tuple[str, str | bytes | None]] = [("mj-digest", digest(value))]
+                self._produce(topic, value, key, -1, receipt.delivered, None, 0, headers)
+            except BufferError:
+                continue
+            return
+        limit = self.settings.client.queue_events
+        raise QueueFullError(
+            f"{self.pending:,} events wait for their acknowledgement, the limit is {limit:,}; the event was not taken.",
+            hint="Wait for earlier receipts (journal.flush()), emit with block_s, or raise client.queue_events.",
+            pending=self.pending,
+            limit=limit,
+        )
+
+    def _poll(self) -> None:
+        poll = self._producer.poll
+        while not self._closing:
+            poll(_POLL_S)

@@ -1,0 +1,205 @@
+"""Configurations of Kafka's clients, and the clients made from them.
+
+Job: one place for every librdkafka setting that the journal's promises rest on; what a user puts into the `[kafka]`
+table goes through to every client, but the settings below cannot be weakened: a ConfigError names the key.
+Left to others: what is produced (emitter), which topics there are (topics), what is read (outcomes, consumers).
+Invariant: a client made here never writes to stderr; its log goes to the logger `metajournal.kafka`, its errors
+into an `ErrorLog`, so that whoever waits can say why nothing comes.
+
+Source: CONFIGURATION.md of librdkafka; KIP-98 (idempotent producer).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from ..schemas.errors import ConfigError, KafkaUnavailableError
+from ..schemas.settings import Settings
+
+Config = dict[str, Any]
+MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""`message.max.bytes` of producers and least `max.message.bytes` of topics."""
+
+PRODUCER_SAFETY: Final[Mapping[str, str]] = {
+    "enable.idempotence": "true",  # no duplicate and no reordering by retries
+    "acks": "all",
+    "partitioner": "murmur2_random",  # Java's and Spark's partitioner; an aggregate must stay in its partition
+}
+CONSUMER_SAFETY: Final[Mapping[str, str]] = {
+    "check.crcs": "true",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",  # an expired position is said, never skipped
+    "allow.auto.create.topics": "false",
+}
+_OWN: Final[Mapping[str, str]] = {
+    "delivery.timeout.ms": "client.delivery_timeout_s",
+    "linger.ms": "client.linger_ms",
+    "queue.buffering.max.messages": "client.queue_events",
+}
+"""librdkafka keys that a setting of metajournal already sets, with its name."""
+_ALIASES: Final[Mapping[str, str]] = {
+    "request.required.acks": "acks",
+    "message.timeout.ms": "delivery.timeout.ms",
+    "queue.buffering.max.ms": "linger.ms",
+    "metadata.broker.list": "bootstrap.servers",
+}
+_HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
+
+_log = logging.getLogger("metajournal.kafka")
+_log.addHandler(logging.NullHandler())
+_Client = TypeVar("_Client", Producer, Consumer, AdminClient)
+
+
+class Noted(NamedTuple):
+    """One error that librdkafka told: when (seconds, monotonic), its code and its sentence."""
+
+    at: float
+    code: int
+    text: str
+
+
+class ErrorLog:
+    """The latest errors of one client (its `error_cb`), bounded."""
+
+    def __init__(self) -> None:
+        self._noted: deque[Noted] = deque(maxlen=50)
+
+    def __call__(self, error: KafkaError) -> None:
+        self._noted.append(Noted(time.monotonic(), error.code(), error.str()))
+        _log.debug("%s: %s", error.name(), error.str())
+
+    @property
+    def latest(self) -> Noted | None:
+        return self._noted[-1] if self._noted else None
+
+    @property
+    def hopeless(self) -> Noted | None:
+        """An error that waiting does not mend (a wrong password, a wrong certificate)."""
+        return next((one for one in self._noted if one.code in _HOPELESS), None)
+
+    def since(self, at: float) -> str | None:
+        """The latest sentence that was told after a monotonic time."""
+        latest = self.latest
+        return latest.text if latest is not None and latest.at >= at else None
+
+
+def producer_config(settings: Settings) -> Config:
+    """Configuration of the emitting producer.
+
+    Raises:
+        ConfigError: the user's `[kafka]` table weakens a setting or says what another setting already says.
+    """
+    client = settings.client
+    own = {
+        "delivery.timeout.ms": round(client.delivery_timeout_s * 1000),
+        "linger.ms": client.linger_ms,
+        "queue.buffering.max.messages": client.queue_events,
+        "queue.buffering.max.kbytes": 2_097_151,  # the bound is the number of events
+        "message.max.bytes": MESSAGE_BYTES,
+        "batch.size": 1_000_000,
+    }
+    return _config("producer", settings, own, PRODUCER_SAFETY)
+
+
+def consumer_config(settings: Settings, *, role: str = "reader", group: str | None = None) -> Config:
+    """Configuration of a consumer that keeps its own positions (no group is joined unless `group` is given).
+
+    Raises:
+        ConfigError: the user's `[kafka]` table weakens a setting.
+    """
+    own: Config = {"group.id": group or f"metajournal-{role}", "fetch.wait.max.ms": 50}
+    return _config(role, settings, own, CONSUMER_SAFETY)
+
+
+def admin_config(settings: Settings) -> Config:
+    """Configuration of an admin client.
+
+    Raises:
+        ConfigError: the user's `[kafka]` table weakens a setting.
+    """
+    return _config("admin", settings, {}, {})
+
+
+def make_producer(settings: Settings, errors: ErrorLog, **more: Any) -> Producer:
+    """A producer that logs quietly and tells its errors to `errors`; `more` are further librdkafka keys."""
+    return _make(Producer, {**producer_config(settings), **more}, errors)
+
+
+def make_consumer(settings: Settings, errors: ErrorLog, *, role: str = "reader", **more: Any) -> Consumer:
+    """A consumer for `assign`, without a group's offsets."""
+    return _make(Consumer, {**consumer_config(settings, role=role), **more}, errors)
+
+
+def make_admin(settings: Settings, errors: ErrorLog) -> AdminClient:
+    """An admin client."""
+    return _make(AdminClient, admin_config(settings), errors)
+
+
+def wait_for_broker(client: Producer | AdminClient, errors: ErrorLog, *, servers: str, timeout_s: float) -> None:
+    """Return once a broker answers.
+
+    Raises:
+        KafkaUnavailableError: none did in time, or it refuses this client for good (authentication).
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        remaining = deadline - time.monotonic()
+        try:
+            client.list_topics(timeout=max(0.1, min(0.5, remaining)))
+            return
+        except KafkaException as error:
+            client.poll(0)
+            reason = errors.hopeless or (errors.latest if remaining <= 0.5 else None)
+            if errors.hopeless is not None or remaining <= 0.5:
+                said = reason.text if reason else str(error.args[0])
+                raise KafkaUnavailableError(
+                    f"No Kafka broker answers at {servers} within {timeout_s:g} s ({said}); nothing was sent.",
+                    hint="Start one (`metajournal up`) or correct kafka.bootstrap.servers and its security keys.",
+                    servers=servers,
+                ) from error
+
+
+def servers_of(settings: Settings) -> str:
+    """Where the brokers are said to be."""
+    return settings.kafka.get("bootstrap.servers", "(kafka.bootstrap.servers is not set)")
+
+
+def _config(role: str, settings: Settings, own: Mapping[str, Any], safety: Mapping[str, str]) -> Config:
+    user = {_ALIASES.get(key, key): str(value) for key, value in settings.kafka.items()}
+    for key, value in user.items():
+        _refuse_weaker(key, value)
+    defaults = {"client.id": f"metajournal-{role}", "reconnect.backoff.max.ms": 2000}
+    return {**defaults, **own, **user, **{key: safety[key] for key in safety}}
+
+
+def _refuse_weaker(key: str, value: str) -> None:
+    said = f"kafka.{key}"
+    if key in _OWN:
+        raise ConfigError(f"{said} is set by {_OWN[key]}; set that one instead.", key=said)
+    needed = PRODUCER_SAFETY.get(key) or CONSUMER_SAFETY.get(key)
+    same = {needed, "-1"} if key == "acks" else {needed}
+    if needed is not None and value.lower() not in same:
+        why = "the journal's promises rest on it"
+        raise ConfigError(f"{said} must stay {needed!r}, not {value!r}: {why}.", key=said, needed=needed, hint=_DROP)
+    if key == "message.max.bytes" and (not value.isdigit() or int(value) < MESSAGE_BYTES):
+        raise ConfigError(f"{said} must be at least {MESSAGE_BYTES}, not {value!r}.", key=said, hint=_DROP)
+
+
+_DROP: Final = "Take the key out of the [kafka] table."
+
+
+def _make(kind: Callable[..., _Client], config: Config, errors: ErrorLog) -> _Client:
+    try:
+        return kind({**config, "error_cb": errors}, logger=_log)
+    except KafkaException as error:
+        problem: KafkaError = error.args[0]
+        raise ConfigError(f"Kafka's client refuses its configuration: {problem.str()}.") from error

@@ -1,0 +1,260 @@
+"""The reader of the outcomes topics: finds the verdict of a receipt's position.
+
+One background reader for each journal, started by the first question. It reads only the partitions that were asked
+for, from the append time of the earliest event asked; a question about an earlier event rewinds its partition. What
+was read is kept (bounded) as one range of positions for each journal partition with the verdicts in it that are not
+plainly accepted, so a program that asks for every receipt in turn is answered from memory.
+
+Invariant: a verdict is told only from a record whose range holds the position; a mark beyond it is not enough.
+Source: docs on the outcomes topic. The stream writes records in position order for each journal partition and repeats
+ranges after a restart with equal verdicts, so the newest range extends or repeats what is held.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from ..schemas.errors import KafkaUnavailableError, NotYetVisibleError, PositionExpired
+from ..schemas.positions import Position, epoch_of
+from ..schemas.settings import Settings
+from .kafka import ErrorLog, make_consumer
+from .verdicts import Outcome, OutcomeRecord, outcome_of
+
+_POLL_S: Final = 0.1
+_KEPT_VERDICTS: Final = 200_000
+"""Most verdicts kept for one journal partition; beyond it the older half is forgotten (and read again if asked)."""
+_SEEK_TIMEOUT_S: Final = 10.0
+_CLOCKS_MS: Final = 60_000
+"""The stream's clock may be behind the broker's by this much before a record is overlooked."""
+
+
+class Held:
+    """What was read of one journal partition: the verdicts of [start, end), and how far the stream is."""
+
+    __slots__ = ("end", "mark", "start", "system_time", "verdicts")
+
+    def __init__(self) -> None:
+        self.start = self.end = 0
+        self.verdicts: dict[int, list[Any]] = {}
+        self.mark = 0
+        self.system_time = 0
+
+    def add(self, record: OutcomeRecord) -> None:
+        """Take a record in: it extends the range, or replaces one that it does not touch."""
+        self.mark = max(self.mark, record.end)
+        self.system_time = max(self.system_time, record.system_time)
+        if record.start > self.end or record.end < self.start:
+            if record.start == record.end:
+                return  # a repeated mark of an idle partition: nothing to hold
+            self.start, self.end, self.verdicts = record.start, record.end, {}
+        self.start, self.end = min(self.start, record.start), max(self.end, record.end)
+        self.verdicts.update(record.verdicts)
+        if len(self.verdicts) > _KEPT_VERDICTS:
+            self._forget()
+
+    def _forget(self) -> None:
+        kept = sorted(self.verdicts)[len(self.verdicts) // 2 :]
+        self.start = kept[0]
+        self.verdicts = {position: self.verdicts[position] for position in kept}
+
+    def find(self, position: Position) -> Outcome | None:
+        """The verdict of a position, or None where its range was not read."""
+        if not self.start <= position.value < self.end:
+            return None
+        return outcome_of(position, self.verdicts.get(position.value))
+
+
+class Question:
+    """One position that somebody waits for."""
+
+    __slots__ = ("answered", "expired", "outcome", "position", "since")
+
+    def __init__(self, position: Position, since: int) -> None:
+        self.position = position
+        self.since = since - _CLOCKS_MS
+        self.outcome: Outcome | None = None
+        self.expired = False
+        self.answered = threading.Event()
+
+
+class OutcomeReader:
+    """Answers questions about positions from the outcomes topics; shared between threads."""
+
+    def __init__(self, settings: Settings, *, consumer: Callable[[Settings, ErrorLog], Consumer] | None = None) -> None:
+        self._settings = settings
+        self._names = settings.journal.topics
+        self._make = consumer or (lambda settings, errors: make_consumer(settings, errors, role="outcomes"))
+        self._lock = threading.Lock()
+        self._held: dict[tuple[str, int], Held] = {}
+        self._questions: dict[tuple[str, int], list[Question]] = {}
+        self._new: list[Question] = []
+        self._from: dict[tuple[str, int], int] = {}
+        """Append time from which each partition of an outcomes topic is read."""
+        self._errors = ErrorLog()
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._closing = False
+
+    def outcome(self, position: Position, system_time: int, timeout_s: float | None = None) -> Outcome:
+        """The verdict of a position.
+
+        Args:
+            position: where the event stands.
+            system_time: its append time, ms.
+            timeout_s: seconds to wait; `client.outcome_timeout_s` where None.
+        Raises:
+            NotYetVisibleError: no verdict in time; `behind` is the number of positions that the stream lacks.
+            PositionExpired: the verdict is no longer in the topic.
+            KafkaUnavailableError: the topic cannot be read.
+        """
+        limit = self._settings.client.outcome_timeout_s if timeout_s is None else timeout_s
+        question = Question(position, system_time)
+        with self._lock:
+            held = self._held.get((position.topic, position.partition))
+            found = held.find(position) if held is not None else None
+            if found is not None:
+                return found
+            self._new.append(question)
+            self._start()
+        asked = time.monotonic()
+        question.answered.wait(limit)
+        return self._answer(question, asked, limit)
+
+    def close(self) -> None:
+        """Stop the reader."""
+        self._closing = True
+        if self._thread is not None:
+            self._thread.join()
+
+    def _answer(self, question: Question, asked: float, limit: float) -> Outcome:
+        if question.outcome is not None:
+            return question.outcome
+        if question.expired:
+            raise PositionExpired(f"The verdict of {question.position} is no longer in its topic.", earliest=None)
+        if self._failure is not None:
+            raise KafkaUnavailableError(f"Verdicts cannot be read: {self._failure}.") from self._failure
+        said = self._errors.since(asked)
+        if said is not None:
+            raise KafkaUnavailableError(f"Verdicts cannot be read: {said}.", position=question.position)
+        raise self._not_yet(question, limit)
+
+    def _not_yet(self, question: Question, limit: float) -> NotYetVisibleError:
+        position = question.position
+        with self._lock:
+            self._drop(question)
+            held = self._held.get((position.topic, position.partition))
+        waited = f"The stream has given no verdict on {position} within {limit:g} s"
+        if held is None or not held.mark:
+            return NotYetVisibleError(None, f"{waited}; none of its partition was seen. Does the stream run?")
+        behind = position.value + 1 - held.mark
+        if behind <= 0 or epoch_of(held.mark) != epoch_of(position.value):
+            return NotYetVisibleError(None, f"{waited}; it has passed the position, the verdict is being read.")
+        late = (time.time() * 1000 - held.system_time) / 1000
+        text = f"{waited}; it is {behind:,} positions behind and has reached what was written {late:.1f} s ago."
+        return NotYetVisibleError(behind, text)
+
+    def _drop(self, question: Question) -> None:
+        position = question.position
+        waiting = self._questions.get((position.topic, position.partition), [])
+        waiting[:] = [one for one in waiting if one is not question]
+        self._new[:] = [one for one in self._new if one is not question]
+
+    def _start(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._failure = None
+            self._held.clear()
+            self._from.clear()
+            self._thread = threading.Thread(target=self._run, name="metajournal-outcomes", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        consumer: Consumer | None = None
+        try:
+            consumer = self._make(self._settings, self._errors)
+            while not self._closing:
+                self._take(consumer)
+                if self._from:
+                    for message in consumer.consume(1000, _POLL_S):
+                        self._read(message)
+        except Exception as error:  # whoever waits must learn it; the next question starts anew
+            self._failure = error
+            with self._lock:
+                waiting = self._new + [one for many in self._questions.values() for one in many]
+                self._new, self._questions = [], {}
+            for question in waiting:
+                question.answered.set()
+        finally:
+            if consumer is not None:
+                consumer.close()
+
+    def _take(self, consumer: Consumer) -> None:
+        """Take new questions in, and (re)assign the partitions that must be read from an earlier time."""
+        with self._lock:
+            new, self._new = self._new, []
+            stale = {self._target(question) for question in new if not self._covered(question)}
+            pending = [one for many in self._questions.values() for one in many]
+        for target in stale:
+            since = min(one.since for one in pending if self._target(one) == target)
+            self._seek(consumer, target, since)
+
+    def _covered(self, question: Question) -> bool:
+        """Answer a new question, or keep it; False where its partition must be read from an earlier time."""
+        key = (question.position.topic, question.position.partition)
+        held = self._held.setdefault(key, Held())
+        question.outcome = held.find(question.position)
+        if question.outcome is not None:
+            question.answered.set()
+            return True
+        self._questions.setdefault(key, []).append(question)
+        read_from = self._from.get(self._target(question))
+        return read_from is not None and read_from <= question.since and question.position.value >= held.start
+
+    def _seek(self, consumer: Consumer, target: tuple[str, int], since: int) -> None:
+        topic, partition = target
+        # The end first: what is written between the two look-ups must not be passed over.
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SEEK_TIMEOUT_S)
+        [found] = consumer.offsets_for_times([TopicPartition(topic, partition, since)], timeout=_SEEK_TIMEOUT_S)
+        if target in self._from:
+            consumer.incremental_unassign([TopicPartition(topic, partition)])
+        with self._lock:
+            for key in [key for key in self._held if self._target_of(*key) == target]:
+                self._held[key] = Held()
+        offset = found.offset if found.offset >= 0 else end
+        consumer.incremental_assign([TopicPartition(topic, partition, offset)])
+        self._from[target] = since
+
+    def _target(self, question: Question) -> tuple[str, int]:
+        return self._target_of(question.position.topic, question.position.partition)
+
+    def _target_of(self, topic: str, partition: int) -> tuple[str, int]:
+        """Partition of the outcomes topic that tells of a journal partition (they have the same number)."""
+        return self._names.outcomes(self._names.domain_of(topic)), partition
+
+    def _read(self, message: Message) -> None:
+        error = message.error()
+        if error is not None:
+            if error.fatal() or not error.retriable():
+                raise KafkaException(error)
+            return
+        record = OutcomeRecord.parse(message.value() or b"")
+        key = (record.topic, record.partition)
+        with self._lock:
+            held = self._held.setdefault(key, Held())
+            held.add(record)
+            waiting = self._questions.get(key)
+            if waiting:
+                waiting[:] = [one for one in waiting if not self._settle(one, held, record)]
+
+    def _settle(self, question: Question, held: Held, record: OutcomeRecord) -> bool:
+        question.outcome = held.find(question.position)
+        # Reading began before the event was written: a range that begins above it means that its own one is gone.
+        question.expired = question.outcome is None and record.start > question.position.value
+        if question.outcome is None and not question.expired:
+            return False
+        question.answered.set()
+        return True

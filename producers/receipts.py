@@ -1,0 +1,189 @@
+"""Receipts: what a caller holds of an emitted event, from the queue to its verdict.
+
+A receipt costs little because most are never asked: it is filled in by the delivery report, and the lock that a
+waiting caller needs is made only when somebody waits. Left to others: sending (emitter), finding verdicts (outcomes).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final, Protocol
+
+from confluent_kafka import KafkaError
+
+from ..schemas.errors import KafkaUnavailableError, MetajournalError, OutcomeUnknownError
+from ..schemas.ids import id_text
+from ..schemas.positions import EPOCH_SHIFT, Position
+from .verdicts import Outcome
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+_GRACE_S: Final = 5.0
+"""Seconds beyond the delivery time-out for the delivery report itself to arrive."""
+
+_MAKING: Final = threading.Lock()
+"""Held while a receipt's first waiter makes the event that all its waiters share."""
+
+_REFUSED: Final = frozenset(
+    {
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+    }
+)
+"""Answers that say the broker did not write the event. Every other failure leaves it open: the Python client does not
+hand on librdkafka's message status, so a message that timed out may have been written."""
+
+
+class Journaled(Protocol):
+    """The journal topic that a receipt's event went to, and what stands behind it."""
+
+    name: str
+    epoch: int
+
+    def wait_s(self) -> float:
+        """Seconds until a delivery report must have come."""
+
+    def failed(self, receipt: Receipt) -> None:
+        """Told once for each event that was not acknowledged."""
+
+    def outcome(self, position: Position, system_time: int, timeout_s: float | None) -> Outcome:
+        """The verdict of a position, waited for."""
+
+
+class Receipt:
+    """What a caller holds of one emitted event."""
+
+    __slots__ = ("_error", "_id", "_journal", "_offset", "_outcome", "_partition", "_time", "_waiter")
+
+    _id: bytes
+    _journal: Journaled
+    _offset: int | None
+    """None: no report yet; -1: the event is not acknowledged, see `_error`."""
+    _partition: int
+    _time: int
+    _error: KafkaError | None
+    _waiter: threading.Event | None
+    _outcome: Outcome
+
+    def __init__(self, event_id: bytes, journal: Journaled) -> None:
+        # The other slots are set by the delivery report: nobody may read them before `_offset` is set.
+        self._id = event_id
+        self._journal = journal
+        self._offset = None
+        self._waiter = None
+
+    @property
+    def event_id(self) -> str:
+        """The event's id (UUIDv7), known at once."""
+        return id_text(self._id)
+
+    @property
+    def topic(self) -> str:
+        """The journal topic that the event goes to."""
+        return self._journal.name
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether the broker has the event, without waiting."""
+        return self._offset is not None and self._error is None
+
+    @property
+    def position(self) -> Position:
+        """Where the event stands in the journal; waits for the acknowledgement.
+
+        Raises:
+            OutcomeUnknownError: none came within the delivery time-out; the event may or may not be in the log.
+            KafkaUnavailableError: the broker refused to write it.
+        """
+        offset = self._acknowledgement()
+        if offset < 0:
+            raise OutcomeUnknownError(
+                f"The event {self.event_id} is in the log, but the broker did not say where.", event_id=self.event_id
+            )
+        return Position(self._journal.name, self._partition, (self._journal.epoch << EPOCH_SHIFT) + offset)
+
+    @property
+    def system_time(self) -> int:
+        """The broker's append time, milliseconds; waits and raises as `position` does."""
+        self._acknowledgement()
+        return self._time
+
+    def outcome(self, timeout_s: float | None = None) -> Outcome:
+        """What the rules decided about the event; waits for the stream to reach it.
+
+        Args:
+            timeout_s: seconds to wait; `client.outcome_timeout_s` where None.
+        Raises:
+            NotYetVisibleError: the stream has not reached the event in time; `behind` says how far it is.
+            OutcomeUnknownError, KafkaUnavailableError: as `position` does.
+            PositionExpired: the verdict is no longer in the outcomes topic.
+        """
+        try:
+            return self._outcome
+        except AttributeError:
+            self._outcome = self._journal.outcome(self.position, self._time, timeout_s)
+            return self._outcome
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        """The delivery report (called by the emitter's poll thread alone)."""
+        self._error = error
+        if error is None:
+            self._partition = message.partition()  # type: ignore[assignment]  # set in every report of a success
+            self._time = message.timestamp()[1]
+            self._offset = message.offset()
+        else:
+            self._offset = -1
+            self._journal.failed(self)
+        # After `_offset`: who waits sets `_waiter` first and looks at `_offset` again before it sleeps.
+        waiter = self._waiter
+        if waiter is not None:
+            waiter.set()
+
+    def failure(self) -> MetajournalError | None:
+        """The error of an event that was not acknowledged, or None."""
+        if self._offset is None or self._error is None:
+            return None
+        error = self._error
+        if error.code() in _REFUSED:
+            return KafkaUnavailableError(
+                f"The broker did not take the event {self.event_id}: {error.str()}; it is not in the log.",
+                event_id=self.event_id,
+            )
+        return self._unknown(error.str())
+
+    def _acknowledgement(self) -> int:
+        if self._offset is None:
+            self._wait(self._journal.wait_s() + _GRACE_S)
+        failure = self.failure()
+        if failure is not None:
+            raise failure
+        assert self._offset is not None
+        return self._offset
+
+    def _wait(self, timeout_s: float) -> None:
+        with _MAKING:
+            waiter = self._waiter
+            if waiter is None:
+                waiter = self._waiter = threading.Event()
+        if self._offset is None and not waiter.wait(timeout_s) and self._offset is None:
+            raise self._unknown(f"no acknowledgement within {timeout_s:g} s")
+
+    def _unknown(self, why: str) -> OutcomeUnknownError:
+        return OutcomeUnknownError(
+            f"Whether the event {self.event_id} is in the log is not known ({why}).",
+            hint=f"Send it again: journal.emit(event, event_id={self.event_id!r}, repeat=True); if it is there"
+            " already, the second one counts as a duplicate.",
+            event_id=self.event_id,
+        )
+
+    def __repr__(self) -> str:
+        state = "pending" if self._offset is None else "acknowledged" if self._error is None else "failed"
+        return f"<Receipt {self.event_id} {state}>"

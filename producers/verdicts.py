@@ -1,0 +1,127 @@
+"""What became of an event: the verdicts that a receipt's `outcome` gives, and the record that carries them.
+
+The rules decide (rules/), the stream writes one record for a range of positions of a journal partition, and everything
+in that range that the record does not name was accepted. Values only; reading the topic is outcomes' job.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from ..schemas.errors import RejectedError
+from ..schemas.positions import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The event changed its entity."""
+
+    word: ClassVar[str] = "accepted"
+    position: Position
+
+    def raise_if_rejected(self) -> Accepted:
+        """This verdict itself: nothing was refused."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """The event is valid and changed nothing."""
+
+    word: ClassVar[str] = "unchanged"
+    position: Position
+
+    def raise_if_rejected(self) -> Unchanged:
+        """This verdict itself: nothing was refused."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The event stands in the log already; the earlier one's verdict holds."""
+
+    word: ClassVar[str] = "duplicate"
+    position: Position
+    of: Position
+    """Where the earlier one stands; its verdict is this event's."""
+
+    def raise_if_rejected(self) -> Duplicate:
+        """This verdict itself: the earlier event's verdict is asked by its own receipt."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The rules refused the event; it stays in the log without effect."""
+
+    word: ClassVar[str] = "rejected"
+    position: Position
+    reason: str
+    """`unknown-entity`, `too-large`, `stale-entity`, `invalid` or `wrong-aggregate`."""
+    detail: Any = None
+
+    def raise_if_rejected(self) -> Rejected:
+        """Raises: RejectedError: always."""
+        raise RejectedError(self.reason, self.detail, self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """The record could not be read; its bytes are kept and it has no effect."""
+
+    word: ClassVar[str] = "shelved"
+    position: Position
+    reason: str
+
+    def raise_if_rejected(self) -> Shelved:
+        """Raises: RejectedError: always; a shelved event has no effect, as a rejected one."""
+        raise RejectedError("shelved", self.reason, self.position)
+
+
+Outcome: TypeAlias = Accepted | Unchanged | Duplicate | Rejected | Shelved
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeRecord:
+    """One record of an outcomes topic: the verdicts of a range of positions of one journal partition."""
+
+    topic: str
+    partition: int
+    start: int
+    """First position of the range."""
+    end: int
+    """The mark: the position after the range."""
+    verdicts: dict[int, list[Any]]
+    """Wire form of every verdict that is not plainly accepted, by position."""
+    system_time: int
+    """Running system time at the end of the range, ms."""
+
+    @classmethod
+    def parse(cls, value: bytes) -> OutcomeRecord:
+        """Read a record's JSON.
+
+        Raises:
+            ValueError, KeyError: the bytes are no outcome record.
+        """
+        said = json.loads(value)
+        verdicts = {int(one[0]): one for one in said["verdicts"]}
+        ends = int(said["from"]), int(said["to"])
+        return cls(said["topic"], int(said["partition"]), *ends, verdicts, int(said["system_time"]))
+
+
+def outcome_of(position: Position, verdict: list[Any] | None) -> Outcome:
+    """The verdict of a position from its wire form; None: not named in its record, so accepted."""
+    if verdict is None:
+        return Accepted(position)
+    word, data = verdict[1], (verdict[2] if len(verdict) > 2 else {})
+    if word == Unchanged.word:
+        return Unchanged(position)
+    if word == Rejected.word:
+        return Rejected(position, str(data["reason"]), data.get("detail"))
+    if word == Duplicate.word:
+        return Duplicate(position, Position(position.topic, position.partition, int(data["of"])))
+    if word == Shelved.word:
+        return Shelved(position, str(data.get("reason", "")))
+    raise ValueError(f"unknown verdict {word!r} at {position}")
