@@ -6,7 +6,7 @@ limits and the hashes. Equal sources give the equal digest on every machine and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -16,7 +16,7 @@ _ROOT: Final = __name__.rsplit(".", 2)[0]
 _JUDGING_SCHEMAS: Final = ("hashing.py", "header.py", "kinds.py", "limits.py", "urn.py")
 
 
-def rules_digest(sources: Iterator[tuple[str, bytes]]) -> str:
+def rules_digest(sources: Iterable[tuple[str, bytes]]) -> str:
     """Digest of (name, source) pairs, whatever their order and their line ends.
 
     Returns:
