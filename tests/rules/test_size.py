@@ -31,9 +31,8 @@ def row_with(properties: dict[str, str], tags: list[str], system: dict[str, str]
     )
 
 
-SPECIAL = 
-    ['"', "\\", "\x00\x1f", "\x7f", "é", "😀", "\u2028"]
-)
+SPECIAL = ['"', "\\", "\x00\x1f", "\x7f", "é", "😀", "\u2028"]
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(SPECIAL)
 MAPS = st.dictionaries(TEXTS, TEXTS, max_size=4)
 TAGS = st.lists(TEXTS, max_size=4)
 
