@@ -1,0 +1,57 @@
+"""The Elasticsearch client, and its exceptions as metajournal's errors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from elastic_transport import ConnectionError as NoConnection
+from elastic_transport import TransportError
+from elasticsearch import ApiError, Elasticsearch
+
+from ..schemas.errors import ConfigError
+from ..schemas.settings import Settings
+
+AWAY_STATUS: Final = frozenset({408, 429, 502, 503, 504})
+"""Answers that waiting may mend."""
+
+REFUSED_STATUS: Final = frozenset({401, 403})
+"""Answers that only another key mends."""
+
+
+def make_client(settings: Settings, *, timeout_s: float = 30.0) -> Elasticsearch:
+    """A client that never retries by itself: who calls knows how long to wait and says so.
+
+    Raises:
+        ConfigError: url, certificate or key cannot be used.
+    """
+    wanted = settings.elasticsearch
+    options: dict[str, Any] = {"ca_certs": wanted.ca} if wanted.ca else {}
+    if wanted.api_key:
+        options["api_key"] = wanted.api_key
+    try:
+        return Elasticsearch(
+            wanted.url, request_timeout=timeout_s, max_retries=0, retry_on_timeout=False, http_compress=False, **options
+        )
+    except (ValueError, TypeError, OSError) as error:
+        raise ConfigError(f"elasticsearch.url {wanted.url!r} cannot be used: {error}.") from error
+
+
+def is_away(error: Exception) -> bool:
+    """Whether an exception of the client means that the server does not answer now, so that waiting may help."""
+    if isinstance(error, ApiError):
+        return error.status_code in AWAY_STATUS or error.error == "cluster_block_exception"
+    return isinstance(error, TransportError)
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether the server refuses this client for good."""
+    return isinstance(error, ApiError) and error.status_code in REFUSED_STATUS and not is_away(error)
+
+
+def reason_of(error: Exception) -> str:
+    """One line that says what happened."""
+    if isinstance(error, ApiError):
+        return f"{error.status_code} {error.error}"
+    if isinstance(error, NoConnection):
+        return "no connection"
+    return type(error).__name__

@@ -1,0 +1,242 @@
+"""State documents to index documents.
+
+Job: lay an entity's names and metadata open as entries (what a search can match, text by text), and turn them into
+the term fields that `mapping` declares and `query` asks. The state document itself is kept whole under `entity`, so a
+hit shows what the journal says, not what the terms look like.
+Left to others: splitting and folding (terms), which fields there are (mapping), which of them a query asks (query).
+Invariant: every entity within the journal's limits gives a document that Elasticsearch takes, and the terms of the
+scopes USER and SYSTEM never share a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from typing import Any, Final, Literal, NamedTuple
+
+from . import terms
+from .schema_fields import schema_fields
+
+Scope = Literal["USER", "SYSTEM"]
+Sort = Literal["name", "kind", "namespace", "tag", "property", "schema"]
+Document = dict[str, Any]
+
+SCOPES: Final[tuple[Scope, ...]] = ("USER", "SYSTEM")
+SCHEMA_KEY: Final = "schema"
+CREATION_KEY: Final = "creation_time"
+MAX_KEYED_BYTES: Final = 4 * 1024 * 1024
+"""Most bytes of words under full keys in one document; beyond it the keys before the words are digests."""
+MAX_KEY_CHARACTERS: Final = 100
+"""Longest encoded key that stands in full before a word; a longer one is a digest."""
+_MAX_TIME_MS: Final = 253_402_300_799_999
+
+
+class Entry(NamedTuple):
+    """One text of an entity that a search can match.
+
+    Args:
+        sort: what it is.
+        scope: whose metadata it is; None for names, kinds and namespaces, which any scope filter lets through.
+        key: property key, path of the schema field, else empty.
+        text: the name, tag, property value or schema field name; the words of a schema that cannot be parsed.
+        type: type of the schema field, else empty.
+    """
+
+    sort: Sort
+    scope: Scope | None
+    key: str
+    text: str
+    type: str = ""
+
+
+def document_id(tenant: str, urn: str) -> str:
+    """`_id` of an entity's document."""
+    return blake2b(f"{tenant}/{urn}".encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def entries(state: Mapping[str, Any]) -> Iterator[Entry]:
+    """Everything of a state document that a search can match, names first."""
+    yield Entry("name", None, "", state["name"])
+    yield Entry("kind", None, "", state["kind"])
+    if state["namespace"] is not None:
+        yield Entry("namespace", None, "", state["namespace"])
+    for scope in SCOPES:
+        metadata = state[scope.lower()]
+        for tag in metadata["tags"]:
+            yield Entry("tag", scope, "", tag)
+        for key, value in metadata["properties"].items():
+            if scope == "SYSTEM" and key == SCHEMA_KEY:
+                yield from _schema_entries(value)
+            else:
+                yield Entry("property", scope, key, value)
+
+
+def _schema_entries(text: str) -> Iterator[Entry]:
+    fields = schema_fields(text)
+    if fields is None:
+        yield Entry("schema", "SYSTEM", "", text)
+        return
+    for field in fields:
+        yield Entry("schema", "SYSTEM", field.path, field.name, field.type)
+
+
+def index_document(state: Mapping[str, Any]) -> Document:
+    """The whole index document of an entity; of a deleted one a tombstone that queries leave out."""
+    document = _identity(state)
+    if state["deleted"]:
+        return document
+    split = [_Split(entry, terms.words(entry.text)) for entry in entries(state)]
+    names = [one for one in split if one.entry.scope is None]
+    document |= _name_fields(state, names)
+    document["tag_facet"] = _unique(one.entry.text for one in split if one.entry.sort == "tag")
+    document["created"] = _created(state)
+    hashed = sum(_keyed_bytes(one) for one in split) > MAX_KEYED_BYTES
+    for scope in SCOPES:
+        document[scope.lower()] = _scope_fields([one for one in split if one.entry.scope == scope], hashed)
+    document["system"] |= _schema_term_fields([one for one in split if one.entry.sort == "schema"], hashed)
+    for scope in SCOPES:
+        document[scope.lower()] |= _key_fields(state["tenant"], list(state[scope.lower()]["properties"]))
+    return document
+
+
+def reduced_document(state: Mapping[str, Any], reason: str) -> Document:
+    """What is indexed of an entity whose whole document Elasticsearch refuses: its names, and why no more."""
+    bare = {**state, "user": _EMPTY, "system": _EMPTY}
+    document = {**_identity(bare), "unindexed": True}
+    document["entity"]["unindexed"] = reason[:2000]
+    if state["deleted"]:
+        return document
+    names = [_Split(entry, terms.words(entry.text)) for entry in entries(bare)]
+    return document | _name_fields(state, names)
+
+
+_EMPTY: Final[Mapping[str, Any]] = {"properties": {}, "tags": []}
+
+
+def _identity(state: Mapping[str, Any]) -> Document:
+    return {
+        "tenant": state["tenant"],
+        "urn": state["urn"],
+        "kind": state["kind"],
+        "namespace": state["namespace"],
+        "name": terms.whole(state["name"]),
+        "deleted": state["deleted"],
+        "logical_timestamp": state["logical_timestamp"],
+        "entity": dict(state),
+    }
+
+
+class _Split(NamedTuple):
+    """An entry and its words, split once."""
+
+    entry: Entry
+    words: list[str]
+
+
+def _name_fields(state: Mapping[str, Any], names: list[_Split]) -> Document:
+    return {
+        "identity": _unique(terms.whole(one.entry.text) for one in names),
+        "identity_words": _lines(names),
+        "name_words": " ".join(names[0].words),
+        "suggest_name": suggestion(state["tenant"], state["name"]),
+    }
+
+
+def _scope_fields(mine: list[_Split], hashed: bool) -> Document:
+    tags = [one for one in mine if one.entry.sort == "tag"]
+    properties = [one for one in mine if one.entry.sort == "property"]
+    return {
+        "tags": _unique(terms.whole(one.entry.text) for one in tags),
+        "tag_words": _lines(tags),
+        "tag_facet": _unique(one.entry.text for one in tags),
+        "pairs": _unique(_pair(folded_key(one.entry.key), terms.whole(one.entry.text)) for one in properties),
+        "pair_words": _unique(_keyed_line(folded_key(one.entry.key), one.words, hashed) for one in properties),
+        "whole": _unique(term for one in mine for term in whole_terms(one.entry)),
+        "words": _lines(mine),
+    }
+
+
+def _key_fields(tenant: str, keys: list[str]) -> Document:
+    return {
+        "keys": _unique(terms.encode(folded_key(key)) for key in keys),
+        "suggest_key": _unique(suggestion(tenant, key) for key in keys),
+    }
+
+
+def _schema_term_fields(schema: list[_Split], hashed: bool) -> Document:
+    typed = [(kind, one) for one in schema if one.entry.type for kind in type_terms(one.entry.type)]
+    return {
+        "fields": _unique(term for one in schema for term in whole_terms(one.entry)),
+        "field_words": _lines(schema),
+        "typed": _unique(_pair(kind, term) for kind, one in typed for term in whole_terms(one.entry)),
+        "typed_words": _unique(_keyed_line(kind, one.words, hashed) for kind, one in typed),
+    }
+
+
+def whole_terms(entry: Entry) -> list[str]:
+    """The wholes that an entry is found by: its text, and the path of a schema field."""
+    texts = (entry.text, entry.key) if entry.sort == "schema" and entry.key else (entry.text,)
+    return _unique(map(terms.whole, texts))
+
+
+def folded_key(key: str) -> str:
+    """A property key as it is compared."""
+    return terms.fold(key).strip()
+
+
+def type_terms(text: str) -> list[str]:
+    """What a schema field's type is found by: the whole, its words one after the other, and each word."""
+    words = terms.words(text)
+    return _unique([terms.whole(text), " ".join(words), *words])
+
+
+def key_token(key: str) -> str:
+    """The token of a folded key that stands before a word in `pair_words` and `typed_words`."""
+    encoded = terms.encode(key)
+    return encoded if len(encoded) <= MAX_KEY_CHARACTERS else hashed_key_token(key)
+
+
+def hashed_key_token(key: str) -> str:
+    """The short token of a folded key; no encoded key begins like it."""
+    return f"~{terms.short_digest(key)}"
+
+
+def suggestion(tenant: str, text: str) -> str:
+    """The term of a completion: tenant, folded text to complete, text to show."""
+    return f"{tenant}/{terms.encode(terms.fold(text).strip())}={text}"
+
+
+def _pair(key: str, value: str | None) -> str | None:
+    return None if value is None else terms.pair(key, value)
+
+
+def _keyed_line(key: str, words: list[str], hashed: bool) -> str | None:
+    token = hashed_key_token(key) if hashed else key_token(key)
+    return " ".join(f"{token}={word}" for word in words) or None
+
+
+def _keyed_bytes(one: _Split) -> int:
+    """Bytes that the words under their full keys take."""
+    if one.entry.sort == "property":
+        keys = [folded_key(one.entry.key)]
+    elif one.entry.sort == "schema" and one.entry.type:
+        keys = type_terms(one.entry.type)
+    else:
+        return 0
+    return sum(len(key_token(key).encode("utf-8", "replace")) + 8 for key in keys) * len(one.words)
+
+
+def _lines(split: Iterable[_Split]) -> list[str]:
+    """Each text's words as one value; the gap between values keeps phrases inside one."""
+    return _unique(" ".join(one.words) or None for one in split)
+
+
+def _unique(found: Iterable[str | None]) -> list[str]:
+    return list(dict.fromkeys(one for one in found if one is not None))
+
+
+def _created(state: Mapping[str, Any]) -> int | None:
+    text = state["system"]["properties"].get(CREATION_KEY, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 15):
+        return None
+    return min(int(text), _MAX_TIME_MS)

@@ -1,0 +1,54 @@
+"""Errors of the index and of searches, under the roots of `schemas.errors`."""
+
+from __future__ import annotations
+
+from ..schemas.errors import InputError, OperatorError, SearchUnavailableError
+
+
+class InvalidQueryError(InputError):
+    """A search's text or options cannot be answered."""
+
+    CODE = "invalid-query"
+    HINT = "Shorten the query, or correct the named option."
+
+
+class InvalidCursorError(InputError):
+    """A cursor is no cursor, belongs to another search, or has expired."""
+
+    CODE = "invalid-cursor"
+    HINT = "Start the search again without a cursor."
+
+
+class IndexMissingError(SearchUnavailableError):
+    """There is no index yet."""
+
+    CODE = "index-missing"
+    HINT = "Start the indexer (`metajournal index`, or `metajournal up`); it makes the index and fills it."
+    index: str
+
+    def __init__(self, index: str) -> None:
+        super().__init__(f"There is no search index {index!r}.", index=index)
+
+
+class MappingMismatchError(OperatorError):
+    """The index was made by another version of the mapping."""
+
+    CODE = "mapping-mismatch"
+    HINT = "Rebuild the index with this version (`metajournal rebuild`), or use the version that made it."
+
+    def __init__(self, alias: str, name: str, held: object, wanted: int) -> None:
+        said = "is not metajournal's" if held is None else f"has mapping version {held}"
+        super().__init__(
+            f"The index {name!r} behind {alias!r} {said}; this version of metajournal needs version {wanted} "
+            "exactly as it writes it.",
+            index=name,
+            held=held,
+            wanted=wanted,
+        )
+
+
+class IndexerError(OperatorError):
+    """The indexer cannot go on without skipping something."""
+
+    CODE = "indexer"
+    HINT = "Read the message, mend its cause and start the indexer again; it resumes where the index stands."

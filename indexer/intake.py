@@ -1,0 +1,153 @@
+"""Reading the state and outcomes topics: all partitions, from the offsets that the index itself holds.
+
+No consumer group. A stored offset that a topic no longer has is corrected and said: below the first one left, reading
+starts there (a compacted state topic keeps each entity's newest record, outcome records repeat); beyond the end, the
+topic is not the one that was indexed, and reading starts at its beginning.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from ..producers.kafka import ErrorLog, make_consumer
+from ..schemas.kinds import SERVED_DOMAINS
+from ..schemas.settings import Settings
+from .patience import Patience, StartOver
+from .progress import Outcome, Partition, outcome_of
+
+_log = logging.getLogger("metajournal.indexer")
+_ANSWER_S: Final = 5.0
+_EXPIRED: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_GONE: Final = frozenset({KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART})
+
+
+@dataclass(slots=True)
+class Taken:
+    """What one poll brought: the newest state of each entity, outcomes, and the offsets that are now read."""
+
+    states: dict[bytes, dict[str, Any]] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
+    reached: dict[Partition, int] = field(default_factory=dict)
+    full: bool = False
+
+
+class Intake:
+    """A consumer over the topics of all served domains."""
+
+    def __init__(self, settings: Settings, patience: Patience, most: int) -> None:
+        topics = settings.journal.topics
+        self.state_topics = frozenset(topics.state(domain) for domain in SERVED_DOMAINS)
+        self._outcomes = {topics.outcomes(domain): topics.state(domain) for domain in SERVED_DOMAINS}
+        self._errors = ErrorLog()
+        self._patience = patience
+        self._most = most
+        self._consumer: Consumer = make_consumer(
+            settings, self._errors, role="indexer", **{"enable.partition.eof": True}
+        )
+        self.unreadable = 0
+
+    def close(self) -> None:
+        """End the consumer's threads."""
+        self._consumer.close()
+
+    def start(self, offsets: Mapping[Partition, int]) -> None:
+        """Wait until the topics are there and read on from the given offsets."""
+        partitions = self._partitions()
+        self._consumer.assign([TopicPartition(*at, self._first(at, offsets.get(at))) for at in partitions])
+
+    def _partitions(self) -> list[Partition]:
+        found: list[Partition] = []
+        for name in (*sorted(self.state_topics), *sorted(self._outcomes)):
+            while (count := self._partition_count(name)) == 0:
+                said = self._errors.latest
+                self._patience.wait(f"Kafka does not show the topic {name} yet" + (f" ({said.text})" if said else ""))
+            found.extend((name, partition) for partition in range(count))
+        self._patience.over()
+        return found
+
+    def _partition_count(self, name: str) -> int:
+        try:
+            return len(self._consumer.list_topics(name, timeout=_ANSWER_S).topics[name].partitions)
+        except KafkaException:
+            return 0
+
+    def _first(self, at: Partition, stored: int | None) -> int:
+        while True:
+            try:
+                low, high = self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=_ANSWER_S)
+                break
+            except KafkaException as error:
+                self._patience.wait(f"Kafka does not answer ({error.args[0].str()})")
+        self._patience.over()
+        if stored is not None and low <= stored <= high:
+            return stored
+        if stored is not None:
+            _log.warning(
+                "%s/%d holds [%d, %d), not the stored offset %d; reading from %d.", *at, low, high, stored, low
+            )
+        return int(low)
+
+    def take(self, timeout_s: float) -> Taken:
+        """What has arrived; waits for the first record only.
+
+        Raises:
+            StartOver: the topics are not as they were at the start.
+        """
+        taken = Taken()
+        first = self._consumer.poll(timeout_s)
+        if first is None:
+            return taken
+        rest = self._consumer.consume(self._most, 0)
+        taken.full = len(rest) >= self._most
+        for message in (first, *rest):
+            self._sort(message, taken)
+        return taken
+
+    def _sort(self, message: Message, taken: Taken) -> None:
+        at, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
+        problem = message.error()
+        if problem is not None:
+            if problem.code() == KafkaError._PARTITION_EOF:
+                taken.reached[at] = max(offset, taken.reached.get(at, 0))
+            elif problem.code() in _EXPIRED or problem.code() in _GONE:
+                raise StartOver(f"Kafka says {problem.str()}")
+            return
+        try:
+            self._read(message, at, offset, taken)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            self.unreadable += 1
+            _log.error("The record %s/%d offset %d cannot be read (%r); it is left out.", *at, offset, error)
+        taken.reached[at] = offset + 1
+
+    def _read(self, message: Message, at: Partition, offset: int, taken: Taken) -> None:
+        data = json.loads(message.value() or b"")
+        if at[0] in self._outcomes:
+            taken.outcomes.append(outcome_of(data, at, offset, self._outcomes[at[0]]))
+            return
+        check_state(data)
+        key = f"{data['tenant']}/{data['urn']}".encode("utf-8", "replace")
+        held = taken.states.get(key)
+        if held is None or held["logical_timestamp"] <= data["logical_timestamp"]:
+            taken.states[key] = data
+
+
+def check_state(data: Mapping[str, Any]) -> None:
+    """Whether a record has the shape of a state document.
+
+    Raises:
+        KeyError, TypeError: it has not.
+    """
+    texts = [data["tenant"], data["urn"], data["kind"], data["name"], data["namespace"] or ""]
+    for scope in ("user", "system"):
+        properties, tags = data[scope]["properties"], data[scope]["tags"]
+        texts += [*properties.keys(), *properties.values(), *tags]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a text is no text")
+    if not isinstance(data["deleted"], bool) or not isinstance(data["logical_timestamp"], int):
+        raise TypeError("deleted or logical_timestamp has the wrong type")

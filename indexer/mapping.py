@@ -1,0 +1,128 @@
+"""The index: its settings, its mapping, and the alias that searches use.
+
+Core analysis only, because `terms` has split every word before: keyword fields and text fields on the built-in
+`whitespace` analyzer, so one mapping serves the test server, 8.19 and 9.x. `dynamic: strict` makes a field that this
+page does not declare an error. The alias `<index>` points to a concrete index `<index>-000001`, so a rebuild can swap
+it in one step. `_meta` names the mapping's version and digest: a package with another mapping says so and stops.
+"""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import Any, Final
+
+from elasticsearch import ApiError, Elasticsearch
+
+from .errors import IndexMissingError, MappingMismatchError
+
+MAPPING_VERSION: Final = 1
+"""Raised with every change of the mapping or of what `documents` writes; an index of another version is rebuilt."""
+
+POSITIONS_ID: Final = "positions"
+"""`_id` of the document that says how far the index shows the journal; no entity's `_id` (32 hex digits) is equal."""
+
+_KEYWORD: Final = {"type": "keyword"}
+_FILTER: Final = {"type": "keyword", "doc_values": False}
+_WORDS: Final = {"type": "text", "analyzer": "whitespace", "norms": False}
+_STORED: Final = {"type": "object", "enabled": False}
+
+_SCOPE: Final[dict[str, Any]] = {
+    "tags": _KEYWORD,
+    "tag_words": _WORDS,
+    "tag_facet": _KEYWORD,
+    "keys": _KEYWORD,
+    "suggest_key": _KEYWORD,
+    "pairs": _FILTER,
+    "pair_words": _WORDS,
+    "whole": _FILTER,
+    "words": _WORDS,
+}
+_SCHEMA: Final[dict[str, Any]] = {"fields": _FILTER, "field_words": _WORDS, "typed": _FILTER, "typed_words": _WORDS}
+
+PROPERTIES: Final[dict[str, Any]] = {
+    "tenant": _KEYWORD,
+    "urn": _KEYWORD,
+    "kind": _KEYWORD,
+    "namespace": _KEYWORD,
+    "name": _KEYWORD,
+    "name_words": _WORDS,
+    "identity": _FILTER,
+    "identity_words": _WORDS,
+    "suggest_name": _KEYWORD,
+    "tag_facet": _KEYWORD,
+    "created": {"type": "long"},
+    "logical_timestamp": {"type": "long"},
+    "deleted": {"type": "boolean"},
+    "unindexed": {"type": "boolean"},
+    "user": {"properties": _SCOPE},
+    "system": {"properties": _SCOPE | _SCHEMA},
+    "entity": _STORED,
+    "positions": _STORED,
+}
+
+
+def mapping_digest() -> str:
+    """Digest of the mapping and its version."""
+    text = json.dumps([MAPPING_VERSION, PROPERTIES], sort_keys=True)
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def index_body() -> dict[str, Any]:
+    """Settings and mappings of a new index."""
+    return {
+        "settings": {"index": {"refresh_interval": "-1", "number_of_shards": 1, "auto_expand_replicas": "0-1"}},
+        "mappings": {
+            "dynamic": "strict",
+            "_meta": {"metajournal": {"version": MAPPING_VERSION, "digest": mapping_digest()}},
+            "_source": {"includes": ["entity", "positions"]},  # terms are derived; hits show the entity
+            "properties": PROPERTIES,
+        },
+    }
+
+
+def concrete_name(alias: str, number: int = 1) -> str:
+    """Name of the n-th index behind an alias."""
+    return f"{alias}-{number:06d}"
+
+
+def ensure_index(client: Elasticsearch, alias: str) -> str:
+    """Make the index and its alias where they are missing; the concrete index's name.
+
+    Raises:
+        MappingMismatchError: the alias points to an index with another mapping, or is itself an index.
+    """
+    if not client.indices.exists_alias(name=alias):
+        name = concrete_name(alias)
+        try:
+            client.indices.create(index=name, aliases={alias: {"is_write_index": True}}, **index_body())
+        except ApiError as error:
+            if error.error != "resource_already_exists_exception":
+                raise
+            _adopt(client, alias, name)
+    return check_mapping(client, alias)
+
+
+def _adopt(client: Elasticsearch, alias: str, name: str) -> None:
+    """Give the alias to an index that was made before and lost it, or that another indexer is making right now."""
+    client.indices.put_alias(index=name, name=alias, is_write_index=True)
+
+
+def check_mapping(client: Elasticsearch, alias: str) -> str:
+    """Name of the index behind the alias, once its mapping is known to be this package's.
+
+    Raises:
+        IndexMissingError: there is no such alias.
+        MappingMismatchError: the mapping is another one.
+    """
+    try:
+        found = client.indices.get_mapping(index=alias).body
+    except ApiError as error:
+        if error.status_code == 404:
+            raise IndexMissingError(alias) from error
+        raise
+    name: str = max(found)
+    held = found[name]["mappings"].get("_meta", {}).get("metajournal", {})
+    if name == alias or held.get("digest") != mapping_digest():
+        raise MappingMismatchError(alias, name, held.get("version"), MAPPING_VERSION)
+    return name

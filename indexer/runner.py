@@ -1,0 +1,237 @@
+"""The indexer: from the state and outcomes topics to a searchable index that says what it shows.
+
+One loop, one thread: take what has arrived, index the newest state of each entity, refresh when that is due, move the
+position vector over every outcome whose documents are now shown, store vector and offsets. Refreshing is the indexer's
+own (at once after a quiet time, at most every `indexer.refresh_interval_ms` under load, never without a change), so
+it knows what each refresh shows.
+
+Invariants: the stored vector never claims what a search cannot see and never goes back; a crash at any point repeats
+work and changes nothing, since documents carry their external version and offsets are stored with the vector.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from elasticsearch import ApiError, NotFoundError
+
+from ..schemas.errors import MetajournalError
+from ..schemas.settings import Settings
+from .bulk import BulkWriter
+from .connection import make_client
+from .errors import IndexMissingError
+from .intake import Intake, Taken
+from .mapping import ensure_index, mapping_digest
+from .patience import Patience, StartOver, Stopped
+from .progress import Progress
+from .shown import Shown, read_shown, write_shown
+from .status import StatusFile
+
+_log = logging.getLogger("metajournal.indexer")
+_IDLE_S: Final = 0.25
+_STORE_OFFSETS_S: Final = 5.0
+_T = TypeVar("_T")
+
+
+class Indexer:
+    """Keeps one index up to date; `run` until told to stop.
+
+    Args:
+        settings: where Kafka and Elasticsearch are, and how often to refresh.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._alias = settings.elasticsearch.index
+        self._client = make_client(settings)
+        self._file = StatusFile(settings)
+        self._message = ""
+        self._state = "starting"
+        self._refreshes = 0
+        self._refresh_took_s = 0.0
+        self._refreshed_s = 0.0
+        self._stored_s = 0.0
+        self._documents = 0
+        self._counted_s = 0.0
+        self._recount = True
+        self._progress: Progress | None = None
+        self._intake: Intake | None = None
+        self._writer: BulkWriter | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        """Index until `stop` is set; servers that are away are waited for.
+
+        Raises:
+            MetajournalError: only an operator can mend it (mapping of another version, refused document, rights).
+        """
+        patience = Patience(stop, self._say)
+        wanted = self._settings.indexer
+        writer = BulkWriter(self._client, self._alias, patience, wanted.bulk_documents, wanted.bulk_bytes)
+        self._writer = writer
+        try:
+            while not stop.is_set():
+                try:
+                    self._session(stop, patience, writer)
+                except StartOver as why:
+                    patience.wait(f"Starting over from what the index says: {why}")
+        except Stopped:
+            pass
+        except MetajournalError as error:
+            self._tell("failed", error.message)
+            raise
+        except Exception as error:
+            self._tell("failed", f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            self._client.close()
+        self._tell("stopped")
+
+    # --- one session: from what the index says until told to stop
+
+    def _session(self, stop: threading.Event, patience: Patience, writer: BulkWriter) -> None:
+        patience.call("make its index", lambda: ensure_index(self._client, self._alias))
+        shown = patience.call("read its positions", lambda: read_shown(self._client, self._alias))
+        intake = self._intake = Intake(self._settings, patience, self._settings.indexer.bulk_documents)
+        try:
+            progress = self._progress = Progress(shown.vector, shown.offsets, intake.state_topics)
+            if shown.mapping != mapping_digest():
+                shown = self._store(patience, progress, shown)
+            intake.start(shown.offsets)
+            self._tell("running")
+            while not stop.is_set():
+                shown = self._step(intake, patience, progress, shown, writer)
+            self._refresh(patience, progress)
+            progress.settle()
+            self._store(patience, progress, shown)
+        finally:
+            intake.close()
+
+    def _step(self, intake: Intake, patience: Patience, progress: Progress, shown: Shown, writer: BulkWriter) -> Shown:
+        taken = intake.take(self._pause_s(progress))
+        self._take(taken, progress, writer)
+        if progress.unshown and self._refresh_due_s() <= 0:
+            self._refresh(patience, progress)
+        moved = progress.settle()
+        if moved or self._offsets_due(progress, shown):
+            shown = self._store(patience, progress, shown)
+        self._tell("running")
+        return shown
+
+    def _take(self, taken: Taken, progress: Progress, writer: BulkWriter) -> None:
+        if taken.states:
+            writer.write(taken.states.values())
+            progress.changed()  # also where all were superseded: the answer to an earlier try may have been lost
+            self._recount = True
+        for outcome in taken.outcomes:
+            progress.heard(outcome)
+        for at, offset in taken.reached.items():
+            progress.reached(at, offset)
+
+    def _pause_s(self, progress: Progress) -> float:
+        return max(0.0, self._refresh_due_s()) if progress.unshown else _IDLE_S
+
+    def _refresh_due_s(self) -> float:
+        """Seconds until the next refresh may begin; a server on which refreshing is slow is given room."""
+        interval_s = max(self._settings.indexer.refresh_interval_ms / 1000, 2 * self._refresh_took_s)
+        return self._refreshed_s + interval_s - time.monotonic()
+
+    def _refresh(self, patience: Patience, progress: Progress) -> None:
+        if not progress.unshown:
+            return
+        begun = time.monotonic()
+        self._calling(patience, "refresh", lambda: self._client.indices.refresh(index=self._alias))
+        self._refreshed_s = begun
+        self._refresh_took_s = time.monotonic() - begun
+        self._refreshes += 1
+        progress.refreshed()
+
+    def _offsets_due(self, progress: Progress, shown: Shown) -> bool:
+        late = time.monotonic() - self._stored_s >= _STORE_OFFSETS_S
+        return late and progress.offsets() != shown.offsets
+
+    def _store(self, patience: Patience, progress: Progress, shown: Shown) -> Shown:
+        vector, offsets = dict(progress.vector), progress.offsets()
+        self._stored_s = time.monotonic()
+        return self._calling(
+            patience,
+            "store its positions",
+            lambda: write_shown(self._client, self._alias, vector, offsets, shown),
+        )
+
+    @staticmethod
+    def _calling(patience: Patience, what: str, call: Callable[[], _T]) -> _T:
+        try:
+            return patience.call(what, call)
+        except (NotFoundError, IndexMissingError) as error:
+            raise StartOver("the index is gone") from error
+        except ApiError as error:
+            if error.status_code == 409:  # another indexer, a swap of the alias, or our own write before a lost answer
+                raise StartOver("its positions were written by someone else") from error
+            raise
+
+    # --- what is told
+
+    def _say(self, message: str) -> None:
+        self._message = message
+        self._tell("waiting" if message else "running")
+
+    def _tell(self, state: str, message: str | None = None) -> None:
+        if message is not None:
+            self._message = message
+        self._state = state
+        if self._file.due(state):
+            self._file.write(self.status())
+
+    def status(self) -> dict[str, Any]:
+        """What the status file says, but the time of writing."""
+        vector = {} if self._progress is None else self._progress.vector
+        counts = None if self._writer is None else self._writer.counts
+        return {
+            "state": self._state,
+            "message": self._message,
+            "index": self._alias,
+            "shows": {f"{topic}/{partition}": to for (topic, partition), to in sorted(vector.items())},
+            "freshness_s": self.freshness_s(),
+            "documents": self._count(),
+            "indexed": 0 if counts is None else counts.indexed,
+            "superseded": 0 if counts is None else counts.superseded,
+            "reduced": 0 if counts is None else counts.reduced,
+            "unreadable": 0 if self._intake is None else self._intake.unreadable,
+            "refreshes": self._refreshes,
+        }
+
+    def freshness_s(self) -> float:
+        """Seconds since the oldest decision that is known and not shown; 0 when all is shown."""
+        oldest = None if self._progress is None else self._progress.oldest_waiting_ms()
+        return 0.0 if oldest is None else round(max(0.0, time.time() - oldest / 1000), 3)
+
+    def _count(self) -> int:
+        """Entities that searches show; counted again only after a change, and while Elasticsearch answers."""
+        if self._recount and self._state == "running":
+            try:
+                query = {"bool": {"filter": [{"term": {"deleted": False}}]}}
+                self._documents = self._client.count(index=self._alias, query=query).body["count"]
+                self._recount = self._progress is not None and self._progress.unshown
+            except Exception as error:
+                _log.debug("Counting failed: %r", error)
+        return self._documents
+
+
+def run_indexer(settings: Settings) -> None:
+    """Run the indexer in this process until SIGTERM or SIGINT.
+
+    Raises:
+        MetajournalError: only an operator can mend it.
+    """
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        Indexer(settings).run(stop)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

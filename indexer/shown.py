@@ -1,0 +1,75 @@
+"""The document that says how far the index shows the journal.
+
+It stands in the index that it speaks of, so a swap of the alias swaps both. The indexer writes it after the refresh
+that shows what it claims; readers get it in real time, before they search. It holds the position vector (the next
+position of each journal partition), the indexer's own offsets, and the digest of the mapping it was written with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from elasticsearch import ApiError, Elasticsearch
+
+from ..schemas.positions import Cut, cut_from_json, cut_to_json
+from .errors import IndexMissingError
+from .mapping import POSITIONS_ID, mapping_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the index shows.
+
+    Args:
+        vector: next position of each journal partition.
+        offsets: next offset of each state and outcomes partition, where the indexer goes on.
+        mapping: digest of the mapping that the documents were written for.
+        token: (seq_no, primary_term) of the stored document; None where there is none yet.
+    """
+
+    vector: Cut = field(default_factory=dict)
+    offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    mapping: str = ""
+    token: tuple[int, int] | None = None
+
+
+def read_shown(client: Elasticsearch, alias: str) -> Shown:
+    """What the index shows now, in real time.
+
+    Raises:
+        IndexMissingError: there is no index.
+    """
+    try:
+        found = client.get(index=alias, id=POSITIONS_ID, realtime=True).body
+    except ApiError as error:
+        if error.status_code != 404:
+            raise
+        if error.error == "index_not_found_exception":
+            raise IndexMissingError(alias) from error
+        return Shown()
+    held = found["_source"]["positions"]
+    return Shown(
+        vector=cut_from_json(held["vector"]),
+        offsets=cut_from_json(held["offsets"]),
+        mapping=held["mapping"],
+        token=(found["_seq_no"], found["_primary_term"]),
+    )
+
+
+def write_shown(client: Elasticsearch, alias: str, vector: Cut, offsets: Cut, after: Shown) -> Shown:
+    """Store what the index shows now; only over the document that was read or written last.
+
+    Raises:
+        ApiError: 409 when another writer, or another index behind the alias, came between.
+    """
+    body = {
+        "positions": {"vector": cut_to_json(vector), "offsets": cut_to_json(offsets), "mapping": mapping_digest()},
+        "deleted": True,  # no search shows it
+    }
+    only: dict[str, Any] = {"op_type": "create"}
+    if after.token is not None:
+        only = {"if_seq_no": after.token[0], "if_primary_term": after.token[1]}
+    done = client.index(index=alias, id=POSITIONS_ID, document=body, require_alias=True, **only).body
+    return Shown(dict(vector), dict(offsets), mapping_digest(), (done["_seq_no"], done["_primary_term"]))

@@ -1,0 +1,172 @@
+"""Texts to terms: how names, tags, values and queries become what is compared.
+
+The index analyses nothing: documents and queries both pass through here, so both sides agree by construction and one
+mapping serves every Elasticsearch. A *word* is a run of letters and digits (marks that follow one belong to it), cut
+where a lower-case letter meets an upper-case one; a *whole* is the text itself. Both lose case and accents.
+
+Invariant: a term never exceeds what its field holds (Lucene's longest term is 32,766 bytes), whatever the text.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+MAX_WHOLE_CHARACTERS: Final = 1024
+"""Longest text that is found as a whole; longer ones are found by their words only."""
+
+MAX_FOLDED_CHARACTERS: Final = 2048
+"""Longest folded whole; what folds to more (one character may become 18) ends in a digest of the rest."""
+
+MAX_WORD_CHARACTERS: Final = 64
+"""Longest word; a longer run of letters and digits counts as several words, one after the other."""
+
+_ENCODED: Final = re.compile(r"[%*?\\=~\s\x00-\x20\x7f-\xa0]")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SEPARATOR, _MARK, _LOWER, _UPPER, _OTHER = range(5)
+
+
+class Token(NamedTuple):
+    """A word and where it stands in its text: `text[start:end]`."""
+
+    word: str
+    start: int
+    end: int
+
+
+def fold(text: str) -> str:
+    """The text without case, accents and compatibility forms (NFKD, casefold), nothing else changed."""
+    if text.isascii():
+        return text.lower()
+    return _plain(_plain(text).casefold())
+
+
+def _plain(text: str) -> str:
+    decomposed = unicodedata.normalize("NFKD", _SURROGATE.sub("\ufffd", text))
+    return "".join(one for one in decomposed if not unicodedata.combining(one))
+
+
+def whole(text: str) -> str | None:
+    """The term of a text as a whole, None where it is longer than `MAX_WHOLE_CHARACTERS`."""
+    if len(text) > MAX_WHOLE_CHARACTERS:
+        return None
+    return _bounded(fold(text).strip())
+
+
+def whole_prefix(text: str) -> str | None:
+    """The beginning that wholes starting with a text have, None where no whole is that long."""
+    if len(text) > MAX_WHOLE_CHARACTERS:
+        return None
+    folded = fold(text).lstrip()
+    return folded if len(folded) <= MAX_FOLDED_CHARACTERS else None
+
+
+def _bounded(folded: str) -> str:
+    if len(folded) <= MAX_FOLDED_CHARACTERS:
+        return folded
+    return f"{folded[:MAX_FOLDED_CHARACTERS]}~{short_digest(folded)}"
+
+
+def short_digest(text: str) -> str:
+    """12 characters that stand for a text too long to be a term."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, folded, in order."""
+    return [token.word for token in tokens(text)]
+
+
+def words_begun(text: str) -> tuple[list[str], bool]:
+    """The words of a text that values begin with, and whether its last word may go on (`noaa-*` ends one)."""
+    found = tokens(text)
+    return [token.word for token in found], bool(found) and found[-1].end == len(text)
+
+
+def tokens(text: str) -> list[Token]:
+    """The words of a text with their places.
+
+    A place is that of the run of characters that the word came from; words that one run gave share it.
+    """
+    if text.isascii():
+        folded = text.lower()
+        return [one for start, end in _ascii_runs(text) for one in _pieces(folded[start:end], start, end)]
+    return [Token(word, start, end) for start, end in _runs(text) for word in _words_of_run(text[start:end])]
+
+
+def _pieces(run: str, start: int, end: int) -> list[Token]:
+    if len(run) <= MAX_WORD_CHARACTERS:
+        return [Token(run, start, end)]
+    return [Token(run[at : at + MAX_WORD_CHARACTERS], start, end) for at in range(0, len(run), MAX_WORD_CHARACTERS)]
+
+
+def _words_of_run(run: str) -> list[str]:
+    folded = fold(run)
+    if len(folded) <= MAX_WORD_CHARACTERS and folded.isalnum():
+        return [folded]
+    parts = "".join(one if _class_of(one) != _SEPARATOR else " " for one in folded).split()
+    kept = [part for part in parts if any(one.isalnum() for one in part)]
+    return [part[at : at + MAX_WORD_CHARACTERS] for part in kept for at in range(0, len(part), MAX_WORD_CHARACTERS)]
+
+
+def _runs(text: str) -> list[tuple[int, int]]:
+    """Where the runs of letters and digits stand, cut at each change from lower to upper case."""
+    runs: list[tuple[int, int]] = []
+    start, before = -1, _SEPARATOR
+    for at, one in enumerate(text):
+        sort = _class_of(one)
+        if sort == _MARK and start >= 0:
+            continue  # belongs to the letter before it; the case seen last stays
+        if sort in (_MARK, _SEPARATOR):
+            if start >= 0:
+                runs.append((start, at))
+            start, before = -1, _SEPARATOR
+            continue
+        if start >= 0 and before == _LOWER and sort == _UPPER:
+            runs.append((start, at))
+            start = at
+        elif start < 0:
+            start = at
+        before = sort
+    if start >= 0:
+        runs.append((start, len(text)))
+    return runs
+
+
+_ASCII_RUN: Final = re.compile(r"[0-9A-Za-z]+")
+_ASCII_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def _ascii_runs(text: str) -> list[tuple[int, int]]:
+    runs = []
+    for match in _ASCII_RUN.finditer(text):
+        start, end = match.span()
+        for change in _ASCII_CHANGE.finditer(text, start, end):
+            if change.start() > start:
+                runs.append((start, change.start()))
+                start = change.start()
+        runs.append((start, end))
+    return runs
+
+
+@lru_cache(maxsize=16_384)
+def _class_of(one: str) -> int:
+    if one.isalnum():
+        return _LOWER if one.islower() else _UPPER if one.isupper() else _OTHER
+    return _MARK if unicodedata.category(one).startswith("M") else _SEPARATOR
+
+
+def encode(term: str) -> str:
+    """A term for use inside a composed one (`key=value`): `%xx;` for blanks, controls and every sign with a meaning.
+
+    Characters are encoded one by one, so prefixes stay prefixes and no text can forge another's composed term.
+    """
+    return _ENCODED.sub(lambda found: f"%{ord(found[0]):x};", term)
+
+
+def pair(key: str, value: str) -> str:
+    """The composed term of a folded key and a folded whole value."""
+    return f"{encode(key)}={encode(value)}"
