@@ -6,8 +6,9 @@ was read is kept (bounded) as one range of positions for each journal partition 
 plainly accepted, so a program that asks for every receipt in turn is answered from memory.
 
 Invariant: a verdict is told only from a record whose range holds the position; a mark beyond it is not enough.
-Source: docs on the outcomes topic. The stream writes records in position order for each journal partition and repeats
-ranges after a restart with equal verdicts, so the newest range extends or repeats what is held.
+A record bears the running system time of its range's end, which is never before the append time of an event in it.
+The stream writes records in position order for each journal partition and repeats ranges after a restart with equal
+verdicts, so the newest range extends or repeats what is held.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ _POLL_S: Final = 0.1
 _KEPT_VERDICTS: Final = 200_000
 """Most verdicts kept for one journal partition; beyond it the older half is forgotten (and read again if asked)."""
 _SEEK_TIMEOUT_S: Final = 10.0
-_CLOCKS_MS: Final = 60_000
-"""The stream's clock may be behind the broker's by this much before a record is overlooked."""
 
 
 class Held:
@@ -76,7 +75,7 @@ class Question:
 
     def __init__(self, position: Position, since: int) -> None:
         self.position = position
-        self.since = since - _CLOCKS_MS
+        self.since = since
         self.outcome: Outcome | None = None
         self.expired = False
         self.answered = threading.Event()

@@ -104,7 +104,7 @@ def wanted_topics(settings: Settings, partitions: Mapping[str, int] | None = Non
     return wanted
 
 
-def ensure_topics(settings: Settings, *, timeout_s: float = 30.0) -> Epochs:
+def ensure_topics(settings: Settings, *, timeout_s: float = 30.0, connect_timeout_s: float = 5.0) -> Epochs:
     """Create the topics that are missing, record the journal topics' epochs, and check all.
 
     Idempotent, and safe when several processes do it at once: a topic that another one made is taken as it is, and
@@ -114,7 +114,7 @@ def ensure_topics(settings: Settings, *, timeout_s: float = 30.0) -> Epochs:
         KafkaUnavailableError: the broker does not answer in time.
         TopicMismatchError: what is there already is not as it must be.
     """
-    admin = _connected(settings, timeout_s)
+    admin = _connected(settings, connect_timeout_s)
     found = _described(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
     # Topics of a domain follow its journal topic's partitions, whatever the settings say by now.
     names = settings.journal.topics
@@ -126,7 +126,7 @@ def ensure_topics(settings: Settings, *, timeout_s: float = 30.0) -> Epochs:
     return _check(settings, admin, found, timeout_s)
 
 
-def check_topics(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
+def check_topics(settings: Settings, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
     """Hold the topics against what `<prefix>.epochs` records and what the journal needs.
 
     Raises:
@@ -134,7 +134,7 @@ def check_topics(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
         TopicMismatchError: a topic is missing, was made anew, has another number of partitions, takes records that
             are too small for the journal, or keeps the wrong time; `differences` lists all of them.
     """
-    admin = _connected(settings, timeout_s)
+    admin = _connected(settings, connect_timeout_s)
     found = _described(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
     return _check(settings, admin, found, timeout_s)
 

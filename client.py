@@ -1,0 +1,213 @@
+"""What users hold: the `Journal`, which joins emitting, reading changes, searching and asking the lake.
+
+It does nothing itself: emitting is producers', changes are consumers', search is indexer's, reading is lake's. The
+last two are imported when they are first asked for, so the light client never meets a package that it does not need.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .config import load_settings
+from .consumers.changes import Change, read_changes
+from .producers.emitter import Emitter
+from .producers.receipts import Receipt
+from .producers.topics import Epochs, check_topics, ensure_topics
+from .rules.entity import EntityRow
+from .schemas.errors import InputError, MissingExtraError
+from .schemas.events.base import Event
+from .schemas.positions import Position
+from .schemas.settings import Settings
+from .schemas.urn import Urn
+
+if TYPE_CHECKING:
+    from .indexer.search import Results, Search
+    from .lake.reading import LakeReader
+
+_LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "polars", "pyarrow"})
+
+
+class Metadata(NamedTuple):
+    """What an entity carries in one scope."""
+
+    properties: dict[str, str]
+    tags: tuple[str, ...]
+
+
+class Journal:
+    """One installation of metajournal; make it with `Journal.connect`, share it between threads, close it once."""
+
+    def __init__(self, settings: Settings, epochs: Epochs, *, connect_timeout_s: float = 5.0) -> None:
+        self.settings = settings
+        self.epochs = epochs
+        self._connect_timeout_s = connect_timeout_s
+        self._lock = threading.Lock()
+        self._emitter: Emitter | None = None
+        self._search: Search | None = None
+        self._lake: LakeReader | None = None
+
+    @classmethod
+    def connect(
+        cls,
+        settings: Settings | None = None,
+        *,
+        create_topics: bool = False,
+        connect_timeout_s: float = 5.0,
+        **overrides: Any,
+    ) -> Journal:
+        """Connect and check that the topics are those that the journal was written to.
+
+        Args:
+            settings: everything that can be set; read from files and the environment where None.
+            create_topics: create topics that are missing (the first time, without `metajournal up`).
+            connect_timeout_s: seconds to wait for a broker.
+            overrides: sections of settings that win over files and environment, `client={"queue_events": 10}`.
+        Raises:
+            KafkaUnavailableError: no broker answers in time.
+            TopicMismatchError: topics are missing, were made anew or are configured otherwise.
+            ConfigError: a setting is unknown or has a wrong value.
+        """
+        if settings is None:
+            settings = load_settings(overrides).settings
+        elif overrides:
+            raise InputError("Give settings or overrides, not both.", hint=f"Leave {', '.join(overrides)} away.")
+        if create_topics:
+            ensure_topics(settings, timeout_s=max(connect_timeout_s, 30.0), connect_timeout_s=connect_timeout_s)
+        epochs = check_topics(settings, connect_timeout_s=connect_timeout_s)
+        return cls(settings, epochs, connect_timeout_s=connect_timeout_s)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def emit(
+        self,
+        event: Event,
+        *,
+        actor: str | None = None,
+        event_time: Any = None,
+        expected: int | Position | None = None,
+        cause: str | None = None,
+        tenant: str | None = None,
+        event_id: str | None = None,
+        repeat: bool = False,
+        block_s: float = 0.0,
+    ) -> Receipt:
+        """Send one event; returns at once, the receipt tells the rest. See `Emitter.emit`."""
+        return self.emitter.emit(
+            event, actor=actor, event_time=event_time, expected=expected, cause=cause, tenant=tenant,
+            event_id=event_id, repeat=repeat, block_s=block_s,
+        )  # fmt: skip
+
+    @property
+    def emitter(self) -> Emitter:
+        """The emitter itself, made at the first use; its `emit` spares the way through here."""
+        if self._emitter is None:
+            with self._lock:
+                if self._emitter is None:
+                    self._emitter = Emitter(self.settings, self.epochs, connect_timeout_s=self._connect_timeout_s)
+        return self._emitter
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until every event emitted so far is acknowledged. See `Emitter.flush`."""
+        if self._emitter is not None:
+            self._emitter.flush(timeout_s)
+
+    def close(self) -> None:
+        """Wait for the acknowledgements and let go of the connections.
+
+        Raises:
+            OutcomeUnknownError: events are not acknowledged within the delivery time-out.
+        """
+        if self._emitter is not None:
+            self._emitter.close()
+
+    def changes(
+        self,
+        domain: str = "catalog",
+        *,
+        since: Position | None = None,
+        timeout_s: float | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Change]:
+        """Changes of a domain, each once; from now on, or after an event. See `consumers.changes.read_changes`."""
+        return read_changes(self.settings, self.epochs, domain, since=since, timeout_s=timeout_s, limit=limit)
+
+    def search(self, query: str = "", **asked: Any) -> Results:
+        """Find entities by words, tags, properties and schemas. See `indexer.search.Search.search`."""
+        if self._search is None:
+            from .indexer.search import Search
+
+            self._search = Search(self.settings)
+        return self._search.search(query, **asked)
+
+    def show(self, entity: Urn | str, *, as_at: Position | int | None = None, tenant: str | None = None) -> EntityRow:
+        """An entity's row: now, or as the journal told it at a position or time.
+
+        Args:
+            entity: its URN.
+            as_at: a Position (that event included) or milliseconds UTC; None: now.
+            tenant: `journal.tenant` of the settings where None.
+        Raises:
+            UnknownEntityError: it does not exist (then).
+            NotFinalError: the lake has not reached that point.
+            MissingExtraError: the packages of the extra `lake` are not installed.
+        """
+        urn, who = Urn.parse(entity), tenant or self.settings.journal.tenant
+        answer = self.lake.current(who, urn) if as_at is None else self.lake.as_at(who, urn, as_at)
+        assert answer.row is not None  # an entity that is not there is an UnknownEntityError
+        return answer.row
+
+    def history(self, entity: Urn | str, *, tenant: str | None = None) -> list[EntityRow]:
+        """Every row of an entity, oldest first. Raises as `show`."""
+        return self.lake.history(tenant or self.settings.journal.tenant, Urn.parse(entity))
+
+    def metadata(self, entity: Urn | str, **asked: Any) -> Mapping[str, Metadata]:
+        """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`. Arguments and errors as `show`."""
+        row = self.show(entity, **asked)
+        return {
+            "USER": Metadata(dict(row.user_properties), tuple(row.user_tags)),
+            "SYSTEM": Metadata(dict(row.system_properties), tuple(row.system_tags)),
+        }
+
+    def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Any) -> dict[str, str]:
+        """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `show`."""
+        merged: dict[str, str] = {}
+        for one in reversed(_chosen(self.metadata(entity, **asked), scope)):
+            merged |= one.properties
+        return merged
+
+    def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Any) -> tuple[str, ...]:
+        """Tags of an entity in a scope, sorted, each once. Arguments and errors as `show`."""
+        return tuple(sorted({tag for one in _chosen(self.metadata(entity, **asked), scope) for tag in one.tags}))
+
+    @property
+    def lake(self) -> LakeReader:
+        """The lake's reader. Raises: MissingExtraError: the packages of the extra `lake` are not installed."""
+        if self._lake is None:
+            try:
+                from .lake.reading import LakeReader
+                from .lake.tables import Lake
+            except ModuleNotFoundError as error:
+                if (error.name or "").partition(".")[0] not in _LAKE_PACKAGES:
+                    raise
+                raise MissingExtraError("lake", "Reading the lake") from error
+            where = self.settings.lake
+            partitions = {topic: one.partitions for topic, one in self.epochs.items()}
+            self._lake = LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
+        return self._lake
+
+
+def _chosen(metadata: Mapping[str, Metadata], scope: str) -> list[Metadata]:
+    if scope == "BOTH":
+        return list(metadata.values())
+    if scope not in metadata:
+        raise InputError(f"The scope must be USER, SYSTEM or BOTH, not {scope!r}.")
+    return [metadata[scope]]
