@@ -1,7 +1,7 @@
 """Brings every jar and the Elasticsearch zip with one Ivy file and the Ivy that pyspark ships.
 
-So a machine needs Python and Java and nothing else. What the files must be stands in `parts`; who reports progress to whom
-is the caller's choice (`progress`). Invariants: with all files here nothing is run and no network is touched; two processes
+So a machine needs Python and Java and nothing else. What the files must be stands in `parts`; showing progress is left
+to the caller (`progress`). Invariants: with all files here nothing is run and no network is touched; two processes
 never install at once; an interrupted install goes on where it stopped (Ivy keeps what has come).
 """
 
@@ -107,7 +107,7 @@ def _ivy_arguments(ivy_xml: Path, groups: Sequence[str], staging: Path) -> list[
 
 
 def _install(root: Path, parts: Parts, groups: list[str], ivy: list[str], lock: int, report: Report | None) -> None:
-    """Steps: 1. Ivy downloads into its own cache and copies to a staging folder, 2. every file is checked, 3. it moves."""
+    """Steps: 1. Ivy downloads to its cache and copies to a staging folder, 2. each file is checked, 3. it moves."""
     staging = root / "staging"
     shutil.rmtree(staging, ignore_errors=True)
     _run_ivy(root, groups, staging, ivy, lock, report)
@@ -143,7 +143,8 @@ def _run_ivy(
         )
         try:
             while _running(process):
-                _tell(report, "downloading", _arrived(root / "ivy", wanted), total)
+                arrived = _arrived(root / "ivy", wanted)
+                _tell(report, "downloading" if arrived else "resolving", arrived, total)
         except BaseException:
             process.terminate()
             process.wait()

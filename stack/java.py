@@ -1,4 +1,7 @@
-"""Finds the Java that Spark, Kafka, Elasticsearch and Ivy run on, and checks its version before any of them fails oddly."""
+"""Finds the Java that Spark, Kafka, Elasticsearch and Ivy run on, and checks its version before one fails oddly.
+
+What to install is said by the errors.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """A tiny parent for one server: it ends the server's process group when its owner dies, even by kill -9.
 
 It runs as a plain script, so it imports nothing but the standard library and starts in a few milliseconds. It holds the
-read end of a pipe whose write end only the owner has: the system closes that end however the owner dies. The parent's id
-is watched as well, in case a forked child of the owner has inherited the write end. Without an owner (`--owner-fd -1`)
-it keeps the server until it is told to end it (SIGTERM), and survives the command that started it.
+read end of a pipe whose write end only the owner has: the system closes that end however the owner dies. The parent's
+id is watched as well, in case a forked child of the owner has inherited the write end. Without an owner
+(`--owner-fd -1`) it keeps the server until it is told to end it (SIGTERM), and survives the command that started it.
 
 Invariant: when this process is gone, so is the server; `state` (JSON) then says with which exit code it ended.
 """

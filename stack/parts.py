@@ -1,7 +1,7 @@
-"""The downloaded parts as `stack/checksums.txt` names them: which there are, whether they are here, whether they are right.
+"""The downloaded parts as `stack/checksums.txt` names them: which there are, whether they are here and right.
 
-No download happens here (`jars` does that). Invariant: a folder counts as complete only when its stamp names exactly these
-checksums and every file has its size; the stamp is written after every file's sha256 was checked.
+No download happens here (`jars` does that). Invariant: a folder counts as complete only when its stamp names exactly
+these checksums and every file has its size; the stamp is written after every file's sha256 was checked.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def group_digest(group: str) -> str:
 
 
 def parts_in(cache_folder: Path) -> Parts:
-    """The parts below a cache folder; each set of versions has its own folder, so versions of metajournal can share a cache."""
+    """The parts below a cache folder; each set of versions has its own folder, so that versions can share a cache."""
     together = hashlib.sha256("".join(group_digest(group) for group in GROUPS).encode()).hexdigest()
     return Parts(cache_folder / f"parts-{together[:12]}")
 

@@ -6,6 +6,7 @@ not match both is never signalled.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -82,6 +83,14 @@ class Kept:
 
 _DETACHED: dict[int, subprocess.Popen[bytes]] = {}
 """Keepers that outlive their object, so that this process reaps them when they end."""
+
+
+@atexit.register
+def _let_go() -> None:
+    """Tell Popen that the detached keepers are meant to stay, or it would warn of each."""
+    for keeper in _DETACHED.values():
+        if keeper.poll() is None:
+            keeper.returncode = 0
 
 
 def keep(

@@ -1,8 +1,8 @@
 """The one place where the versions of the parts stand that do not come from pip.
 
-`ivy.xml`, `checksums.txt`, `pyproject.toml`, `docker-compose.yml` and `docker/Dockerfile` repeat some of them because their
-formats demand it; `tests/stack/test_versions.py` keeps every one in step with this file. Newer is not better here: some later
-artifacts of Spark, Delta and Kafka cannot be resolved (docs/dependencies.md).
+`ivy.xml`, `checksums.txt`, `pyproject.toml`, `docker-compose.yml` and `docker/Dockerfile` repeat some of them because
+their formats demand it; `tests/stack/test_versions.py` keeps every one in step with this file. Newer is not better
+here: some later artifacts of Spark, Delta and Kafka cannot be resolved (docs/dependencies.md).
 """
 
 from typing import Final

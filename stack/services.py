@@ -1,0 +1,92 @@
+"""Kafka and Elasticsearch together, in one folder: `with Stack(home) as s: s.bootstrap_servers, s.elasticsearch_url`.
+
+What a Stack starts ends with the block, and with this process however it ends. Leaving them running is
+`supervisor`'s job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from .elasticsearch import start_elasticsearch
+from .jars import Report, ensure_parts
+from .kafka import start_kafka
+from .parts import Parts
+from .server import Server
+
+Start = Callable[..., Server]
+_STARTERS: dict[str, Start] = {"kafka": start_kafka, "elasticsearch": start_elasticsearch}
+
+
+def start_both(
+    parts: Parts, home: Path, *, ports: dict[str, tuple[int, ...]] | None = None, detached: bool = False
+) -> dict[str, Server]:
+    """Start both at the same time; when one fails, the other one is stopped again.
+
+    Args:
+        home: each has its own folder in it.
+        ports: those of an earlier run by name, used again when they are free.
+    Raises:
+        ServerStartError, JavaMissingError, JavaVersionError, PrivilegeError: whichever came first.
+    """
+    known = ports or {}
+    with ThreadPoolExecutor(len(_STARTERS)) as pool:
+        coming = {
+            name: pool.submit(start, parts, home / name, ports=known.get(name, ()), detached=detached)
+            for name, start in _STARTERS.items()
+        }
+    errors = [error for future in coming.values() if (error := future.exception()) is not None]
+    if errors:
+        for future in coming.values():
+            if future.exception() is None:
+                future.result().stop()
+        raise errors[0]
+    return {name: future.result() for name, future in coming.items()}
+
+
+class Stack:
+    """Both services, for as long as the `with` block lasts.
+
+    Args:
+        home: folder of their data; the same folder gives the same data again.
+        report: told about downloads, when there are any (see `progress.shown`).
+    """
+
+    def __init__(self, home: Path | str, *, report: Report | None = None) -> None:
+        self.home = Path(home).absolute()
+        self._report = report
+        self._servers: dict[str, Server] = {}
+
+    def __enter__(self) -> Self:
+        parts = ensure_parts(("kafka", "elasticsearch"), report=self._report)
+        self._servers = start_both(parts, self.home)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for name in ("elasticsearch", "kafka"):
+            server = self._servers.pop(name, None)
+            if server is not None:
+                server.stop()
+
+    @property
+    def kafka(self) -> Server:
+        return self._servers["kafka"]
+
+    @property
+    def elasticsearch(self) -> Server:
+        return self._servers["elasticsearch"]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """For `bootstrap.servers`."""
+        return self.kafka.endpoint
+
+    @property
+    def elasticsearch_url(self) -> str:
+        return self.elasticsearch.endpoint

@@ -1,0 +1,34 @@
+"""Waiting in tests: for a condition with a deadline, never for a span of time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+_PAUSE_S = 0.02
+
+
+def eventually(check: Callable[[], T], timeout_s: float = 10.0, what: str = "the condition") -> T:
+    """Call `check` until it gives something true, and return that.
+
+    An AssertionError of the check means "not yet"; the last one is shown when the time is over.
+
+    Raises:
+        AssertionError: it did not come true within `timeout_s` seconds.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        last: AssertionError | None = None
+        found: T | None = None
+        try:
+            found = check()
+            if found:
+                return found
+        except AssertionError as error:
+            last = error
+        if time.monotonic() > deadline:
+            seen = str(last) if last is not None else repr(found)
+            raise AssertionError(f"{what} did not come true within {timeout_s:g} s; last seen: {seen}") from last
+        time.sleep(_PAUSE_S)
