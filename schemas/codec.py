@@ -121,14 +121,17 @@ def _encoder(event_type: str) -> codegen.Encoder:
 def _make_encoder(contract: Contract) -> codegen.Encoder:
     names = [field["name"] for field in contract.schema["fields"]]
     owners = {name: "header" if name == "header" else "event" for name in names}
-    return codegen.compile_encoder(contract.schema, prefix=single_object_prefix(contract), arguments=owners)
+    return codegen.compile_encoder(
+        contract.schema, prefix=single_object_prefix(contract), arguments=owners, tuples={HEADER_NAME}
+    )
 
 
 @cache
 def _reader(fingerprint: int) -> codegen.Reader:
     contract = contracts_by_fingerprint()[fingerprint]
     current = current_contracts()[contract.event_type]
-    from_wire = EVENT_TYPES[contract.event_type].from_wire
+    event_class = EVENT_TYPES[contract.event_type]
+    from_wire = getattr(event_class, "from_wire", event_class)
     makers = _HEADER_MAKERS | {current.name: lambda header, *values: (header, from_wire(*values))}
     return codegen.compile_reader(contract.schema, current.schema, makers=makers)
 

@@ -10,7 +10,7 @@ Source: Avro specification 1.12, Binary Encoding and Schema Resolution.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from typing import Any, Final
 
@@ -94,7 +94,13 @@ class _Types:
 # ------------------------------------------------------------------------------------------------ encoding
 
 
-def encoder_source(schema: Schema, *, prefix: bytes = b"", arguments: Mapping[str, str] | None = None) -> str:
+def encoder_source(
+    schema: Schema,
+    *,
+    prefix: bytes = b"",
+    arguments: Mapping[str, str] | None = None,
+    tuples: Collection[str] = (),
+) -> str:
     """Source of `encode(...)`, which returns the prefix and the encoded record.
 
     Args:
@@ -103,92 +109,104 @@ def encoder_source(schema: Schema, *, prefix: bytes = b"", arguments: Mapping[st
         arguments: the parameter that each top-level field is an attribute of; a field that is a parameter itself
             maps to its own name. Nested records are read by attribute. None: one parameter `datum`, and records are
             mappings.
+        tuples: names of records that are tuples of their fields in order, which is faster to read.
     """
-    return _EncoderWriter(schema, arguments is not None).source(prefix, arguments)
+    return _EncoderWriter(schema, arguments, tuples).source(prefix)
 
 
-def compile_encoder(schema: Schema, *, prefix: bytes = b"", arguments: Mapping[str, str] | None = None) -> Encoder:
+def compile_encoder(
+    schema: Schema,
+    *,
+    prefix: bytes = b"",
+    arguments: Mapping[str, str] | None = None,
+    tuples: Collection[str] = (),
+) -> Encoder:
     """The function of `encoder_source`.
 
     Raises (the function):
         AttributeError, KeyError, TypeError, ValueError, OverflowError: a value does not fit the schema.
     """
-    source = encoder_source(schema, prefix=prefix, arguments=arguments)
-    names: dict[str, Any] = {
-        "B": wire.BOOLEANS,
-        "L": wire.LENGTHS,
-        "long": wire.write_long,
-        "int": wire.write_int,
-        "text": wire.write_text,
-        "raw": wire.write_bytes,
-        "float": wire.pack_float,
-        "double": wire.pack_double,
-        "wrong_size": wire.wrong_size,
-    }
+    source = encoder_source(schema, prefix=prefix, arguments=arguments, tuples=tuples)
+    names = dict(wire.ENCODER_NAMES)
     exec(compile(source, f"<encoder of {schema['name']}>", "exec"), names)  # source comes from our own contracts
     encoder: Encoder = names["encode"]
     return encoder
 
 
 class _EncoderWriter:
-    def __init__(self, schema: Schema, by_attribute: bool) -> None:
+    """Expressions for bytes wait in `_pending` and join the list `out` at the next statement that branches or loops."""
+
+    def __init__(self, schema: Schema, arguments: Mapping[str, str] | None, tuples: Collection[str]) -> None:
         self._schema = schema
         self._types = _Types(schema)
         self._types.least_bytes(schema)
-        self._by_attribute = by_attribute
+        self._arguments = arguments
+        self._tuples = tuples
         self._code = _Code()
+        self._pending: list[str] = []
         self._constants: list[str] = []
+        self._begun = False
 
-    def source(self, prefix: bytes, arguments: Mapping[str, str] | None) -> str:
-        pieces = [repr(prefix)] if prefix else []
+    def source(self, prefix: bytes) -> str:
+        if prefix:
+            self._put(repr(prefix))
         for field in self._schema["fields"]:
-            owner = "datum" if arguments is None else arguments[field["name"]]
-            value = owner if owner == field["name"] else self._member(owner, field["name"])
-            pieces += self._pieces(field["type"], value)
-        parameters = "datum" if arguments is None else ", ".join(dict.fromkeys(arguments.values()))
-        self._code.add(f'return b"".join(({", ".join(pieces)},))' if pieces else 'return b""')
+            self._value(field["type"], self._top(field["name"]), field.get("recurring", False))
+        if not self._begun and not self._pending:
+            self._code.add("out = []")
+        self._flush()
+        self._code.add('return b"".join(out)')
+        parameters = "datum" if self._arguments is None else ", ".join(dict.fromkeys(self._arguments.values()))
         return "\n".join([*self._constants, f"def encode({parameters}):", *self._code.lines, ""])
 
-    def _member(self, owner: str, name: str) -> str:
-        return f"{owner}.{name}" if self._by_attribute else f"{owner}[{name!r}]"
+    def _top(self, name: str) -> str:
+        if self._arguments is None:
+            return f"datum[{name!r}]"
+        owner = self._arguments[name]
+        return owner if owner == name else f"{owner}.{name}"
 
-    def _pieces(self, schema: Schema, value: str) -> list[str]:
-        """Expressions whose bytes, joined, are the value's; statements that they need are added to the code."""
+    def _put(self, *expressions: str) -> None:
+        self._pending += expressions
+
+    def _flush(self) -> None:
+        if self._pending:
+            pieces = ", ".join(self._pending)
+            self._code.add(f"out += ({pieces},)" if self._begun else f"out = [{pieces}]")
+            self._begun = True
+            self._pending.clear()
+
+    def _open(self, *lines: str) -> None:
+        """Begin a branch or loop behind everything that came before it."""
+        self._flush()
+        if not self._begun:
+            self._code.add("out = []")
+            self._begun = True
+        self._code.add(*lines)
+        self._code.depth += 1
+
+    def _close(self) -> None:
+        self._flush()
+        self._code.depth -= 1
+
+    def _value(self, schema: Schema, value: str, recurring: bool = False) -> None:
         schema = self._types.definition(schema)
         match self._types.kind(schema):
-            case "string":
+            case "string" if not recurring:
                 raw = self._assign("s", f"{value}.encode()")
-                return [f"L[len({raw})]", raw]
+                self._put(f"L[len({raw})]", raw)
             case "fixed":
                 raw = self._assign("f", value)
-                return [f"{raw} if len({raw}) == {schema['size']} else wrong_size({raw}, {schema['size']})"]
+                self._put(f"{raw} if len({raw}) == {schema['size']} else wrong_size({raw}, {schema['size']})")
             case "enum":
-                return [f"{self._symbols(schema['symbols'])}[{value}]"]
+                self._put(f"{self._symbols(schema['symbols'])}[{value}]")
             case "union":
-                return [self._nullable(self._types.nullable(schema), value)]
+                self._nullable(self._types.nullable(schema), value, recurring)
             case "array" | "map" as kind:
-                return [self._blocks(kind, schema, value)]
+                self._blocks(kind, schema, value)
             case "record":
-                owner = self._assign("r", value)
-                fields = schema["fields"]
-                return [
-                    one for field in fields for one in self._pieces(field["type"], self._member(owner, field["name"]))
-                ]
+                self._record(schema, value)
             case kind:
-                return [self._primitive(kind, value)]
-
-    def _primitive(self, kind: str, value: str) -> str:
-        match kind:
-            case "boolean":
-                return f"B[{value}]"
-            case "float" | "double":
-                return f"{kind}({value})"
-            case "bytes":
-                return f"raw({value})"
-            case "string":
-                return f"text({value})"
-            case _:
-                return f"{kind}({value})"
+                self._put(f"{kind}[{value}]" if kind in wire.TABLES else f"write_{kind}({value})")
 
     def _assign(self, start: str, value: str) -> str:
         name = self._code.name(start)
@@ -201,40 +219,48 @@ class _EncoderWriter:
         self._constants.append(f"{name} = {table!r}")
         return name
 
-    def _nullable(self, schema: Schema, value: str) -> str:
-        schema = self._types.definition(schema)
-        kind = self._types.kind(schema)
-        if kind in PRIMITIVES:
-            given = self._assign("n", value)
-            return f'b"\\0" if {given} is None else b"\\2" + {self._primitive(kind, given)}'
-        given = self._assign("n", value)
-        result = self._assign("o", 'b"\\0"')
-        self._code.add(f"if {given} is not None:")
-        self._code.depth += 1
-        pieces = self._pieces(schema, given)
-        self._code.add(f'{result} = b"".join((b"\\2", {", ".join(pieces)}))')
-        self._code.depth -= 1
-        return result
+    def _record(self, schema: Any, value: str) -> None:
+        names = [field["name"] for field in schema["fields"]]
+        if schema["name"] in self._tuples:
+            members = [self._code.name("m") for _ in names]
+            self._code.add(f"{', '.join(members)}, = {value}")
+        elif self._arguments is None:
+            owner = self._assign("r", value)
+            members = [f"{owner}[{name!r}]" for name in names]
+        else:
+            owner = self._assign("r", value)
+            members = [f"{owner}.{name}" for name in names]
+        for field, member in zip(schema["fields"], members, strict=True):
+            self._value(field["type"], member, field.get("recurring", False))
 
-    def _blocks(self, kind: str, schema: Any, value: str) -> str:
-        items, parts = self._assign("i", value), self._code.name("p")
-        self._code.add(f"if {items}:")
-        self._code.depth += 1
-        self._code.add(f"{parts} = [L[len({items})]]")
-        item = self._code.name("x")
-        key = self._code.name("k")
-        self._code.add(f"for {key}, {item} in {items}.items():" if kind == "map" else f"for {item} in {items}:")
-        self._code.depth += 1
-        pieces = self._pieces("string", key) if kind == "map" else []
-        pieces += self._pieces(schema["values" if kind == "map" else "items"], item)
-        self._code.add(f"{parts} += ({', '.join(pieces)},)")
-        self._code.depth -= 1
-        result = self._code.name("b")
-        self._code.add(f'{parts}.append(b"\\0")', f'{result} = b"".join({parts})')
-        self._code.depth -= 1
-        self._code.add("else:")
-        self._code.add(f'    {result} = b"\\0"')
-        return result
+    def _nullable(self, schema: Schema, value: str, recurring: bool) -> None:
+        if schema == "string" and recurring:
+            self._put(f"optional_string[{value}]")
+            return
+        given = self._assign("n", value)
+        kind = self._types.kind(self._types.definition(schema))
+        if kind in wire.WRITERS:
+            self._put(f'b"\\0" if {given} is None else b"\\2" + write_{kind}({given})')
+            return
+        self._open(f"if {given} is None:")
+        self._put('b"\\0"')
+        self._close()
+        self._open("else:")
+        self._put('b"\\2"')
+        self._value(schema, given)
+        self._close()
+
+    def _blocks(self, kind: str, schema: Any, value: str) -> None:
+        items, item, key = self._assign("i", value), self._code.name("x"), self._code.name("k")
+        self._open(f"if {items}:")
+        self._put(f"L[len({items})]")
+        self._open(f"for {key}, {item} in {items}.items():" if kind == "map" else f"for {item} in {items}:")
+        if kind == "map":
+            self._value("string", key, schema.get("recurring", False))
+        self._value(schema["values" if kind == "map" else "items"], item)
+        self._close()
+        self._close()
+        self._put('b"\\0"')
 
 
 # ------------------------------------------------------------------------------------------------ decoding
@@ -266,6 +292,7 @@ def compile_reader(
     callables = {f"make{index}": maker for index, maker in enumerate((makers or {}).values())}
     names: dict[str, Any] = {
         "long": wire.read_long,
+        "span": wire.read_span,
         "refuse": wire.refuse,
         "read_float": wire.unpack_float,
         "read_double": wire.unpack_double,
@@ -308,11 +335,11 @@ class _ReaderWriter:
             case "enum":
                 return self._enum(writer, reader)
             case "fixed":
-                return self._slice(str(writer["size"]), "data[{0}:at]")
+                return self._fixed(writer["size"], "data[{0}:at]")
             case "string":
-                return self._slice(self._length(), "data[{0}:at].decode()")
+                return self._sized("data[{0}:at].decode()")
             case "bytes":
-                return self._slice(self._length(), "data[{0}:at]")
+                return self._sized("data[{0}:at]")
             case kind:
                 return self._number(kind)
 
@@ -320,27 +347,31 @@ class _ReaderWriter:
         name = self._code.name("n")
         self._code.add(
             f"{name} = data[at]",
-            f"if {name} < 128:",
-            f"    {name} = ({name} >> 1) ^ -({name} & 1)",
-            "    at += 1",
+            f"if {name} & 129: {name}, at = long(data, at)",  # negative, or longer than one byte
             "else:",
-            f"    {name}, at = long(data, at)",
+            f"    {name} >>= 1",
+            "    at += 1",
         )
         return name
 
-    def _length(self) -> str:
-        length = self._long()
-        self._code.add(f"if {length} < 0: refuse('a length is negative')")
-        return length
+    def _fixed(self, size: int, expression: str) -> str:
+        start = self._code.name("a")
+        self._code.add(f"{start} = at", f"at += {size}")
+        return self._taken(start, expression)
 
-    def _slice(self, size: str, expression: str) -> str:
-        start, value = self._code.name("a"), self._code.name("v")
+    def _sized(self, expression: str) -> str:
+        start, length = self._code.name("a"), self._code.name("n")
         self._code.add(
-            f"{start} = at",
-            f"at += {size}",
-            "if at > end: refuse('it ends too early')",
-            f"{value} = {expression.format(start)}",
+            f"{start} = at + 1",
+            f"{length} = data[at]",
+            f"if {length} & 129: {start}, at = span(data, at)",
+            f"else: at = {start} + ({length} >> 1)",
         )
+        return self._taken(start, expression)
+
+    def _taken(self, start: str, expression: str) -> str:
+        value = self._code.name("v")
+        self._code.add("if at > end: refuse('it ends too early')", f"{value} = {expression.format(start)}")
         return value
 
     def _number(self, kind: str) -> str:
@@ -359,9 +390,7 @@ class _ReaderWriter:
                 self._code.add(f"if {value} > 1: refuse('a boolean is neither 0 nor 1')", f"{value} = {value} == 1")
                 return value
             case _:
-                raw = self._slice("4" if kind == "float" else "8", "{0}")
-                self._code.add(f"{raw} = read_{kind}(data, {raw})[0]")
-                return raw
+                return self._fixed(4 if kind == "float" else 8, f"read_{kind}(data, {{0}})[0]")
 
     def _enum(self, writer: Any, reader: Any) -> str:
         index, value = self._long(), self._code.name("v")
@@ -408,9 +437,7 @@ class _ReaderWriter:
         number = self._long()
         self._code.add(f"if {number} == 0: break", f"{stop} = -1", f"if {number} < 0:")
         self._code.depth += 1
-        self._code.add(f"{number} = -{number}")
-        size = self._length()
-        self._code.add(f"{stop} = at + {size}")
+        self._code.add(f"{number} = -{number}", f"at, {stop} = span(data, at)")
         self._code.depth -= 1
         self._code.add(f"if {number} * {least} > end - at: refuse('a count exceeds what is left')")
         self._code.add(f"for _ in range({number}):")

@@ -44,6 +44,8 @@ def as_urn(value: Any) -> Any:
 
 def as_tuple(value: Any) -> Any:
     """Several values as a tuple (a set sorted); anything else, a `str` above all, stays for `validate` to name."""
+    if type(value) is tuple:
+        return value
     if isinstance(value, set | frozenset):
         return tuple(sorted(value, key=repr))
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):

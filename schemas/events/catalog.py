@@ -70,11 +70,6 @@ class CatalogEvent:
             raise InvalidEventError(urn_faults("entity", self.entity))
         return self.entity
 
-    @classmethod
-    def from_wire(cls, *values: Any) -> CatalogEvent:
-        """The event from its contract's fields behind the header, in their order."""
-        return cls(*values)
-
     def validate(self) -> list[Fault]:
         """Every fault of the event, with its field (`tags[2]`, `properties['k']`); empty for a valid one."""
         return urn_faults("entity", self.entity)
@@ -106,9 +101,17 @@ class EntityRegistered(CatalogEvent):
         _set(self, "tags", as_tuple(tags))
 
     @classmethod
-    def from_wire(cls, *values: Any) -> CatalogEvent:
-        entity, description, text, fields, properties, tags = values
-        return cls(entity, description, fields if text is None else text, properties, tags)
+    def from_wire(
+        cls,
+        entity: str,
+        description: str | None,
+        schema_text: str | None,
+        schema_fields: tuple[SchemaField, ...] | None,
+        properties: dict[str, str],
+        tags: tuple[str, ...],
+    ) -> EntityRegistered:
+        """The event from its contract's fields behind the header, in their order (other classes take them as given)."""
+        return cls(entity, description, schema_fields if schema_text is None else schema_text, properties, tags)
 
     @property
     def schema_text(self) -> str | None:

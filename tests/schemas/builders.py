@@ -1,0 +1,93 @@
+"""Builders and Hypothesis strategies for headers and the catalog's events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from metajournal import (
+    EntityDeleted,
+    EntityRegistered,
+    MetadataCleared,
+    PropertiesRemoved,
+    PropertiesSet,
+    TagsAdded,
+    TagsRemoved,
+    Urn,
+    dataset,
+    program,
+    urn,
+)
+from metajournal.schemas.header import Header, Unit
+
+PURCHASES = dataset("default", "purchases")
+
+
+def a_header(event: Any, **changes: Any) -> Header:
+    header = Header(b"\x01" * 16, "default", event.TYPE, event.aggregate, event.entities, "alice", 1_700_000_000_000)
+    return header._replace(**changes)
+
+
+def texts(**limits: int) -> st.SearchStrategy[str]:
+    """Any text that UTF-8 carries."""
+    return st.text(st.characters(exclude_categories=["Cs"]), **limits)
+
+
+names = texts(min_size=1, max_size=12)
+keys = texts(min_size=1, max_size=20)
+scopes = st.sampled_from(["USER", "SYSTEM"])
+ids = st.binary(min_size=16, max_size=16)
+longs = st.integers(-(2**63), 2**63 - 1)
+ints = st.integers(0, 2**31 - 1)
+custom_kinds = st.from_regex(r"x[a-z0-9-]{0,8}", fullmatch=True)
+
+urns: st.SearchStrategy[Urn] = st.one_of(
+    st.builds(dataset, names, names),
+    st.builds(program, names, names, st.sampled_from(["flow", "spark"]), names),
+    st.builds(lambda kind, parts: urn(kind, *parts), custom_kinds, st.lists(names, min_size=1, max_size=4)),
+)
+properties = st.dictionaries(keys, texts(max_size=40), min_size=1, max_size=6)
+tags = st.lists(keys, min_size=1, max_size=6)
+schemas = st.one_of(st.none(), texts(max_size=40), st.lists(st.tuples(keys, keys), max_size=4))
+reserved = {"creation_time", "created_by", "last_update_time", "last_updated_by"}
+
+events: st.SearchStrategy[Any] = st.one_of(
+    st.builds(
+        EntityRegistered,
+        urns,
+        st.one_of(st.none(), texts(max_size=40)),
+        schemas,
+        st.dictionaries(keys, texts(max_size=40), max_size=6),
+        st.lists(keys, max_size=6),
+    ),
+    st.builds(EntityDeleted, urns),
+    st.builds(PropertiesSet, urns, properties, scopes),
+    st.builds(PropertiesRemoved, urns, keys=tags, scope=scopes),
+    st.builds(PropertiesRemoved, urns, all=st.just(True), scope=scopes),
+    st.builds(TagsAdded, urns, tags, scopes),
+    st.builds(TagsRemoved, urns, tags=tags, scope=scopes),
+    st.builds(TagsRemoved, urns, all=st.just(True), scope=scopes),
+    st.builds(MetadataCleared, urns, st.sampled_from(["USER", "SYSTEM", "BOTH"])),
+)
+
+units = st.builds(Unit, ids, ints, ints)
+
+
+@st.composite
+def events_with_headers(draw: st.DrawFn) -> tuple[Any, Header]:
+    event = draw(events)
+    header = Header(
+        draw(ids),
+        draw(st.from_regex(r"[a-z0-9][a-z0-9_-]{0,9}", fullmatch=True)),
+        event.TYPE,
+        event.aggregate,
+        tuple(draw(st.lists(urns, max_size=3))),
+        draw(st.one_of(st.none(), texts(max_size=12))),
+        draw(longs),
+        draw(st.one_of(st.none(), longs)),
+        draw(st.one_of(st.none(), units)),
+        draw(st.one_of(st.none(), ids)),
+        draw(st.booleans()),
+    )
+    return event, header
