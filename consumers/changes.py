@@ -202,7 +202,8 @@ class _Reader:
         return (since.value, 1 << 62)
 
     def _parsed(self, message: Message) -> Change:
-        headers = {key: value.decode() for key, value in message.headers() or () if isinstance(value, bytes)}
+        found: dict[str, Any] = dict(message.headers() or ())
+        headers = {key: value.decode() for key, value in found.items() if isinstance(value, bytes)}
         try:
             topic, partition, value, seq = headers["ce_id"].rsplit("/", 3)
             return Change(
@@ -215,6 +216,6 @@ class _Reader:
                 record=json.loads(message.value() or b""),
                 partition=message.partition() or 0,
             )
-        except (KeyError, ValueError) as error:
+        except (KeyError, ValueError) as error:  # also a text that is not UTF-8
             place = f"{message.topic()}/{message.partition()} offset {message.offset()}"
             raise DecodeError(f"The record at {place} is no change record: {error!r}.") from error

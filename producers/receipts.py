@@ -1,12 +1,12 @@
 """Receipts: what a caller holds of an emitted event, from the queue to its verdict.
 
-A receipt costs little because most are never asked: it is filled in by the delivery report, and the lock that a
-waiting caller needs is made only when somebody waits. Left to others: sending (emitter), finding verdicts (outcomes).
+A receipt costs little because most are never asked: it is filled in by the delivery report and needs no lock, since
+whoever waits serves the delivery reports himself. Left to others: sending (emitter), finding verdicts (outcomes).
 """
 
 from __future__ import annotations
 
-import threading
+import time
 from typing import TYPE_CHECKING, Final, Protocol
 
 from confluent_kafka import KafkaError
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _GRACE_S: Final = 5.0
 """Seconds beyond the delivery time-out for the delivery report itself to arrive."""
 
-_MAKING: Final = threading.Lock()
-"""Held while a receipt's first waiter makes the event that all its waiters share."""
+_SERVE_S: Final = 0.01
+"""Seconds of one turn of serving; another thread may have served this receipt's report meanwhile."""
 
 _REFUSED: Final = frozenset(
     {
@@ -51,6 +51,9 @@ class Journaled(Protocol):
     def wait_s(self) -> float:
         """Seconds until a delivery report must have come."""
 
+    def serve(self, timeout_s: float) -> None:
+        """Take delivery reports in, waiting for one if there is none."""
+
     def failed(self, receipt: Receipt) -> None:
         """Told once for each event that was not acknowledged."""
 
@@ -61,7 +64,7 @@ class Journaled(Protocol):
 class Receipt:
     """What a caller holds of one emitted event."""
 
-    __slots__ = ("_error", "_id", "_journal", "_offset", "_outcome", "_partition", "_time", "_waiter")
+    __slots__ = ("_error", "_id", "_journal", "_offset", "_outcome", "_partition", "_time")
 
     _id: bytes
     _journal: Journaled
@@ -70,7 +73,6 @@ class Receipt:
     _partition: int
     _time: int
     _error: KafkaError | None
-    _waiter: threading.Event | None
     _outcome: Outcome
 
     def __init__(self, event_id: bytes, journal: Journaled) -> None:
@@ -78,7 +80,6 @@ class Receipt:
         self._id = event_id
         self._journal = journal
         self._offset = None
-        self._waiter = None
 
     @property
     def event_id(self) -> str:
@@ -133,7 +134,7 @@ class Receipt:
             return self._outcome
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
-        """The delivery report (called by the emitter's poll thread alone)."""
+        """The delivery report, called once by whichever thread serves them; `_offset` last, others look at it."""
         self._error = error
         if error is None:
             self._partition = message.partition()  # type: ignore[assignment]  # set in every report of a success
@@ -142,10 +143,6 @@ class Receipt:
         else:
             self._offset = -1
             self._journal.failed(self)
-        # After `_offset`: who waits sets `_waiter` first and looks at `_offset` again before it sleeps.
-        waiter = self._waiter
-        if waiter is not None:
-            waiter.set()
 
     def failure(self) -> MetajournalError | None:
         """The error of an event that was not acknowledged, or None."""
@@ -169,12 +166,11 @@ class Receipt:
         return self._offset
 
     def _wait(self, timeout_s: float) -> None:
-        with _MAKING:
-            waiter = self._waiter
-            if waiter is None:
-                waiter = self._waiter = threading.Event()
-        if self._offset is None and not waiter.wait(timeout_s) and self._offset is None:
-            raise self._unknown(f"no acknowledgement within {timeout_s:g} s")
+        deadline = time.monotonic() + timeout_s
+        while self._offset is None:
+            if time.monotonic() > deadline:
+                raise self._unknown(f"no acknowledgement within {timeout_s:g} s")
+            self._journal.serve(_SERVE_S)
 
     def _unknown(self, why: str) -> OutcomeUnknownError:
         return OutcomeUnknownError(

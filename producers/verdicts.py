@@ -7,6 +7,7 @@ in that range that the record does not name was accepted. Values only; reading t
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -39,20 +40,6 @@ class Unchanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Duplicate:
-    """The event stands in the log already; the earlier one's verdict holds."""
-
-    word: ClassVar[str] = "duplicate"
-    position: Position
-    of: Position
-    """Where the earlier one stands; its verdict is this event's."""
-
-    def raise_if_rejected(self) -> Duplicate:
-        """This verdict itself: the earlier event's verdict is asked by its own receipt."""
-        return self
-
-
-@dataclass(frozen=True, slots=True)
 class Rejected:
     """The rules refused the event; it stays in the log without effect."""
 
@@ -78,6 +65,23 @@ class Shelved:
     def raise_if_rejected(self) -> Shelved:
         """Raises: RejectedError: always; a shelved event has no effect, as a rejected one."""
         raise RejectedError("shelved", self.reason, self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The event stands in the log already; the earlier one's verdict is this one's."""
+
+    word: ClassVar[str] = "duplicate"
+    position: Position
+    of: Position
+    """Where the earlier one stands."""
+    original: Accepted | Unchanged | Rejected | Shelved
+    """The earlier one's verdict."""
+
+    def raise_if_rejected(self) -> Duplicate:
+        """This verdict itself. Raises: RejectedError: the earlier event was rejected or shelved."""
+        self.original.raise_if_rejected()
+        return self
 
 
 Outcome: TypeAlias = Accepted | Unchanged | Duplicate | Rejected | Shelved
@@ -116,12 +120,19 @@ def outcome_of(position: Position, verdict: list[Any] | None) -> Outcome:
     if verdict is None:
         return Accepted(position)
     word, data = verdict[1], (verdict[2] if len(verdict) > 2 else {})
+    if word == Duplicate.word:
+        of = Position(position.topic, position.partition, int(data["of"]))
+        return Duplicate(position, of, _plain(of, data.get("outcome", Accepted.word), data))
+    return _plain(position, word, data)
+
+
+def _plain(position: Position, word: str, data: Mapping[str, Any]) -> Accepted | Unchanged | Rejected | Shelved:
+    if word == Accepted.word:
+        return Accepted(position)
     if word == Unchanged.word:
         return Unchanged(position)
     if word == Rejected.word:
         return Rejected(position, str(data["reason"]), data.get("detail"))
-    if word == Duplicate.word:
-        return Duplicate(position, Position(position.topic, position.partition, int(data["of"])))
     if word == Shelved.word:
         return Shelved(position, str(data.get("reason", "")))
     raise ValueError(f"unknown verdict {word!r} at {position}")

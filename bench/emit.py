@@ -1,0 +1,113 @@
+"""How fast typed events are emitted, held against librdkafka's own speed with the same bytes.
+
+Both sides run in the same process, one after the other in turns, and count an event only when the broker has
+acknowledged it. Emit makes, validates, encodes and sends single events and keeps every receipt; raw hands the bytes
+that emit made to `Producer.produce()` with a delivery callback, at the best of three batch settings.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import replace
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, Message
+
+from metajournal.producers.emitter import Emitter
+from metajournal.producers.kafka import ErrorLog, make_consumer, make_producer
+from metajournal.producers.receipts import Receipt
+from metajournal.producers.topics import Epochs, ensure_topics
+from metajournal.schemas.events.catalog import PropertiesSet, TagsAdded
+from metajournal.schemas.settings import Settings
+from metajournal.schemas.urn import Urn, dataset
+
+EVENTS: Final = 60_000
+ENTITIES: Final = 10_000
+ROUNDS: Final = 3
+LEAST_RATIO: Final = 0.2
+RAW_SETTINGS: Final = (
+    {"linger.ms": 0},
+    {"linger.ms": 5, "batch.size": 131_072},
+    {"linger.ms": 20, "batch.size": 1_000_000},
+)
+EMIT_LINGER_MS: Final = 5.0
+Record = tuple[bytes, bytes, list[tuple[str, str | bytes | None]]]
+
+
+def run(settings: Settings) -> list[dict[str, Any]]:
+    """Measure; returns one figure: emit's rate as `value`, raw's as `limit`, and their ratio."""
+    bulk = replace(settings, client=replace(settings.client, linger_ms=EMIT_LINGER_MS, queue_events=4 * EVENTS))
+    epochs = ensure_topics(bulk)
+    entities = [dataset("bench", f"table_{number:05}") for number in range(ENTITIES)]
+    emit_rate(bulk, epochs, entities, 10_000)
+    records = captured(bulk, min(EVENTS, 10_000))
+    raw, emitted = [], []
+    for _ in range(ROUNDS):
+        raw += [raw_rate(bulk, records, EVENTS, more) for more in RAW_SETTINGS]
+        emitted.append(emit_rate(bulk, epochs, entities, EVENTS))
+    best, limit = max(emitted), max(raw)
+    return [{"name": "emit, acknowledged", "value": best, "limit": limit, "ratio": best / limit, "unit": "events/s"}]
+
+
+def emit_rate(settings: Settings, epochs: Epochs, entities: list[Urn], count: int) -> float:
+    """Events a second through `emit`, from the first call to the last acknowledgement."""
+    emitter = Emitter(settings, epochs)
+    emitter.emit(TagsAdded(entities[0], ["warm"])).position  # noqa: B018  (waits: connection and schemas are there)
+    receipts: list[Receipt] = []
+    gc.collect()
+    start = time.perf_counter()
+    for number in range(count // 2):
+        entity = entities[number % ENTITIES]
+        receipts.append(emitter.emit(TagsAdded(entity, ["pii", f"batch-{number % 100}"])))
+        receipts.append(emitter.emit(PropertiesSet(entity, {"owner": "alice", "rows": str(number)})))
+    emitter.flush()
+    seconds = time.perf_counter() - start
+    if not all(receipt.acknowledged for receipt in receipts):
+        raise RuntimeError("an event was not acknowledged")
+    emitter.close()
+    return len(receipts) / seconds
+
+
+def raw_rate(settings: Settings, records: list[Record], count: int, more: dict[str, Any]) -> float:
+    """Records a second through librdkafka alone, the same bytes, each with a delivery callback."""
+    producer = make_producer(settings, ErrorLog(), **more)
+    topic = settings.journal.topics.dlq + ".bench"
+    topic = settings.journal.topics.journal("catalog")
+    acknowledged = 0
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        nonlocal acknowledged
+        acknowledged += error is None
+
+    producer.produce(topic, *records[0][:2], -1, delivered)
+    producer.flush()
+    acknowledged = 0
+    turns = [records] * (count // len(records))
+    gc.collect()
+    start = time.perf_counter()
+    for turn in turns:
+        for number, (value, key, headers) in enumerate(turn):
+            producer.produce(topic, value, key, -1, delivered, None, 0, headers)
+            if not number % 100:
+                producer.poll(0)
+    producer.flush()
+    seconds = time.perf_counter() - start
+    if acknowledged != len(turns) * len(records):
+        raise RuntimeError("a record was not acknowledged")
+    return acknowledged / seconds
+
+
+def captured(settings: Settings, count: int) -> list[Record]:
+    """Records as emit wrote them, from one partition of the journal topic."""
+    from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+
+    consumer = make_consumer(settings, ErrorLog(), role="bench")
+    topic = settings.journal.topics.journal("catalog")
+    consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in range(settings.journal.partitions)])
+    records: list[Record] = []
+    while len(records) < count:
+        for message in consumer.consume(count - len(records), 5):
+            records.append((message.value() or b"", message.key() or b"", list(message.headers() or ())))
+    consumer.close()
+    return records
