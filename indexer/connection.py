@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from elastic_transport import ConnectionError as NoConnection
@@ -10,6 +11,8 @@ from elasticsearch import ApiError, Elasticsearch
 
 from ..schemas.errors import ConfigError
 from ..schemas.settings import Settings
+
+logging.getLogger("elastic_transport").addHandler(logging.NullHandler())  # its warnings are ours to tell
 
 AWAY_STATUS: Final = frozenset({408, 429, 502, 503, 504})
 """Answers that waiting may mend."""

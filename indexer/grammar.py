@@ -100,10 +100,6 @@ class Query:
     terms: tuple[Term, ...]
 
     @property
-    def everything(self) -> bool:
-        return any(isinstance(term, Everything) for term in self.terms)
-
-    @property
     def nothing(self) -> bool:
         """Whether it has separators only, so that it finds nothing."""
         return all(isinstance(term, Nothing) for term in self.terms)

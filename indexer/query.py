@@ -40,8 +40,8 @@ class Tier(IntEnum):
 def scored(query: Query, scopes: Collection[Scope], filters: Sequence[Dsl]) -> Dsl:
     """The query whose hits match any term and all filters, scored by tier."""
     each = [matches(term, scopes) for term in query.terms]
-    if query.everything or query.nothing:
-        return {"bool": {"filter": [_ALL if query.everything else _NONE, *filters]}}
+    if query.terms == (Everything(),) or query.nothing:
+        return {"bool": {"filter": [*each, *filters]}}
     return {
         "bool": {
             "must": [{"dis_max": {"queries": list(_tiers(query, each))}}],

@@ -34,6 +34,7 @@ from .status import StatusFile
 
 _log = logging.getLogger("metajournal.indexer")
 _IDLE_S: Final = 0.25
+_BREATH_S: Final = 0.05
 _STORE_OFFSETS_S: Final = 5.0
 _T = TypeVar("_T")
 
@@ -137,7 +138,7 @@ class Indexer:
 
     def _refresh_due_s(self) -> float:
         """Seconds until the next refresh may begin; a server on which refreshing is slow is given room."""
-        interval_s = max(self._settings.indexer.refresh_interval_ms / 1000, 2 * self._refresh_took_s)
+        interval_s = max(self._settings.indexer.refresh_interval_ms / 1000, self._refresh_took_s + _BREATH_S)
         return self._refreshed_s + interval_s - time.monotonic()
 
     def _refresh(self, patience: Patience, progress: Progress) -> None:
