@@ -6,7 +6,9 @@ folder holds data, configuration and log. Elasticsearch refuses root: `privilege
 
 from __future__ import annotations
 
+import hashlib
 import http.client
+import json
 import os
 from pathlib import Path
 
@@ -19,7 +21,6 @@ from .process import keep
 from .server import Server, start_with_ports, wait_ready
 
 SETTINGS: dict[str, str] = {
-    "cluster.name": "metajournal",
     "node.name": "metajournal",
     "network.host": HOST,
     "discovery.type": "single-node",
@@ -91,7 +92,7 @@ def _start(
         env=_environment(java, inner),
         detached=detached,
     )
-    ready_s = wait_ready(kept, lambda: cluster_answers(ports[0]), timeout_s=timeout_s)
+    ready_s = wait_ready(kept, lambda: cluster_answers(ports[0], _cluster(inner)), timeout_s=timeout_s)
     return Server("Elasticsearch", f"http://{HOST}:{ports[0]}", ports, kept, ready_s)
 
 
@@ -108,6 +109,7 @@ def _prepare(program: Path, folder: Path, ports: tuple[int, ...]) -> None:
 def configuration_text(folder: Path, http_port: int, transport_port: int) -> str:
     """The text of elasticsearch.yml."""
     own = {
+        "cluster.name": _cluster(folder),
         "http.port": str(http_port),
         "transport.port": str(transport_port),
         "path.data": str(folder / "data"),
@@ -127,13 +129,19 @@ def _environment(java: Java, folder: Path) -> dict[str, str]:
     return {**kept, **own}
 
 
-def cluster_answers(port: int) -> bool:
-    """Whether the cluster says that its primary shards are allocated."""
+def _cluster(folder: Path) -> str:
+    """A name of this folder's own: another Elasticsearch that has taken our port would answer with another one."""
+    return f"metajournal-{hashlib.sha256(str(folder).encode()).hexdigest()[:12]}"
+
+
+def cluster_answers(port: int, name: str) -> bool:
+    """Whether the cluster of this name says that its primary shards are allocated."""
     connection = http.client.HTTPConnection(HOST, port, timeout=5)
     try:
         connection.request("GET", "/_cluster/health?wait_for_status=yellow&timeout=2s")
-        return connection.getresponse().status == http.HTTPStatus.OK
-    except (OSError, http.client.HTTPException):
+        answer = connection.getresponse()
+        return answer.status == http.HTTPStatus.OK and json.load(answer).get("cluster_name") == name
+    except (OSError, ValueError, http.client.HTTPException):
         return False
     finally:
         connection.close()

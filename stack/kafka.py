@@ -96,7 +96,8 @@ def _start(java: Java, parts: Parts, folder: Path, ports: tuple[int, ...], detac
         folder=folder,
         detached=detached,
     )
-    ready_s = wait_ready(kept, lambda: broker_answers(client), timeout_s=timeout_s)
+    cluster = _cluster_id(folder)
+    ready_s = wait_ready(kept, lambda: broker_answers(client, cluster), timeout_s=timeout_s)
     return Server("Kafka", f"{HOST}:{client}", ports, kept, ready_s, archive.finish)
 
 
@@ -120,8 +121,14 @@ def _format(run: list[str], configuration: Path, folder: Path) -> None:
         raise ServerStartError("Kafka", "its folder could not be formatted", folder / "kafka.log", tail)
 
 
-def broker_answers(port: int) -> bool:
-    """Whether a broker tells its metadata on this port."""
+def _cluster_id(folder: Path) -> str:
+    """What the folder was formatted with; another broker on our port would have another one."""
+    lines = (folder / "data" / "meta.properties").read_text(encoding="utf-8").splitlines()
+    return next(line.partition("=")[2] for line in lines if line.startswith("cluster.id="))
+
+
+def broker_answers(port: int, cluster: str) -> bool:
+    """Whether a broker of this cluster tells its metadata on this port."""
     if not answers(port):
         return False
     from confluent_kafka import KafkaException
@@ -131,7 +138,7 @@ def broker_answers(port: int) -> bool:
         told = AdminClient({"bootstrap.servers": f"{HOST}:{port}", "log_level": 0}).list_topics(timeout=2)
     except KafkaException:
         return False
-    return bool(told.brokers)
+    return bool(told.brokers) and told.cluster_id == cluster
 
 
 class ClassArchive:

@@ -1,0 +1,137 @@
+"""The folder of services that outlive their command: who runs (`run.json`) and how to reach them (`metajournal.toml`).
+
+`run.json` names every process by pid and start time. Invariant: both files are replaced whole, and are the user's alone
+to read, for settings may hold secrets.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from ..schemas.settings import LakeSettings, Settings, StackSettings
+from .process import ProcessId
+
+RUN_FILE: Final = "run.json"
+SETTINGS_FILE: Final = "metajournal.toml"
+COMPONENTS: Final = ("kafka", "elasticsearch", "stream", "indexer")
+"""In the order in which they start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One component as it was started."""
+
+    keeper: ProcessId
+    since_ms: int
+    log: str
+    state: str
+    """Path of what its keeper says."""
+    endpoint: str | None = None
+    ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What `up` has started; the ports are kept for the next time."""
+
+    lake: str = ""
+    components: Mapping[str, Entry] = field(default_factory=dict)
+    ports: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def with_entry(self, name: str, entry: Entry) -> Run:
+        ports = {**self.ports, name: entry.ports} if entry.ports else self.ports
+        return replace(self, components={**self.components, name: entry}, ports=ports)
+
+    def without(self, name: str) -> Run:
+        return replace(self, components={key: value for key, value in self.components.items() if key != name})
+
+    @property
+    def alive(self) -> list[str]:
+        return [name for name, entry in self.components.items() if entry.keeper.alive]
+
+
+def read_run(home: Path) -> Run:
+    """What stands in run.json; nothing when it is not there or damaged."""
+    try:
+        found = json.loads((home / RUN_FILE).read_text(encoding="utf-8"))
+        components = {name: _entry(**entry) for name, entry in found["components"].items()}
+        ports = {name: tuple(numbers) for name, numbers in found["ports"].items()}
+        return Run(found["lake"], components, ports)
+    except (OSError, ValueError, KeyError, TypeError):
+        return Run()
+
+
+def _entry(keeper: Mapping[str, Any], ports: list[int], **rest: Any) -> Entry:
+    return Entry(keeper=ProcessId(**keeper), ports=tuple(ports), **rest)
+
+
+def write_run(home: Path, run: Run) -> None:
+    write_private(home / RUN_FILE, json.dumps(asdict(run), indent=2) + "\n")
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a file whole, readable by its owner only."""
+    unfinished = path.with_name(path.name + ".new")
+    unfinished.unlink(missing_ok=True)
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
+        out.write(text)
+    unfinished.replace(path)
+
+
+@contextmanager
+def locked(home: Path) -> Iterator[None]:
+    """Only one command at a time starts or ends the services of a folder."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / ".lock").open("w", encoding="utf-8") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def settled(settings: Settings, home: Path, *, bootstrap_servers: str, elasticsearch_url: str) -> Settings:
+    """The settings with which everything in this home reaches everything else."""
+    lake = settings.lake
+    default = LakeSettings().path
+    path = str(home / "lake") if lake.path == default else lake.path
+    if "://" not in path:
+        path = str(Path(path).expanduser().absolute())
+    return replace(
+        settings,
+        kafka={**settings.kafka, "bootstrap.servers": bootstrap_servers},
+        elasticsearch=replace(settings.elasticsearch, url=elasticsearch_url),
+        lake=replace(lake, path=path),
+        stack=StackSettings(home=str(home)),
+    )
+
+
+def settings_text(settings: Settings) -> str:
+    """The settings that differ from the defaults, as TOML (JSON strings and keys are TOML's as well)."""
+    lines = ["# Written by `metajournal up`: how to reach the services of this folder.\n"]
+    for part in fields(settings):
+        section, default = getattr(settings, part.name), getattr(Settings(), part.name)
+        values = dict(section) if isinstance(section, Mapping) else _different(section, default)
+        if values:
+            lines += [f"\n[{part.name}]\n", *(f"{_key(key)} = {_toml(value)}\n" for key, value in values.items())]
+    return "".join(lines)
+
+
+def _different(section: Any, default: Any) -> dict[str, Any]:
+    assert is_dataclass(section)
+    values = {one.name: getattr(section, one.name) for one in fields(section)}
+    return {key: value for key, value in values.items() if value != getattr(default, key) and value is not None}
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").isalnum() else json.dumps(key)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,128 @@
+"""How the system of one folder goes: each component's state, and how fresh each stage of the way of an event is.
+
+It only reads: processes by pid and start time, ports, and what the stream and the indexer say about themselves once a
+second. Nothing is asked of Kafka or Elasticsearch beyond whether they answer.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from .home import COMPONENTS, Entry, read_run
+from .ports import HOST, answers
+from .process import log_tail, read_state
+from .supervisor import read_told
+
+STALE_S: Final = 5.0
+"""A component that writes its file every second and has not for so long is stuck."""
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One of kafka, elasticsearch, stream, indexer."""
+
+    name: str
+    state: str
+    """"running", "starting", "waiting", "failed", "stuck", "no answer", "ended" or "not started"."""
+    pid: int | None = None
+    since_ms: int | None = None
+    endpoint: str | None = None
+    log: str | None = None
+    exit_code: int | None = None
+    message: str = ""
+    """What it waits for; when it ended, the last line of its log."""
+    mend: str = ""
+    """The command that helps; empty when nothing is wrong."""
+
+    @property
+    def fine(self) -> bool:
+        return self.state in ("running", "starting")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of the way of an event: how many seconds it lags behind the one before; None: not known now."""
+
+    name: str
+    freshness_s: float | None
+    reached: Mapping[str, Any]
+    """The next position by topic and partition, as the component says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What `metajournal status` shows."""
+
+    home: Path
+    lake: str
+    components: tuple[Component, ...]
+    stages: tuple[Stage, ...]
+
+    @property
+    def fine(self) -> bool:
+        return all(component.fine for component in self.components)
+
+
+def status(home: Path) -> Status:
+    """Look at everything once."""
+    home = home.expanduser().absolute()
+    run = read_run(home)
+    told = {name: read_told(home / f"{name}.json") for name in ("stream", "indexer")}
+    components = tuple(_component(name, run.components.get(name), told.get(name, {})) for name in COMPONENTS)
+    works = {component.name: component.state in ("running", "waiting") for component in components}
+    stages = (
+        _stage("lake", told["stream"], "marks", works["stream"]),
+        _stage("index", told["indexer"], "shows", works["indexer"]),
+    )
+    return Status(home, run.lake, components, stages)
+
+
+def _stage(name: str, told: Mapping[str, Any], key: str, works: bool) -> Stage:
+    freshness = told.get("freshness_s") if works else None
+    return Stage(name, None if freshness is None else float(freshness), told.get(key) or {})
+
+
+def _component(name: str, entry: Entry | None, told: Mapping[str, Any]) -> Component:
+    if entry is None:
+        return Component(name, "not started", mend="metajournal up")
+    kept = read_state(Path(entry.state))
+    found = Component(name, "ended", since_ms=entry.since_ms, endpoint=entry.endpoint, log=entry.log)
+    again = f"read {entry.log}, then: metajournal down; metajournal up"
+    if not entry.keeper.alive:
+        tail = log_tail(Path(entry.log)).strip().splitlines()
+        last = tail[-1] if tail else "its log is empty"
+        said = told.get("message") if told.get("state") == "failed" else None
+        return replace(found, exit_code=kept.get("exit_code"), message=said or last, mend=again)
+    state, message = _told_state(entry, told) if entry.endpoint is None else _server_state(name, entry)
+    mend = "" if state in ("running", "starting", "waiting") else again
+    return replace(found, state=state, pid=kept.get("pid"), message=message, mend=mend)
+
+
+def _told_state(entry: Entry, told: Mapping[str, Any]) -> tuple[str, str]:
+    written_ms = int(told.get("written_ms", 0))
+    if written_ms < entry.since_ms:
+        return "starting", ""
+    if time.time() - written_ms / 1000 > STALE_S:
+        return "stuck", f"has not said anything for {time.time() - written_ms / 1000:.0f} s"
+    return str(told.get("state", "starting")), str(told.get("message", ""))
+
+
+def _server_state(name: str, entry: Entry) -> tuple[str, str]:
+    works = answers(entry.ports[0]) if name == "kafka" else _health(entry.ports[0])
+    return ("running", "") if works else ("no answer", f"{entry.endpoint} does not answer")
+
+
+def _health(port: int) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=3)
+    try:
+        connection.request("GET", "/_cluster/health?local=true&filter_path=status")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

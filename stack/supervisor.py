@@ -1,0 +1,197 @@
+"""Starts and ends the whole system of one folder: broker, Elasticsearch, stream and indexer, without docker.
+
+What it starts outlives the command (each has its own keeper) and is known afterwards by `run.json`. How it goes is
+`status`'s business, printing the command line's. Invariants: `down` ends exactly what `up` started; the data survives
+both; nothing is restarted behind the user's back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ..schemas.settings import Settings
+from .errors import AlreadyRunningError, ServerStartError
+from .home import (
+    SETTINGS_FILE,
+    Entry,
+    Run,
+    locked,
+    read_run,
+    settings_text,
+    settled,
+    write_private,
+    write_run,
+)
+from .jars import Report, ensure_parts
+from .process import Kept, ProcessId, end, keep, log_tail
+from .server import Server
+from .services import start_both
+
+COMMANDS: Final[dict[str, tuple[str, ...]]] = {
+    "stream": (sys.executable, "-m", "metajournal.cli", "stream"),
+    "indexer": (sys.executable, "-m", "metajournal.cli", "index"),
+}
+GRACE_S: Final = {"indexer": 15.0, "stream": 60.0, "elasticsearch": 15.0, "kafka": 15.0}
+"""Seconds from SIGTERM to SIGKILL; the order is that of `down`. The stream finishes its batch."""
+_READY = ("running", "waiting")
+_POLL_S = 0.1
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One component that `down` found."""
+
+    name: str
+    how: str
+    """"stopped", "killed" (it did not end in time) or "was not running"."""
+    seconds: float
+
+
+def up(
+    home: Path,
+    settings: Settings,
+    *,
+    report: Report | None = None,
+    tell: Tell = lambda _: None,
+    commands: Mapping[str, Sequence[str]] = COMMANDS,
+    timeout_s: float = 120,
+) -> Run:
+    """Start everything in this folder and wait until it is ready; it then runs on without this process.
+
+    What an earlier `up` has left half there is ended first; the ports of the last time are used again where free.
+
+    Args:
+        report: told about downloads.
+        tell: told each step, for people.
+        commands: how the stream and the indexer are started.
+        timeout_s: seconds for the stream and the indexer together.
+    Raises:
+        AlreadyRunningError: all of it runs already.
+        ServerStartError: a component did not come up; everything is ended again.
+    """
+    home = home.expanduser().absolute()
+    with locked(home):
+        before = read_run(home)
+        if set(before.alive) == {"kafka", "elasticsearch", *commands}:
+            raise AlreadyRunningError(f"Everything in {home} runs already.", home=home)
+        if before.alive:
+            tell("ending what is left of the last time")
+            _end_all(home, before)
+        parts = ensure_parts(report=report)
+        tell("starting Kafka and Elasticsearch")
+        servers = start_both(parts, home, ports=dict(before.ports), detached=True)
+        run = Run(ports=before.ports)
+        for name, server in servers.items():
+            run = run.with_entry(name, _server_entry(server))
+        write_run(home, run)
+        try:
+            run = _start_own(home, run, settings, commands, tell, timeout_s)
+        except BaseException:
+            _end_all(home, read_run(home))
+            raise
+        return run
+
+
+def _start_own(
+    home: Path, run: Run, settings: Settings, commands: Mapping[str, Sequence[str]], tell: Tell, timeout_s: float
+) -> Run:
+    """Start the stream and the indexer, and wait for both."""
+    kafka, search = (run.components[name].endpoint or "" for name in ("kafka", "elasticsearch"))
+    own = settled(settings, home, bootstrap_servers=kafka, elasticsearch_url=search)
+    write_private(home / SETTINGS_FILE, settings_text(own))
+    run = Run(own.lake.path, run.components, run.ports)
+    tell(f"starting {' and '.join(commands)}")
+    began_ms, kept = _now_ms(), {}
+    for name, command in commands.items():
+        kept[name] = keep(name, command, folder=home, env=_environment(home), grace_s=GRACE_S[name], detached=True)
+        run = run.with_entry(name, _entry(kept[name]))
+        write_run(home, run)
+    deadline = time.monotonic() + timeout_s
+    for name, one in kept.items():
+        _wait_ready(one, home / f"{name}.json", began_ms, deadline)
+        tell(f"{name} is ready")
+    return run
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """The settings come from the folder's file alone, which holds all that was given to `up`."""
+    kept = {
+        key: value for key, value in os.environ.items() if not key.startswith(("METAJOURNAL__", "METAJOURNAL_CONF"))
+    }
+    return {**kept, "METAJOURNAL_HOME": str(home)}
+
+
+def _wait_ready(kept: Kept, told: Path, began_ms: int, deadline: float) -> None:
+    while not is_ready(read_told(told), began_ms):
+        why = f"it ended with exit code {kept.exit_code}" if kept.exit_code is not None else None
+        if time.monotonic() > deadline:
+            why = "it was not ready in time"
+        if why is not None:
+            raise ServerStartError(kept.name, why, kept.log, log_tail(kept.log))
+        time.sleep(_POLL_S)
+
+
+def is_ready(told: Mapping[str, Any], began_ms: int) -> bool:
+    """Whether a component's own file, written since then, says that it works."""
+    return told.get("written_ms", 0) >= began_ms and told.get("state") in _READY
+
+
+def read_told(path: Path) -> dict[str, Any]:
+    """What a component says of itself; empty when it has said nothing."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def down(home: Path, *, tell: Tell = lambda _: None) -> list[Ended]:
+    """End what `up` started in this folder: indexer, stream (which finishes its batch), Elasticsearch, Kafka.
+
+    The data stays. Where nothing runs, nothing happens and the list is empty.
+    """
+    home = home.expanduser().absolute()
+    with locked(home):
+        return _end_all(home, read_run(home), tell)
+
+
+def _end_all(home: Path, run: Run, tell: Tell = lambda _: None) -> list[Ended]:
+    ended = []
+    for name, grace_s in GRACE_S.items():
+        entry = run.components.get(name)
+        if entry is None:
+            continue
+        began, alive = time.monotonic(), entry.keeper.alive
+        if alive:
+            tell(f"ending {name}")
+        in_time = end(entry.keeper, timeout_s=grace_s + 5)
+        how = "was not running" if not alive else "stopped" if in_time else "killed"
+        ended.append(Ended(name, how, time.monotonic() - began))
+        run = run.without(name)
+        write_run(home, run)
+    return ended
+
+
+def _server_entry(server: Server) -> Entry:
+    entry = _entry(server.kept)
+    return Entry(entry.keeper, entry.since_ms, entry.log, entry.state, server.endpoint, server.ports)
+
+
+def _entry(kept: Kept) -> Entry:
+    keeper = ProcessId.of(kept.keeper_pid)
+    if keeper is None:
+        raise ServerStartError(kept.name, "it ended at once", kept.log, log_tail(kept.log))
+    return Entry(keeper, _now_ms(), str(kept.log), str(kept.state))
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,108 @@
+"""`up`, `status` and `down`: what outlives a command is found again, shown as it is, and ended exactly."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from metajournal.config import load_settings
+from metajournal.schemas.settings import JournalSettings, Settings
+from metajournal.stack.errors import AlreadyRunningError, ServerStartError
+from metajournal.stack.home import read_run
+from metajournal.stack.process import ProcessId, read_state
+from metajournal.stack.status import status
+from metajournal.stack.supervisor import down, up
+from tests.wait import eventually
+
+pytestmark = pytest.mark.services
+PRETENDER = str(Path(__file__).with_name("pretender.py"))
+COMMANDS = {name: (sys.executable, PRETENDER, name) for name in ("stream", "indexer")}
+ALL = ["kafka", "elasticsearch", "stream", "indexer"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A folder whose services are ended after the test, however it ends."""
+    yield tmp_path / "home"
+    down(tmp_path / "home")
+
+
+def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
+    """Another process says `up` and ends; all four run on, are found again, keep their data, and end in order."""
+    prefixed = Settings(journal=JournalSettings(prefix="mine"))
+    script = "import sys; from pathlib import Path; from tests.stack.test_supervisor import *; up_here(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", script, home], check=True, cwd=Path(__file__).parents[2])
+    seen = status(home)
+    assert [(one.name, one.state, one.mend) for one in seen.components] == [(name, "running", "") for name in ALL]
+    assert [(stage.name, stage.freshness_s, stage.reached) for stage in seen.stages] == [
+        ("lake", 0.25, {"t/0": 7}),
+        ("index", 0.25, {"t/0": 7}),
+    ]
+    found = load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings
+    assert found.journal.prefix == "mine"
+    assert found.lake.path == str(home / "lake")
+    admin = AdminClient(dict(found.kafka))
+    admin.create_topics([NewTopic("kept", 2, 1)])["kept"].result(10)
+    with pytest.raises(AlreadyRunningError):
+        up(home, prefixed, commands=COMMANDS)
+
+    assert [(one.name, one.how) for one in down(home)] == [(name, "stopped") for name in reversed_order()]
+    assert (home / "order").read_text().split() == ["indexer", "stream"]
+    assert [one.state for one in status(home).components] == ["not started"] * 4
+
+    again = up(home, prefixed, commands=COMMANDS)
+    assert again.components["kafka"].endpoint == found.kafka["bootstrap.servers"], "the port of the last time was free"
+    admin = AdminClient({"bootstrap.servers": again.components["kafka"].endpoint or ""})
+    assert len(admin.list_topics(timeout=10).topics["kept"].partitions) == 2
+    sees_an_ended_component(home)
+
+
+def sees_an_ended_component(home: Path) -> None:
+    """A component that was killed is shown as ended, with its exit code, and is not started again."""
+    entry = read_run(home).components["indexer"]
+    os.kill(read_state(Path(entry.state))["pid"], signal.SIGKILL)
+    eventually(lambda: not entry.keeper.alive, 10, "the keeper's end")
+    seen = {one.name: one for one in status(home).components}
+    assert (seen["indexer"].state, seen["indexer"].exit_code) == ("ended", -signal.SIGKILL)
+    assert "metajournal up" in seen["indexer"].mend
+    assert not status(home).fine
+    assert status(home).stages[1].freshness_s is None
+    assert {name: one.state for name, one in seen.items() if name != "indexer"} == dict.fromkeys(ALL[:3], "running")
+
+
+def test_what_does_not_come_up_is_said_and_nothing_is_left(home: Path) -> None:
+    """An indexer that ends at once: the error quotes its log, and the other three are ended again."""
+    home.mkdir()
+    (home / "indexer.fail").touch()
+    with pytest.raises(ServerStartError, match=r"(?s)indexer did not start.*exit code 1.*it hurts here"):
+        up(home, Settings(), commands=COMMANDS)
+    assert read_run(home).components == {}
+
+
+def test_a_recycled_pid_is_never_ended(home: Path) -> None:
+    """A pid whose process started at another time is somebody else: it counts as gone and gets no signal."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        known = ProcessId.of(other.pid)
+        assert known is not None
+        assert known.alive
+        stale = ProcessId(other.pid, "1")
+        assert not stale.alive
+        stale.send(signal.SIGKILL)
+        assert other.poll() is None
+        other.kill()
+
+
+def up_here(home: str) -> None:
+    """Run by another process."""
+    up(Path(home), Settings(journal=JournalSettings(prefix="mine")), commands=COMMANDS)
+
+
+def reversed_order() -> list[str]:
+    return ["indexer", "stream", "elasticsearch", "kafka"]
