@@ -132,7 +132,8 @@ def _reader(fingerprint: int) -> codegen.Reader:
     current = current_contracts()[contract.event_type]
     event_class = EVENT_TYPES[contract.event_type]
     from_wire = getattr(event_class, "from_wire", event_class)
-    makers = _HEADER_MAKERS | {current.name: lambda header, *values: (header, from_wire(*values))}
+    makers = _HEADER_MAKERS | getattr(event_class, "NESTED", {})
+    makers |= {current.name: lambda header, *values: (header, from_wire(*values))}
     return codegen.compile_reader(contract.schema, current.schema, makers=makers)
 
 

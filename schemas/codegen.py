@@ -69,7 +69,10 @@ class _Types:
         match self.kind(schema):
             case "fixed":
                 return int(schema["size"])
-            case "enum" | "array" | "map":
+            case "enum":
+                return 1
+            case "array" | "map" as kind:
+                self.least_bytes(schema["items" if kind == "array" else "values"], inside)
                 return 1
             case "union":
                 self.least_bytes(self.nullable(schema), inside)

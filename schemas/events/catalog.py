@@ -80,6 +80,7 @@ class EntityRegistered(CatalogEvent):
     """An entity exists; registering again updates it. Its properties and tags are added in scope USER."""
 
     TYPE: ClassVar[str] = "catalog.EntityRegistered.1"
+    NESTED: ClassVar[Mapping[str, type[Any]]] = {"metajournal.catalog.v1.SchemaField": SchemaField}
 
     description: str | None
     schema: str | tuple[SchemaField, ...] | None

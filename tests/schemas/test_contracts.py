@@ -1,0 +1,138 @@
+"""The contracts keep the architecture's rules, and the event classes keep to the contracts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from metajournal.schemas.avro import named_types
+from metajournal.schemas.codegen import compile_encoder, compile_reader
+from metajournal.schemas.events import EVENT_TYPES
+from metajournal.schemas.evolution import full_transitive_faults
+from metajournal.schemas.header import Header, Unit
+from metajournal.schemas.known import (
+    all_contracts,
+    contracts_by_fingerprint,
+    current_contracts,
+    header_schema,
+    read_contract,
+)
+
+PUBLISHED = {
+    "catalog.EntityDeleted.1": ["9a91b9fdc5803ec7"],
+    "catalog.EntityRegistered.1": ["751e7e08dd9355ca"],
+    "catalog.MetadataCleared.1": ["6e2e24c0eb3a2e22"],
+    "catalog.PropertiesRemoved.1": ["da1764f236f06d4f"],
+    "catalog.PropertiesSet.1": ["deb154c0364270aa"],
+    "catalog.TagsAdded.1": ["ed27aecd7c5593af"],
+    "catalog.TagsRemoved.1": ["2e7e5273917327ec"],
+}
+"""Fingerprints of every schema that ever stood in a journal: lines are added here, never removed or changed."""
+
+contracts = pytest.mark.parametrize("contract", all_contracts(), ids=lambda one: one.event_type)
+
+
+@pytest.mark.parametrize("event_type", sorted({one.event_type for one in all_contracts()}))
+def test_all_versions_read_each_other(event_type: str) -> None:
+    """FULL_TRANSITIVE over every known version; a version that differs must also be decodable by generated code."""
+    versions = [one for one in all_contracts() if one.event_type == event_type]
+    assert full_transitive_faults([one.schema for one in versions]) == []
+    for writer in versions:
+        compile_reader(writer.schema, current_contracts()[event_type].schema)
+
+
+def test_every_published_schema_is_still_known() -> None:
+    known = {f"{number:016x}": one.event_type for number, one in contracts_by_fingerprint().items()}
+    assert known == {number: event_type for event_type, numbers in PUBLISHED.items() for number in numbers}
+
+
+@contracts
+def test_the_header_stands_first(contract: Any) -> None:
+    first = contract.schema["fields"][0]
+    assert first["name"] == "header"
+    assert first["type"] == header_schema()
+
+
+@contracts
+def test_ids_are_fixed_and_unions_are_nullable(contract: Any) -> None:
+    assert named_types(contract.schema)["metajournal.v1.Id"] == {
+        "type": "fixed",
+        "name": "metajournal.v1.Id",
+        "size": 16,
+    }
+    for union in _unions(contract.schema):
+        assert len(union) == 2
+        assert union[0] == "null"
+    compile_encoder(contract.schema)
+
+
+def _unions(schema: Any) -> list[list[Any]]:
+    if isinstance(schema, list):
+        return [schema] + [one for branch in schema for one in _unions(branch)]
+    if not isinstance(schema, dict):
+        return []
+    below = [field["type"] for field in schema.get("fields", ())] + [schema.get("items"), schema.get("values")]
+    return [one for inner in below for one in _unions(inner)]
+
+
+def test_every_event_class_has_its_contract_and_the_reverse() -> None:
+    assert set(EVENT_TYPES) == set(current_contracts())
+
+
+@pytest.mark.parametrize("event_type", sorted(EVENT_TYPES))
+def test_event_classes_are_in_step_with_their_contracts(event_type: str) -> None:
+    wire = [field["name"] for field in current_contracts()[event_type].schema["fields"][1:]]
+    mine = [field.name for field in fields(EVENT_TYPES[event_type])]
+    if "schema" in mine:  # on the wire two nullable fields, because contracts have no other union
+        mine[mine.index("schema") : mine.index("schema") + 1] = ["schema_text", "schema_fields"]
+    assert mine == wire
+
+
+@pytest.mark.parametrize("event_type", sorted(EVENT_TYPES))
+def test_scopes_are_the_contracts_symbols(event_type: str) -> None:
+    types = named_types(current_contracts()[event_type].schema)
+    symbols = [
+        one["symbols"]
+        for name, one in types.items()
+        if name.startswith("metajournal.catalog.") and one["type"] == "enum"
+    ]
+    expected = {"catalog.MetadataCleared.1": [["USER", "SYSTEM", "BOTH"]]}.get(event_type, [["USER", "SYSTEM"]])
+    assert symbols == (expected if "scope" in {one.name for one in fields(EVENT_TYPES[event_type])} else [])
+
+
+def test_header_and_unit_are_in_step_with_the_contract() -> None:
+    assert list(Header._fields) == [field["name"] for field in header_schema()["fields"]]
+    unit = named_types(header_schema())["metajournal.v1.Unit"]
+    assert [field.name for field in fields(Unit)] == [field["name"] for field in unit["fields"]]
+
+
+@contracts
+def test_the_published_text_stands_by_itself(contract: Any) -> None:
+    event_type = contract.event_type
+    assert read_contract(contract.text, event_type, contract.revision, {}) == contract
+
+
+def test_contracts_are_package_data() -> None:
+    folder = files("metajournal.schemas") / "contracts"
+    assert json.loads((folder / "header.avsc").read_text("utf-8"))["name"] == "Header"
+    assert len([one for one in (folder / "catalog").iterdir() if one.name.endswith(".avsc")]) == len(all_contracts())
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"type":"record","name":"metajournal.catalog.v1.Other","fields":[]}', "is named"),
+        (
+            '{"type":"record","name":"metajournal.catalog.v1.X","fields":[{"name":"a","type":'
+            '{"type":"fixed","name":"F","size":1}}]}',
+            "does not begin with the header",
+        ),
+    ],
+)
+def test_contracts_that_break_the_rules_are_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        read_contract(text, "catalog.X.1", None, {})
