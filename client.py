@@ -24,7 +24,8 @@ from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
-    from .indexer.search import Results, Search
+    from .indexer.results import Results
+    from .indexer.search import Search
     from .lake.reading import LakeReader
 
 _LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "polars", "pyarrow"})
@@ -121,11 +122,13 @@ class Journal:
             self._emitter.flush(timeout_s)
 
     def close(self) -> None:
-        """Wait for the acknowledgements and let go of the connections.
+        """Wait for the acknowledgements and let go of the connections; further calls do nothing.
 
         Raises:
             OutcomeUnknownError: events are not acknowledged within the delivery time-out.
         """
+        if self._search is not None:
+            self._search.close()
         if self._emitter is not None:
             self._emitter.close()
 

@@ -26,7 +26,7 @@ from ..schemas.errors import (
     UnservedDomainError,
 )
 from ..schemas.events.base import Event
-from ..schemas.hashing import DIGEST_BYTES, record_key
+from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, record_key
 from ..schemas.header import Header
 from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Position
@@ -180,7 +180,7 @@ class Emitter:
         value = encode(event, header)
         receipt = Receipt(new_id, journal)
         key = self._key(whose, aggregate)
-        headers: _Headers = [("mj-digest", blake2b(value, digest_size=DIGEST_BYTES).digest())]
+        headers: _Headers = [(DIGEST_HEADER, blake2b(value, digest_size=DIGEST_BYTES).digest())]
         try:
             self._produce(journal.name, value, key, -1, receipt.delivered, None, 0, headers)
         except BufferError:

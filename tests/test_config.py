@@ -1,0 +1,175 @@
+"""Settings: which source wins, what is refused, and that secrets stay secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metajournal.config import MASK, Loaded, load, load_settings
+from metajournal.schemas.errors import ConfigError
+from metajournal.schemas.settings import Settings
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Any:
+    """Reads settings with a home, a working folder and an environment of this test's own."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+
+    def reading(
+        arguments: Mapping[str, Any] | None = None, file: str = "", stack: str = "", **environment: str
+    ) -> Loaded:
+        (tmp_path / "work" / "metajournal.toml").write_text(file, "utf-8")
+        (tmp_path / "home" / "metajournal.toml").write_text(stack, "utf-8")
+        environment = {"METAJOURNAL_HOME": str(tmp_path / "home"), **environment}
+        return load_settings(arguments, environ=environment, folder=tmp_path / "work")
+
+    return reading
+
+
+def test_without_any_source_every_value_is_the_default(tmp_path: Path) -> None:
+    loaded = load_settings(environ={"METAJOURNAL_HOME": str(tmp_path)}, folder=tmp_path)
+    assert loaded.settings == Settings()
+    assert {line.origin for line in loaded.shown()} == {"default"}
+
+
+def test_the_stronger_source_wins_one_by_one(read: Any) -> None:
+    """Arguments over environment over the file over the running stack's file over defaults."""
+    said = {"stack": "[client]\nqueue_events = 1\n", "file": "[client]\nqueue_events = 2\n"}
+    in_environment = {"METAJOURNAL__CLIENT__QUEUE_EVENTS": "3"}
+    argument = {"client.queue_events": 4}
+    steps = [
+        (read(), 100_000, "default"),
+        (read(stack=said["stack"]), 1, "home/metajournal.toml"),
+        (read(**said), 2, "work/metajournal.toml"),
+        (read(**said, **in_environment), 3, "environment METAJOURNAL__CLIENT__QUEUE_EVENTS"),
+        (read(argument, **said, **in_environment), 4, "argument"),
+    ]
+    for loaded, value, origin in steps:
+        assert loaded.settings.client.queue_events == value
+        assert loaded.origins.get("client.queue_events", "default").endswith(origin)
+
+
+def test_a_named_file_takes_the_place_of_the_one_in_the_working_folder(read: Any, tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    other.write_text("[journal]\nprefix = 'other'\n", "utf-8")
+    loaded = read(file="[journal]\nprefix = 'here'\nactor = 'alice'\n", METAJOURNAL_CONFIG=str(other))
+    assert (loaded.settings.journal.prefix, loaded.settings.journal.actor) == ("other", None)
+
+
+def test_a_named_file_that_is_missing_is_an_error(read: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="METAJOURNAL_CONFIG names"):
+        read(METAJOURNAL_CONFIG=str(tmp_path / "missing.toml"))
+
+
+@pytest.mark.parametrize(
+    ("file", "environment"),
+    [
+        ('[kafka]\n"bootstrap.servers" = "a:1"\n"socket.keepalive.enable" = true\n', {}),
+        ('[kafka]\nbootstrap.servers = "a:1"\nsocket.keepalive.enable = true\n', {}),
+        ("", {"METAJOURNAL__KAFKA__BOOTSTRAP_SERVERS": "a:1", "METAJOURNAL__KAFKA__SOCKET_KEEPALIVE_ENABLE": "true"}),
+    ],
+)
+def test_dotted_kafka_keys_can_be_said_in_every_source(read: Any, file: str, environment: dict[str, str]) -> None:
+    expected = {"bootstrap.servers": "a:1", "socket.keepalive.enable": "true"}
+    assert read(file=file, **environment).settings.kafka == expected
+
+
+def test_options_of_the_object_store_keep_their_spelling(read: Any) -> None:
+    loaded = read(file='[lake.storage_options]\nAWS_REGION = "eu"\n', METAJOURNAL__LAKE__STORAGE_OPTIONS__AWS_X="1")
+    assert loaded.settings.lake.storage_options == {"AWS_REGION": "eu", "AWS_X": "1"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ({"client.queue_event": 1}, "client.queue_events"),
+        ({"clients.queue_events": 1}, "client.queue_events"),
+        ({"journal": {"prefx": "a"}}, "journal.prefix"),
+        ({"elasticsearch.uri": "a"}, "elasticsearch.url"),
+        ({"client": 1}, "client."),
+    ],
+)
+def test_an_unknown_key_is_refused_with_the_one_that_was_meant(
+    read: Any, arguments: dict[str, Any], meant: str
+) -> None:
+    with pytest.raises(ConfigError, match="There is no setting") as caught:
+        read(arguments)
+    assert f"Did you mean {meant}" in caught.value.hint
+
+
+def test_an_unknown_variable_is_refused_by_its_name(read: Any) -> None:
+    with pytest.raises(ConfigError, match="METAJOURNAL__JOURNAL__PREFIXX") as caught:
+        read(METAJOURNAL__JOURNAL__PREFIXX="a")
+    assert caught.value.hint == "Did you mean journal.prefix?"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [
+        ({"client.queue_events": "many"}, "a whole number"),
+        ({"client.queue_events": 1.5}, "a whole number"),
+        ({"client.queue_events": True}, "a whole number"),
+        ({"client.queue_events": 0}, "at least 1"),
+        ({"client.linger_ms": -1}, "not below 0"),
+        ({"journal.prefix": 7}, "text"),
+        ({"journal.prefix": "a b"}, "beginning of a topic's name"),
+        ({"journal.tenant": "Upper"}, "a name like"),
+        ({"kafka.bootstrap.servers": ["a"]}, "text"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_the_name_of_its_key(read: Any, arguments: dict[str, Any], needed: str) -> None:
+    with pytest.raises(ConfigError, match=needed) as caught:
+        read(arguments)
+    assert next(iter(arguments)) in caught.value.message
+
+
+def test_a_file_that_is_no_toml_is_named(read: Any) -> None:
+    with pytest.raises(ConfigError, match=r"metajournal\.toml cannot be read"):
+        read(file="[journal\n")
+
+
+def test_an_empty_variable_means_none_where_a_key_may_be_none(read: Any) -> None:
+    assert read(file="[journal]\nactor = 'alice'\n", METAJOURNAL__JOURNAL__ACTOR="").settings.journal.actor is None
+
+
+def test_a_secret_is_read_from_its_file_and_never_shown(read: Any, tmp_path: Path) -> None:
+    secret = tmp_path / "key"
+    secret.write_text("s3cret\n", "utf-8")
+    loaded = read(
+        file=f'[kafka]\nsasl.password.file = "{secret}"\n',
+        METAJOURNAL__ELASTICSEARCH__API_KEY_FILE=str(secret),
+        METAJOURNAL__ELASTICSEARCH__URL="https://user:s3cret@host:9200",
+    )
+    assert loaded.settings.elasticsearch.api_key == "s3cret"
+    assert loaded.settings.kafka["sasl.password"] == "s3cret"
+    lines = {line.key: line for line in loaded.shown()}
+    assert "s3cret" not in "".join(line.value for line in lines.values())
+    assert lines["kafka.sasl.password"].value == lines["elasticsearch.api_key"].value == MASK
+    assert lines["elasticsearch.url"].value == f"https://{MASK}@host:9200"
+    assert str(secret) in lines["elasticsearch.api_key"].origin
+
+
+def test_a_wrong_secret_is_not_shown_in_its_error(read: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read({"elasticsearch.api_key": 12345})
+    assert "12345" not in caught.value.message
+
+
+def test_a_secret_file_that_is_missing_is_named(read: Any) -> None:
+    with pytest.raises(ConfigError, match="elasticsearch.api_key_file"):
+        read(METAJOURNAL__ELASTICSEARCH__API_KEY_FILE="/nowhere/key")
+
+
+def test_the_command_line_assigns_keys_and_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METAJOURNAL_HOME", str(tmp_path))
+    file = tmp_path / "mine.toml"
+    file.write_text("[client]\nqueue_events = 7\n", "utf-8")
+    loaded = load(str(file), ["client.linger_ms=2.5", "kafka.bootstrap.servers=a:1"])
+    assert (loaded.settings.client.queue_events, loaded.settings.client.linger_ms) == (7, 2.5)
+    assert loaded.settings.kafka["bootstrap.servers"] == "a:1"
+    with pytest.raises(ConfigError, match="sets nothing"):
+        load(None, ["client.linger_ms"])
