@@ -1,4 +1,4 @@
-"""Pretends to be the stream or the indexer: says once a second how it goes, ends on SIGTERM (run by test_supervisor.py)."""
+"""Pretends to be the stream or the indexer: says how it goes, ends on SIGTERM (run by test_supervisor.py)."""
 
 import json
 import os

@@ -1,0 +1,74 @@
+"""The package as others get it: what the wheel holds, and a light client that needs neither Spark nor Java."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("pyspark", "pyarrow", "deltalake", "duckdb", "polars", "pandas", "fastavro")
+pytestmark = pytest.mark.services  # asks the package index
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy of what git tracks, whose folder is not called like the package."""
+    source, target = tmp_path_factory.mktemp("some-clone"), tmp_path_factory.mktemp("wheel")
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, tracked.stdout.split("\0")):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(target), str(source))
+    return next(target.glob("metajournal-*.whl"))
+
+
+def pip(python: str, *arguments: str) -> None:
+    command = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments]
+    subprocess.run(command, check=True)
+
+
+def test_the_wheel_holds_every_module_and_every_data_file(wheel: Path) -> None:
+    """Whatever lies in a room is in the wheel, and nothing of the tests."""
+    held = set(zipfile.ZipFile(wheel).namelist())
+    rooms = [path for path in ROOT.iterdir() if (path / "__init__.py").exists() and path.name != "tests"]
+    wanted = {
+        path for room in rooms for path in room.rglob("*") if path.suffix in (".py", ".avsc", ".xml", ".properties")
+    }
+    wanted |= {*ROOT.glob("*.py"), ROOT / "py.typed", ROOT / "stack" / "checksums.txt"}
+    missing = {path.relative_to(ROOT).as_posix() for path in wanted} - {
+        name.removeprefix("metajournal/") for name in held
+    }
+    assert missing == set()
+    assert not any("tests/" in name or "conftest" in name for name in held)
+    assert any(name.endswith("LICENSE") for name in held)
+
+
+def test_the_light_client_needs_nothing_heavy(wheel: Path, tmp_path: Path) -> None:
+    """Installed alone into an empty environment it imports, shows its help, and names the extra that is missing."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    pip(python, "install", str(wheel))
+    check = f"""
+import importlib.util, sys
+from metajournal import Journal, TagsAdded, dataset
+assert not [name for name in {HEAVY} if importlib.util.find_spec(name)]
+from metajournal.schemas.errors import MissingExtraError
+from metajournal.stack.jars import ivy_jar
+try:
+    ivy_jar()
+except MissingExtraError as error:
+    assert error.extra == "stream"
+else:
+    sys.exit("no error")
+print(TagsAdded(dataset("default", "purchases"), tags=["pii"]))
+"""
+    subprocess.run([python, "-I", "-W", "error", "-c", check], check=True, cwd=tmp_path)
+    said = subprocess.run(
+        [tmp_path / "venv" / "bin" / "metajournal", "--help"], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert "search" in said.stdout
