@@ -257,9 +257,9 @@ def test_rows_before_an_event_stay_as_they_were(catalog: Catalog) -> None:
     """Rows are values: an event makes new ones and touches neither the old ones nor itself."""
     before = catalog.newest["default", PURCHASES]
     copy = (dict(before.user_properties), before.user_tags, dict(before.system_properties), before.system_tags)
+    said = PropertiesSet(PURCHASES, {"n": "1"}), PropertiesSet(PURCHASES, {"n": "1"}, scope="SYSTEM")
     events = [
-        PropertiesSet(PURCHASES, {"n": "1"}),
-        PropertiesSet(PURCHASES, {"n": "1"}, scope="SYSTEM"),
+        *said,
         PropertiesRemoved(PURCHASES, ["n"], scope="SYSTEM"),
         EntityRegistered(PURCHASES, "d", properties={"m": "1"}, tags=["n"]),
         MetadataCleared(PURCHASES, "BOTH"),
@@ -267,5 +267,4 @@ def test_rows_before_an_event_stay_as_they_were(catalog: Catalog) -> None:
     outcomes: list[Outcome] = [catalog.judge(event) for event in events]
     assert UNCHANGED not in outcomes
     assert (before.user_properties, before.user_tags, before.system_properties, before.system_tags) == copy
-    assert events[0].properties == {"n": "1"}
-    assert events[1].properties == {"n": "1"}
+    assert [event.properties for event in said] == [{"n": "1"}, {"n": "1"}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from tests.builders import NOON
 from tests.rules.harness import Catalog
 
 PURCHASES = dataset("default", "purchases")
-NOTHING = {"properties": {}, "tags": []}
+NOTHING: dict[str, Any] = {"properties": {}, "tags": []}
 
 
 @pytest.fixture
