@@ -13,7 +13,8 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from . import codegen
+from .decoders import Reader, compile_reader
+from .encoders import Encoder, compile_encoder
 from .errors import EventTooLargeError, Fault, InvalidEventError, NotSingleObject, Undecodable, UnknownFingerprint
 from .events import EVENT_TYPES, Event
 from .header import Header, Unit
@@ -97,7 +98,7 @@ def single_object_prefix(contract: Contract) -> bytes:
     return MARKER + contract.fingerprint.to_bytes(8, "little")
 
 
-def _run(read: codegen.Reader, value: bytes) -> tuple[Any, int]:
+def _run(read: Reader, value: bytes) -> tuple[Any, int]:
     if len(value) > MAX_EVENT_BYTES:
         raise Undecodable(f"it takes {len(value):,} bytes, the limit is {MAX_EVENT_BYTES:,}")
     try:
@@ -108,41 +109,41 @@ def _run(read: codegen.Reader, value: bytes) -> tuple[Any, int]:
         raise Undecodable("a text is not UTF-8") from None
 
 
-_ENCODERS: dict[str, codegen.Encoder] = {}
+_ENCODERS: dict[str, Encoder] = {}
 
 
-def _encoder(event_type: str) -> codegen.Encoder:
+def _encoder(event_type: str) -> Encoder:
     found = _ENCODERS.get(event_type)
     if found is None:
         found = _ENCODERS[event_type] = _make_encoder(current_contracts()[event_type])
     return found
 
 
-def _make_encoder(contract: Contract) -> codegen.Encoder:
+def _make_encoder(contract: Contract) -> Encoder:
     names = [field["name"] for field in contract.schema["fields"]]
     owners = {name: "header" if name == "header" else "event" for name in names}
-    return codegen.compile_encoder(
+    return compile_encoder(
         contract.schema, prefix=single_object_prefix(contract), arguments=owners, tuples={HEADER_NAME}
     )
 
 
 @cache
-def _reader(fingerprint: int) -> codegen.Reader:
+def _reader(fingerprint: int) -> Reader:
     contract = contracts_by_fingerprint()[fingerprint]
     current = current_contracts()[contract.event_type]
     event_class = EVENT_TYPES[contract.event_type]
     from_wire = getattr(event_class, "from_wire", event_class)
     makers = _HEADER_MAKERS | getattr(event_class, "NESTED", {})
     makers |= {current.name: lambda header, *values: (header, from_wire(*values))}
-    return codegen.compile_reader(contract.schema, current.schema, makers=makers)
+    return compile_reader(contract.schema, current.schema, makers=makers)
 
 
 _HEADER_MAKERS: Final[dict[str, Any]] = {HEADER_NAME: Header, HEADER_NAME.replace("Header", "Unit"): Unit}
 
 
 @cache
-def _header_reader() -> codegen.Reader:
-    return codegen.compile_reader(header_schema(), makers=_HEADER_MAKERS)
+def _header_reader() -> Reader:
+    return compile_reader(header_schema(), makers=_HEADER_MAKERS)
 
 
 def _misfits(event: Event, header: Header, error: Exception) -> list[Fault]:
@@ -159,9 +160,9 @@ def _unfit(header: Header) -> bool:
 
 
 @cache
-def _header_encoder() -> codegen.Encoder:
+def _header_encoder() -> Encoder:
     schema = header_schema()
-    return codegen.compile_encoder(schema, arguments={field["name"]: field["name"] for field in schema["fields"]})
+    return compile_encoder(schema, arguments={field["name"]: field["name"] for field in schema["fields"]})
 
 
 def _largest_field(event: Any) -> str:

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal.schemas.avro import expand
-from metajournal.schemas.codegen import UnsupportedSchemaError, compile_encoder, compile_reader
+from metajournal.schemas.codegen import UnsupportedSchemaError
+from metajournal.schemas.decoders import compile_reader
+from metajournal.schemas.encoders import compile_encoder
 from metajournal.schemas.errors import Undecodable
 from metajournal.schemas.wire import RECURRING, read_long, write_int, write_long
 from tests.schemas.builders import texts

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from metajournal.schemas.avro import named_types
-from metajournal.schemas.codegen import compile_encoder, compile_reader
+from metajournal.schemas.decoders import compile_reader
+from metajournal.schemas.encoders import compile_encoder
 from metajournal.schemas.events import EVENT_TYPES
 from metajournal.schemas.evolution import full_transitive_faults
 from metajournal.schemas.header import Header, Unit
