@@ -1,0 +1,157 @@
+"""Receipts without a broker: how delivery reports become positions and errors."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, Message
+
+from metajournal.producers.ids import EventIds
+from metajournal.producers.receipts import Receipt
+from metajournal.producers.verdicts import Accepted, Duplicate, Outcome, Rejected, Shelved, Unchanged, outcome_of
+from metajournal.schemas.errors import KafkaUnavailableError, OutcomeUnknownError, RejectedError
+from metajournal.schemas.positions import Position
+
+NEW_ID = EventIds()
+PLACE = Position("metajournal.journal.catalog", 3, (2 << 40) + 17)
+
+
+class Report:
+    """A delivery report as librdkafka hands it out."""
+
+    def partition(self) -> int:
+        return 3
+
+    def offset(self) -> int:
+        return 17
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, 1_700_000_000_000
+
+
+class Silent:
+    """A journal topic whose reports come when the test serves them."""
+
+    name = "metajournal.journal.catalog"
+    epoch = 2
+
+    def __init__(self, wait_s: float = 0.0) -> None:
+        self.limit_s = wait_s
+        self.failures: list[Receipt] = []
+        self.next: list[Any] = []
+        self.asked: list[tuple[Position, int]] = []
+
+    def wait_s(self) -> float:
+        return self.limit_s
+
+    def serve(self, timeout_s: float) -> None:
+        for report in self.next:
+            report()
+        self.next.clear()
+
+    def failed(self, receipt: Receipt) -> None:
+        self.failures.append(receipt)
+
+    def outcome(self, position: Position, system_time: int, timeout_s: float | None) -> Outcome:
+        self.asked.append((position, system_time))
+        return Accepted(position)
+
+
+def delivered(journal: Silent, error: int | None = None) -> Receipt:
+    receipt = Receipt(NEW_ID(1_700_000_000_000), journal)
+    receipt.delivered(None if error is None else KafkaError(error), cast(Message, Report()))
+    return receipt
+
+
+def test_an_acknowledged_event_knows_its_position_and_time() -> None:
+    receipt = delivered(Silent())
+    assert receipt.acknowledged
+    assert receipt.position == PLACE
+    assert receipt.system_time == 1_700_000_000_000
+
+
+def test_asking_for_the_position_serves_the_reports() -> None:
+    journal = Silent(wait_s=5)
+    receipt = Receipt(NEW_ID(1), journal)
+    journal.next = [lambda: receipt.delivered(None, cast(Message, Report()))]
+    assert not receipt.acknowledged
+    assert receipt.position == PLACE
+
+
+def test_the_outcome_is_asked_once() -> None:
+    journal = Silent()
+    receipt = delivered(journal)
+    assert receipt.outcome() == receipt.outcome(0.0) == Accepted(PLACE)
+    assert journal.asked == [(PLACE, 1_700_000_000_000)]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [KafkaError._MSG_TIMED_OUT, KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT, KafkaError.NOT_ENOUGH_REPLICAS],
+)
+def test_an_event_that_may_be_in_the_log_has_an_unknown_outcome(code: int) -> None:
+    """librdkafka's message status is not handed on to Python, so only the broker's own refusals are certain."""
+    journal = Silent()
+    receipt = delivered(journal, code)
+    with pytest.raises(OutcomeUnknownError) as caught:
+        receipt.position  # noqa: B018
+    assert caught.value.data["event_id"] == receipt.event_id
+    assert f"event_id={receipt.event_id!r}, repeat=True" in caught.value.hint
+    assert journal.failures == [receipt]
+
+
+@pytest.mark.parametrize("code", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._UNKNOWN_TOPIC])
+def test_an_event_that_the_broker_refused_is_not_in_the_log(code: int) -> None:
+    receipt = delivered(Silent(), code)
+    with pytest.raises(KafkaUnavailableError, match="not in the log"):
+        receipt.outcome()
+
+
+def test_no_report_at_all_is_an_unknown_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metajournal.producers.receipts._GRACE_S", 0.0)
+    with pytest.raises(OutcomeUnknownError, match="no acknowledgement"):
+        Receipt(NEW_ID(1), Silent()).position  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("wire", "outcome"),
+    [
+        (None, Accepted(PLACE)),
+        ([PLACE.value, "unchanged"], Unchanged(PLACE)),
+        (
+            [PLACE.value, "rejected", {"reason": "unknown-entity", "detail": {"urn": "x"}}],
+            Rejected(PLACE, "unknown-entity", {"urn": "x"}),
+        ),
+        ([PLACE.value, "shelved", {"reason": "digest", "detail": None}], Shelved(PLACE, "digest")),
+    ],
+)
+def test_every_verdict_is_read_from_its_wire_form(wire: list[Any] | None, outcome: Outcome) -> None:
+    assert outcome_of(PLACE, wire) == outcome
+
+
+def test_a_duplicate_has_the_verdict_of_its_original() -> None:
+    of = Position(PLACE.topic, PLACE.partition, PLACE.value - 5)
+    data = {"of": of.value, "outcome": "rejected", "reason": "too-large", "detail": {"size": 9}}
+    found = outcome_of(PLACE, [PLACE.value, "duplicate", data])
+    assert found == Duplicate(PLACE, of, Rejected(of, "too-large", {"size": 9}))
+    with pytest.raises(RejectedError) as caught:
+        found.raise_if_rejected()
+    assert caught.value.position == of
+
+
+def test_an_unknown_verdict_is_never_taken_for_a_good_one() -> None:
+    with pytest.raises(ValueError, match="unknown verdict"):
+        outcome_of(PLACE, [PLACE.value, "postponed"])
+
+
+@pytest.mark.parametrize("refused", [Rejected(PLACE, "invalid", []), Shelved(PLACE, "digest")])
+def test_what_has_no_effect_raises_when_asked_to(refused: Rejected | Shelved) -> None:
+    with pytest.raises(RejectedError) as caught:
+        refused.raise_if_rejected()
+    assert caught.value.position == PLACE
+
+
+@pytest.mark.parametrize("fine", [Accepted(PLACE), Unchanged(PLACE), Duplicate(PLACE, PLACE, Unchanged(PLACE))])
+def test_what_holds_returns_itself(fine: Outcome) -> None:
+    assert fine.raise_if_rejected() is fine
