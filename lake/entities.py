@@ -6,6 +6,7 @@ The two directions are each other's inverse; what a row means stands in `rules/e
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ import pyarrow as pa
 from ..rules.entity import EntityRow
 from .columns import ENTITIES
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 COLUMNS = ", ".join(name for name in ENTITIES.names if name not in ("domain", "journal_partition"))
 """What a look-up selects: all that `row_from_dict` needs."""
 
@@ -72,5 +75,5 @@ def row_from_dict(row: Mapping[str, Any]) -> EntityRow:
     )
 
 
-def _milliseconds(moment: Any) -> int:
-    return round(moment.timestamp() * 1000)
+def _milliseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MILLISECOND

@@ -72,9 +72,7 @@ class LakeReader:
             UnknownEntityError: it did not exist then.
             NotFinalError: the lake has not passed that point (a position), or `final_only` and it is not final.
         """
-        answer = (
-            self._at_position(tenant, urn, at) if isinstance(at, Position) else self._newest(tenant, urn, None, at)
-        )
+        answer = self._at_position(tenant, urn, at) if isinstance(at, Position) else self._newest(tenant, urn, None, at)
         if final_only and not answer.final:
             raise _not_final(urn, answer.held_to)
         return self._found(answer)

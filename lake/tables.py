@@ -148,9 +148,7 @@ class Table:
 
     def _commit(self, rows: pa.Table, properties: CommitProperties) -> None:
         if rows.num_rows:
-            write_deltalake(
-                self.delta, rows, mode="append", commit_properties=properties, writer_properties=_WRITER
-            )
+            write_deltalake(self.delta, rows, mode="append", commit_properties=properties, writer_properties=_WRITER)
         else:
             self.delta.create_write_transaction(
                 [],
@@ -168,7 +166,9 @@ class Table:
             select: columns, as SQL.
             where: condition, as SQL; callers put only values of restricted alphabets or `quoted` ones into it.
         """
-        return self.sql(f"select {select} from {self.name} where {where}").to_pylist(maps_as_pydicts="strict")
+        rows = self.sql(f"select {select} from {self.name} where {where}")
+        found: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="strict")
+        return found
 
     def sql(self, statement: str) -> pa.Table:
         """Run one SQL statement over this table (under its own name) at the held version."""

@@ -201,9 +201,7 @@ class Engine:
         for one in folded:
             if one.stopped_by is not None:
                 place = one.place
-                raise UnknownSchemaError(
-                    place.topic, place.partition, offset_of(one.end), one.stopped_by.fingerprint
-                )
+                raise UnknownSchemaError(place.topic, place.partition, offset_of(one.end), one.stopped_by.fingerprint)
 
     def repeat_outcomes(self, keys: Iterable[PartitionKey]) -> None:
         """Say again how far idle partitions are."""

@@ -44,10 +44,7 @@ class PriorRows:
             batch: the readings of each partition.
         """
         needs = [one.needs() for one in batch]
-        missing = [
-            {key for key in need.rows if key not in self._cache} | set(need.apps)
-            for need in needs
-        ]
+        missing = [{key for key in need.rows if key not in self._cache} | set(need.apps) for need in needs]
         found = self._rows(batch, missing)
         for keys in missing:
             self._cache.update((key, found.get(key)) for key in keys if key not in self._cache)
@@ -134,9 +131,7 @@ class PriorRows:
 class KnownOriginals:
     """Earlier events by identity: what this batch asked for, and all marked ones of the partition."""
 
-    def __init__(
-        self, found: Mapping[IdKey, tuple[int, Verdict]], marked: Mapping[IdKey, tuple[int, Verdict]]
-    ) -> None:
+    def __init__(self, found: Mapping[IdKey, tuple[int, Verdict]], marked: Mapping[IdKey, tuple[int, Verdict]]) -> None:
         self._found = found
         self._marked = marked
 

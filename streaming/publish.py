@@ -114,7 +114,7 @@ class Publisher:
                 self._say("Kafka does not acknowledge; waiting for it")
             if self._stopping():
                 raise KafkaUnavailableError(
-                    "Kafka did not acknowledge the batch before the stream was stopped; it is published anew at the next start."
+                    "Kafka did not acknowledge a batch before the stream was stopped; the next start publishes it anew."
                 )
         if polls >= _SAY_AFTER_POLLS:
             self._say("Kafka acknowledges again")

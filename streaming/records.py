@@ -84,19 +84,17 @@ def records_of(table: pa.Table, epoch: int) -> Iterator[Record]:
 
 
 def read(record: Record, place: Place) -> Reading:
-    """The event of a record, or why it is none. Order of the checks: operator, size, digest, envelope, body, place."""
+    """The event of a record, or why it is none. Order of the checks: operator, digest, size, envelope, body, place."""
     if record.position in place.shelved:
         return Shelved("operator", "shelved by an operator's record in the epochs topic")
-    value = record.value
-    if value is None:
-        return Shelved("not-single-object", "the record has no value")
-    if len(value) > MAX_EVENT_BYTES:
-        return Shelved("too-large", f"{len(value)} bytes; the limit is {MAX_EVENT_BYTES}")
+    value = record.value or b""
     digests = [found for name, found in record.headers if name == DIGEST_HEADER]
     if len(digests) != 1 or digests[0] is None:
         return Shelved("no-digest", f"{len(digests)} {DIGEST_HEADER} headers; exactly one is needed")
     if digests[0] != digest(value):
         return Shelved("bad-digest", f"the {DIGEST_HEADER} header does not match the value")
+    if len(value) > MAX_EVENT_BYTES:
+        return Shelved("too-large", f"{len(value)} bytes; the limit is {MAX_EVENT_BYTES}")
     try:
         decoded = decode(value)
     except NotSingleObject as error:
@@ -114,12 +112,13 @@ def _misplaced(record: Record, decoded: Decoded, place: Place) -> Shelved | None
     key = f"{header.tenant}/{header.aggregate}".encode("utf-8", "surrogatepass")
     if record.key != key:
         return Shelved("wrong-key", f"the key is {record.key!r}; the header says {key!r}")
-    if partition_of(key, place.partitions) != place.partition:
-        return Shelved("wrong-partition", f"key {key!r} belongs to partition {partition_of(key, place.partitions)}")
+    belongs = partition_of(key, place.partitions)
+    if belongs != place.partition:
+        return Shelved("wrong-partition", f"key {key!r} belongs to partition {belongs}")
     try:
         domain = Urn.parse(header.aggregate).domain
-    except InvalidUrnError as error:
-        return Shelved("wrong-key", f"the aggregate is no URN: {error}")
+    except InvalidUrnError:
+        return None  # the rules refuse it, with every other fault of the event
     if domain != place.domain:
         return Shelved("wrong-topic", f"{header.aggregate} belongs to domain {domain!r}")
     return None

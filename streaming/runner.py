@@ -16,10 +16,11 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from ..lake.tables import Lake
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
@@ -56,7 +57,7 @@ class Stream:
         self._failure: BaseException | None = None
         self._engine: Engine | None = None
         self._said_idle: dict[PartitionKey, float] = {}
-        self._status = StatusFile(settings.stack.home, "stream")
+        self._status = StatusFile(settings.stack.home, "stream", settings.stream.metrics_file)
         self._checkpoint = ""
 
     def stop(self) -> None:
@@ -70,7 +71,7 @@ class Stream:
             MetajournalError: something that only an operator can mend; what to do is in its hint.
         """
         self._status.say("starting", "opening Spark")
-        session = open_session(self._jars, self._spark)
+        session = open_session(self._jars, self._spark, log=self._settings.stack.home)
         try:
             self._until_stopped(session)
             self._status.say("stopped", "ended as asked")
@@ -79,7 +80,7 @@ class Stream:
             raise
         finally:
             self._status.close()
-            session.stop()
+            _close(session)
 
     def _until_stopped(self, session: SparkSession) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -187,7 +188,7 @@ class Stream:
         self._status.batch(engine.marks, report, received_s)
         _log.debug("batch: %s events, %s rows, %s", report.events, report.rows, dict(report.seconds))
 
-    def _watch(self, query: Any) -> None:
+    def _watch(self, query: StreamingQuery) -> None:
         """Wait for the query's end, keep the status file fresh, repeat idle partitions' outcomes."""
         while query.isActive and not self._stop.is_set() and self._failure is None:
             self._stop.wait(0.2)
@@ -195,12 +196,7 @@ class Stream:
             self._status.beat()
         with self._batch:  # let the batch in hand finish; later ones see the stop
             pass
-        error = None
-        try:
-            query.stop()
-            error = query.exception()
-        except PySparkException as stopped:
-            error = stopped
+        error = _ended(query)
         if self._failure is not None:
             raise self._failure
         if error is not None and not self._stop.is_set():
@@ -218,7 +214,23 @@ class Stream:
                 self._batch.release()
 
 
-def _translated(error: Exception) -> Exception:
+def _ended(query: StreamingQuery) -> Exception | None:
+    """Stop the query and give what it failed with. A signal to the whole process group ends the JVM before us."""
+    try:
+        query.stop()
+        return query.exception()
+    except (PySparkException, Py4JError) as error:
+        return error
+
+
+def _close(session: SparkSession) -> None:
+    try:
+        session.stop()
+    except (PySparkException, Py4JError) as error:
+        _log.debug("Spark was gone already: %s", error)
+
+
+def _translated(error: Exception) -> MetajournalError:
     """What a failed query means: a broker that is away is waited for, the rest is told."""
     text = str(error)
     if any(word in text for word in _AWAY):

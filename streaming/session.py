@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,21 +19,42 @@ PartitionKey = tuple[str, int]
 COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
-def open_session(jars: Sequence[str], more: Mapping[str, str] | None = None) -> SparkSession:
-    """A session with the connector's jars on its class path; the log says errors only.
+def open_session(jars: Sequence[str], more: Mapping[str, str] | None = None, *, log: str | None = None) -> SparkSession:
+    """A session with the connector's jars on its class path; what the JVM prints goes to a file.
 
     Args:
         jars: paths of the jars.
         more: Spark options that override the project's own (a master, memory).
+        log: folder of `spark.log`; the system's temporary folder where None.
     """
+    path = Path(log or tempfile.gettempdir()) / "spark.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file, _stderr_to(file.fileno()):
+        return _session(jars, more or {})
+
+
+@contextmanager
+def _stderr_to(file: int) -> Iterator[None]:
+    """The JVM inherits this process's stderr when it starts; for that moment it is the log file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(file, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _session(jars: Sequence[str], more: Mapping[str, str]) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder
-    for name, value in {**options.SESSION, **options.jars(jars), **(more or {})}.items():
+    for name, value in {**options.SESSION, **options.jars(jars), **more}.items():
         builder = builder.config(name, value)
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    session.sparkContext.setLogLevel("ERROR")
     return session
 
 

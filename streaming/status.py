@@ -21,9 +21,11 @@ class StatusFile:
     Args:
         home: folder, or None.
         name: `stream`.
+        metrics: file that gets one JSON line for each batch, or None.
     """
 
-    def __init__(self, home: str | None, name: str) -> None:
+    def __init__(self, home: str | None, name: str, metrics: str | None = None) -> None:
+        self._metrics = metrics
         self._path = None if home is None else Path(home) / f"{name}.json"
         self._facts: dict[str, Any] = {"pid": os.getpid(), "state": "starting", "message": "", "freshness_s": None}
         self._written = 0.0
@@ -50,6 +52,9 @@ class StatusFile:
             "last_batch": _batch(report, received_s),
             "last_batch_ms": int(now_ms),
         }
+        if self._metrics is not None and report.events:
+            with open(self._metrics, "a") as file:
+                file.write(json.dumps({"at_ms": int(now_ms), "age_s": age_s, **self._facts["last_batch"]}) + "\n")
         self.beat()
 
     def beat(self) -> None:

@@ -11,6 +11,7 @@ A record is looked at in this order, and the first thing found is its verdict:
     unknown fingerprint              stop of this partition: UnknownSchemaError, once the other partitions are folded
     body does not decode             shelved, "undecodable"
     key is not <tenant>/<aggregate>  shelved, "wrong-key"
+    aggregate of another domain      shelved, "wrong-topic"
     sent before                      duplicate of the first record with that tenant, aggregate and id
     otherwise                        what the rules say: accepted, unchanged, rejected
 """
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 from metajournal.rules import Accepted, At, EntityRow, ForeignRowError, Rejected, apply
 from metajournal.rules.documents import change_records, state_document
 from metajournal.schemas import codec
-from metajournal.schemas.errors import NotSingleObject, Undecodable, UnknownFingerprint, UnknownSchemaError
+from metajournal.schemas.errors import InvalidUrnError, NotSingleObject, Undecodable, UnknownFingerprint, UnknownSchemaError
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Header
 from metajournal.schemas.limits import MAX_EVENT_BYTES
@@ -178,6 +179,8 @@ class Model:
         header = decoded.header
         if record.key != f"{header.tenant}/{header.aggregate}".encode():
             return _shelved("wrong-key")
+        if _domain(header.aggregate) not in ("catalog", None):
+            return _shelved("wrong-topic")
         original = self._original(record, header)
         if original is not None:
             return Verdict("duplicate", {"of": original})
@@ -212,6 +215,14 @@ class Model:
             (self.user_changes if scope == "USER" else self.system_changes).append(published(document))
         self.states.append(published(state_document(row, partition)))
         self.newest[row.tenant, row.urn] = row
+
+
+def _domain(aggregate: str) -> str | None:
+    """The domain of an aggregate; None where it is no URN, which is the rules' to refuse."""
+    try:
+        return Urn.parse(aggregate).domain
+    except InvalidUrnError:
+        return None
 
 
 def _shelved(reason: str) -> Verdict:

@@ -115,7 +115,9 @@ rows = st.builds(
 
 @given(st.lists(rows, min_size=1, max_size=4, unique_by=lambda one: one.logical_timestamp))
 @settings(max_examples=20, deadline=None)
-def test_rows_come_back_from_the_table_as_they_went_in(tmp_path_factory: pytest.TempPathFactory, given_rows: list[EntityRow]) -> None:
+def test_rows_come_back_from_the_table_as_they_went_in(
+    tmp_path_factory: pytest.TempPathFactory, given_rows: list[EntityRow]
+) -> None:
     lake = lake_at(tmp_path_factory.mktemp("lake"))
     append(lake, given_rows, {KEY: 1 << 41})
     found = lake.tables["entities"].query(COLUMNS, "true order by logical_timestamp")
@@ -124,11 +126,11 @@ def test_rows_come_back_from_the_table_as_they_went_in(tmp_path_factory: pytest.
 
 @given(text)
 def test_quoted_text_is_a_literal_of_exactly_this_text(value: str) -> None:
-    assert quoted(value)[1:-1].replace("''", "") .count("'") == 0
+    assert quoted(value)[1:-1].replace("''", "").count("'") == 0
     assert quoted(value)[1:-1].replace("''", "'") == value
 
 
 def test_tables_have_the_columns_that_every_history_table_has() -> None:
-    common = ["tenant", "aggregate", "logical_timestamp", "seq", "system_time", "event_time", "event_id", "actor", "deleted"]
+    common = "tenant aggregate logical_timestamp seq system_time event_time event_id actor deleted".split()
     assert set(common) <= set(ENTITIES.names)
     assert pa.types.is_int64(ENTITIES.field("logical_timestamp").type)

@@ -1,0 +1,183 @@
+"""The engine without Kafka and Spark: real rules, real Delta tables, and topics that only remember.
+
+`Fold` cuts a journal into batches as it is told, loses the process between any two steps, and shows tables and topics
+as readers see them, so that they can be held against the model.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from metajournal.lake.entities import COLUMNS, row_from_dict
+from metajournal.lake.tables import Lake
+from metajournal.producers.topics import Epochs, TopicEpoch
+from metajournal.rules.entity import EntityRow
+from metajournal.schemas.hashing import DIGEST_HEADER, partition_of
+from metajournal.schemas.positions import offset_of, position
+from metajournal.schemas.settings import LakeSettings, Settings, StreamSettings
+from metajournal.streaming.engine import Engine
+from metajournal.streaming.publish import Outgoing
+from tests.model import JournalRecord
+
+TOPIC = "metajournal.journal.catalog"
+_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+
+
+class Crash(Exception):  # noqa: N818  (what it stands for)
+    """The process ends here."""
+
+
+class MemoryTopics:
+    """Topics that take every record at once; `fail` is called with each record's topic and may raise."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, int], list[Outgoing]] = {}
+        self.fail: Callable[[str], None] = lambda topic: None
+        self.partitions = 2
+
+    def publish(self, records: Iterable[Outgoing], between: Callable[[], None] = lambda: None) -> int:
+        count = 0
+        for one in records:
+            self.fail(one.topic)
+            self.records.setdefault((one.topic, one.journal_partition % self.partitions), []).append(one)
+            count += 1
+        between()
+        return count
+
+    def ends(self, topic: str, journal_partition: int) -> tuple[int, int]:
+        partition = journal_partition % self.partitions
+        return partition, len(self.records.get((topic, partition), []))
+
+    def close(self) -> None:
+        pass
+
+    def seen(self, topic: str) -> list[tuple[int, int, int, str, int, Any]]:
+        """What a subscriber sees: (partition, position, seq, key, time, document), repeats dropped, in order."""
+        seen: list[tuple[int, int, int, str, int, Any]] = []
+        for (name, _), records in sorted(self.records.items()):
+            reached: dict[int, tuple[int, int]] = {}
+            for one in records if name == topic else []:
+                place, seq = identity(one)
+                if (place, seq) > reached.get(one.journal_partition, (0, -1)):
+                    reached[one.journal_partition] = (place, seq)
+                    key = (one.key or b"").decode()
+                    seen.append((one.journal_partition, place, seq, key, one.time_ms, json.loads(one.value or b"null")))
+        return sorted(seen, key=lambda one: one[:3])
+
+
+def identity(record: Outgoing) -> tuple[int, int]:
+    """Position and sequence of a change or state record, from its `ce_id`."""
+    _, _, place, seq = dict(record.headers)["ce_id"].decode().split("/")
+    return int(place), int(seq)
+
+
+def placed(records: Sequence[JournalRecord], partitions: int) -> list[JournalRecord]:
+    """The same records, each in its key's partition, with offsets from 0 and a gap after every third."""
+    offsets = [0] * partitions
+    result = []
+    for one in records:
+        partition = partition_of(one.key or b"", partitions)
+        result.append(one._replace(partition=partition, position=position(1, offsets[partition])))
+        offsets[partition] += 2 if offsets[partition] % 3 == 2 else 1
+    return result
+
+
+def ends_of(records: Iterable[JournalRecord], partitions: int) -> dict[tuple[str, int], int]:
+    """Planned end offsets just behind these records."""
+    ends = {(TOPIC, partition): 0 for partition in range(partitions)}
+    for one in records:
+        key = (TOPIC, one.partition)
+        ends[key] = max(ends[key], offset_of(one.position) + 1)
+    return ends
+
+
+def table_of(records: Iterable[JournalRecord]) -> pa.Table:
+    """Records as Spark's Kafka source gives them."""
+    rows = [
+        {
+            "topic": TOPIC,
+            "partition": one.partition,
+            "offset": offset_of(one.position),
+            "timestamp": one.append_time * 1000,
+            "key": one.key,
+            "value": one.value,
+            "headers": [] if one.digest is None else [{"key": DIGEST_HEADER, "value": one.digest}],
+        }
+        for one in records
+    ]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+@dataclass
+class Fold:
+    """One lake and its topics, over as many processes as a test makes of them."""
+
+    path: Path
+    partitions: int
+    shelved: frozenset[tuple[str, int, int]] = frozenset()
+    cache_rows: int = 100
+
+    def __post_init__(self) -> None:
+        self.topics = MemoryTopics()
+        self.settings = Settings(
+            lake=LakeSettings(path=str(self.path)), stream=replace(StreamSettings(), cache_rows=self.cache_rows)
+        )
+        self.start()
+
+    def start(self) -> None:
+        """A new process: nothing is remembered but the lake and the topics."""
+        epochs = Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", self.partitions)}, self.shelved)
+        lake = Lake(str(self.path))
+        lake.create()
+        self.lake = lake
+        self.engine = Engine(self.settings, epochs, lake, self.topics)  # type: ignore[arg-type]
+
+    def batch(self, records: Sequence[JournalRecord], *, until: Sequence[JournalRecord] | None = None) -> None:
+        """Fold the records that stand at or above the marks and below the end of `until` (default: `records`)."""
+        ends = ends_of(records if until is None else until, self.partitions)
+        ends = {key: max(end, offset_of(self.engine.marks[key])) for key, end in ends.items()}
+        taken = [
+            one
+            for one in records
+            if self.engine.marks[(TOPIC, one.partition)] <= one.position < position(1, ends[(TOPIC, one.partition)])
+        ]
+        self.engine.run(table_of(taken), ends)
+
+    def rows(self) -> list[EntityRow]:
+        """The entities table, in (partition, position, seq) order."""
+        lake = Lake(str(self.path))
+        found = lake.tables["entities"].query(
+            f"{COLUMNS}, journal_partition", "true order by journal_partition, logical_timestamp, seq"
+        )
+        return [row_from_dict(one) for one in found]
+
+    def journal(self) -> list[dict[str, Any]]:
+        """The journal table, in position order per partition."""
+        return Lake(str(self.path)).journal.query("*", "true order by journal_partition, logical_timestamp")
+
+    def verdicts(self) -> dict[tuple[int, int], tuple[str, Any]]:
+        """Outcome and reason by (partition, position), as the outcome records tell them; accepted ones left out."""
+        told: dict[tuple[int, int], tuple[str, Any]] = {}
+        for (topic, _), records in self.topics.records.items():
+            for one in records if topic == "metajournal.outcomes.catalog" else []:
+                said = json.loads(one.value or b"null")
+                for place, outcome, *data in said["verdicts"]:
+                    assert said["from"] <= place < said["to"]
+                    told[(said["partition"], place)] = (outcome, data[0] if data else None)
+        return told

@@ -1,0 +1,257 @@
+"""The fold's invariants, over real Delta tables: the result depends on the journal's content alone."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from metajournal.rules.entity import EntityRow
+from metajournal.schemas.errors import UnknownSchemaError
+from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
+from metajournal.schemas.hashing import digest
+from metajournal.schemas.urn import app, dataset, program
+from tests.builders import header_for, raw_record, record_of
+from tests.model import JournalRecord, Model
+from tests.strategies import journals
+from tests.streaming.harness import TOPIC, Crash, Fold, placed, table_of
+
+CHANGES, SYSTEM, STATE, OUTCOMES = (
+    "metajournal.changes.catalog",
+    "metajournal.changes.catalog.system",
+    "metajournal.state.catalog",
+    "metajournal.outcomes.catalog",
+)
+PURCHASES = dataset("default", "purchases")
+PARTITIONS = 3
+many = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def assert_equal(fold: Fold, model: Model) -> None:
+    """Tables, topics and verdicts are the model's."""
+    assert fold.rows() == in_order(model.tables["entities"])
+    for topic, published in ((CHANGES, model.user_changes), (SYSTEM, model.system_changes), (STATE, model.states)):
+        wanted = [
+            (one.partition, one.position, one.seq, f"{one.tenant}/{one.urn}", one.system_time, one.document)
+            for one in published
+        ]
+        assert fold.topics.seen(topic) == sorted(wanted, key=lambda one: one[:3])
+    journal = fold.journal()
+    assert [(row["journal_partition"], row["logical_timestamp"]) for row in journal] == sorted(model.verdicts)
+    for row in journal:
+        place = (row["journal_partition"], row["logical_timestamp"])
+        verdict = model.verdicts[place]
+        assert row["outcome"] == verdict.outcome
+        assert row["reason"] == verdict.data.get("reason")
+        assert row["duplicate_of"] == verdict.data.get("of")
+        assert round(row["system_time"].timestamp() * 1000) == model.system_times[place]
+    told = fold.verdicts()
+    assert told.keys() == {place for place, verdict in model.verdicts.items() if verdict.outcome != "accepted"}
+    for place, (outcome, data) in told.items():
+        assert outcome == model.verdicts[place].outcome
+        wanted = "of" if outcome == "duplicate" else "reason"
+        assert (data or {}).get(wanted) == model.verdicts[place].data.get(wanted)
+
+
+def in_order(rows: list[EntityRow]) -> list[EntityRow]:
+    from metajournal.schemas.hashing import partition_of
+
+    def place(row: EntityRow) -> tuple[int, int, int]:
+        partition = partition_of(f"{row.tenant}/{row.aggregate}".encode(), PARTITIONS)
+        return partition, row.logical_timestamp, row.seq
+
+    return sorted(rows, key=place)
+
+
+@st.composite
+def cuts(draw: st.DrawFn, count: int) -> list[int]:
+    inner = draw(st.sets(st.integers(1, max(count - 1, 1)), max_size=5))
+    return sorted({0, count, *(one for one in inner if one < count)})
+
+
+@given(journals(partitions=PARTITIONS), st.data())
+@many
+def test_any_cut_into_batches_with_any_restarts_gives_the_tables_and_topics_of_the_model(
+    tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], data: st.DataObject
+) -> None:
+    records = journal
+    fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS, cache_rows=data.draw(st.sampled_from([1, 3, 1000])))
+    for _, end in pairwise(data.draw(cuts(len(records)))):
+        if data.draw(st.booleans()):
+            fold.start()
+        fold.batch(records, until=records[:end])
+    assert_equal(fold, Model.of(records))
+
+
+@given(journals(partitions=PARTITIONS), st.data())
+@many
+def test_a_process_that_ends_between_any_two_steps_leaves_nothing_doubled_skipped_or_unpublished(
+    tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], data: st.DataObject
+) -> None:
+    records = journal
+    fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS)
+    for _, end in pairwise(data.draw(cuts(len(records)))):
+        crash = data.draw(st.sampled_from(["none", CHANGES, STATE, OUTCOMES, "journal"]))
+        crash_here(fold, crash)
+        try:
+            fold.batch(records, until=records[:end])
+        except Crash:
+            fold.topics.fail = lambda topic: None
+            fold.start()
+    fold.topics.fail = lambda topic: None
+    fold.start()
+    fold.batch(records)
+    assert_equal(fold, Model.of(records))
+
+
+def crash_here(fold: Fold, step: str) -> None:
+    """End the process when it publishes to a topic, or before it writes the done mark."""
+
+    def fail(topic: str) -> None:
+        if topic == step:
+            raise Crash
+
+    fold.topics.fail = fail
+    if step == "journal":
+
+        def refuse(*_: Any) -> None:
+            raise Crash
+
+        fold.engine._append_journal = refuse  # type: ignore[method-assign]
+
+
+def journal_of(*events: Any, **header: Any) -> list[JournalRecord]:
+    records = [
+        record_of(event, offset, header=header_for(event, offset + 1, **header)) for offset, event in enumerate(events)
+    ]
+    return placed(records, PARTITIONS)
+
+
+def test_rows_that_a_crash_left_ahead_of_the_marks_are_not_seen_by_the_fold(tmp_path: Path) -> None:
+    records = journal_of(EntityRegistered(PURCHASES), TagsAdded(PURCHASES, ["pii"]), TagsAdded(PURCHASES, ["pii"]))
+    fold = Fold(tmp_path, PARTITIONS)
+    crash_here(fold, "journal")
+    with pytest.raises(Crash):
+        fold.batch(records)
+    fold.start()
+    fold.batch(records, until=records[:1])
+    fold.batch(records)
+    assert_equal(fold, Model.of(records))
+    assert [row["outcome"] for row in fold.journal()] == ["accepted", "accepted", "unchanged"]
+
+
+def test_a_batch_of_markers_alone_moves_the_marks(tmp_path: Path) -> None:
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.engine.run(table_of([]), {(TOPIC, 1): 5})
+    fold.start()
+    assert fold.engine.starting_offsets() == {(TOPIC, 0): 0, (TOPIC, 1): 5, (TOPIC, 2): 0}
+
+
+def test_deleting_an_app_takes_along_programs_of_earlier_batches_and_of_this_one(tmp_path: Path) -> None:
+    shop = app("default", "shop")
+    first, second = program("default", "shop", "flow", "a"), program("default", "shop", "flow", "b")
+    records = journal_of(
+        EntityRegistered(shop),
+        EntityRegistered(first, properties={"owner": "ali"}),
+        EntityRegistered(second, properties={"owner": "bea"}),
+        EntityDeleted(shop),
+    )
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(records, until=records[:2])
+    fold.start()
+    fold.batch(records)
+    assert_equal(fold, Model.of(records))
+    assert [(row.urn, row.deleted) for row in fold.rows()][-3:] == [(shop, True), (first, True), (second, True)]
+
+
+def test_an_unknown_schema_stops_its_partition_after_what_stands_before_it(tmp_path: Path) -> None:
+    known = record_of(EntityRegistered(PURCHASES), 0)
+    unknown = raw_record(b"\xc3\x01" + bytes(8) + b"body", 1, key=known.key)
+    records = placed([known, unknown, record_of(TagsAdded(PURCHASES, ["late"]), 2)], PARTITIONS)
+    fold = Fold(tmp_path, PARTITIONS)
+    with pytest.raises(UnknownSchemaError) as stopped:
+        fold.batch(records)
+    assert (stopped.value.partition, stopped.value.offset) == (records[1].partition, 1)
+    assert [row.user_tags for row in fold.rows()] == [()]
+    fold.shelved = frozenset({(TOPIC, records[1].partition, records[1].position)})
+    fold.start()
+    fold.batch(records)
+    assert [row["outcome"] for row in fold.journal()] == ["accepted", "shelved", "accepted"]
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_repeated_event_gets_the_original_verdict_also_batches_later(tmp_path: Path, restart: bool) -> None:
+    first = record_of(EntityRegistered(PURCHASES), 0)
+    set_event = PropertiesSet(PURCHASES, {"owner": "ali"})
+    header = header_for(set_event, 7)
+    original = record_of(set_event, 1, header=header)
+    other = record_of(PropertiesSet(PURCHASES, {"owner": "bea"}), 2)
+    again = record_of(set_event, 3, header=header._replace(repeat=True))
+    zombie = record_of(set_event, 4, header=header)
+    records = placed([first, original, other, again, zombie], PARTITIONS)
+    fold = Fold(tmp_path, PARTITIONS)
+    for end in (3, 4, 5):
+        fold.batch(records, until=records[:end])
+        if restart:
+            fold.start()
+    assert_equal(fold, Model.of(records))
+    assert [row["duplicate_of"] for row in fold.journal()][3:] == [records[1].position] * 2
+    assert fold.rows()[-1].user_properties == {"owner": "bea"}
+
+
+def test_a_shelved_record_is_kept_verbatim_and_copied_to_the_dead_letter_topic(tmp_path: Path) -> None:
+    good = record_of(EntityRegistered(PURCHASES), 0)
+    bad = good._replace(value=b"\xff\x00rubbish", digest=digest(b"other"))
+    records = placed([good, bad], PARTITIONS)
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(records)
+    row = fold.journal()[1]
+    assert (row["outcome"], row["reason"], row["event_payload"]) == ("shelved", "bad-digest", bad.value)
+    letters = [one for (topic, _), held in fold.topics.records.items() if topic == "metajournal.dlq" for one in held]
+    assert [(one.key, one.value) for one in letters] == [(bad.key, bad.value)]
+    headers = {name: value.decode() for name, value in letters[0].headers if name != "mj-digest"}
+    assert headers["__connect.errors.topic"] == TOPIC
+    assert headers["__connect.errors.partition"] == str(records[1].partition)
+    assert headers["__connect.errors.offset"] == "1"
+
+
+def test_a_record_in_another_partition_than_its_keys_is_shelved(tmp_path: Path) -> None:
+    record = placed([record_of(EntityRegistered(PURCHASES), 0)], PARTITIONS)[0]
+    moved = record._replace(partition=(record.partition + 1) % PARTITIONS)
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch([moved])
+    assert [(row["outcome"], row["reason"]) for row in fold.journal()] == [("shelved", "wrong-partition")]
+
+
+def test_an_event_of_another_domain_is_shelved(tmp_path: Path) -> None:
+    event = TagsAdded("repo:one", ["pii"])
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(placed([record_of(event, 0)], PARTITIONS))
+    assert [(row["outcome"], row["reason"]) for row in fold.journal()] == [("shelved", "wrong-topic")]
+
+
+def test_an_event_time_beyond_the_year_9999_is_rejected_and_kept(tmp_path: Path) -> None:
+    event = EntityRegistered(PURCHASES)
+    record = record_of(event, 0, header=header_for(event, event_time=1 << 60))
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(placed([record], PARTITIONS))
+    row = fold.journal()[0]
+    assert (row["outcome"], row["reason"], row["event_time"]) == ("rejected", "invalid", None)
+    assert json.loads(row["detail"])[0]["field"] == "header.event_time"
+
+
+def test_a_long_range_is_told_in_several_outcome_records_without_a_gap(tmp_path: Path) -> None:
+    unknown = [record_of(TagsAdded(PURCHASES, [f"t{number}"]), number) for number in range(4_100)]
+    records = placed(unknown, 1)
+    fold = Fold(tmp_path, 1)
+    fold.batch(records)
+    said = [json.loads(one.value or b"") for one in fold.topics.records[(OUTCOMES, 0)]]
+    assert len(said) == 3
+    assert all(one["to"] == other["from"] for one, other in pairwise(said))
+    assert (said[0]["from"], said[-1]["to"]) == (records[0].position, records[-1].position + 1)
+    assert sum(len(one["verdicts"]) for one in said) == 4_100

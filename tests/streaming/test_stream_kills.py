@@ -1,0 +1,87 @@
+"""The stream as a process: killed with -9 between any two steps, then started with other batches and no checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from metajournal.lake.entities import COLUMNS, row_from_dict
+from metajournal.lake.tables import Lake
+from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.settings import Settings
+from metajournal.streaming.crash import POINTS
+from tests.model import JournalRecord, Model
+from tests.processes import running_stream, stream
+from tests.strategies import journals
+from tests.topics import folded_to_the_end, journal_records, outcomes, seen, write
+from tests.wait import eventually
+
+pytestmark = pytest.mark.services
+
+
+def generated(count: int) -> list[JournalRecord]:
+    """A journal of at least this many records, the same at every run."""
+    found: list[JournalRecord] = []
+
+    @examples(max_examples=60, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(journals(), min_size=3, max_size=6))
+    def take(parts: list[list[JournalRecord]]) -> None:
+        if len(found) < count:
+            found.extend(record for part in parts for record in part)
+
+    take()
+    assert len(found) >= count
+    return found
+
+
+def with_stream(settings: Settings, **changes: object) -> Settings:
+    return replace(settings, stream=replace(settings.stream, **changes))
+
+
+def assert_all_equal(settings: Settings) -> None:
+    """Tables and topics are what a plain in-memory fold of the journal gives."""
+    names = settings.journal.topics
+    model = Model.of(journal_records(settings), names.journal("catalog"))
+    rows = Lake(settings.lake.path).tables["entities"].query(COLUMNS, "true")
+    assert sorted(map(row_from_dict, rows), key=str) == sorted(model.tables["entities"], key=str)
+    for topic, published in (
+        (names.changes("catalog"), model.user_changes),
+        (names.changes_system, model.system_changes),
+        (names.state("catalog"), model.states),
+    ):
+        wanted = [
+            (one.partition, one.position, one.seq, f"{one.tenant}/{one.urn}", one.system_time, one.document)
+            for one in published
+        ]
+        assert [tuple(one) for one in seen(settings, topic)] == sorted(wanted, key=lambda one: one[:3])
+    journal = Lake(settings.lake.path).journal.query("journal_partition, logical_timestamp, outcome, reason", "true")
+    folded = {(one["journal_partition"], one["logical_timestamp"]): (one["outcome"], one["reason"]) for one in journal}
+    assert len(journal) == len(folded)
+    assert folded == {place: (said.outcome, said.data.get("reason")) for place, said in model.verdicts.items()}
+    told = {
+        (record["partition"], place): outcome
+        for record in outcomes(settings)
+        for place, outcome, *_ in record["verdicts"]
+    }
+    assert told == {place: said.outcome for place, said in model.verdicts.items() if said.outcome != "accepted"}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_stream_killed_at_any_step_goes_on_without_loss_or_repetition(
+    settings: Settings, tmp_path: Path, point: str
+) -> None:
+    ensure_topics(settings)
+    records = generated(160)
+    write(settings, records[:100])
+    killed = stream(with_stream(settings, crash_at=f"{point}:2", max_events_per_batch=37), tmp_path / "killed.log")
+    assert killed.ended(90) == -9, killed.tail()
+    write(settings, records[100:])
+    with running_stream(with_stream(settings, max_events_per_batch=11), tmp_path / "second.log") as second:
+        eventually(lambda: folded_to_the_end(settings), 90, f"the fold to the journal's end ({second.log})")
+        assert second.stop() == 0, second.tail()
+    assert_all_equal(settings)
