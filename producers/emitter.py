@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 
 from ..schemas.codec import encode
 from ..schemas.errors import (
+    Fault,
     InvalidEventError,
     OutcomeUnknownError,
     QueueFullError,
@@ -141,7 +142,12 @@ class Emitter:
             QueueFullError: too many events wait for their acknowledgement. Nothing was sent.
             KafkaUnavailableError: the event's schema could not be published. Nothing was sent.
         """
-        faults = event.validate()
+        try:
+            faults = event.validate()
+        except AttributeError:
+            if hasattr(event, "validate"):
+                raise
+            raise InvalidEventError([Fault("event", f"must be an event, not {type(event).__name__}")]) from None
         options = _NO_OPTIONS
         if not (
             actor is None
