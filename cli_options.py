@@ -1,0 +1,52 @@
+"""What the commands share: the options before the command, the settings that come of them, and `--json`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from .client import Journal
+    from .config import Loaded
+    from .schemas.settings import Settings
+
+
+class Options:
+    """What stands before the command; settings are read when a command asks for them."""
+
+    def __init__(self, file: str | None, overrides: tuple[str, ...]) -> None:
+        self.file = file
+        self.overrides = overrides
+
+    @property
+    def loaded(self) -> Loaded:
+        """The settings, and where each comes from."""
+        from .config import FILE_VARIABLE, load_settings
+        from .parsing import setting
+
+        environ = {**os.environ, FILE_VARIABLE: self.file} if self.file else None
+        return load_settings(dict(map(setting, self.overrides)), environ=environ)
+
+    @property
+    def settings(self) -> Settings:
+        return self.loaded.settings
+
+    @property
+    def home(self) -> Path:
+        """Folder of the services that `up` starts."""
+        from .config import home
+
+        own = self.settings.stack.home
+        return Path(own) if own else home()
+
+    def journal(self) -> Journal:
+        from .client import Journal
+
+        return Journal.connect(self.settings)
+
+
+options = click.make_pass_decorator(Options)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")

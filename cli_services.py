@@ -1,0 +1,122 @@
+"""Commands that run or look at services: `up`, `down`, `status`, `doctor`, `stream`, `index`.
+
+Thin, as `cli.py`: the stack, the stream and the indexer do the work. The long-running two log to standard error.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.live import Live
+from rich.text import Text
+
+from .cli_options import Options, json_option, options
+from .exits import FINE, PROBLEM
+from .render import console, print_json, start_logging
+from .schemas.errors import MissingExtraError
+from .views import doctor_json, doctor_view, status_json, status_view
+
+WATCH_S = 1.0  # seconds between two looks of `status --watch`
+
+
+@click.command()
+@options
+def stream(given: Options, /) -> None:
+    """Fold the journal into tables and topics, until ended by SIGTERM or Ctrl-C."""
+    from .stack.jars import ensure_parts
+    from .stack.progress import shown
+
+    try:
+        from .streaming.runner import run_stream
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("stream", "The stream") from error
+    start_logging()
+    with shown() as report:
+        jars = ensure_parts(("spark",), report=report).files("spark")
+    run_stream(given.settings, [str(jar) for jar in jars])
+
+
+@click.command()
+@options
+def index(given: Options, /) -> None:
+    """Keep Elasticsearch up to date with the journal, until ended by SIGTERM or Ctrl-C."""
+    from .indexer.runner import run_indexer
+
+    start_logging()
+    run_indexer(given.settings)
+
+
+@click.command()
+@options
+def up(given: Options, /) -> None:
+    """Start Kafka, Elasticsearch, stream and indexer on this machine."""
+    from .stack import supervisor
+    from .stack.progress import shown
+
+    out = console()
+    with shown() as report:
+        supervisor.up(given.home, given.settings, report=report, tell=lambda text: out.print(Text(text)))
+    out.print(status_view(_look(given.home)))
+
+
+@click.command()
+@options
+def down(given: Options, /) -> None:
+    """End what `up` has started; the data stays."""
+    from .stack import supervisor
+
+    out = console()
+    ended = supervisor.down(given.home, tell=lambda text: out.print(Text(text)))
+    out.print(Text(f"The data stays in {given.home}." if ended else f"Nothing was running in {given.home}."))
+
+
+@click.command()
+@click.option("--watch", is_flag=True, help="Look again every second, until interrupted.")
+@json_option
+@options
+def status(given: Options, /, watch: bool, as_json: bool) -> int:
+    """Show the services, and how fresh each stage is."""
+    found = _look(given.home)
+    if not watch:
+        print_json(found) if as_json else console().print(status_view(found))
+        return FINE if found["ok"] else PROBLEM
+    return _watch(given, as_json)
+
+
+def _look(home: Path) -> dict[str, Any]:
+    from .stack.status import status as looked_at
+
+    return status_json(looked_at(home))
+
+
+def _watch(given: Options, as_json: bool) -> int:
+    out = console()
+    with Live(console=out, auto_refresh=False, screen=False) if out.is_terminal else nullcontext() as live:
+        while True:
+            found = _look(given.home)
+            if as_json:
+                print_json(found)
+            elif live is not None:
+                live.update(status_view(found), refresh=True)
+            else:
+                out.print(status_view(found))
+            time.sleep(WATCH_S)
+
+
+@click.command()
+@json_option
+@options
+def doctor(given: Options, /, as_json: bool) -> int:
+    """Check everything that is needed, and say what mends the rest."""
+    from .stack.doctor import doctor as examined
+
+    found = doctor_json(examined(given.settings, given.home))
+    print_json(found) if as_json else console().print(doctor_view(found))
+    return FINE if found["ok"] else PROBLEM
+
+
+SERVICES: tuple[click.Command, ...] = (up, down, status, doctor, stream, index)

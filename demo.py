@@ -1,0 +1,222 @@
+"""`metajournal demo`: the whole way of an event on real parts, with the running Python environment as input.
+
+Each step does one thing, checks that it did it, tells it, and adds its part to the report; `ok` is true only if every
+check is. Left to whom: starting and ending services is the stack's, what is installed is read by the source.
+Invariant: whatever happens, also a kill, no process outlives the demo; its folder is gone unless something went wrong.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from .demo_services import DEADLINE_S, STAGES, Stages, services
+from .exits import FINE, PROBLEM
+from .render import print_json, table
+from .schemas.events.catalog import EntityRegistered, TagsAdded
+from .schemas.positions import Position
+from .schemas.urn import dataset
+from .telling import Silent, Teller, teller
+from .views import entity_json, entity_view, history_view, hits_view, outcome_json
+
+if TYPE_CHECKING:
+    from .client import Journal
+
+ACTOR = "demo"
+NAMESPACE = "python"
+PROBES = 10  # single events whose freshness is measured
+SEARCHES = (
+    ("kafka client", "words, in names and descriptions"),
+    ("license*:mit*", "a value's beginning, under every key that begins so"),
+    ("schema:rich.table", "which distribution brings this module?"),
+)
+LIVE_TAG = "added-live"
+PROBE = dataset("demo", "freshness")
+TAGGED = dataset(NAMESPACE, "rich")
+
+
+def run_demo(*, as_json: bool) -> int:
+    """Run the demo and return the exit code; as JSON the report is the only thing on standard output."""
+    report = demo(Silent() if as_json else teller())
+    if as_json:
+        print_json(report)
+    return FINE if report["ok"] else PROBLEM
+
+
+def demo(told: Teller) -> dict[str, Any]:
+    """Do every step and give the report."""
+    from .client import Journal
+
+    began = time.monotonic()
+    report: dict[str, Any] = {"ok": False, "python": platform.python_version(), "checks": {}}
+    with services(told) as running:
+        report["folder"] = str(running.folder)
+        with Journal.connect(running.settings, create_topics=True) as journal, Stages(running) as stages:
+            with told.step("start the stream and the indexer"):
+                stages.follow([journal.emit(EntityRegistered(PROBE), actor=ACTOR)], time.monotonic())
+            show = Demo(told, journal, stages, report)
+            show.publish()
+            show.count()
+            show.measure()
+            show.search()
+            show.tag_live()
+            show.be_rejected()
+            show.look_at_one()
+    report["seconds"] = round(time.monotonic() - began, 1)
+    report["ok"] = all(report["checks"].values())
+    told.section("Done")
+    told.line(_summary(report))
+    return report
+
+
+class Demo:
+    """The steps, in their order; each adds to the report and to its checks."""
+
+    def __init__(self, told: Teller, journal: Journal, stages: Stages, report: dict[str, Any]) -> None:
+        self.told = told
+        self.journal = journal
+        self.stages = stages
+        self.report = report
+        self.events: list[EntityRegistered] = []
+        self.positions: list[Position] = []
+
+    def check(self, name: str, holds: bool) -> None:
+        self.report["checks"][name] = holds
+
+    def publish(self) -> None:
+        """Every installed distribution, as one event each; wait until all are searchable."""
+        from .producers.sources.python_environment import python_environment
+
+        self.told.section(f"Publish this Python environment (Python {self.report['python']})")
+        with self.told.step("read what is installed"):
+            self.events = python_environment()
+        began = time.monotonic()
+        receipts = [self.journal.emit(event, actor=ACTOR, block_s=DEADLINE_S) for event in self.events]
+        with self.told.bars(STAGES, len(receipts)) as advance:
+            reached = self.stages.follow(receipts, began, advance)
+        self.positions = [receipt.position for receipt in receipts]
+        outcomes = [receipt.outcome(DEADLINE_S).word for receipt in receipts]
+        self.report["published"] = {"events": len(receipts), "milliseconds": reached}
+        self.report["outcomes"] = {word: outcomes.count(word) for word in sorted(set(outcomes))}
+        self.check("every event was accepted", set(outcomes) == {"accepted"})
+
+    def count(self) -> None:
+        """The same number everywhere, and the same content in the index as in the environment."""
+        found = {str(hit.urn): hit for hit in self._all_hits()}
+        same = sum(_says(event, found.get(str(event.entity))) for event in self.events)
+        counts = {
+            "installed distributions": len(self.events),
+            "acknowledged by Kafka": len(set(self.positions)),
+            "accepted by the rules": self.report["outcomes"].get("accepted", 0),
+            "entities in the lake": self.stages.entities(NAMESPACE),
+            "documents in the index": len(found),
+            "of these with the same properties and tags": same,
+        }
+        self.report["counts"] = counts
+        self.check("all counts agree", len(set(counts.values())) == 1 and len(self.events) > 0)
+        self.told.section("The same everywhere")
+        self.told.show(table(["what", "count"], counts.items(), right=["count"]))
+
+    def _all_hits(self) -> Iterator[Any]:
+        cursor = None
+        while True:
+            page = self.journal.search("*", namespace=NAMESPACE, limit=100, cursor=cursor)
+            yield from page.hits
+            cursor = page.cursor
+            if cursor is None or not page.hits:
+                return
+
+    def measure(self) -> None:
+        """The way of single events, one after the other: milliseconds from emit to each stage."""
+        self.told.section("Freshness: milliseconds from emit to each stage")
+        taken: dict[str, list[float]] = {stage: [] for stage in STAGES}
+        with self.told.step(f"send {PROBES} single events, each when the one before is searchable"):
+            for number in range(PROBES):
+                began = time.monotonic()
+                event = EntityRegistered(PROBE, properties={"number": str(number)})
+                receipt = self.journal.emit(event, actor=ACTOR)
+                for stage, ms in self.stages.follow([receipt], began).items():
+                    taken[stage].append(ms)
+        rows = {stage: {"median": statistics.median(ms), "slowest": max(ms)} for stage, ms in taken.items()}
+        self.report["freshness_ms"] = rows
+        whole = self.report["published"]["milliseconds"]
+        columns = ["stage", f"all {len(self.events)} at once", "one event, median", f"slowest of {PROBES}"]
+        lines = [[stage, *(f"{ms:,.0f}" for ms in (whole[stage], *one.values()))] for stage, one in rows.items()]
+        self.told.show(table(columns, lines, right=columns[1:]))
+
+    def search(self) -> None:
+        """Three searches, and why each hit matched."""
+        self.report["searches"] = []
+        for query, meaning in SEARCHES:
+            found = self.journal.search(query, namespace=NAMESPACE, limit=4)
+            hits = [{"urn": str(hit.urn), "why": [one.marked() for one in hit.why]} for hit in found.hits]
+            self.report["searches"].append({"query": query, "total": found.total, "hits": hits})
+            self.check(f"search {query!r} finds something and says why", bool(hits) and all(hit["why"] for hit in hits))
+            self.told.section(f"Search  {query}   ({meaning}): {found.total} found")
+            self.told.show(hits_view(found.hits))
+
+    def tag_live(self) -> None:
+        """A tag that nobody had; found by its own writer at once, because the search waits for the write."""
+        query = f"tags:{LIVE_TAG}"
+        before = self.journal.search(query).total
+        began = time.monotonic()
+        receipt = self.journal.emit(TagsAdded(TAGGED, tags=[LIVE_TAG]), actor=ACTOR)
+        found = self.journal.search(query, at_least=receipt.position)
+        took = _milliseconds(began)
+        urns = [str(hit.urn) for hit in found.hits]
+        self.report["live_tag"] = {"tag": LIVE_TAG, "before": before, "found": urns, "milliseconds": took}
+        self.check("a tag added live is found", before == 0 and urns == [str(TAGGED)])
+        self.told.section("A tag, added live")
+        self.told.line(f"before: {query} finds {before}")
+        self.told.line(f"emit TagsAdded({TAGGED}, tags=[{LIVE_TAG}]) → {receipt.position}")
+        self.told.line(f"after {took:,.0f} ms: {query} finds {', '.join(urns) or 'nothing'}")
+
+    def be_rejected(self) -> None:
+        """An event that is in the journal for ever and changes nothing, with the reason."""
+        event = TagsAdded(dataset(NAMESPACE, "never-registered"), tags=["x"])
+        receipt = self.journal.emit(event, actor=ACTOR)
+        said = outcome_json(receipt.outcome(DEADLINE_S))
+        self.report["rejected"] = {"entity": str(event.entity), "position": str(receipt.position), **said}
+        self.check(
+            "an unknown entity is rejected", (said["outcome"], said.get("reason")) == ("rejected", "unknown-entity")
+        )
+        self.told.section("An event that the rules reject")
+        self.told.line(f"emit TagsAdded({event.entity}, tags=[x]) → {receipt.position}")
+        self.told.line(Text.assemble((said["outcome"], "bold red"), f": {said.get('reason')}"))
+
+    def look_at_one(self) -> None:
+        """One entity as it is, and how it came to be so."""
+        entity = entity_json(self.journal.show(TAGGED))
+        history = [entity_json(row) for row in self.journal.history(TAGGED)]
+        self.report["entity"], self.report["history"] = entity, history
+        tagged = [LIVE_TAG in one["user"]["tags"] for one in history]
+        self.check("show and history agree", history[-1] == entity and tagged == [False, True])
+        self.told.section(f"metajournal show {TAGGED}")
+        self.told.show(entity_view(entity, width=76))
+        self.told.section(f"metajournal history {TAGGED}")
+        self.told.show(history_view(history))
+
+
+def _says(event: EntityRegistered, hit: Any) -> bool:
+    """Whether the index holds exactly what the event registered."""
+    if hit is None:
+        return False
+    user = hit.entity["user"]
+    return user["properties"] == event.properties and tuple(user["tags"]) == tuple(sorted(event.tags))
+
+
+def _milliseconds(began: float) -> float:
+    return round((time.monotonic() - began) * 1000, 1)
+
+
+def _summary(report: dict[str, Any]) -> Text:
+    failed = [name for name, holds in report["checks"].items() if not holds]
+    checks = len(report["checks"])
+    if failed:
+        return Text(f"{len(failed)} of {checks} checks failed: {'; '.join(failed)}", style="red")
+    return Text.assemble(("✓ ", "green"), f"{checks} checks, all true, in {report['seconds']} s; everything is ended")

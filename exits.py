@@ -1,0 +1,118 @@
+"""How the command line ends: exit codes, and errors as a code, one sentence and the next step.
+
+    0 fine    1 found a problem    2 usage or configuration    3 cannot reach a service    4 not allowed
+    130 interrupted    141 the reader of a pipe went away
+
+Invariant: a person never sees a stack trace, unless asked for by METAJOURNAL_TRACE=1.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+from .render import print_error
+from .schemas.errors import (
+    ConfigError,
+    InputError,
+    MetajournalError,
+    NotFinalError,
+    NotYetVisibleError,
+    PositionExpired,
+    UnavailableError,
+    UnknownEntityError,
+)
+
+FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 130, 141
+
+COMPLETION = "_METAJOURNAL_COMPLETE"  # set by the shell's completion, which click answers
+
+_NOT_ALLOWED = ("not-allowed", "not-authorized", "not-authenticated")
+_BY_CLASS: tuple[tuple[type[MetajournalError], int], ...] = (  # the first that fits counts
+    (UnknownEntityError, PROBLEM),
+    (PositionExpired, PROBLEM),
+    (NotYetVisibleError, PROBLEM),
+    (NotFinalError, PROBLEM),
+    (UnavailableError, UNREACHABLE),
+    (InputError, USAGE),
+    (ConfigError, USAGE),
+)
+
+
+def exit_code(error: MetajournalError) -> int:
+    """The exit code of an error."""
+    if error.code in _NOT_ALLOWED:
+        return FORBIDDEN
+    return next((code for cls, code in _BY_CLASS if isinstance(error, cls)), PROBLEM)
+
+
+class Commands(click.Group):
+    """The root group; it alone turns what a command raises into messages and exit codes.
+
+    A command returns its exit code, or None for 0.
+    """
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        words = list(sys.argv[1:] if args is None else args)
+        if not standalone_mode or COMPLETION in os.environ:
+            return super().main(words, prog_name, complete_var, standalone_mode, **extra)
+
+        def run() -> Any:  # click's own main answers a broken pipe with 1, which here means "found a problem"
+            try:
+                with self.make_context(prog_name or "metajournal", words, **extra) as context:
+                    return self.invoke(context)
+            except click.exceptions.Exit as left:
+                return left.exit_code
+
+        return sys.exit(ended(run, as_json="--json" in words))
+
+
+def ended(run: Callable[[], Any], *, as_json: bool) -> int:
+    """Run a command and return its exit code, its errors printed."""
+    try:
+        result = run()
+        sys.stdout.flush()
+        return result if isinstance(result, int) else FINE
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_stdout()
+        return PIPE
+    except click.ClickException as error:
+        return _usage(error, as_json)
+    except MetajournalError as error:
+        print_error(error.code, error.message, error.hint, as_json=as_json, data=error.data)
+        return exit_code(error)
+    except Exception as error:
+        if os.environ.get("METAJOURNAL_TRACE") == "1":
+            raise
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        hint = "This is a defect of metajournal: please report it with the output of METAJOURNAL_TRACE=1."
+        print_error("internal", text.split("\n")[0], hint, as_json=as_json)
+        return PROBLEM
+
+
+def _usage(error: click.ClickException, as_json: bool) -> int:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "metajournal"
+    print_error("usage", error.format_message(), f"{command} --help", as_json=as_json)
+    return USAGE
+
+
+def _forget_stdout() -> None:
+    """Point standard output at nothing, so that the interpreter's last flush does not complain."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (OSError, ValueError):
+        return

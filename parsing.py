@@ -1,0 +1,176 @@
+"""What people type, as values: event types and fields, times, positions.
+
+Left to whom: whether an event is *valid* its own class says; here text only finds its class, fields and types.
+Invariant: nothing typed is dropped or guessed at; an unknown name is an error that names the nearest known one.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from inspect import Parameter, signature
+from typing import Any, NamedTuple
+
+from .schemas.errors import Fault, InputError, InvalidEventError
+from .schemas.events import EVENT_TYPES
+from .schemas.positions import Position
+
+EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in EVENT_TYPES.values()}
+ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")
+"""Keys of a JSON line that say something about the event and are not its own."""
+
+
+class Typed(NamedTuple):
+    """An event and what is said about it: the arguments of `Journal.emit`."""
+
+    event: Any
+    about: dict[str, Any]
+
+
+def event_class(name: str) -> type[Any]:
+    """The class of `TagsAdded`, `catalog.TagsAdded` or `catalog.TagsAdded.1`.
+
+    Raises:
+        InputError: there is no such event type.
+    """
+    for known, cls in EVENT_CLASSES.items():
+        if name in (known, cls.TYPE, cls.TYPE.rpartition(".")[0]):
+            return cls
+    near = get_close_matches(name.rpartition(".")[2], EVENT_CLASSES, 1, 0.4)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    raise InputError(
+        f"There is no event type {name!r}.{meant}", hint="Known types: " + ", ".join(sorted(EVENT_CLASSES)) + "."
+    )
+
+
+def event_of(name: str, values: Mapping[str, Any]) -> Any:
+    """An event from its type and its fields by name.
+
+    Raises:
+        InputError: no such type.
+        InvalidEventError: unknown or missing fields, or values that the class refuses.
+    """
+    cls = event_class(name)
+    parameters = list(signature(cls).parameters.values())
+    known = [one.name for one in parameters]
+    required = [one.name for one in parameters if one.default is Parameter.empty]
+    has = f"{cls.__name__} has no such field; it has {', '.join(known)}"
+    faults = [Fault(key, has) for key in values if key not in known]
+    faults += [Fault(key, "must be given") for key in required if key not in values]
+    if faults:
+        raise InvalidEventError(faults)
+    return cls(**values)
+
+
+def typed_event(line: str) -> Typed:
+    """An event from one JSON line: `{"type": …, "entity": …, <the type's fields>, "actor"?: …}`.
+
+    Raises:
+        InputError: the line is no JSON object, or names no known type.
+        InvalidEventError: as `event_of`.
+    """
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise InputError(f"The line is not JSON: {error}.", hint='Each line is {"type": …, "entity": …, …}.') from error
+    if not isinstance(found, dict) or not isinstance(found.get("type"), str):
+        raise InputError("The line is no JSON object with a type.", hint='Each line is {"type": …, "entity": …, …}.')
+    about = {key: found.pop(key) for key in ENVELOPE if key in found}
+    if isinstance(about.get("event_time"), str):
+        about["event_time"] = moment(about["event_time"])
+    return Typed(event_of(found.pop("type"), found), about)
+
+
+def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """`key=value` texts; the first `=` separates.
+
+    Raises:
+        InputError: a text has no `=` or no key.
+    """
+    for text in texts:
+        key, found, value = text.partition("=")
+        if not found or not key:
+            raise InputError(f"{text!r} is no key=value.", hint="Write key=value; repeat the option for more.")
+        yield key, value
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """A `section.key=value` argument; the value as TOML says it, else as the text that it is.
+
+    Raises:
+        InputError: as `pairs`.
+    """
+    [(key, value)] = pairs([text])
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def moment(text: str) -> int:
+    """A time in milliseconds UTC, from such a number or from ISO 8601 (without a zone: UTC).
+
+    Raises:
+        InputError: the text is neither.
+    """
+    if text.isascii() and text.isdigit() and len(text) <= 15:
+        return int(text)
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise InputError(
+            f"{text!r} is no time.", hint="Write 2026-01-31T12:00:00Z, or milliseconds since 1970."
+        ) from error
+    return int((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def point(text: str) -> Position | int:
+    """A position (`topic/partition/value`) or a time in milliseconds.
+
+    Raises:
+        InvalidPositionError: it has slashes and is no position.
+        InputError: it is no time either.
+    """
+    return Position.parse(text) if "/" in text else moment(text)
+
+
+def typed_options(
+    name: str,
+    entity: str | None,
+    *,
+    data: str | None = None,
+    tags: Iterable[str] = (),
+    properties: Iterable[str] = (),
+    keys: Iterable[str] = (),
+    everything: bool = False,
+    scope: str | None = None,
+    description: str | None = None,
+    schema: str | None = None,
+    actor: str | None = None,
+    expected: int | None = None,
+    event_time: str | None = None,
+) -> Typed:
+    """An event from the options of the command line; what is not given is left to the event's own defaults.
+
+    Raises:
+        InputError: unknown type, `data` that is no JSON object, a property without `=`, a malformed time.
+        InvalidEventError: a field that the type does not have, or none where it needs one.
+    """
+    given = {"tags": [*tags], "properties": dict(pairs(properties)), "keys": [*keys], "all": everything}
+    given |= {"entity": entity, "scope": scope and scope.upper(), "description": description, "schema": schema}
+    about = {"actor": actor, "expected": expected, "event_time": moment(event_time) if event_time else None}
+    values = _object(data) | {key: value for key, value in given.items() if value}
+    return Typed(event_of(name, values), {key: value for key, value in about.items() if value is not None})
+
+
+def _object(data: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(data or "{}")
+    except ValueError as error:
+        raise InputError(f"--data is not JSON: {error}.", hint='Write --data \'{"tags": ["pii"]}\'.') from error
+    if not isinstance(found, dict):
+        raise InputError("--data is no JSON object.", hint='Write --data \'{"tags": ["pii"]}\'.')
+    return found

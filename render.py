@@ -1,0 +1,134 @@
+"""What the command line prints: tables and plain lines for people, JSON for programs, errors for both.
+
+Left to whom: `cli.py` decides what is asked, the rooms give the values; here they only become text.
+Invariant: text that came from outside (URNs, tags, values, messages) reaches a terminal without control characters and
+is never read as markup, so metadata can neither move the cursor nor colour, hide or forge a line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+PLAIN_WIDTH = 160  # columns when the output is no terminal
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console on the current standard output (or error); plain lines of a fixed width when that is no terminal."""
+    stream: TextIO = sys.stderr if stderr else sys.stdout
+    terminal = stream.isatty()
+    return Console(file=stream, highlight=False, markup=False, emoji=False, width=None if terminal else PLAIN_WIDTH)
+
+
+def safe(value: object, *, one_line: bool = False) -> str:
+    """Text for a terminal: control and direction-changing characters become visible escapes."""
+    text = _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", str(value).replace("\r\n", "\n"))
+    return " ".join(text.split()) if one_line else text
+
+
+def shortened(value: object, width: int) -> str:
+    """One line of at most `width` characters."""
+    text = safe(value, one_line=True)
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
+
+
+def print_json(value: object) -> None:
+    """One JSON value on one line of standard output."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str) + "\n")
+    sys.stdout.flush()
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> Table:
+    """A borderless table; the columns named in `right` are set flush right."""
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
+    numbers = set(right)
+    for column in columns:
+        drawn.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    for row in rows:
+        drawn.add_row(*(cell if isinstance(cell, Text) else Text(safe(cell)) for cell in row))
+    return drawn
+
+
+def fields(pairs: Mapping[str, object] | Sequence[tuple[str, object]], *, indent: int = 0) -> Table:
+    """Name and value, one pair a line."""
+    drawn = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    drawn.add_column(style="dim")
+    drawn.add_column(overflow="fold")
+    for name, value in pairs.items() if isinstance(pairs, Mapping) else pairs:
+        drawn.add_row(" " * indent + safe(name), value if isinstance(value, Text) else Text(safe(value)))
+    return drawn
+
+
+def verdict(text: str) -> Text:
+    """A word that carries a judgement, in the colour of it."""
+    good = {"accepted", "acknowledged", "fine", "running", "unchanged"}
+    fair = {"duplicate", "not started", "note", "starting", "waiting"}
+    return Text(safe(text), style="green" if text in good else "yellow" if text in fair else "red")
+
+
+def time_text(milliseconds: int | None) -> str:
+    """A time in UTC, readable and sortable, to the millisecond."""
+    if milliseconds is None:
+        return "-"
+    return (
+        datetime.fromtimestamp(milliseconds / 1000, UTC)
+        .isoformat(sep=" ", timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can say it: named tuples as objects, keys as text (a tuple's parts joined by `/`)."""
+    if hasattr(value, "_asdict"):
+        return plain(value._asdict())
+    if isinstance(value, Mapping):
+        return {"/".join(map(str, k)) if isinstance(k, tuple) else str(k): plain(one) for k, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(one) for one in value]
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def error_json(code: str, message: str, hint: str, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """An error as the JSON value that every command prints for it."""
+    return {"ok": False, "error": {**plain(data or {}), "code": code, "message": message, "hint": hint}}
+
+
+def print_error(code: str, message: str, hint: str, *, as_json: bool, data: Mapping[str, Any] | None = None) -> None:
+    """A code, one sentence and the next step: on standard error, or as one object on standard output."""
+    if as_json:
+        print_json(error_json(code, message, hint, data))
+        return
+    out = console(stderr=True)
+    out.print(Text.assemble(("error", "bold red"), f"[{code}]: ", safe(message)), soft_wrap=True)
+    if hint:
+        out.print(Text.assemble(("  next: ", "bold"), safe(hint)), soft_wrap=True)
+
+
+class JsonLines(logging.Formatter):
+    """A log record as one JSON object on one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"time": time_text(int(record.created * 1000)), "level": record.levelname.lower(), "logger": record.name}
+        line["message"] = record.getMessage()
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def start_logging(*, level: int = logging.INFO) -> None:
+    """Send the logs of a long-running command to standard error: text on a terminal, JSON lines elsewhere."""
+    handler = logging.StreamHandler(sys.stderr)
+    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+    handler.setFormatter(text if sys.stderr.isatty() else JsonLines())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("metajournal").setLevel(level)

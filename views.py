@@ -1,0 +1,290 @@
+"""Entities, outcomes, changes and search hits as JSON values and as tables.
+
+Left to whom: `render.py` makes text safe and draws; here only what stands where.
+Invariant: a table and its `--json` come from the same value, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from .render import fields, plain, safe, shortened, table, time_text, verdict
+from .schemas.limits import RESERVED_PROPERTIES
+
+WHY_WIDTH = 56  # characters of the text around a match
+VALUE_WIDTH = 100  # characters of a property value in a table
+
+
+def entity_json(row: Any) -> dict[str, Any]:
+    """One row of an entity's history as a JSON value: the shape of its state document."""
+    return {
+        "tenant": row.tenant,
+        "urn": str(row.urn),
+        "kind": row.kind,
+        "namespace": row.namespace,
+        "name": row.name,
+        "aggregate": str(row.aggregate),
+        "logical_timestamp": row.logical_timestamp,
+        "seq": row.seq,
+        "system_time": row.system_time,
+        "event_time": row.event_time,
+        "event_id": row.event_id,
+        "actor": row.actor,
+        "deleted": row.deleted,
+        "user": {"properties": dict(row.user_properties), "tags": list(row.user_tags)},
+        "system": {"properties": dict(row.system_properties), "tags": list(row.system_tags)},
+    }
+
+
+def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> RenderableType:
+    """One entity, both scopes apart."""
+    head = {
+        "entity": entity["urn"],
+        "written at": f"{time_text(entity['system_time'])} by {entity['actor'] or 'nobody named'}",
+        "logical timestamp": entity["logical_timestamp"],
+    }
+    parts: list[RenderableType] = [fields(head)]
+    for scope in ("user", "system"):
+        held = entity[scope]
+        rows = [(key, shortened(value, width)) for key, value in held["properties"].items()]
+        rows += [("tags", shortened(", ".join(held["tags"]), width))] if held["tags"] else []
+        if rows:
+            parts += [Text(f"{scope} metadata", style="bold"), fields(rows, indent=2)]
+    return Group(*parts)
+
+
+def history_view(entities: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """The rows of one entity, oldest first, each with what it changed."""
+    rows = []
+    before: Mapping[str, Any] | None = None
+    for one in entities:
+        change = "deleted" if one["deleted"] else ", ".join(differences(before, one)) or "nothing of its metadata"
+        rows.append(
+            (time_text(one["system_time"]), one["logical_timestamp"], one["actor"] or "-", shortened(change, 90))
+        )
+        before = one
+    return table(["written at", "logical timestamp", "actor", "what changed"], rows)
+
+
+def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
+    """What one row of a history changed: `+tag`, `-tag`, `+key`, `-key`, `key: old → new`."""
+    found: list[str] = []
+    for scope in ("user", "system"):
+        old = before[scope] if before is not None else {"properties": {}, "tags": []}
+        new = after[scope]
+        found += [f"+tag {tag}" for tag in new["tags"] if tag not in old["tags"]]
+        found += [f"-tag {tag}" for tag in old["tags"] if tag not in new["tags"]]
+        found += _property_differences(old["properties"], new["properties"])
+    return found
+
+
+def _property_differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    kept = RESERVED_PROPERTIES
+    found = [f"+{key}" for key in new if key not in old and key not in kept]
+    found += [f"-{key}" for key in old if key not in new and key not in kept]
+    both = (key for key in new if key in old and new[key] != old[key] and key not in kept)
+    return found + [f"{key}: {shortened(old[key], 20)} → {shortened(new[key], 20)}" for key in both]
+
+
+def outcome_json(outcome: Any) -> dict[str, Any]:
+    """A receipt's outcome: its word and, where it has them, reason and detail."""
+    found: dict[str, Any] = {"outcome": outcome.word}
+    found |= {key: getattr(outcome, key) for key in ("reason", "detail") if getattr(outcome, key, None) is not None}
+    if (original := getattr(outcome, "of", None)) is not None:
+        found["of"] = original if isinstance(original, int) else str(original)
+    return found
+
+
+def outcome_line(line: Mapping[str, Any]) -> Text:
+    """One emitted event: outcome, position, entity and, where it was refused, why."""
+    word = str(line.get("outcome", "acknowledged"))
+    text = Text.assemble(verdict(word), f"  {line['position']}  {shortened(line['entity'], 120)}")
+    if "reason" in line:
+        text.append(f"  {line['reason']}: {shortened(detail_text(line.get('detail')), 160)}")
+    return text
+
+
+def detail_text(detail: Any) -> str:
+    """The detail of a rejection in words."""
+    if isinstance(detail, Mapping):
+        return ", ".join(f"{key} {value}" for key, value in detail.items())
+    if isinstance(detail, Iterable) and not isinstance(detail, str):
+        return "; ".join(f"{fault['field']}: {fault['message']}" for fault in detail)
+    return "" if detail is None else str(detail)
+
+
+def result_line(result: Mapping[str, Any]) -> Text:
+    """One result of `emit`, as `emitting.py` gives it."""
+    if "error" not in result:
+        return outcome_line(result)
+    error = result["error"]
+    return Text.assemble(
+        verdict("refused"), f"  line {result['line']}  {error['code']}: {shortened(error['message'], 200)}"
+    )
+
+
+def config_json(lines: Iterable[Any], *, origin: bool) -> dict[str, Any]:
+    """Settings by key; with their origins where these are asked for."""
+    return {one.key: {"value": one.value, "from": one.origin} if origin else one.value for one in lines}
+
+
+def config_view(shown: Mapping[str, Any]) -> RenderableType:
+    """Settings, one a line."""
+    rows = [(key, *(one.values() if isinstance(one, Mapping) else (one,))) for key, one in shown.items()]
+    return table(["setting", "value", "from"][: len(rows[0])], rows)
+
+
+def change_json(change: Any) -> dict[str, Any]:
+    """A change as its subscribers get it, with where it stands."""
+    where = {"urn": change.urn, "position": str(change.position), "seq": change.seq, "scope": change.scope}
+    return {**where, "time": change.time, "record": change.record}
+
+
+def change_line(change: Any) -> Text:
+    """A change on one line: when, who, which entity, what."""
+    record = change.record
+    before, after = ({change.scope.lower(): record[key], **_OTHER[change.scope]} for key in ("previous", "updated"))
+    what = ", ".join(differences(before, after))
+    who = record.get("updater") or "-"
+    return Text(f"{time_text(change.time)}  {shortened(who, 20)}  {shortened(change.urn, 120)}  {shortened(what, 160)}")
+
+
+_NOTHING: dict[str, Any] = {"properties": {}, "tags": []}
+_OTHER = {"USER": {"system": _NOTHING}, "SYSTEM": {"user": _NOTHING}}
+
+
+def status_json(found: Any) -> dict[str, Any]:
+    """What `metajournal status` knows."""
+    known = asdict(found)
+    components, stages = known["components"], known["stages"]
+    now_ms = time.time() * 1000
+    for one in components:
+        one["up_s"] = (
+            None if one["since_ms"] is None or one["pid"] is None else round(now_ms / 1000 - one["since_ms"] / 1000)
+        )
+    return {"ok": found.fine, "home": str(found.home), "lake": found.lake, "components": components, "stages": stages}
+
+
+def status_view(found: Mapping[str, Any]) -> RenderableType:
+    """Components, then how many seconds each stage lags behind."""
+    rows = [
+        (
+            one["name"],
+            verdict(one["state"]),
+            _dash(one["pid"]),
+            _age(one["up_s"]),
+            _dash(one["endpoint"]),
+            _help(one),
+        )
+        for one in found["components"]
+    ]
+    stages = [(one["name"], _seconds(one["freshness_s"])) for one in found["stages"]]
+    return Group(
+        fields({"home": found["home"], "lake": found["lake"] or "-"}),
+        Text(),
+        table(["service", "state", "pid", "up", "endpoint", "what to do"], rows, right=["pid", "up"]),
+        Text(),
+        table(["stage", "seconds behind"], stages, right=["seconds behind"]),
+    )
+
+
+def _help(one: Mapping[str, Any]) -> str:
+    return ". ".join(text for text in (shortened(one["message"], 120), one["mend"]) if text)
+
+
+def _dash(value: object) -> object:
+    return "-" if value is None else value
+
+
+def _seconds(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.1f}"
+
+
+def _age(seconds: int | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min" if seconds < 7200 else f"{seconds // 3600} h"
+
+
+def doctor_json(checks: Iterable[Any]) -> dict[str, Any]:
+    """What `metajournal doctor` found."""
+    found = list(checks)
+    return {"ok": all(one.fine for one in found), "checks": [asdict(one) for one in found]}
+
+
+def doctor_view(found: Mapping[str, Any]) -> RenderableType:
+    """Every part; what is wrong has the command that mends it in the next line."""
+    shown: list[tuple[object, ...]] = []
+    for one in found["checks"]:
+        shown.append((verdict(one["verdict"]), one["part"], shortened(one["found"], 60), shortened(one["needed"], 60)))
+        if one["mend"]:
+            shown.append(("", "", Text.assemble(("→ ", "bold"), safe(one["mend"])), ""))
+    return table(["", "part", "found", "needed"], shown)
+
+
+def results_json(found: Any) -> dict[str, Any]:
+    """An answer to a search."""
+    return {
+        "total": found.total,
+        "hits": [hit_json(hit) for hit in found.hits],
+        "shows": plain(found.position_vector),
+        "cursor": found.cursor,
+        "note": found.note,
+    }
+
+
+def hit_json(hit: Any) -> dict[str, Any]:
+    """One hit with the reasons for it."""
+    why = [{**one._asdict(), "marked": one.marked()} for one in hit.why]
+    tier = None if hit.tier is None else hit.tier.name.lower().replace("_", " ")
+    return {"urn": str(hit.urn), "tier": tier, "why": plain(why), "entity": dict(hit.document)}
+
+
+def results_view(found: Any) -> RenderableType:
+    """Hits, best first, each with the first reasons why it is one."""
+    shown = len(found.hits)
+    rest = f", the first {shown} shown" if shown < found.total else ""
+    head = Text(f"{found.total:,} found{rest}", style="dim")
+    if found.note:
+        head.append(f". {shortened(found.note, 200)}")
+    parts: list[RenderableType] = [head, hits_view(found.hits)] if shown else [head]
+    if found.cursor and rest:
+        parts.append(Text(f"next page: --cursor {found.cursor}", style="dim", overflow="fold"))
+    return Group(*parts)
+
+
+def hits_view(hits: Iterable[Any]) -> RenderableType:
+    """Entities and why they are hits."""
+    return table(["entity", "why"], [(str(hit.urn), why_line(hit)) for hit in hits])
+
+
+def why_line(hit: Any, *, reasons: int = 2) -> Text:
+    """The first reasons of a hit, their matches marked."""
+    lines = [_reason(one) for one in hit.why[:reasons]]
+    more = len(hit.why) - len(lines)
+    return Text(";  ").join(lines + ([Text(f"{more} more", style="dim")] if more > 0 else []))
+
+
+def _reason(why: Any) -> Text:
+    """`tag [pii]`, `license [MIT]`: what matched, cut to the surroundings of its first match."""
+    label = why.key if why.field == "property" else why.field
+    text = Text.assemble((shortened(label, 40), "dim"), " ")
+    if not why.matched:
+        return text.append(shortened(why.text, WHY_WIDTH))
+    start, end = why.matched[0]
+    before, match, after = why.text[:start], why.text[start:end], why.text[end:]
+    room = max(WHY_WIDTH - len(match), 10)
+    cut = safe(before, one_line=True)[-room // 2 :] if before else ""
+    text.append(("…" if len(cut) < len(before.strip()) else "") + cut + _gap(before[-1:]))
+    text.append(f"[{shortened(match, WHY_WIDTH)}]", style="bold yellow")
+    return text.append(_gap(after[:1]) + shortened(after, room - len(cut)))
+
+
+def _gap(neighbour: str) -> str:
+    return " " if neighbour.isspace() else ""
