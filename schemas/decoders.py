@@ -166,7 +166,7 @@ class _ReaderWriter:
 
     def _record(self, writer: Any, reader: Any) -> str:
         wanted = {} if reader is None else {field["name"]: field for field in reader["fields"]}
-        values = {name: repr(field["default"]) for name, field in wanted.items() if "default" in field}
+        values = {name: self._default(field) for name, field in wanted.items() if "default" in field}
         for field in writer["fields"]:
             target = wanted.get(field["name"])
             value = self._value(field["type"], None if target is None else target["type"])
@@ -180,6 +180,14 @@ class _ReaderWriter:
         made = self._code.name("v")
         self._code.add(f"{made} = {maker}({', '.join(values[name] for name in wanted)})")
         return made
+
+    def _default(self, field: Any) -> str:
+        value, kind = field["default"], self._reader_types.kind(self._reader_types.definition(field["type"]))
+        if kind in ("bytes", "fixed"):  # JSON writes them as text of code points 0 to 255
+            return repr(value.encode("latin-1"))
+        if kind == "record" or (value and kind in ("array", "map")):
+            raise UnsupportedSchemaError(f"a default of {value!r} is not used in contracts")
+        return "()" if kind == "array" else repr(value)
 
     def _blocks(self, kind: str, writer: Any, reader: Any) -> str:
         inner = "values" if kind == "map" else "items"

@@ -1,4 +1,4 @@
-"""Hypothesis without a deadline for each example: the machine may be busy with brokers, and a time proves nothing here."""
+"""Hypothesis without a deadline for each example: beside a busy broker a time proves nothing."""
 
 from __future__ import annotations
 

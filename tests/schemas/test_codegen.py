@@ -209,6 +209,14 @@ def test_schemas_that_could_explode_are_refused(schema: Any) -> None:
         compile_reader(expand(record(schema)))
 
 
+def test_defaults_become_values_of_their_type() -> None:
+    field = {"name": "new", "type": {"type": "fixed", "name": "F", "size": 2}, "default": "a\u00ff"}
+    reader = {"type": "record", "name": "R", "fields": [field]}
+    assert compile_reader(record("int"), reader)(b"\2", 0, 1) == ({"new": b"a\xff"}, 1)
+    with pytest.raises(UnsupportedSchemaError):
+        compile_reader(record("int"), {**reader, "fields": [{**field, "type": record("int"), "default": {"f": 1}}]})
+
+
 def test_a_reader_of_another_type_is_refused() -> None:
     with pytest.raises(UnsupportedSchemaError):
         compile_reader(record("int"), record("string"))
