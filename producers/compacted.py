@@ -56,7 +56,8 @@ def write_all(settings: Settings, topic: str, records: Mapping[str, bytes], *, t
     errors = ErrorLog()
     failed: list[str] = []
     # Without idempotence, whose handshake takes half a second: a record written twice is compacted to one.
-    producer = make_producer(settings, errors, **{"enable.idempotence": "false"})
+    own = {"enable.idempotence": "false", "linger.ms": 0, "queue.buffering.max.messages": 100_000}
+    producer = make_producer(settings, errors, **own)
 
     def delivered(error: KafkaError | None, _: object) -> None:
         if error is not None:

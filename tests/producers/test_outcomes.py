@@ -1,0 +1,146 @@
+"""Verdicts are found from records in the outcomes topic, however late or early they are asked for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from metajournal.producers.outcomes import Held, OutcomeReader
+from metajournal.producers.topics import ensure_topics
+from metajournal.producers.verdicts import Accepted, OutcomeRecord, Rejected, Unchanged
+from metajournal.schemas.errors import KafkaUnavailableError, NotYetVisibleError, PositionExpired
+from metajournal.schemas.positions import Position
+from metajournal.schemas.settings import Settings
+from tests.producers.published import publish_outcome
+
+START = 1 << 40
+
+
+def record(start: int, end: int, *verdicts: list[object]) -> OutcomeRecord:
+    return OutcomeRecord("t", 0, START + start, START + end, {int(str(one[0])): list(one) for one in verdicts}, 1)
+
+
+def at(value: int) -> Position:
+    return Position("t", 0, START + value)
+
+
+def test_ranges_that_follow_or_repeat_each_other_are_held_as_one() -> None:
+    held = Held()
+    for one in (record(0, 10), record(10, 20, [START + 12, "unchanged"]), record(5, 15, [START + 12, "unchanged"])):
+        held.add(one)
+    assert held.find(at(0)) == Accepted(at(0))
+    assert held.find(at(12)) == Unchanged(at(12))
+    assert held.find(at(20)) is None
+
+
+def test_a_gap_is_never_taken_for_accepted() -> None:
+    held = Held()
+    held.add(record(0, 10))
+    held.add(record(15, 20))
+    assert held.find(at(12)) is None
+    assert held.find(at(15)) == Accepted(at(15))
+
+
+def test_a_repeated_mark_holds_nothing() -> None:
+    held = Held()
+    held.add(record(0, 10))
+    held.add(record(30, 30))
+    assert held.find(at(29)) is None
+    assert held.find(at(9)) == Accepted(at(9))
+    assert held.mark == START + 30
+
+
+def test_memory_is_bounded_and_what_is_forgotten_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metajournal.producers.outcomes._KEPT_VERDICTS", 100)
+    held = Held()
+    for start in range(0, 1000, 10):
+        held.add(record(start, start + 10, *([START + number, "unchanged"] for number in range(start, start + 10))))
+        assert len(held.verdicts) <= 100
+    assert held.find(at(0)) is None
+    assert held.find(at(999)) == Unchanged(at(999))
+
+
+@pytest.fixture
+def journal(settings: Settings) -> str:
+    """Name of a journal topic whose outcomes topic is there."""
+    ensure_topics(settings)
+    return settings.journal.topics.journal("catalog")
+
+
+@pytest.fixture
+def reader(settings: Settings) -> Iterator[OutcomeReader]:
+    reader = OutcomeReader(settings)
+    yield reader
+    reader.close()
+
+
+def now() -> int:
+    return int(time.time() * 1000)
+
+
+def test_a_verdict_is_found_whenever_it_is_written(settings: Settings, journal: str, reader: OutcomeReader) -> None:
+    first, later = Position(journal, 1, START), Position(journal, 1, START + 7)
+    publish_outcome(settings, first, START + 5, now(), [[START + 1, "rejected", {"reason": "invalid", "detail": []}]])
+    assert reader.outcome(first, now() - 1000, 10) == Accepted(first)
+    second = Position(journal, 1, START + 1)
+    assert reader.outcome(second, now() - 1000, 10) == Rejected(second, "invalid", [])
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(reader.outcome(later, now() - 1000, 20)))
+    waiting.start()
+    publish_outcome(settings, Position(journal, 1, START + 5), START + 9, now(), [[START + 7, "unchanged"]])
+    waiting.join()
+    assert found == [Unchanged(later)]
+
+
+def test_a_receipt_of_long_ago_is_answered_too(settings: Settings, journal: str, reader: OutcomeReader) -> None:
+    """The reader stands at the end already; the question rewinds its partition."""
+    hour_ago = now() - 3_600_000
+    old, new = Position(journal, 2, START), Position(journal, 2, START + 10)
+    publish_outcome(settings, old, START + 10, hour_ago, [[START, "unchanged"]])
+    publish_outcome(settings, new, START + 20, now())
+    assert reader.outcome(new, now() - 1000, 10) == Accepted(new)
+    assert reader.outcome(old, hour_ago - 1, 10) == Unchanged(old)
+    assert reader.outcome(new, now() - 1000, 10) == Accepted(new)
+
+
+def test_each_partition_is_read_by_itself(settings: Settings, journal: str, reader: OutcomeReader) -> None:
+    for partition in range(4):
+        publish_outcome(settings, Position(journal, partition, START), START + 1, now(), [])
+    for partition in range(4):
+        position = Position(journal, partition, START)
+        assert reader.outcome(position, now() - 1000, 10) == Accepted(position)
+
+
+def test_a_stream_that_is_behind_is_told_with_how_far(settings: Settings, journal: str, reader: OutcomeReader) -> None:
+    publish_outcome(settings, Position(journal, 0, START), START + 3, now())
+    with pytest.raises(NotYetVisibleError, match="8 positions behind") as caught:
+        reader.outcome(Position(journal, 0, START + 10), now() - 1000, 2)
+    assert caught.value.behind == 8
+
+
+def test_no_stream_at_all_is_told_so(journal: str, reader: OutcomeReader) -> None:
+    with pytest.raises(NotYetVisibleError, match="Does the stream run"):
+        reader.outcome(Position(journal, 0, START), now(), 0.5)
+
+
+def test_a_verdict_that_is_no_longer_in_the_topic_is_an_error(
+    settings: Settings, journal: str, reader: OutcomeReader
+) -> None:
+    publish_outcome(settings, Position(journal, 0, START + 50), START + 60, now())
+    with pytest.raises(PositionExpired):
+        reader.outcome(Position(journal, 0, START + 10), now() - 1000, 10)
+
+
+def test_a_topic_that_cannot_be_read_is_told_at_once_and_the_next_question_tries_anew(
+    settings: Settings, reader: OutcomeReader
+) -> None:
+    """The topics are made only after the first question."""
+    position = Position(settings.journal.topics.journal("catalog"), 0, START)
+    with pytest.raises(KafkaUnavailableError, match="Verdicts cannot be read"):
+        reader.outcome(position, now(), 30)
+    ensure_topics(settings)
+    publish_outcome(settings, position, START + 1, now())
+    assert reader.outcome(position, now() - 1000, 10) == Accepted(position)
