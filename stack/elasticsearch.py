@@ -50,14 +50,11 @@ logger.deprecation.level = error
 """
 
 
-def start_elasticsearch(
-    parts: Parts, folder: Path, *, ports: tuple[int, ...] = (), detached: bool = False, timeout_s: float = 120
-) -> Server:
+def start_elasticsearch(parts: Parts, folder: Path, *, ports: tuple[int, ...] = (), timeout_s: float = 120) -> Server:
     """Start Elasticsearch with its data in `folder` and wait until it answers.
 
     Args:
         ports: for HTTP and for transport; used when both are free, others are picked otherwise.
-        detached: it outlives this process.
     Raises:
         JavaMissingError, JavaVersionError: there is no Java for it.
         PrivilegeError: we are root and cannot start it as anybody else.
@@ -68,7 +65,7 @@ def start_elasticsearch(
     wished = [ports] if ports and all(map(is_free, ports)) else []
 
     def start(chosen: tuple[int, ...]) -> Server:
-        return _start(java, way, program, folder, chosen, detached, timeout_s)
+        return _start(java, way, program, folder, chosen, timeout_s)
 
     return start_with_ports(start, lambda: wished.pop() if wished else tuple(free_ports(2)))
 
@@ -79,7 +76,6 @@ def _start(
     program: Path,
     folder: Path,
     ports: tuple[int, ...],
-    detached: bool,
     timeout_s: float,
 ) -> Server:
     inner = way.folder(folder)
@@ -90,7 +86,6 @@ def _start(
         [*way.prefix, program / "bin" / "elasticsearch"],
         folder=folder,
         env=_environment(java, inner),
-        detached=detached,
     )
     ready_s = wait_ready(kept, lambda: cluster_answers(ports[0], _cluster(inner)), timeout_s=timeout_s)
     return Server("Elasticsearch", f"http://{HOST}:{ports[0]}", ports, kept, ready_s)

@@ -53,13 +53,13 @@ SETTINGS: dict[str, str] = {
 
 
 def start_kafka(
-    parts: Parts, folder: Path, *, ports: tuple[int, ...] = (), detached: bool = False, timeout_s: float = 60
+    parts: Parts, folder: Path, *, ports: tuple[int, ...] = (), lasting: bool = False, timeout_s: float = 60
 ) -> Server:
     """Start a broker with its data in `folder` and wait until it answers.
 
     Args:
         ports: of the client and of the controller listener; used when both are free, others are picked otherwise.
-        detached: it outlives this process.
+        lasting: it will be released, so nobody is there at its end to take a class-data archive over.
     Raises:
         JavaMissingError, JavaVersionError: there is no Java for it.
         ServerStartError: it did not come up; the end of its log is in the error.
@@ -69,12 +69,12 @@ def start_kafka(
     wished = [ports] if ports and all(map(is_free, ports)) else []
 
     def start(chosen: tuple[int, ...]) -> Server:
-        return _start(java, parts, folder, chosen, detached, timeout_s)
+        return _start(java, parts, folder, chosen, lasting, timeout_s)
 
     return start_with_ports(start, lambda: wished.pop() if wished else tuple(free_ports(2)))
 
 
-def _start(java: Java, parts: Parts, folder: Path, ports: tuple[int, ...], detached: bool, timeout_s: float) -> Server:
+def _start(java: Java, parts: Parts, folder: Path, ports: tuple[int, ...], lasting: bool, timeout_s: float) -> Server:
     client, controller = ports
     configuration = folder / "server.properties"
     configuration.write_text(properties(folder, client, controller), encoding="utf-8")
@@ -87,14 +87,13 @@ def _start(java: Java, parts: Parts, folder: Path, ports: tuple[int, ...], detac
         "kafka",
         [
             *run,
-            *(archive.use if detached else archive.use or archive.record),
+            *(archive.use if lasting else archive.use or archive.record),
             "-cp",
             class_path,
             "kafka.Kafka",
             str(configuration),
         ],
         folder=folder,
-        detached=detached,
     )
     cluster = _cluster_id(folder)
     ready_s = wait_ready(kept, lambda: broker_answers(client, cluster), timeout_s=timeout_s)

@@ -2,8 +2,8 @@
 
 It runs as a plain script, so it imports nothing but the standard library and starts in a few milliseconds. It holds the
 read end of a pipe whose write end only the owner has: the system closes that end however the owner dies. The parent's
-id is watched as well, in case a forked child of the owner has inherited the write end. Without an owner
-(`--owner-fd -1`) it keeps the server until it is told to end it (SIGTERM), and survives the command that started it.
+id is watched as well, in case a forked child of the owner has inherited the write end. An owner that
+writes a byte into the pipe lets go: from then on the server is kept until somebody ends this process with SIGTERM.
 
 Invariant: when this process is gone, so is the server; `state` (JSON) then says with which exit code it ended.
 """
@@ -58,10 +58,12 @@ def main(arguments: list[str]) -> int:
             _write(options.state, pid=None, exit_code=127, ended_ms=_now_ms())
             return 127
     _write(options.state, pid=server.pid, exit_code=None, ended_ms=None)
-    watched = [ask_to_stop] if options.owner_fd < 0 else [ask_to_stop, options.owner_fd]
+    owned = True
     while server.poll() is None:
-        ready, _, _ = select.select(watched, [], [], _POLL_S)
-        if ready or (options.owner_fd >= 0 and os.getppid() != owner):
+        ready, _, _ = select.select([ask_to_stop, *([options.owner_fd] if owned else [])], [], [], _POLL_S)
+        if owned and options.owner_fd in ready and os.read(options.owner_fd, 1):
+            owned = False
+        elif ready or (owned and os.getppid() != owner):
             _end(server, options.grace_s)
             break
     _kill_rest(server.pid)

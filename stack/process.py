@@ -52,15 +52,13 @@ class ProcessId:
 class Kept:
     """A server under its keeper."""
 
-    def __init__(
-        self, name: str, keeper: subprocess.Popen[bytes], state: Path, log: Path, owner_fd: int | None
-    ) -> None:
+    def __init__(self, name: str, keeper: subprocess.Popen[bytes], state: Path, log: Path, owner_fd: int) -> None:
         self.name = name
         self.log = log
         self.keeper_pid = keeper.pid
         self.state = state
         self._keeper = keeper
-        self._owner_fd = owner_fd
+        self._owner_fd: int | None = owner_fd
 
     @property
     def exit_code(self) -> int | None:
@@ -76,19 +74,30 @@ class Kept:
         if self._keeper.poll() is None:
             self._keeper.terminate()
         self._keeper.wait()
+        self._close()
+
+    def release(self) -> None:
+        """Let the server outlive this process; from now on only `end` ends it."""
+        if self._owner_fd is not None and self.exit_code is None:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._owner_fd, b".")
+            _RELEASED[self.keeper_pid] = self._keeper
+        self._close()
+
+    def _close(self) -> None:
         if self._owner_fd is not None:
             os.close(self._owner_fd)
             self._owner_fd = None
 
 
-_DETACHED: dict[int, subprocess.Popen[bytes]] = {}
-"""Keepers that outlive their object, so that this process reaps them when they end."""
+_RELEASED: dict[int, subprocess.Popen[bytes]] = {}
+"""Keepers that were let go, so that this process still reaps them when they end."""
 
 
 @atexit.register
 def _let_go() -> None:
-    """Tell Popen that the detached keepers are meant to stay, or it would warn of each."""
-    for keeper in _DETACHED.values():
+    """Tell Popen that these keepers are meant to stay, or it would warn of each."""
+    for keeper in _RELEASED.values():
         if keeper.poll() is None:
             keeper.returncode = 0
 
@@ -100,20 +109,18 @@ def keep(
     folder: Path,
     env: Mapping[str, str] | None = None,
     grace_s: float = 15.0,
-    detached: bool = False,
 ) -> Kept:
-    """Start a server under a keeper.
+    """Start a server under a keeper; it ends with this process, however that ends, unless it is released.
 
     Args:
         name: names its files in `folder`: `<name>.log` (appended to) and `<name>.state`.
         env: its whole environment; this process's own by default.
         grace_s: seconds between SIGTERM and SIGKILL when it is ended.
-        detached: it outlives this process; otherwise it ends with it, however this process ends.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log, state = folder / f"{name}.log", folder / f"{name}.state"
     state.unlink(missing_ok=True)
-    read_end, write_end = (-1, None) if detached else os.pipe()
+    read_end, write_end = os.pipe()
     options = ["--owner-fd", str(read_end), "--grace-s", str(grace_s), "--state", str(state), "--log", str(log)]
     try:
         keeper = subprocess.Popen(
@@ -124,13 +131,13 @@ def keep(
             cwd=folder,
             env=None if env is None else dict(env),
             start_new_session=True,
-            pass_fds=() if detached else (read_end,),
+            pass_fds=(read_end,),
         )
+    except BaseException:
+        os.close(write_end)
+        raise
     finally:
-        if not detached:
-            os.close(read_end)
-    if detached:
-        _DETACHED[keeper.pid] = keeper
+        os.close(read_end)
     return Kept(name, keeper, state, log, write_end)
 
 
@@ -178,9 +185,9 @@ def log_tail(log: Path, lines: int = 15) -> str:
 
 
 def _reap(pid: int) -> None:
-    keeper = _DETACHED.get(pid)
+    keeper = _RELEASED.get(pid)
     if keeper is not None and keeper.poll() is not None:
-        del _DETACHED[pid]
+        del _RELEASED[pid]
 
 
 def _start_time(pid: int) -> str | None:

@@ -6,7 +6,6 @@ What a Stack starts ends with the block, and with this process however it ends. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -18,26 +17,25 @@ from .kafka import start_kafka
 from .parts import Parts
 from .server import Server
 
-Start = Callable[..., Server]
-_STARTERS: dict[str, Start] = {"kafka": start_kafka, "elasticsearch": start_elasticsearch}
-
 
 def start_both(
-    parts: Parts, home: Path, *, ports: dict[str, tuple[int, ...]] | None = None, detached: bool = False
+    parts: Parts, home: Path, *, ports: dict[str, tuple[int, ...]] | None = None, lasting: bool = False
 ) -> dict[str, Server]:
     """Start both at the same time; when one fails, the other one is stopped again.
 
     Args:
         home: each has its own folder in it.
         ports: those of an earlier run by name, used again when they are free.
+        lasting: they will be released to outlive this process.
     Raises:
         ServerStartError, JavaMissingError, JavaVersionError, PrivilegeError: whichever came first.
     """
     known = ports or {}
-    with ThreadPoolExecutor(len(_STARTERS)) as pool:
+    with ThreadPoolExecutor(2) as pool:
+        kafka, search = known.get("kafka", ()), known.get("elasticsearch", ())
         coming = {
-            name: pool.submit(start, parts, home / name, ports=known.get(name, ()), detached=detached)
-            for name, start in _STARTERS.items()
+            "kafka": pool.submit(start_kafka, parts, home / "kafka", ports=kafka, lasting=lasting),
+            "elasticsearch": pool.submit(start_elasticsearch, parts, home / "elasticsearch", ports=search),
         }
     errors = [error for future in coming.values() if (error := future.exception()) is not None]
     if errors:

@@ -88,36 +88,47 @@ def up(
             _end_all(home, before)
         parts = ensure_parts(report=report)
         tell("starting Kafka and Elasticsearch")
-        servers = start_both(parts, home, ports=dict(before.ports), detached=True)
+        servers = start_both(parts, home, ports=dict(before.ports), lasting=True)
+        kept = {name: server.kept for name, server in servers.items()}
         run = Run(ports=before.ports)
-        for name, server in servers.items():
-            run = run.with_entry(name, _server_entry(server))
-        write_run(home, run)
         try:
-            run = _start_own(home, run, settings, commands, tell, timeout_s)
+            for name, server in servers.items():
+                run = run.with_entry(name, _server_entry(server))
+            run = _start_own(home, run, kept, settings, commands, tell, timeout_s)
         except BaseException:
-            _end_all(home, read_run(home))
+            for one in reversed(kept.values()):
+                one.stop()
+            write_run(home, Run(ports=run.ports))
             raise
+        # Until here everything would have ended with this process, even by kill -9; from here on nothing does.
+        for one in kept.values():
+            one.release()
         return run
 
 
 def _start_own(
-    home: Path, run: Run, settings: Settings, commands: Mapping[str, Sequence[str]], tell: Tell, timeout_s: float
+    home: Path,
+    run: Run,
+    kept: dict[str, Kept],
+    settings: Settings,
+    commands: Mapping[str, Sequence[str]],
+    tell: Tell,
+    timeout_s: float,
 ) -> Run:
-    """Start the stream and the indexer, and wait for both."""
+    """Start the stream and the indexer, add them to `kept`, and wait for both."""
     kafka, search = (run.components[name].endpoint or "" for name in ("kafka", "elasticsearch"))
     own = settled(settings, home, bootstrap_servers=kafka, elasticsearch_url=search)
     write_private(home / SETTINGS_FILE, settings_text(own))
     run = Run(own.lake.path, run.components, run.ports)
     tell(f"starting {' and '.join(commands)}")
-    began_ms, kept = _now_ms(), {}
+    began_ms = _now_ms()
     for name, command in commands.items():
-        kept[name] = keep(name, command, folder=home, env=_environment(home), grace_s=GRACE_S[name], detached=True)
+        kept[name] = keep(name, command, folder=home, env=_environment(home), grace_s=GRACE_S[name])
         run = run.with_entry(name, _entry(kept[name]))
-        write_run(home, run)
+    write_run(home, run)
     deadline = time.monotonic() + timeout_s
-    for name, one in kept.items():
-        _wait_ready(one, home / f"{name}.json", began_ms, deadline)
+    for name in commands:
+        _wait_ready(kept[name], home / f"{name}.json", began_ms, deadline)
         tell(f"{name} is ready")
     return run
 

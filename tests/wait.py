@@ -10,7 +10,7 @@ T = TypeVar("T")
 _PAUSE_S = 0.02
 
 
-def eventually(check: Callable[[], T], timeout_s: float = 10.0, what: str = "the condition") -> T:
+def eventually(check: Callable[[], T | None], timeout_s: float = 10.0, what: str = "the condition") -> T:
     """Call `check` until it gives something true, and return that.
 
     An AssertionError of the check means "not yet"; the last one is shown when the time is over.

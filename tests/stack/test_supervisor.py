@@ -16,6 +16,7 @@ from metajournal.config import load_settings
 from metajournal.schemas.settings import JournalSettings, Settings
 from metajournal.stack.errors import AlreadyRunningError, ServerStartError
 from metajournal.stack.home import read_run
+from metajournal.stack.ports import answers
 from metajournal.stack.process import ProcessId, read_state
 from metajournal.stack.status import status
 from metajournal.stack.supervisor import down, up
@@ -24,6 +25,8 @@ from tests.wait import eventually
 pytestmark = pytest.mark.services
 PRETENDER = str(Path(__file__).with_name("pretender.py"))
 COMMANDS = {name: (sys.executable, PRETENDER, name) for name in ("stream", "indexer")}
+ROOT = Path(__file__).parents[2]
+SCRIPT = "import sys; from tests.stack.test_supervisor import up_here; up_here(sys.argv[1])"
 ALL = ["kafka", "elasticsearch", "stream", "indexer"]
 
 
@@ -37,8 +40,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
     """Another process says `up` and ends; all four run on, are found again, keep their data, and end in order."""
     prefixed = Settings(journal=JournalSettings(prefix="mine"))
-    script = "import sys; from pathlib import Path; from tests.stack.test_supervisor import *; up_here(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", script, home], check=True, cwd=Path(__file__).parents[2])
+    subprocess.run([sys.executable, "-c", SCRIPT, home], check=True, cwd=ROOT)
     seen = status(home)
     assert [(one.name, one.state, one.mend) for one in seen.components] == [(name, "running", "") for name in ALL]
     assert [(stage.name, stage.freshness_s, stage.reached) for stage in seen.stages] == [
@@ -84,6 +86,18 @@ def test_what_does_not_come_up_is_said_and_nothing_is_left(home: Path) -> None:
     with pytest.raises(ServerStartError, match=r"(?s)indexer did not start.*exit code 1.*it hurts here"):
         up(home, Settings(), commands=COMMANDS)
     assert read_run(home).components == {}
+
+
+def test_up_that_is_killed_halfway_leaves_nothing(home: Path) -> None:
+    """kill -9 of `up` while it still waits: what it had started ends with it, and `up` works afterwards."""
+    home.mkdir()
+    (home / "indexer.silent").touch()
+    with subprocess.Popen([sys.executable, "-c", SCRIPT, home], cwd=ROOT) as starting:
+        run = eventually(lambda: read_run(home) if read_run(home).components else None, 120, "a beginning")
+        starting.kill()
+    eventually(lambda: not run.alive, 30, "the end of everything")
+    assert not any(map(answers, run.components["kafka"].ports))
+    assert [one.state for one in status(home).components] == ["ended"] * 4
 
 
 def test_a_recycled_pid_is_never_ended(home: Path) -> None:
