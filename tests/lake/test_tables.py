@@ -131,6 +131,16 @@ def test_quoted_text_is_a_literal_of_exactly_this_text(value: str) -> None:
 
 
 def test_tables_have_the_columns_that_every_history_table_has() -> None:
-    common = "tenant aggregate logical_timestamp seq system_time event_time event_id actor deleted".split()
+    common = [
+        "tenant",
+        "aggregate",
+        "logical_timestamp",
+        "seq",
+        "system_time",
+        "event_time",
+        "event_id",
+        "actor",
+        "deleted",
+    ]
     assert set(common) <= set(ENTITIES.names)
     assert pa.types.is_int64(ENTITIES.field("logical_timestamp").type)

@@ -1,0 +1,138 @@
+"""Reading without Spark: current, AS AT, history, cut at what the stream has finished."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from metajournal.lake.reading import LakeReader
+from metajournal.lake.tables import Lake
+from metajournal.schemas.errors import NotFinalError, UnavailableError, UnknownEntityError
+from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet
+from metajournal.schemas.positions import Position
+from metajournal.schemas.topics import TopicNames
+from metajournal.schemas.urn import dataset
+from tests.builders import NOON, header_for, record_of
+from tests.model import JournalRecord
+from tests.streaming.harness import TOPIC, Crash, Fold, placed
+
+PURCHASES, OTHER = dataset("default", "purchases"), dataset("default", "orders")
+PARTITIONS = 2
+
+
+def journal() -> list[JournalRecord]:
+    """Registered, owner set twice, deleted, registered anew; another entity in between."""
+    events = [
+        EntityRegistered(PURCHASES, tags=["new"]),
+        PropertiesSet(PURCHASES, {"owner": "ali"}),
+        EntityRegistered(OTHER),
+        PropertiesSet(PURCHASES, {"owner": "bea"}),
+        EntityDeleted(PURCHASES),
+        EntityRegistered(PURCHASES, description="again"),
+    ]
+    records = [record_of(event, number, header=header_for(event, number + 1)) for number, event in enumerate(events)]
+    return placed(records, PARTITIONS)
+
+
+@pytest.fixture
+def fold(tmp_path: Path) -> Fold:
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(journal())
+    return fold
+
+
+def reader(fold: Fold) -> LakeReader:
+    return LakeReader(Lake(str(fold.path)), TopicNames(), PARTITIONS)
+
+
+def place(record: JournalRecord) -> Position:
+    return Position(TOPIC, record.partition, record.position)
+
+
+def test_current_is_the_newest_row_and_says_how_far_the_lake_holds(fold: Fold) -> None:
+    answer = reader(fold).current("default", PURCHASES)
+    assert answer.row is not None
+    assert answer.row.system_properties["description"] == "again"
+    assert answer.row.user_properties == {}
+    assert answer.held_to == Position(TOPIC, journal()[5].partition, journal()[5].position + 1)
+
+
+@pytest.mark.parametrize(("number", "owner"), [(0, None), (1, "ali"), (3, "bea")])
+def test_as_at_a_position_holds_that_event_and_none_after_it(fold: Fold, number: int, owner: str | None) -> None:
+    answer = reader(fold).as_at("default", PURCHASES, place(journal()[number]))
+    assert answer.row is not None
+    assert answer.row.user_properties.get("owner") == owner
+    assert answer.final
+
+
+def test_as_at_a_time_holds_what_was_appended_by_then(fold: Fold) -> None:
+    answer = reader(fold).as_at("default", PURCHASES, NOON + 2999)
+    assert answer.row is not None
+    assert answer.row.user_properties == {"owner": "ali"}
+    assert answer.final
+    at_the_event = reader(fold).as_at("default", PURCHASES, NOON + 3000)
+    assert at_the_event.row is not None
+    assert at_the_event.row.user_properties == {"owner": "bea"}
+
+
+def test_as_at_a_position_of_another_partition_means_the_time_of_that_event(fold: Fold) -> None:
+    other = journal()[2]
+    if other.partition == journal()[0].partition:
+        pytest.fail("the two entities must stand in different partitions for this test")
+    answer = reader(fold).as_at("default", PURCHASES, place(other))
+    assert answer.row is not None
+    assert answer.row.user_properties == {"owner": "ali"}
+
+
+def test_a_time_that_its_partition_has_not_passed_is_not_final_and_can_be_refused(fold: Fold) -> None:
+    late = NOON + 10_000_000
+    assert not reader(fold).as_at("default", PURCHASES, late).final
+    with pytest.raises(NotFinalError):
+        reader(fold).as_at("default", PURCHASES, late, final_only=True)
+
+
+def test_a_position_that_the_lake_has_not_reached_is_not_answered(fold: Fold) -> None:
+    last = journal()[5]
+    with pytest.raises(NotFinalError) as refused:
+        reader(fold).as_at("default", PURCHASES, Position(TOPIC, last.partition, last.position + 1))
+    assert str(last.position + 1) in str(refused.value)
+
+
+@pytest.mark.parametrize("at", [NOON - 1, "deleted"])
+def test_before_it_was_registered_and_while_it_was_deleted_it_is_unknown(fold: Fold, at: int | str) -> None:
+    with pytest.raises(UnknownEntityError):
+        reader(fold).as_at("default", PURCHASES, at if isinstance(at, int) else place(journal()[4]))
+
+
+def test_another_tenant_does_not_see_it(fold: Fold) -> None:
+    with pytest.raises(UnknownEntityError):
+        reader(fold).current("acme", PURCHASES)
+
+
+def test_history_is_every_row_oldest_first(fold: Fold) -> None:
+    rows = reader(fold).history("default", PURCHASES)
+    assert [row.user_properties.get("owner") for row in rows] == [None, "ali", "bea", None, None]
+    assert [row.deleted for row in rows] == [False, False, False, True, False]
+
+
+def test_rows_of_an_unfinished_batch_are_not_read(tmp_path: Path) -> None:
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(journal(), until=journal()[:2])
+
+    def refuse(*_: object) -> None:
+        raise Crash
+
+    fold.engine._append_journal = refuse  # type: ignore[method-assign,assignment]
+    with pytest.raises(Crash):
+        fold.batch(journal())
+    assert len(fold.rows()) == 6
+    rows = reader(fold).history("default", PURCHASES)
+    assert [row.user_properties.get("owner") for row in rows] == [None, "ali"]
+    with pytest.raises(UnknownEntityError):
+        reader(fold).current("default", OTHER)
+
+
+def test_a_lake_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="no lake"):
+        LakeReader(Lake(str(tmp_path / "nowhere")), TopicNames(), PARTITIONS).current("default", PURCHASES)
