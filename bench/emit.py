@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartition
 
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.kafka import ErrorLog, make_consumer, make_producer
@@ -72,7 +72,6 @@ def emit_rate(settings: Settings, epochs: Epochs, entities: list[Urn], count: in
 def raw_rate(settings: Settings, records: list[Record], count: int, more: dict[str, Any]) -> float:
     """Records a second through librdkafka alone, the same bytes, each with a delivery callback."""
     producer = make_producer(settings, ErrorLog(), **more)
-    topic = settings.journal.topics.dlq + ".bench"
     topic = settings.journal.topics.journal("catalog")
     acknowledged = 0
 
@@ -100,14 +99,13 @@ def raw_rate(settings: Settings, records: list[Record], count: int, more: dict[s
 
 def captured(settings: Settings, count: int) -> list[Record]:
     """Records as emit wrote them, from one partition of the journal topic."""
-    from confluent_kafka import OFFSET_BEGINNING, TopicPartition
-
     consumer = make_consumer(settings, ErrorLog(), role="bench")
     topic = settings.journal.topics.journal("catalog")
     consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in range(settings.journal.partitions)])
     records: list[Record] = []
     while len(records) < count:
         for message in consumer.consume(count - len(records), 5):
-            records.append((message.value() or b"", message.key() or b"", list(message.headers() or ())))
+            headers = list(dict(message.headers() or ()).items())
+            records.append((message.value() or b"", message.key() or b"", headers))
     consumer.close()
     return records

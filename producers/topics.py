@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the stubs do not say that they export these
+from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
     NewTopic,

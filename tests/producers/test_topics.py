@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import TopicCollection
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the stubs do not say that they export these
+from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
