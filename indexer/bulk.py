@@ -107,7 +107,7 @@ class BulkWriter:
         elif status == 404:
             raise StartOver("the index is gone")
         else:
-            return [self._reduced(item, f"{status} {problem.get('type')}: {problem.get('reason')}")]
+            return [self._reduced(item, f"{status} {refusal_of(problem)}")]
         return []
 
     def _reduced(self, item: Item, reason: str) -> Item:
@@ -127,6 +127,15 @@ class BulkWriter:
                     alone = self._send(alone)
             return []
         return [self._reduced(chunk[0], f"{error.status_code} {error.error}")]
+
+
+def refusal_of(problem: Mapping[str, Any]) -> str:
+    """What the server says of a refused document, from the outermost to the innermost cause, each shortened."""
+    said = []
+    while problem:
+        said.append(f"{problem.get('type')}: {str(problem.get('reason'))[:300]}")
+        problem = problem.get("caused_by") or {}
+    return "; ".join(said)
 
 
 def item_of(state: Mapping[str, Any], refusal: str | None = None) -> Item:

@@ -1,0 +1,104 @@
+"""Bulk requests that fail in part: each item gets what its own answer asks for. (The server is scripted.)"""
+
+from __future__ import annotations
+
+import json
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from elastic_transport import ApiResponseMeta, ConnectionTimeout, HttpHeaders, NodeConfig
+from elasticsearch import ApiError
+
+from metajournal.indexer.bulk import BulkWriter
+from metajournal.indexer.errors import IndexerError
+from metajournal.indexer.patience import Patience, StartOver, Stopped
+from metajournal.schemas.urn import dataset
+from tests.indexer.corpus import state
+
+STATES = [state(dataset("default", f"d{number}"), user={"n": str(number)}, offset=number) for number in range(4)]
+_META = ApiResponseMeta(413, "1.1", HttpHeaders(), 0.0, NodeConfig("http", "h", 1))
+
+
+class Script:
+    """An Elasticsearch that answers by a script: an exception, or a status for each item."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.sent: list[list[str]] = []
+
+    def perform_request(self, method: str, target: str, *, headers: Any, body: bytes) -> Any:
+        lines = body.decode().splitlines()
+        documents = [json.loads(line) for line in lines[1::2]]
+        self.sent.append([one["urn"][-2:] + ("!" if one.get("unindexed") else "") for one in documents])
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        statuses = answer if isinstance(answer, list) else [answer] * len(documents)
+        items = [{"index": {"status": one, "error": {"type": "t", "reason": "r"}}} for one in statuses]
+        return SimpleNamespace(body={"items": items})
+
+
+def writer(script: Script, said: list[str] | None = None, **bounds: int) -> BulkWriter:
+    told = said if said is not None else []
+    patience = Patience(threading.Event(), told.append)
+    bounds = {"max_documents": 100, "max_bytes": 10**7, **bounds}
+    return BulkWriter(script, "index", patience, **bounds)  # type: ignore[arg-type]
+
+
+def test_only_items_that_the_server_could_not_take_are_sent_again() -> None:
+    script, said = Script([201, 429, 409, 503], [429, 200], 200), []
+    one = writer(script, said)
+    one.write(STATES)
+    assert script.sent == [["d0", "d1", "d2", "d3"], ["d1", "d3"], ["d1"]]
+    assert (one.counts.indexed, one.counts.superseded, one.counts.reduced) == (3, 1, 0)
+    assert any("cannot take documents" in text for text in said)
+    assert said[-1] == ""
+
+
+def test_a_request_that_got_no_answer_is_sent_again() -> None:
+    script = Script(ConnectionTimeout("slow"), ConnectionTimeout("slow"), 200)
+    writer(script).write(STATES)
+    assert len(script.sent) == 3
+
+
+def test_a_refused_document_goes_in_reduced_and_a_twice_refused_one_stops_the_indexer() -> None:
+    script = Script([200, 400, 200, 200], 200)
+    one = writer(script)
+    one.write(STATES)
+    assert script.sent[1] == ["d1!"]
+    assert one.counts.reduced == 1
+    with pytest.raises(IndexerError, match="d1"):
+        writer(Script([200, 400, 200, 200], 400)).write(STATES)
+
+
+def test_a_request_refused_as_a_whole_is_taken_apart() -> None:
+    refusal = ApiError("too large", _META, {})
+    script = Script(refusal, 200, refusal, 200, 200, 200)
+    one = writer(script)
+    one.write(STATES)
+    assert script.sent[1:] == [["d0"], ["d1"], ["d1!"], ["d2"], ["d3"]]
+    assert one.counts.reduced == 1
+
+
+def test_requests_keep_to_the_bounds() -> None:
+    script = Script(200, 200)
+    writer(script, max_documents=3).write(STATES)
+    assert [len(sent) for sent in script.sent] == [3, 1]
+    script = Script(200, 200, 200, 200)
+    writer(script, max_bytes=10).write(STATES)
+    assert [len(sent) for sent in script.sent] == [1, 1, 1, 1]
+
+
+def test_an_index_that_is_gone_starts_the_indexer_over() -> None:
+    with pytest.raises(StartOver):
+        writer(Script([404, 404, 404, 404])).write(STATES)
+
+
+def test_waiting_ends_when_the_owner_says_stop() -> None:
+    stop = threading.Event()
+    stop.set()
+    one = BulkWriter(Script(429), "index", Patience(stop, lambda _: None), 10, 10**6)  # type: ignore[arg-type]
+    with pytest.raises(Stopped):
+        one.write(STATES)

@@ -1,0 +1,107 @@
+"""Index documents: what is in them, what is kept apart, and that the largest entities fit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from metajournal.indexer.bulk import item_of
+from metajournal.indexer.documents import document_id, entries, index_document, reduced_document
+from metajournal.indexer.mapping import PROPERTIES
+from metajournal.schemas.hashing import canonical_json
+from metajournal.schemas.limits import MAX_ENTITY_BYTES
+from metajournal.schemas.urn import dataset
+from tests.indexer.corpus import CORPUS, State, state
+
+ENTITY = dataset("default", "things")
+
+
+def _terms(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [term for one in value.values() for term in _terms(one)]
+    if isinstance(value, list):
+        return [term for one in value for term in _terms(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def _bytes(one: State) -> int:
+    return len(canonical_json({"user": one["user"], "system": one["system"]}))
+
+
+def test_scopes_share_no_field() -> None:
+    document = index_document(state(ENTITY, user={"a": "mine"}, system={"b": "theirs"}, tags=["t"]))
+    assert any("mine" in term for term in _terms(document["user"]))
+    assert not any("theirs" in term for term in _terms(document["user"]))
+    assert not any("mine" in term for term in _terms(document["system"]))
+
+
+def test_documents_have_declared_fields_only() -> None:
+    for one in CORPUS.values():
+        for document in (index_document(one), reduced_document(one, "why")):
+            assert set(document) <= set(PROPERTIES)
+            for scope in ("user", "system"):
+                assert set(document.get(scope, {})) <= set(PROPERTIES[scope]["properties"])
+
+
+def test_a_deleted_entity_is_a_tombstone_without_terms() -> None:
+    document = index_document(state(ENTITY, tags=["pii"], deleted=True))
+    assert document["deleted"] is True
+    assert set(document) == {
+        *("tenant", "urn", "kind", "namespace", "name", "deleted", "logical_timestamp", "entity"),
+    }
+
+
+def test_a_long_value_has_words_and_no_whole() -> None:
+    document = index_document(state(ENTITY, user={"text": "word " * 1000}))
+    assert document["user"]["whole"] == []
+    assert document["user"]["words"] == [("word " * 1000).strip()]
+
+
+def test_the_reduced_document_keeps_names_and_says_why() -> None:
+    document = reduced_document(state(ENTITY, user={"secret": "x"}), "no room")
+    assert document["entity"]["unindexed"] == "no room"
+    assert document["name"] == "things"
+    assert "user" not in document
+    assert "secret" not in json.dumps(document["entity"]["user"])
+
+
+def test_ids_differ_by_tenant_and_urn() -> None:
+    assert len({document_id("a", "x:1"), document_id("b", "x:1"), document_id("a", "x:2")}) == 3
+
+
+def worst_cases() -> dict[str, State]:
+    """Entities close to the journal's limit, each hard on another field."""
+    wide_key = "ключ" * 14
+    fields = [{"name": f"f{number}", "type": "int"} for number in range(12_000)]
+    nested: dict[str, Any] = {"type": "record", "name": "R", "fields": fields}
+    outer = {"type": "record", "name": "O", "fields": [{"name": "n" * 900, "type": nested}]}
+    return {
+        "one value of short words": state(ENTITY, user={wide_key: "a b " * 130_000}),
+        "many properties": state(ENTITY, user={f"k{number}": "v" for number in range(40_000)}),
+        "many values of words under wide keys": state(
+            ENTITY, user={f"{wide_key}{number}": "x y " * 250 for number in range(450)}
+        ),
+        "many tags": state(ENTITY, tags=[f"tag-{number}" for number in range(40_000)]),
+        "a schema of many fields under a long path": state(ENTITY, system={"schema": json.dumps(outer)}),
+        "signs that grow when folded": state(ENTITY, user={"ﷺ" * 341: "ﷺ" * 1024, "*" * 1024: "% " * 500}),
+        "one endless word": state(ENTITY, user={"text": "x" * 520_000}),
+    }
+
+
+def test_the_largest_entities_give_documents_of_bounded_size() -> None:
+    for name, one in worst_cases().items():
+        assert _bytes(one) <= MAX_ENTITY_BYTES * 1.01, name
+        assert len(item_of(one).lines) < 16 * 1024 * 1024, name
+
+
+def test_entries_show_nested_schema_fields_with_paths_and_types() -> None:
+    fields = {(one.key, one.type) for one in entries(CORPUS["customerOrders"]) if one.sort == "schema"}
+    assert fields == {
+        ("customerId", "long"),
+        ("e_mail", "null|string"),
+        ("address", "record Address"),
+        ("address.street", "string"),
+        ("address.geoPoint", "map<double>"),
+        ("orders", "array<record Order>"),
+        ("orders.total-amount", "bytes decimal"),
+    }

@@ -1,0 +1,247 @@
+"""Golden queries: each form of the grammar, what it finds, in order, and what it must not find."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from metajournal.indexer.explain import Described, matched
+from metajournal.indexer.grammar import Everything, parse
+from metajournal.indexer.search import Search
+from metajournal.schemas.settings import ElasticsearchSettings, Settings
+from tests.indexer.corpus import CORPUS, FINDABLE, NAME_OF
+from tests.indexer.loading import load
+
+pytestmark = pytest.mark.services
+
+ALL = sorted(FINDABLE, key=lambda name: str(FINDABLE[name]["urn"]))
+
+GOLDEN: list[tuple[str, str | None, list[str]]] = [
+    # everything
+    ("", None, ALL),
+    ("  ", None, ALL),
+    ("*", None, ALL),
+    ("*:*", None, ALL),
+    ("*=*", None, ALL),
+    # value: whole words and whole values, names before the rest, ties by URN
+    ("orders", None, ["orders", "loader", "customerOrders", "custom"]),
+    ("ORDERS", None, ["orders", "loader", "customerOrders", "custom"]),
+    ("order", None, ["pairs"]),
+    ("rders", None, []),
+    ("customerOrders", None, ["customerOrders"]),
+    ("customerorders", None, ["customerOrders"]),
+    ("customer", None, ["customerOrders"]),
+    ("customer_orders", None, ["customerOrders"]),
+    ("orders_customer", None, []),
+    ("Baba", None, ["orders"]),
+    ('"ali baba"', None, ["orders"]),
+    ('"baba ali"', None, []),
+    ("ali-baba", None, ["orders"]),
+    ("tag33", None, ["noaa-goes16"]),
+    ("tag12-tag33", None, ["noaa-goes16"]),
+    ("tag12", None, ["noaa-goes16"]),
+    ("tag1", None, []),
+    ('"[CC BY 4.0]"', None, ["noaa-goes16"]),
+    ("[CC", None, ["noaa-goes16"]),
+    ('"cc by"', None, ["noaa-goes16"]),
+    ('"cc 4"', None, []),
+    ("noaa", None, ["noaa-goes16", "noaa_goes.17/raw"]),
+    ("noaa-goes16", None, ["noaa-goes16"]),
+    ("noaa_goes16", None, ["noaa-goes16"]),
+    ("goes.17", None, ["noaa_goes.17/raw"]),
+    ("noaa_goes.17/raw", None, ["noaa_goes.17/raw"]),
+    ("cafe", None, ["Café Zürich"]),
+    ('"cafe zurich"', None, ["Café Zürich"]),
+    ("CAFÉ", None, ["Café Zürich"]),
+    ("strasse", None, []),
+    ("bahnhofstrasse", None, ["Café Zürich"]),
+    ("angstrom", None, ["Café Zürich"]),
+    ("東京", None, ["Café Zürich"]),
+    ("offentlich", None, ["Café Zürich"]),
+    ("needle", None, ["archive"]),
+    ('"very end"', None, ["archive"]),
+    ("sales", None, ["broken", "customerOrders", "pairs"]),
+    ("ml-model", None, ["custom"]),
+    ("program", None, ["loader"]),
+    ("street", None, ["customerOrders"]),
+    ("geopoint", None, ["customerOrders"]),
+    ("address.street", None, ["customerOrders"]),
+    ("shipments", None, ["broken"]),
+    ("record", None, []),
+    # value*
+    ("ord*", None, ["orders", "loader", "customerOrders", "pairs", "custom"]),
+    ("customerO*", None, ["customerOrders"]),
+    ("noaa-go*", None, ["noaa-goes16", "noaa_goes.17/raw"]),
+    ("noaa-*", None, ["noaa-goes16", "noaa_goes.17/raw"]),
+    ("noa-*", None, []),
+    ("ZÜR*", None, ["Café Zürich"]),
+    ('"ali b"*', None, ["orders"]),
+    ('"ali*"', None, ["orders", "customerOrders"]),
+    ("[CC*", None, ["noaa-goes16"]),
+    ("東*", None, ["Café Zürich"]),
+    ("zzz*", None, []),
+    # several terms: OR, exact name first, then every term, then some
+    ("pii orders", None, ["orders", "loader", "customerOrders", "custom", "tagged-property", "pairs"]),
+    ("weather raw", None, ["noaa_goes.17/raw", "noaa-goes16"]),
+    ("gdpr pii", None, ["pairs", "orders", "tagged-property", "custom"]),
+    ("alice AND gdpr", None, ["customerOrders", "pairs"]),
+    # key:value
+    ("owner:ali", None, ["orders"]),
+    ('owner:"ali baba"', None, ["orders"]),
+    ("owner:ali-baba", None, ["orders"]),
+    ("owner=alice", None, ["customerOrders"]),
+    ("owner : alice", None, ["customerOrders"]),
+    ("OWNER: ALICE", None, ["customerOrders"]),
+    ("owner:ali*", None, ["orders", "customerOrders"]),
+    ('owner:"ali b"*', None, ["orders"]),
+    ("own:alice", None, []),
+    ("own*:alice", None, ["customerOrders"]),
+    ("own*:ali", None, ["orders", "customerOrders"]),
+    ("own*:ali*", None, ["orders", "customerOrders"]),
+    ("OWN*:ALI*", None, ["orders", "customerOrders"]),
+    ('own*:"ali baba"', None, ["orders"]),
+    ("own*:ali-b*", None, ["orders"]),
+    ("own*:baba-a*", None, []),
+    ("*:crm", None, ["customerOrders"]),
+    ("team:crm", None, ["customerOrders"]),
+    ("team:alice", None, []),
+    ("owner:*", None, ["ingest", "orders", "tagged-property", "customerOrders", "Café Zürich"]),
+    ("own*:*", None, ["ingest", "orders", "tagged-property", "customerOrders", "Café Zürich"]),
+    ("strasse:bahnhofstrasse*", None, ["Café Zürich"]),
+    ("region:north_america", None, ["noaa-goes16"]),
+    ("region:america", None, ["noaa-goes16"]),
+    ("description:ordered", None, ["customerOrders"]),
+    ("description:needle", None, ["archive"]),
+    ("description:every*", None, ["archive"]),
+    ("desc*:needle", None, ["archive"]),
+    ("description:orders", None, []),
+    ("licence:4.0", None, ["noaa-goes16"]),
+    ("path:/var/log/syslog", None, ["tagged-property"]),
+    ("path:/var/*", None, ["tagged-property"]),
+    ("path:/etc*", None, []),
+    ('"key with: signs":a=b', None, ["tagged-property"]),
+    ('"key with: signs":*', None, ["tagged-property"]),
+    ('"star*":"x*y"', None, ["tagged-property"]),
+    ('"star*":"x*"', None, ["tagged-property"]),
+    ("sta*:x*", None, ["tagged-property"]),
+    ('empty:""', None, ["custom"]),
+    # tags
+    ("tags:pii", None, ["orders", "tagged-property", "pairs"]),
+    ("tags:PII", None, ["orders", "tagged-property", "pairs"]),
+    ("TAGS:pii", None, ["orders", "tagged-property", "pairs"]),
+    ("tags=gdpr", None, ["pairs"]),
+    ("tags:pi", None, []),
+    ("tags:p*", None, ["orders", "tagged-property", "pairs"]),
+    ("tags:tag33", None, ["noaa-goes16"]),
+    ("tags:tag12-t*", None, ["noaa-goes16"]),
+    ('tags:"[cc by 4.0]"', None, ["noaa-goes16"]),
+    ("tags:donnees", None, ["Café Zürich"]),
+    ("tags:crm", None, []),
+    ("tags:literal", None, []),
+    ('"tags":literal', None, ["tagged-property"]),
+    (
+        "tags:*",
+        None,
+        ["archive", "noaa-goes16", "noaa_goes.17/raw", "orders", "tagged-property", "pairs", "Café Zürich"],
+    ),
+    # properties
+    ("properties:owner", None, ["ingest", "orders", "tagged-property", "customerOrders", "Café Zürich"]),
+    ("properties:owner*", None, ["ingest", "orders", "tagged-property", "customerOrders", "Café Zürich"]),
+    ("properties:ownerM*", None, ["customerOrders"]),
+    ("properties:schema", None, ["broken", "customerOrders", "pairs"]),
+    ("properties:description", None, ["archive", "customerOrders"]),
+    ("properties:alice", None, []),
+    ("properties:tags", None, ["tagged-property"]),
+    ("properties:*", None, ALL),
+    # schema
+    ("schema:customerId", None, ["customerOrders"]),
+    ("schema:customer", None, ["customerOrders"]),
+    ("schema:street", None, ["customerOrders"]),
+    ("schema:address.street", None, ["customerOrders"]),
+    ("schema:total-amount", None, ["customerOrders"]),
+    ("schema:order", None, ["pairs"]),
+    ("schema:ord*", None, ["customerOrders", "pairs"]),
+    ("schema:customerId:long", None, ["customerOrders"]),
+    ("schema:customerId:string", None, []),
+    ("schema:e_mail:string", None, ["customerOrders"]),
+    ("schema:geoPoint:double", None, ["customerOrders"]),
+    ("schema:address.street:string", None, ["customerOrders"]),
+    ("schema:address:string", None, []),
+    ("schema:order_date:timestamp-millis", None, ["pairs"]),
+    ("schema:order*:time*", None, ["pairs"]),
+    ("schema:order_id:*", None, ["pairs"]),
+    ("schema:*:int", None, ["pairs"]),
+    ("schema:shipments", None, ["broken"]),
+    ("schema:orders_loader", None, []),
+    ("schema:*", None, ["broken", "customerOrders", "pairs"]),
+    # scopes: which metadata may match; a name always may
+    ("owner:platform", "USER", []),
+    ("owner:platform", "SYSTEM", ["tagged-property"]),
+    ("tags:pii", "USER", ["orders", "pairs"]),
+    ("tags:pii", "SYSTEM", ["tagged-property"]),
+    ("tags:*", "SYSTEM", ["archive", "tagged-property"]),
+    ("needle", "USER", []),
+    ("schema:street", "USER", []),
+    ("street", "USER", []),
+    ("alice", "SYSTEM", []),
+    ("orders", "SYSTEM", ["orders", "loader", "customerOrders"]),
+    ("properties:owner", "SYSTEM", ["tagged-property"]),
+    # separators only, hostile texts
+    ("---", None, []),
+    ("-*", None, []),
+    (":", None, []),
+    ('""', None, []),
+    ("--- orders", None, ["orders", "loader", "customerOrders", "custom"]),
+    ('{"match_all": {}}', None, []),
+    ("/ord.*/", None, []),
+    ("orders~2", None, []),
+    ("+orders -pii", None, ["orders", "customerOrders", "loader", "custom", "tagged-property", "pairs"]),
+    ('"orders', None, ["orders", "customerOrders", "loader", "custom"]),
+    ("ord?rs", None, []),
+    ("\x00orders\x00", None, ["orders", "customerOrders", "loader", "custom"]),
+    ("\ud800orders", None, ["orders", "customerOrders", "loader", "custom"]),
+    ("owner:\ud800", None, []),
+    ("_exists_:owner", None, []),
+    ("user.keys:owner", None, []),
+    ("tenant:other", None, []),
+    ("foreign", None, []),
+    ("orders_deleted", None, []),
+]
+
+
+@pytest.fixture(scope="module")
+def catalog(elasticsearch: str) -> Iterator[Search]:
+    """The corpus in an index of its own."""
+    settings = Settings(elasticsearch=ElasticsearchSettings(url=elasticsearch, index=f"golden{uuid.uuid4().hex[:8]}"))
+    load(settings, CORPUS.values())
+    with Search(settings) as search:
+        yield search
+
+
+def _found(catalog: Search, query: str, scope: str | None = None) -> list[str]:
+    results = catalog.search(query, scope=scope, limit=100)
+    assert results.total == len(results.hits)
+    return [NAME_OF[hit.urn] for hit in results.hits]
+
+
+@pytest.mark.parametrize(("query", "scope", "expected"), GOLDEN, ids=lambda value: ascii(value)[:60])
+def test_a_golden_query_finds_exactly_this_in_this_order(
+    catalog: Search, query: str, scope: str | None, expected: list[str]
+) -> None:
+    assert _found(catalog, query, scope) == expected
+
+
+@pytest.mark.parametrize(("query", "scope", "expected"), GOLDEN, ids=lambda value: ascii(value)[:60])
+def test_the_model_of_explain_agrees_and_every_hit_says_why(
+    catalog: Search, query: str, scope: str | None, expected: list[str]
+) -> None:
+    parsed = parse(query)
+    scopes = ("USER", "SYSTEM") if scope is None else (scope,)
+    for name, one in FINDABLE.items():
+        described = Described(one, scopes)  # type: ignore[arg-type]
+        model = any(isinstance(term, Everything) or matched(term, described) for term in parsed.terms)
+        assert model == (name in expected), name
+    if Everything() not in parsed.terms:
+        assert all(hit.why for hit in catalog.search(query, scope=scope, limit=100).hits)

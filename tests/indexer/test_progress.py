@@ -1,0 +1,94 @@
+"""The vector: it moves only over what is shown, and never back."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metajournal.indexer.progress import Outcome, Progress, outcome_of
+
+STATE, OUTCOMES, JOURNAL = ("state", 0), ("outcomes", 0), ("journal", 0)
+
+
+def outcome(offset: int, to: int, end: int, time_ms: int = 0) -> Outcome:
+    return Outcome(OUTCOMES, offset, JOURNAL, to, {STATE: end}, time_ms)
+
+
+def progress() -> Progress:
+    return Progress({}, {}, frozenset({"state"}))
+
+
+def test_an_outcome_waits_for_the_refresh_that_shows_its_documents() -> None:
+    one = progress()
+    one.heard(outcome(0, to=10, end=5, time_ms=77))
+    assert not one.settle()
+    assert one.oldest_waiting_ms() == 77
+    one.reached(STATE, 5)
+    one.changed()
+    assert not one.settle()
+    assert one.offsets()[OUTCOMES] == 0
+    one.refreshed()
+    assert one.settle()
+    assert one.vector == {JOURNAL: 10}
+    assert one.oldest_waiting_ms() is None
+    assert one.offsets() == {STATE: 5, OUTCOMES: 1}
+
+
+def test_offsets_that_are_not_shown_are_read_again_after_a_restart() -> None:
+    one = progress()
+    one.reached(STATE, 5)
+    one.refreshed()
+    one.reached(STATE, 9)
+    one.changed()
+    one.settle()
+    assert one.offsets()[STATE] == 5
+
+
+def test_a_batch_without_documents_moves_the_vector_without_a_refresh() -> None:
+    one = progress()
+    one.heard(outcome(0, to=10, end=0))
+    assert one.settle()
+
+
+def test_a_repeated_outcome_never_lowers_the_vector() -> None:
+    one = Progress({JOURNAL: 20}, {}, frozenset({"state"}))
+    one.heard(outcome(3, to=10, end=0))
+    assert not one.settle()
+    assert one.vector == {JOURNAL: 20}
+    assert one.oldest_waiting_ms() is None
+
+
+def test_ends_of_other_topics_do_not_matter() -> None:
+    data = {"topic": "j", "partition": 1, "to": 7, "ends": {"changes": {"0": 99}, "state": {"1": 3}}, "system_time": 5}
+    assert outcome_of(data, OUTCOMES, 4, "state") == Outcome(OUTCOMES, 4, ("j", 1), 7, {("state", 1): 3}, 5)
+
+
+_steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("state"), st.integers(0, 20)),
+        st.tuples(st.just("outcome"), st.integers(0, 20)),
+        st.tuples(st.just("refresh"), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+@given(_steps)
+def test_in_any_order_the_vector_claims_only_what_a_refresh_has_shown(steps: list[tuple[str, int]]) -> None:
+    one, indexed, shown, offset = progress(), 0, 0, 0
+    for what, number in steps:
+        before = dict(one.vector)
+        if what == "state":
+            indexed = max(indexed, number)
+            one.reached(STATE, number)
+            one.changed()
+        elif what == "outcome":
+            one.heard(outcome(offset, to=number, end=number))
+            offset += 1
+        else:
+            one.refreshed()
+            shown = indexed
+        one.settle()
+        assert one.vector.get(JOURNAL, 0) <= shown
+        assert one.vector.get(JOURNAL, 0) >= before.get(JOURNAL, 0)
+        assert one.offsets().get(STATE, 0) <= shown

@@ -1,0 +1,425 @@
+"""Searching a real Elasticsearch: order, filters, facets, pages, waiting, completion, and what goes wrong."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from metajournal.indexer.connection import make_client
+from metajournal.indexer.errors import (
+    IndexMissingError,
+    InvalidCursorError,
+    InvalidQueryError,
+    MappingMismatchError,
+)
+from metajournal.indexer.explain import Described, matched
+from metajournal.indexer.grammar import Everything, Nothing, Value, parse
+from metajournal.indexer.mapping import ensure_index, index_body
+from metajournal.indexer.query import Tier
+from metajournal.indexer.results import Count
+from metajournal.indexer.search import Search
+from metajournal.indexer.suggest import Suggestion
+from metajournal.indexer.terms import fold, whole, whole_prefix, words, words_begun
+from metajournal.schemas.errors import NotYetVisibleError, SearchUnavailableError
+from metajournal.schemas.positions import Position, position
+from metajournal.schemas.settings import ElasticsearchSettings, Settings
+from metajournal.schemas.urn import dataset
+from tests.indexer.corpus import CORPUS, FINDABLE, NAME_OF, State, state
+from tests.indexer.loading import load
+from tests.indexer.test_documents import worst_cases
+
+pytestmark = pytest.mark.services
+
+
+def own_index(elasticsearch: str) -> Settings:
+    return Settings(elasticsearch=ElasticsearchSettings(url=elasticsearch, index=f"s{uuid.uuid4().hex[:10]}"))
+
+
+@pytest.fixture(scope="module")
+def catalog(elasticsearch: str) -> Iterator[Search]:
+    settings = own_index(elasticsearch)
+    load(settings, CORPUS.values())
+    with Search(settings) as search:
+        yield search
+
+
+def _names(catalog: Search, query: str, **options: object) -> list[str]:
+    return [NAME_OF[hit.urn] for hit in catalog.search(query, **options).hits]  # type: ignore[arg-type]
+
+
+# --- order
+
+
+def test_the_tiers_of_the_order_are_strict(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    plain = {"note": "red blue"}
+    load(
+        settings,
+        [
+            state(dataset("z", "red"), offset=1),
+            state(dataset("y", "redBlueGreen"), user=plain, offset=2),
+            state(dataset("x", "dark-redwood"), user={"note": "red"}, offset=3),
+            state(dataset("w", "other"), user=plain, tags=["red", "red blue"] * 1, offset=4),
+            state(dataset("b", "some2"), user={"note": "red red red red"}, offset=5),
+            state(dataset("a", "some1"), user={"note": "blue"}, offset=6),
+        ],
+    )
+    with Search(settings) as search:
+        hits = search.search("red blue").hits
+    assert [(hit.name, hit.tier) for hit in hits] == [
+        ("red", Tier.EXACT_NAME),
+        ("redBlueGreen", Tier.NAME_PREFIX),
+        ("dark-redwood", Tier.NAME_WORD),
+        ("other", Tier.EVERY_TERM),
+        ("some1", Tier.SOME_TERMS),
+        ("some2", Tier.SOME_TERMS),
+    ]
+
+
+def test_one_exact_name_among_several_terms_counts_as_exact(catalog: Search) -> None:
+    assert _names(catalog, "gdpr weather loader ORDERS")[0] == "orders"
+
+
+def test_sorting_by_name_and_by_creation_time(catalog: Search) -> None:
+    by_name = [fold(str(FINDABLE[name]["name"])) for name in _names(catalog, "*", sort="name")]
+    assert by_name == sorted(by_name)
+    by_time = [FINDABLE[name]["logical_timestamp"] for name in _names(catalog, "*", sort="creation_time")]
+    assert by_time == sorted(by_time, reverse=True)
+
+
+# --- filters, facets, reasons
+
+
+def test_filters_by_namespace_and_kind(catalog: Search) -> None:
+    assert set(_names(catalog, "*", namespace="sales")) == {"customerOrders", "pairs", "broken"}
+    assert set(_names(catalog, "*", kinds=["app", "program"])) == {"ingest", "loader"}
+    assert _names(catalog, "orders", kinds="program") == ["loader"]
+    assert _names(catalog, "*", namespace="no-such") == []
+
+
+def test_a_tenant_sees_its_own_entities_only(catalog: Search) -> None:
+    assert catalog.search("*", tenant="other").total == 1
+    assert catalog.search("foreign").total == 0
+    assert catalog.search("*", tenant="nobody").total == 0
+
+
+def test_facets_count_all_hits_exactly(catalog: Search) -> None:
+    facets = catalog.search("*", facets=True, limit=1).facets
+    kinds = {kind: sum(one["kind"] == kind for one in FINDABLE.values()) for kind in ("dataset", "app", "stream")}
+    assert {count.value: count.hits for count in facets["kind"] if count.value in kinds} == kinds
+    assert Count("pii", 3) in facets["tag"]
+    assert Count("weather", 2) in facets["tag"]
+    assert Count("pii", 2) in catalog.search("*", scope="USER", facets=True).facets["tag"]
+    assert Count("sales", 3) in facets["namespace"]
+
+
+def test_a_hit_says_why_with_the_text_as_it_was_written(catalog: Search) -> None:
+    (hit,) = catalog.search("strasse:bahnhof* zurich").hits
+    assert [(why.field, why.key, why.marked()) for why in hit.why] == [
+        ("property", "Straße", "[Bahnhofstraße] 1"),
+        ("name", "", "Café [Zürich]"),
+    ]
+    (archive,) = catalog.search("needle").hits
+    assert "[needle]" in archive.highlights[0]
+    assert len(archive.highlights[0]) < 300
+
+
+def test_separators_find_nothing_and_say_so(catalog: Search) -> None:
+    results = catalog.search("--- ...")
+    assert results.total == 0
+    assert "no letter or digit" in results.note
+    assert catalog.search("zzz").note == ""
+
+
+# --- the model
+
+
+_part = st.sampled_from(
+    ["orders", "ali", "Ali Baba", "noaa", "goes16", "tag12-tag33", "pii", "café", "owner", "tags", "schema", "own", "e"]
+)
+_noise = st.text(alphabet='ab:=*"\\/?-_. é', max_size=12)
+_queries = st.lists(
+    st.one_of(
+        _part,
+        _noise,
+        st.builds("{}*".format, _part),
+        st.builds('"{}"'.format, _part),
+        st.builds("{}:{}".format, _part, _part),
+        st.builds("{}*:{}*".format, _part, _part),
+        st.builds('{}:"{}"*'.format, _part, _part),
+    ),
+    max_size=4,
+).map(" ".join)
+
+
+def _tier(query: str, one: State) -> int:
+    """The order's tier by the plain words of the specification."""
+    parsed = parse(query)
+    described = Described(one)
+    each = [isinstance(term, Everything) or bool(matched(term, described)) for term in parsed.terms]
+    if not any(each) or parsed.terms == (Everything(),):
+        return 0
+    asked = [term.value.text for term in parsed.terms if isinstance(term, Value)]
+    name = whole(one["name"]) or ""
+    if any(whole(text) == name for text in asked):
+        return Tier.EXACT_NAME
+    if any(name.startswith(whole_prefix(text) or "\0") for text in asked):
+        return Tier.NAME_PREFIX
+    named = Described({**one, "kind": "", "namespace": None, "user": _BARE, "system": _BARE})
+    if any(_in_name_words(text, named) for text in asked):
+        return Tier.NAME_WORD
+    return Tier.EVERY_TERM if all(each) else Tier.SOME_TERMS
+
+
+def _in_name_words(text: str, named: Described) -> bool:
+    """Whether the words of a text stand in the name one after the other, the last one as a beginning."""
+    asked, open_end = words_begun(text)
+    name = words(named.entries[0].text)
+    stretches = [name[at : at + len(asked)] for at in range(len(name) - len(asked) + 1)] if asked else []
+    return any(
+        one[:-1] == asked[:-1] and (one[-1].startswith(asked[-1]) if open_end else one[-1] == asked[-1])
+        for one in stretches
+    )
+
+
+_BARE: dict[str, object] = {"properties": {}, "tags": []}
+
+
+@hypothesis_settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_queries)
+def test_elasticsearch_finds_and_orders_what_the_model_does(catalog: Search, query: str) -> None:
+    found = catalog.search(query, limit=100, paging=False)
+    tiers = {str(one["urn"]): _tier(query, one) for one in FINDABLE.values()}
+    if isinstance(parse(query).terms[0], Nothing):
+        assert found.total == 0
+        return
+    expected = sorted(
+        (urn for urn, tier in tiers.items() if tier or parse(query).terms == (Everything(),)),
+        key=lambda urn: (-tiers[urn], urn),
+    )
+    assert [str(hit.urn) for hit in found.hits] == expected
+
+
+@hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=200) | st.text(alphabet='{}[]":*?/\\~^()+-!&|<>= \x00\ud800é', max_size=60))
+def test_any_text_is_answered_and_only_ever_a_value(catalog: Search, text: str) -> None:
+    results = catalog.search(text, paging=False)
+    assert results.total <= len(FINDABLE)
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 8000, "w " * 60, "é-" * 4000, "*" * 8000, '"' + "a b " * 2000 + '"', "k*:" + "v" * 1024]
+)
+def test_long_queries_are_answered(catalog: Search, text: str) -> None:
+    assert catalog.search(text).total >= 0
+
+
+def test_sixty_four_terms_of_the_widest_form_are_answered(catalog: Search) -> None:
+    assert catalog.search(" ".join(f"k{number}a-b*" for number in range(64))).total == 0
+    assert catalog.search(" ".join(f"k{number}*:a-b*" for number in range(64))).total == 0
+
+
+def test_a_query_of_ten_thousand_characters_is_refused_with_the_limit(catalog: Search) -> None:
+    with pytest.raises(InvalidQueryError, match="8,192"):
+        catalog.search("x" * 10_000)
+
+
+@pytest.mark.parametrize("options", [{"limit": -1}, {"limit": 1001}, {"sort": "size"}, {"scope": "user"}])
+def test_wrong_options_are_named(catalog: Search, options: dict[str, object]) -> None:
+    with pytest.raises(InvalidQueryError, match=next(iter(options))):
+        catalog.search("*", **options)  # type: ignore[arg-type]
+
+
+# --- changes
+
+
+def test_old_values_removed_tags_and_deleted_entities_no_longer_hit(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    entity = dataset("default", "things")
+    load(settings, [state(entity, user={"owner": "ann"}, tags=["old"], offset=1)])
+    with Search(settings) as search:
+        assert search.search("owner:ann tags:old").total == 1
+        load(settings, [state(entity, user={"owner": "bob"}, offset=2)])
+        assert search.search("owner:ann").total == 0
+        assert search.search("tags:old").total == 0
+        assert search.search("owner:bob").total == 1
+        load(settings, [state(entity, deleted=True, offset=3)])
+        assert search.search("*").total == 0
+        load(settings, [state(entity, user={"owner": "bob"}, offset=2)])  # late
+        assert search.search("*").total == 0
+        load(settings, [state(entity, offset=4)])
+        assert search.search("*").total == 1
+
+
+@hypothesis_settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.permutations(range(12)), st.lists(st.integers(0, 11), max_size=6))
+def test_late_repeated_and_shuffled_states_give_the_same_index(
+    elasticsearch: str, order: list[int], again: list[int]
+) -> None:
+    states = [
+        state(dataset("default", f"d{number % 3}"), user={"n": f"v{number}"}, offset=number, deleted=number == 10)
+        for number in range(12)
+    ]
+    settings = own_index(elasticsearch)
+    for number in [*order, *again]:
+        load(settings, [states[number]])
+    with Search(settings) as search:
+        found = {hit.name: hit.document["user"]["properties"]["n"] for hit in search.search("*").hits}
+    client = make_client(settings)
+    client.indices.delete(index=f"{settings.elasticsearch.index}-000001")
+    client.close()
+    assert found == {"d0": "v9", "d2": "v11"}
+
+
+def test_the_largest_entities_are_indexed_whole(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    cases = [
+        {**one, "urn": str(dataset("default", f"w{number}")), "name": f"w{number}"}
+        for number, one in enumerate(worst_cases().values())
+    ]
+    writer = load(settings, cases)
+    assert (writer.counts.indexed, writer.counts.reduced) == (len(cases), 0)
+    with Search(settings) as search:
+        assert search.search('"a b a b" AND').hits[0].name == "w0"
+        assert search.search(f"{'ключ' * 14}:a").total == 1
+        assert search.search("k39999:v").total == 1
+        assert search.search("schema:f11999:int").total == 1
+        assert search.search("tags:tag-39999").total == 1
+
+
+def test_a_document_that_is_refused_is_indexed_in_its_reduced_form_and_counted(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    bad = state(dataset("default", "bad"), tags=["x" * 40_000], offset=1)
+    good = state(dataset("default", "good"), tags=["x"], offset=2)
+    writer = load(settings, [bad, good])
+    assert (writer.counts.indexed, writer.counts.reduced) == (2, 1)
+    with Search(settings) as search:
+        (hit,) = search.search("bad").hits
+        assert "immense term" in (hit.unindexed or "")
+        assert search.search("good").hits[0].unindexed is None
+
+
+# --- pages
+
+
+def test_pages_skip_and_double_nothing_while_writes_go_on(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    names = [f"d{number:03d}" for number in range(53)]
+    load(settings, [state(dataset("default", name), offset=1) for name in names])
+    seen: list[str] = []
+    with Search(settings) as search:
+        page = search.search("*", limit=10)
+        while True:
+            assert page.total == 53
+            seen += [hit.name for hit in page.hits]
+            if page.cursor is None:
+                break
+            number = len(seen)
+            fresh = [state(dataset("default", f"d{number:03d}x"), offset=number)]
+            load(settings, [*fresh, state(dataset("default", seen[0]), deleted=True, offset=100 + number)])
+            page = search.search("*", limit=10, cursor=page.cursor)
+    assert seen == names
+
+
+def test_a_cursor_belongs_to_its_search_and_expires(catalog: Search) -> None:
+    cursor = catalog.search("*", limit=2).cursor
+    assert cursor is not None
+    with pytest.raises(InvalidCursorError, match="another search"):
+        catalog.search("orders", limit=2, cursor=cursor)
+    for wrong in ("", "nonsense", "é", cursor[:-9]):
+        with pytest.raises(InvalidCursorError):
+            catalog.search("*", limit=2, cursor=wrong)
+    assert catalog.search("*", limit=3, cursor=cursor).hits
+    client = make_client(catalog._settings)
+    client.close_point_in_time(id=json.loads(base64.urlsafe_b64decode(cursor))[0])  # as two quiet minutes would
+    with pytest.raises(InvalidCursorError, match="expired"):
+        catalog.search("*", limit=2, cursor=cursor)
+    client.close()
+
+
+# --- waiting
+
+
+def test_at_least_waits_for_the_vector_and_says_how_far_behind_it_is(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    at = ("metajournal.journal.catalog", 0)
+    load(settings, [], {at: position(1, 5)})
+    wanted = Position(*at, position(1, 7))
+    with Search(settings) as search:
+        assert search.search("*", at_least=Position(*at, position(1, 4))).position_vector == {at: position(1, 5)}
+        with pytest.raises(NotYetVisibleError) as caught:
+            search.search("*", at_least=wanted, timeout_s=0.3)
+        assert caught.value.behind == {at: 3}
+        assert "by 3" in caught.value.message
+        later = threading.Timer(0.3, load, (settings, [], {at: position(1, 8)}))
+        later.start()
+        assert search.search("*", at_least=wanted, timeout_s=20).position_vector == {at: position(1, 8)}
+        assert search.search("*", at_least={at: position(1, 8)}).total == 0
+        later.join()
+
+
+def test_elasticsearch_away_is_waited_for_and_then_said() -> None:
+    settings = Settings(elasticsearch=ElasticsearchSettings(url="http://127.0.0.1:9", index="none"))
+    with Search(settings) as search, pytest.raises(SearchUnavailableError, match=r"did not answer within 0\.3 s"):
+        search.search("*", timeout_s=0.3)
+
+
+def test_a_missing_index_is_its_own_error(elasticsearch: str) -> None:
+    with Search(own_index(elasticsearch)) as search:
+        with pytest.raises(IndexMissingError):
+            search.search("*")
+        with pytest.raises(IndexMissingError):
+            search.suggest_names("a")
+        with pytest.raises(IndexMissingError):
+            search.search("*", at_least=Position("t", 0, position(1, 0)), timeout_s=0.2)
+
+
+def test_an_index_of_another_mapping_is_noticed(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    alias = settings.elasticsearch.index
+    client = make_client(settings)
+    body = index_body()
+    body["mappings"]["_meta"]["metajournal"] = {"version": 0, "digest": "other"}
+    client.indices.create(index=f"{alias}-000001", aliases={alias: {}}, **body)
+    with pytest.raises(MappingMismatchError, match="version 0"):
+        ensure_index(client, alias)
+    with Search(settings) as search, pytest.raises(MappingMismatchError, match="needs version"):
+        search.search("*")
+    client.close()
+
+
+# --- completion
+
+
+def test_names_and_keys_are_completed_for_the_tenant_only(catalog: Search) -> None:
+    assert catalog.suggest_names("ORD") == [Suggestion("orders", 1), Suggestion("orders_loader", 1)]
+    assert catalog.suggest_names("cafe z") == [Suggestion("Café Zürich", 1)]
+    assert catalog.suggest_names("orders_deleted") == []
+    assert catalog.suggest_names("orders", tenant="other") == [Suggestion("orders", 1)]
+    assert catalog.suggest_keys("own") == [Suggestion("owner", 5), Suggestion("ownerMail", 1)]
+    assert catalog.suggest_keys("own", scope="SYSTEM") == [Suggestion("owner", 1)]
+    assert catalog.suggest_keys("creation") == [Suggestion("creation_time", len(FINDABLE))]
+    assert catalog.suggest_keys("creation", scope="USER") == []
+    assert len(catalog.suggest_keys("", limit=3)) == 3
+    every = {key for one in FINDABLE.values() for scope in ("user", "system") for key in one[scope]["properties"]}
+    assert {one.text for one in catalog.suggest_keys("", limit=500)} == every
+
+
+def test_completion_of_a_name_that_is_gone_goes_too(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    many = [
+        state(dataset("default", f"n{number:04d}"), user={f"k{number:04d}": "v"}, offset=1) for number in range(130)
+    ]
+    load(settings, many)
+    load(settings, [{**one, "deleted": True, "logical_timestamp": position(1, 2)} for one in many[:120]])
+    with Search(settings) as search:
+        assert [one.text for one in search.suggest_names("n", limit=4)] == ["n0120", "n0121", "n0122", "n0123"]
+        assert [one.text for one in search.suggest_keys("K01", limit=4)] == ["k0120", "k0121", "k0122", "k0123"]
