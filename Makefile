@@ -7,7 +7,6 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
-
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast lint format bench clean
 
@@ -39,7 +38,7 @@ test-fast: install ## run the tests that need no service, in under a minute
 	@$(BIN)/python -m pytest -m "not services"
 
 lint: install ## check style, formatting and types
-	@$(BIN)/ruff check .
+	@$(BIN)/ruff check --output-format concise .
 	@$(BIN)/ruff format --check --quiet . || { echo "lint: the formatting differs; mend it with: make format"; exit 1; }
 	@$(BIN)/mypy -p metajournal
 	@$(BIN)/mypy tests $(wildcard bench)
