@@ -53,11 +53,13 @@ class _Lines:
     def __init__(self) -> None:
         self._step = ""
         self._told = 0.0
+        self._began = time.monotonic()
 
     def __call__(self, now: Progress) -> None:
         if now.step == self._step and time.monotonic() - self._told < _LINE_EVERY_S:
             return
         self._step, self._told = now.step, time.monotonic()
         megabytes = f"{now.done_bytes / 1e6:.0f} of {now.total_bytes / 1e6:.0f} MB"
-        sys.stderr.write(f"install: jars and Elasticsearch: {now.step}, {megabytes}\n")
+        passed = f"{time.monotonic() - self._began:.0f} s"
+        sys.stderr.write(f"install: jars and Elasticsearch: {now.step}, {megabytes}, {passed}\n")
         sys.stderr.flush()
