@@ -39,6 +39,9 @@ class Why(NamedTuple):
     matched: tuple[Span, ...]
     scope: Scope | None
 
+    def __str__(self) -> str:
+        return f"{self.key or self.field}: {self.marked()}"
+
     def marked(self, before: str = "[", after: str = "]") -> str:
         """The text with its matches between marks."""
         shown, at = [], 0

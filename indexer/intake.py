@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,6 +24,8 @@ from .progress import Outcome, Partition, outcome_of
 
 _log = logging.getLogger("metajournal.indexer")
 _ANSWER_S: Final = 5.0
+_QUICK_S: Final = 0.5
+_ASK_AGAIN_S: Final = 1.0
 _EXPIRED: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _GONE: Final = frozenset({KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
@@ -34,7 +37,6 @@ class Taken:
     states: dict[bytes, dict[str, Any]] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     reached: dict[Partition, int] = field(default_factory=dict)
-    full: bool = False
 
 
 class Intake:
@@ -51,6 +53,9 @@ class Intake:
             settings, self._errors, role="indexer", **{"enable.partition.eof": True}
         )
         self.unreadable = 0
+        self._problem = ""
+        self._well_s = 0.0
+        self._asked_s = 0.0
 
     def close(self) -> None:
         """End the consumer's threads."""
@@ -93,21 +98,40 @@ class Intake:
             )
         return int(low)
 
-    def take(self, timeout_s: float) -> Taken:
-        """What has arrived; waits for the first record only.
+    def take(self, timeout_s: float, gather_s: float) -> Taken:
+        """What has arrived.
+
+        Args:
+            timeout_s: how long to wait for a first record.
+            gather_s: how long to gather more; nothing that comes within it could be shown sooner. An outcome ends it.
 
         Raises:
             StartOver: the topics are not as they were at the start.
         """
-        taken = Taken()
-        first = self._consumer.poll(timeout_s)
-        if first is None:
-            return taken
-        rest = self._consumer.consume(self._most, 0)
-        taken.full = len(rest) >= self._most
-        for message in (first, *rest):
-            self._sort(message, taken)
+        taken, pause_s = Taken(), timeout_s
+        until = time.monotonic() + gather_s
+        while (first := self._consumer.poll(pause_s)) is not None:
+            rest = self._consumer.consume(self._most, 0)
+            for message in (first, *rest):
+                self._sort(message, taken)
+            pause_s = until - time.monotonic()
+            if pause_s <= 0 or taken.outcomes or len(taken.states) >= self._most:
+                break
         return taken
+
+    def problem(self) -> str:
+        """What is wrong with Kafka, "" when it answers; asked once a second while something is."""
+        now = time.monotonic()
+        latest = self._errors.latest
+        if latest is None or latest.at < self._well_s or now - self._asked_s < _ASK_AGAIN_S:
+            return self._problem
+        self._asked_s = now
+        try:
+            self._consumer.list_topics(min(self.state_topics), timeout=_QUICK_S)
+            self._well_s, self._problem = now, ""
+        except KafkaException:
+            self._problem = f"Kafka does not answer ({latest.text})"
+        return self._problem
 
     def _sort(self, message: Message, taken: Taken) -> None:
         at, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0

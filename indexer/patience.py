@@ -1,8 +1,7 @@
-"""Waiting for a server that is away: for ever, with back-off, and said once per outage."""
+"""Waiting for a server that is away: for ever, with back-off, and said."""
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -12,7 +11,6 @@ from .errors import IndexerError
 
 _FIRST_S: Final = 0.1
 _MOST_S: Final = 5.0
-_log = logging.getLogger("metajournal.indexer")
 _T = TypeVar("_T")
 
 
@@ -62,13 +60,11 @@ class Patience:
                 return result
 
     def wait(self, why: str) -> None:
-        """Pause once, longer each time; logged once per outage.
+        """Pause once, longer each time, and say why.
 
         Raises:
             Stopped: asked to stop meanwhile.
         """
-        if not self._outage:
-            _log.warning("%s; waiting for it.", why)
         self._outage = why
         self._say(why)
         if self._stop.wait(self._pause_s):
@@ -78,6 +74,5 @@ class Patience:
     def over(self) -> None:
         """What was waited for is back."""
         if self._outage:
-            _log.warning("Going on; the wait is over (%s).", self._outage)
             self._say("")
         self._outage, self._pause_s = "", _FIRST_S

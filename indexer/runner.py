@@ -113,14 +113,18 @@ class Indexer:
             intake.close()
 
     def _step(self, intake: Intake, patience: Patience, progress: Progress, shown: Shown, writer: BulkWriter) -> Shown:
-        taken = intake.take(self._pause_s(progress))
+        gather_s = max(0.0, self._refresh_due_s())
+        taken = intake.take(gather_s if progress.unshown else _IDLE_S, gather_s)
         self._take(taken, progress, writer)
         if progress.unshown and self._refresh_due_s() <= 0:
             self._refresh(patience, progress)
         moved = progress.settle()
         if moved or self._offsets_due(progress, shown):
             shown = self._store(patience, progress, shown)
-        self._tell("running")
+        problem = intake.problem()
+        if problem != self._message:
+            self._say(problem)
+        self._tell(self._state)
         return shown
 
     def _take(self, taken: Taken, progress: Progress, writer: BulkWriter) -> None:
@@ -132,9 +136,6 @@ class Indexer:
             progress.heard(outcome)
         for at, offset in taken.reached.items():
             progress.reached(at, offset)
-
-    def _pause_s(self, progress: Progress) -> float:
-        return max(0.0, self._refresh_due_s()) if progress.unshown else _IDLE_S
 
     def _refresh_due_s(self) -> float:
         """Seconds until the next refresh may begin; a server on which refreshing is slow is given room."""
@@ -178,6 +179,8 @@ class Indexer:
     # --- what is told
 
     def _say(self, message: str) -> None:
+        if bool(message) != (self._state == "waiting"):  # once at the beginning of an outage and once at its end
+            _log.warning("%s; waiting for it." if message else "Going on; it answers again.%s", message)
         self._message = message
         self._tell("waiting" if message else "running")
 

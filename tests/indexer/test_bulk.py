@@ -48,7 +48,8 @@ def writer(script: Script, said: list[str] | None = None, **bounds: int) -> Bulk
 
 
 def test_only_items_that_the_server_could_not_take_are_sent_again() -> None:
-    script, said = Script([201, 429, 409, 503], [429, 200], 200), []
+    script = Script([201, 429, 409, 503], [429, 200], 200)
+    said: list[str] = []
     one = writer(script, said)
     one.write(STATES)
     assert script.sent == [["d0", "d1", "d2", "d3"], ["d1", "d3"], ["d1"]]

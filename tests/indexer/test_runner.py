@@ -135,10 +135,10 @@ def test_states_become_searchable_and_the_vector_follows_their_outcomes(settings
         assert found(settings, at_least=second)["d0"] == "v5"
         assert found(settings, "d2") == {}
         assert found(settings, "n:v1", at_least=stream.outcome(1, to=9)) == {"d1": "v1"}
+        vector = {f"{stream.journal}/0": position(1, 7), f"{stream.journal}/1": position(1, 9)}
+        eventually(lambda: status(settings).get("shows") == vector, what="the vector in the status file")
         eventually(lambda: status(settings).get("documents") == 2, what="the count in the status file")
-        shown = status(settings)
-        assert shown["state"] == "running"
-        assert shown["shows"] == {f"{stream.journal}/0": position(1, 7), f"{stream.journal}/1": position(1, 9)}
+        assert status(settings)["state"] == "running"
         assert indexer.freshness_s() == 0
     assert status(settings)["state"] == "stopped"
 

@@ -193,7 +193,7 @@ def _in_name_words(text: str, named: Described) -> bool:
 _BARE: dict[str, object] = {"properties": {}, "tags": []}
 
 
-@hypothesis_settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_queries)
 def test_elasticsearch_finds_and_orders_what_the_model_does(catalog: Search, query: str) -> None:
     found = catalog.search(query, limit=100, paging=False)
@@ -259,7 +259,7 @@ def test_old_values_removed_tags_and_deleted_entities_no_longer_hit(elasticsearc
         assert search.search("*").total == 1
 
 
-@hypothesis_settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.permutations(range(12)), st.lists(st.integers(0, 11), max_size=6))
 def test_late_repeated_and_shuffled_states_give_the_same_index(
     elasticsearch: str, order: list[int], again: list[int]
