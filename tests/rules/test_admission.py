@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -190,3 +191,10 @@ def test_the_target_of_a_program_event_is_the_program() -> None:
     catalog.row(EntityRegistered(app("default", "PurchaseHistory")))
     flow = catalog.row(EntityRegistered(FLOW), expected=0)
     catalog.row(TagsAdded(FLOW, ["a"]), expected=flow.logical_timestamp)
+
+
+def test_times_reach_from_year_1_to_9999() -> None:
+    """What Delta, Arrow and Python's datetime can all hold."""
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
+    epoch, millisecond = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
+    assert ((first - epoch) // millisecond, (last - epoch) // millisecond) == (EARLIEST_MS, LATEST_MS)
