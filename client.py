@@ -109,11 +109,13 @@ class Journal:
 
     @property
     def emitter(self) -> Emitter:
-        """The emitter itself, made at the first use; its `emit` spares the way through here."""
+        """The emitter, made at the first use."""
         if self._emitter is None:
             with self._lock:
                 if self._emitter is None:
                     self._emitter = Emitter(self.settings, self.epochs, connect_timeout_s=self._connect_timeout_s)
+                    # From now on `journal.emit` is the emitter's own: one call less for every event.
+                    vars(self)["emit"] = self._emitter.emit
         return self._emitter
 
     def flush(self, timeout_s: float | None = None) -> None:

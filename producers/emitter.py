@@ -16,6 +16,7 @@ import time
 from collections import deque
 from functools import lru_cache
 from hashlib import blake2b
+from time import time_ns
 from typing import Any, Final, TypeAlias
 
 from ..schemas.codec import encode
@@ -34,7 +35,7 @@ from ..schemas.positions import Position
 from ..schemas.settings import Settings
 from .ids import EventIds
 from .kafka import ErrorLog, make_producer, servers_of, wait_for_broker
-from .options import Options, read_options
+from .options import read_options
 from .outcomes import OutcomeReader
 from .published import SchemaPublisher
 from .receipts import Receipt
@@ -49,7 +50,6 @@ _IDLE_S: Final = 0.05
 """Seconds without an emit after which the background thread serves the reports."""
 _Headers: TypeAlias = list[tuple[str, str | bytes | None]]
 _new_tuple: Final = tuple.__new__
-_NO_OPTIONS: Final = Options(None, None, None, None, None, None)
 _KEPT_FAILURES: Final = 1000
 
 
@@ -148,8 +148,8 @@ class Emitter:
             if hasattr(event, "validate"):
                 raise
             raise InvalidEventError([Fault("event", f"must be an event, not {type(event).__name__}")]) from None
-        options = _NO_OPTIONS
-        if not (
+        now_ms = time_ns() // 1_000_000
+        if (
             actor is None
             and event_time is None
             and expected is None
@@ -158,11 +158,19 @@ class Emitter:
             and event_id is None
             and repeat is False
         ):
+            new_id, whose, who, when = self._new_id(now_ms), self._tenant, self._actor, now_ms
+            wanted = because = None
+        else:
             options, more = read_options(
                 tenant=tenant, actor=actor, event_time=event_time, expected=expected, cause=cause, event_id=event_id,
                 repeat=repeat,
             )  # fmt: skip
             faults = faults + more
+            new_id = options.event_id or self._new_id(now_ms)
+            whose = options.tenant or self._tenant
+            who = options.actor or self._actor
+            when = now_ms if options.event_time is None else options.event_time
+            wanted, because = options.expected, options.cause
         if faults:
             raise InvalidEventError(faults)
         entities = event.entities
@@ -173,15 +181,9 @@ class Emitter:
         event_type = event.TYPE
         if event_type not in self._published:
             self._publish(event_type)
-        now_ms = time.time_ns() // 1_000_000
-        new_id = options.event_id or self._new_id(now_ms)
-        whose = options.tenant or self._tenant
-        who = options.actor or self._actor
-        when = now_ms if options.event_time is None else options.event_time
         # `tuple.__new__` makes the same Header in half the time of its own constructor.
         header = _new_tuple(
-            Header,
-            (new_id, whose, event_type, aggregate, entities, who, when, options.expected, None, options.cause, repeat),
+            Header, (new_id, whose, event_type, aggregate, entities, who, when, wanted, None, because, repeat)
         )
         value = encode(event, header)
         receipt = Receipt(new_id, journal)
