@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,11 +23,9 @@ class Options:
     @property
     def loaded(self) -> Loaded:
         """The settings, and where each comes from."""
-        from .config import FILE_VARIABLE, load_settings
-        from .parsing import setting
+        from .config import load
 
-        environ = {**os.environ, FILE_VARIABLE: self.file} if self.file else None
-        return load_settings(dict(map(setting, self.overrides)), environ=environ)
+        return load(self.file, self.overrides)
 
     @property
     def settings(self) -> Settings:

@@ -8,7 +8,9 @@ Invariant: whatever happens, also a kill, no process outlives the demo; its fold
 from __future__ import annotations
 
 import platform
+import signal
 import statistics
+import sys
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,7 @@ from .schemas.events.catalog import EntityRegistered, TagsAdded
 from .schemas.positions import Position
 from .schemas.urn import dataset
 from .telling import Silent, Teller, teller
-from .views import entity_json, entity_view, history_view, hits_view, outcome_json
+from .views import detail_text, entity_json, entity_view, history_view, hits_view, outcome_json
 
 if TYPE_CHECKING:
     from .client import Journal
@@ -42,6 +44,7 @@ TAGGED = dataset(NAMESPACE, "rich")
 
 def run_demo(*, as_json: bool) -> int:
     """Run the demo and return the exit code; as JSON the report is the only thing on standard output."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the blocks below are left
     report = demo(Silent() if as_json else teller())
     if as_json:
         print_json(report)
@@ -67,8 +70,9 @@ def demo(told: Teller) -> dict[str, Any]:
             show.tag_live()
             show.be_rejected()
             show.look_at_one()
+        report["ok"] = all(report["checks"].values())
+        running.keep = not report["ok"]
     report["seconds"] = round(time.monotonic() - began, 1)
-    report["ok"] = all(report["checks"].values())
     told.section("Done")
     told.line(_summary(report))
     return report
@@ -101,7 +105,8 @@ class Demo:
             reached = self.stages.follow(receipts, began, advance)
         self.positions = [receipt.position for receipt in receipts]
         outcomes = [receipt.outcome(DEADLINE_S).word for receipt in receipts]
-        self.report["published"] = {"events": len(receipts), "milliseconds": reached}
+        entities = [str(event.entity) for event in self.events]
+        self.report["published"] = {"events": len(receipts), "milliseconds": reached, "entities": entities}
         self.report["outcomes"] = {word: outcomes.count(word) for word in sorted(set(outcomes))}
         self.check("every event was accepted", set(outcomes) == {"accepted"})
 
@@ -187,7 +192,9 @@ class Demo:
         )
         self.told.section("An event that the rules reject")
         self.told.line(f"emit TagsAdded({event.entity}, tags=[x]) → {receipt.position}")
-        self.told.line(Text.assemble((said["outcome"], "bold red"), f": {said.get('reason')}"))
+        why = f": {said.get('reason')}, {detail_text(said.get('detail'))}"
+        self.told.line(Text.assemble((said["outcome"], "bold red"), why))
+        self.told.line("It stays in the journal and changes nothing; the same journal always gives the same verdict.")
 
     def look_at_one(self) -> None:
         """One entity as it is, and how it came to be so."""
@@ -218,5 +225,6 @@ def _summary(report: dict[str, Any]) -> Text:
     failed = [name for name, holds in report["checks"].items() if not holds]
     checks = len(report["checks"])
     if failed:
-        return Text(f"{len(failed)} of {checks} checks failed: {'; '.join(failed)}", style="red")
+        what = f"{len(failed)} of {checks} checks failed: {'; '.join(failed)}; the logs stay in {report['folder']}"
+        return Text(what, style="red")
     return Text.assemble(("✓ ", "green"), f"{checks} checks, all true, in {report['seconds']} s; everything is ended")

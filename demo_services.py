@@ -26,6 +26,7 @@ from .schemas.errors import StreamError
 from .schemas.positions import Position, shows
 from .schemas.settings import Settings
 from .stack.home import SETTINGS_FILE, settings_text, settled, write_private
+from .stack.jars import ensure_parts
 from .stack.process import Kept, keep, log_tail
 from .stack.progress import shown
 from .stack.services import Stack
@@ -40,13 +41,14 @@ DEADLINE_S: Final = 180.0  # seconds that what was emitted may take to become se
 POLL_S: Final = 0.005
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Running:
-    """The demo's own services and their folder."""
+    """The demo's own services and their folder; who finds something wrong sets `keep`, and the folder stays."""
 
     folder: Path
     settings: Settings
     processes: tuple[Kept, ...]
+    keep: bool = False
 
     def check(self) -> None:
         """Raises: StreamError: the stream or the indexer has ended; it carries the end of the log."""
@@ -61,21 +63,40 @@ class Running:
 
 @contextmanager
 def services(told: Teller) -> Iterator[Running]:
-    """Kafka, Elasticsearch, stream and indexer; all are gone when the block ends, the folder too if all went well."""
+    """Kafka, Elasticsearch, stream and indexer; all are gone when the block ends, the folder too if all went well.
+
+    Raises:
+        MetajournalError: a service did not start or ended; the folder with its logs stays.
+    """
     folder = Path(tempfile.mkdtemp(prefix="metajournal-demo-"))
     told.line(f"Everything of this demo is in {folder} and ends with it.")
-    with ExitStack() as ending:
-        with shown() as report, told.step("start Kafka and Elasticsearch"):
-            stack = ending.enter_context(Stack(folder, report=report))
-        for server in (stack.kafka, stack.elasticsearch):
-            told.line(f"  {server.name} at {server.endpoint}, ready after {server.ready_s:.1f} s")
-        endpoints = {"bootstrap_servers": stack.bootstrap_servers, "elasticsearch_url": stack.elasticsearch_url}
-        settings = settled(Settings(), folder, **endpoints)  # nobody's own settings: a demo is the same everywhere
-        write_private(folder / SETTINGS_FILE, settings_text(settings))
-        yield Running(folder, settings, tuple(ending.enter_context(own_process(folder, name)) for name in COMMANDS))
-        with told.step("stop everything"):
-            ending.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    kept = True
+    try:
+        with ExitStack() as ending:
+            running = _start(folder, ending, told)
+            yield running
+            with told.step("stop everything"):
+                ending.close()
+        kept = running.keep
+    except (KeyboardInterrupt, SystemExit):  # ended by its user: there is nothing to find out
+        kept = False
+        raise
+    finally:
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _start(folder: Path, ending: ExitStack, told: Teller) -> Running:
+    with shown() as report:
+        ensure_parts(report=report)
+    with told.step("start Kafka and Elasticsearch"):
+        stack = ending.enter_context(Stack(folder))
+    for server in (stack.kafka, stack.elasticsearch):
+        told.line(f"  {server.name} at {server.endpoint}, ready after {server.ready_s:.1f} s")
+    endpoints = {"bootstrap_servers": stack.bootstrap_servers, "elasticsearch_url": stack.elasticsearch_url}
+    settings = settled(Settings(), folder, **endpoints)  # nobody's own settings: a demo is the same everywhere
+    write_private(folder / SETTINGS_FILE, settings_text(settings))
+    return Running(folder, settings, tuple(ending.enter_context(own_process(folder, name)) for name in COMMANDS))
 
 
 @contextmanager

@@ -7,7 +7,6 @@ Invariant: nothing typed is dropped or guessed at; an unknown name is an error t
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -95,19 +94,6 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
         if not found or not key:
             raise InputError(f"{text!r} is no key=value.", hint="Write key=value; repeat the option for more.")
         yield key, value
-
-
-def setting(text: str) -> tuple[str, Any]:
-    """A `section.key=value` argument; the value as TOML says it, else as the text that it is.
-
-    Raises:
-        InputError: as `pairs`.
-    """
-    [(key, value)] = pairs([text])
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value
 
 
 def moment(text: str) -> int:

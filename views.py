@@ -52,11 +52,18 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
     parts: list[RenderableType] = [fields(head)]
     for scope in ("user", "system"):
         held = entity[scope]
-        rows = [(key, shortened(value, width)) for key, value in held["properties"].items()]
+        rows = [(key, shortened(_value(key, value), width)) for key, value in held["properties"].items()]
         rows += [("tags", shortened(", ".join(held["tags"]), width))] if held["tags"] else []
         if rows:
             parts += [Text(f"{scope} metadata", style="bold"), fields(rows, indent=2)]
     return Group(*parts)
+
+
+def _value(key: str, value: str) -> str:
+    """A property's value for people: the journal's own times as times, several lines as a list."""
+    if key in ("creation_time", "last_update_time") and value.isdecimal():
+        return time_text(int(value))
+    return value if key in ("description", "schema") else value.replace("\n", ", ")
 
 
 def history_view(entities: Sequence[Mapping[str, Any]]) -> RenderableType:
@@ -272,9 +279,9 @@ def why_line(hit: Any, *, reasons: int = 2) -> Text:
 
 
 def _reason(why: Any) -> Text:
-    """`tag [pii]`, `license [MIT]`: what matched, cut to the surroundings of its first match."""
-    label = why.key if why.field == "property" else why.field
-    text = Text.assemble((shortened(label, 40), "dim"), " ")
+    """`tag [pii]`, `license: [MIT]`: what matched, cut to the surroundings of its first match."""
+    label = f"{shortened(why.key, 40)}:" if why.field == "property" else why.field
+    text = Text.assemble((label, "dim"), " ")
     if not why.matched:
         return text.append(shortened(why.text, WHY_WIDTH))
     start, end = why.matched[0]

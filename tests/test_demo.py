@@ -1,0 +1,160 @@
+"""The demo: it shows what it says, it fails when a number differs, and nothing of it is left, however it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from metajournal import demo as demo_module
+from metajournal.demo import Demo
+from metajournal.producers.sources.python_environment import python_environment
+from metajournal.schemas.positions import Position
+from metajournal.telling import Lines, Screen, Silent
+from tests.independent_walk import walk
+from tests.wait import eventually
+
+ROOT = Path(__file__).parents[1]
+COMMAND = [sys.executable, "-m", "metajournal.cli", "demo"]
+FOLDER = re.compile(r"Everything of this demo is in (\S+) and ends with it")
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines of living processes that name a folder, in their arguments or their environment."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            said = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in said:
+            found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def environment_of_the_command() -> dict[str, Any]:
+    """An independent walk of the path that the demo's interpreter has."""
+    script = "import json, sys; json.dump(sys.path, sys.stdout)"
+    path = json.loads(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, cwd=ROOT).stdout)
+    return dict(walk(path))
+
+
+@pytest.mark.services
+def test_the_demo_says_as_one_object_that_all_counts_agree_with_an_independent_walk() -> None:
+    done = subprocess.run([*COMMAND, "--json"], capture_output=True, text=True, check=False, cwd=ROOT)
+    report = json.loads(done.stdout)
+    assert report["ok"] is True, [name for name, holds in report["checks"].items() if not holds]
+    assert done.returncode == 0
+    assert done.stdout.count("\n") == 1
+    walked = environment_of_the_command()
+    assert {urn.rpartition("/")[2] for urn in report["published"]["entities"]} == set(walked)
+    assert set(report["counts"].values()) == {len(walked)}
+    assert list(report["freshness_ms"]) == ["acknowledged by Kafka", "in the lake", "searchable"]
+    assert [search["query"] for search in report["searches"]] == [query for query, _ in demo_module.SEARCHES]
+    assert report["live_tag"]["found"] == ["dataset:python/rich"]
+    assert report["rejected"]["reason"] == "unknown-entity"
+    assert set(report["entity"]["user"]["tags"]) == walked["rich"].tags | {demo_module.LIVE_TAG}
+    assert len(report["history"]) == 2
+    folder = Path(report["folder"])
+    assert not folder.exists()
+    assert processes_of(folder) == []
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_everything_dies_with_a_demo_that_is_killed(number: signal.Signals) -> None:
+    with started() as (running, folder):
+        eventually(lambda: len(processes_of(folder)) >= 4, 120, "the services of the demo")
+        running.send_signal(number)
+        running.wait(60)
+        eventually(lambda: processes_of(folder) == [], 60, "the end of every process of the demo")
+        assert folder.exists() == (number == signal.SIGKILL)
+
+
+@contextmanager
+def started() -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A demo that runs, and the folder that it named first."""
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT) as running:
+        assert running.stdout is not None
+        found = FOLDER.search(running.stdout.readline())
+        assert found, "the demo did not name its folder first"
+        try:
+            yield running, Path(found.group(1))
+        finally:
+            running.kill()
+
+
+class Found:
+    """A search that finds what it is told, as one page."""
+
+    def __init__(self, hits: list[Any]) -> None:
+        self.hits = hits
+
+    def search(self, *_query: Any, **_asked: Any) -> SimpleNamespace:
+        return SimpleNamespace(hits=self.hits, cursor=None, total=len(self.hits))
+
+
+def counted(*, in_lake: int = 0, lost: int = 0, changed: bool = False) -> dict[str, Any]:
+    """What the demo counts when the lake lacks some, the index lost some, or holds one otherwise."""
+    events = python_environment()[:5]
+    hits = [
+        SimpleNamespace(urn=event.entity, entity={"user": {"properties": event.properties, "tags": sorted(event.tags)}})
+        for event in events[lost:]
+    ]
+    if changed:
+        hits[-1].entity["user"]["tags"].append("another")
+    report: dict[str, Any] = {"checks": {}, "outcomes": {"accepted": 5}}
+    stages: Any = SimpleNamespace(entities=lambda namespace: 5 - in_lake)
+    journal: Any = Found(hits)
+    shown = Demo(Silent(), journal, stages, report)
+    shown.events, shown.positions = events, [Position("t", 0, number) for number in range(5)]
+    shown.count()
+    return report
+
+
+def test_counts_agree_only_when_every_one_of_them_is_the_same() -> None:
+    assert counted()["checks"] == {"all counts agree": True}
+    assert counted(in_lake=1)["checks"] == {"all counts agree": False}
+    assert counted(lost=1)["checks"] == {"all counts agree": False}
+    assert counted(changed=True)["checks"] == {"all counts agree": False}
+
+
+@pytest.mark.parametrize(("ok", "code"), [(True, 0), (False, 1)])
+def test_the_exit_code_says_whether_the_demo_held(
+    ok: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo_module, "demo", lambda told: {"ok": ok})
+    before = signal.getsignal(signal.SIGTERM)
+    assert demo_module.run_demo(as_json=True) == code
+    signal.signal(signal.SIGTERM, before)
+    assert json.loads(capsys.readouterr().out) == {"ok": ok}
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_is_told_is_the_same_in_a_terminal_and_as_lines(terminal: bool) -> None:
+    out = io.StringIO()
+    told = (Screen if terminal else Lines)(Console(file=out, force_terminal=terminal, width=80, markup=False))
+    told.section("A heading")
+    told.line("[bold]a line\x1b[2J")
+    with told.step("a step"):
+        pass
+    with told.bars(["one", "two"], 3) as advance:
+        advance("one", 1)
+        advance("one", 3)
+        advance("two", 3)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue())
+    for said in ("A heading", "[bold]a line\\x1b[2J", "a step"):
+        assert said in text
+    assert ("3/3" if terminal else "one: 3 of 3") in text
+    assert ("\x1b" in out.getvalue()) == terminal

@@ -1,0 +1,95 @@
+"""The README is true: its blocks run against real services, and the output it shows is what the demo prints."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.installation import Installation, installed, settings_of
+from tests.services import Services
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+
+
+def blocks(language: str) -> list[str]:
+    return [one.text for one in BLOCKS if one.language == language]
+
+
+BLOCKS = [Block(*found) for found in FENCE.findall((ROOT / "README.md").read_text("utf-8"))]
+
+
+@pytest.fixture(scope="module")
+def installation(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    folder = tmp_path_factory.mktemp("readme")
+    settings = settings_of(services, folder, "readme")
+    with installed(settings, folder) as running:
+        yield running
+
+
+def test_every_block_is_of_a_kind_that_is_run_here() -> None:
+    assert {one.language for one in BLOCKS} == {"python", "shell", "console"}
+
+
+def test_every_link_leads_to_a_file_of_the_project() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / "README.md").read_text("utf-8")):
+        assert (ROOT / target).exists(), target
+
+
+def test_every_guarantee_names_tests_that_are_there() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", (ROOT / "docs/guarantees.md").read_text("utf-8"))
+    assert len(named) > 40
+    for file, test in named:
+        assert f"def {test}(" in (ROOT / file).read_text("utf-8"), f"{file}::{test}"
+
+
+def test_the_two_commands_are_those_of_the_makefile() -> None:
+    typed = [line.removeprefix("$ ") for text in blocks("console") for line in text.splitlines() if line[:2] == "$ "]
+    assert typed == ["make demo", "make test"]
+    for command, recipe in (("demo", "metajournal demo"), ("test", "python -m pytest")):
+        said = subprocess.run(["make", "--dry-run", command], capture_output=True, text=True, check=True, cwd=ROOT)
+        assert said.stdout.splitlines()[-1].endswith(recipe)
+
+
+@pytest.mark.services
+def test_the_demo_prints_what_the_readme_shows() -> None:
+    command = [sys.executable, "-m", "metajournal.cli", "demo"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [shown] = [text for text in blocks("console") if text.startswith("$ make demo")]
+    headings = [line for line in shown.splitlines() if line.startswith("== ")]
+    assert len(headings) > 5
+    printed = [re.sub(r"\d[\d,.]*", "N", line) for line in done.stdout.splitlines()]
+    for line in headings:
+        assert re.sub(r"\d[\d,.]*", "N", line) in printed
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_each_python_block_does_what_it_says(installation: Installation, number: int) -> None:
+    done = installation.run(sys.executable, "-W", "error", "-c", blocks("python")[number])
+    assert done.returncode == 0, done.stderr
+    assert "readme.journal.catalog/" in done.stdout
+    assert "Accepted" in done.stdout
+    assert "dataset:default/purchases ('[ali]ce'" in done.stdout
+    assert "('pii',)" in done.stdout
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("number", range(len(blocks("shell"))))
+def test_each_shell_block_does_what_it_says(installation: Installation, number: int) -> None:
+    done = installation.run("bash", "-euo", "pipefail", "-c", blocks("shell")[number])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    assert "dataset:default/orders" in done.stdout
