@@ -26,7 +26,13 @@ from typing import Any, NamedTuple
 from metajournal.rules import Accepted, At, EntityRow, ForeignRowError, Rejected, apply
 from metajournal.rules.documents import change_records, state_document
 from metajournal.schemas import codec
-from metajournal.schemas.errors import InvalidUrnError, NotSingleObject, Undecodable, UnknownFingerprint, UnknownSchemaError
+from metajournal.schemas.errors import (
+    InvalidUrnError,
+    NotSingleObject,
+    Undecodable,
+    UnknownFingerprint,
+    UnknownSchemaError,
+)
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Header
 from metajournal.schemas.limits import MAX_EVENT_BYTES

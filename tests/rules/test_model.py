@@ -12,7 +12,7 @@ from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, 
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.schemas.positions import position
-from metajournal.schemas.urn import app, dataset, program
+from metajournal.schemas.urn import app, dataset, program, urn
 from tests.builders import NOON, header_for, raw_record, record_of
 from tests.model import JournalRecord, Model, Verdict
 
@@ -180,3 +180,11 @@ def test_what_is_published() -> None:
     assert [row.urn for row in model.tables["entities"]] == [one.urn for one in model.states]
     assert model.documents["default", flow]["deleted"]
     assert model.documents.keys() == {("default", "app:default/A"), ("default", flow)}
+
+
+def test_an_aggregate_of_another_domain_stands_in_the_wrong_topic() -> None:
+    """'The topic follows the aggregate's kind'; an aggregate that is no URN at all is the rules' to refuse."""
+    foreign = TagsAdded(urn("repo", "lake"), ["pii"])
+    no_urn = record_of(TAGGED, 1, header=header_for(TAGGED, aggregate="no urn"))
+    found = verdicts(record_of(foreign, 0), no_urn)
+    assert (found[0], found[1].data["reason"]) == (shelved("wrong-topic"), "wrong-aggregate")
