@@ -113,7 +113,7 @@ def properties(folder: Path, client: int, controller: int) -> str:
 
 def _format(run: list[str], configuration: Path, folder: Path) -> None:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = [*run, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(configuration)]
+    command = [*run, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(configuration)]
     said = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
     if said.returncode != 0:
         tail = "\n".join((said.stdout + said.stderr).splitlines()[-15:])

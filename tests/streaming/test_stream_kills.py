@@ -10,13 +10,15 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from metajournal.indexer.documents import document_id, index_document
 from metajournal.lake.entities import COLUMNS, row_from_dict
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from metajournal.streaming.crash import POINTS
 from tests.model import JournalRecord, Model
-from tests.processes import running_stream, stream
+from tests.index import index_holds, shows_the_lake
+from tests.processes import running_indexer, running_stream, stream
 from tests.strategies import journals
 from tests.topics import folded_to_the_end, journal_records, outcomes, seen, write
 from tests.wait import eventually
@@ -44,7 +46,7 @@ def with_stream(settings: Settings, **changes: object) -> Settings:
 
 
 def assert_all_equal(settings: Settings) -> None:
-    """Tables and topics are what a plain in-memory fold of the journal gives."""
+    """Tables, topics and index are what a plain in-memory fold of the journal gives."""
     names = settings.journal.topics
     model = Model.of(journal_records(settings), names.journal("catalog"))
     rows = Lake(settings.lake.path).tables["entities"].query(COLUMNS, "true")
@@ -59,6 +61,13 @@ def assert_all_equal(settings: Settings) -> None:
             for one in published
         ]
         assert [tuple(one) for one in seen(settings, topic)] == sorted(wanted, key=lambda one: one[:3])
+    assert index_holds(settings) == {
+        document_id(tenant, urn): {
+            "entity": index_document(state)["entity"],
+            "version": state["logical_timestamp"],
+        }
+        for (tenant, urn), state in model.documents.items()
+    }
     journal = Lake(settings.lake.path).journal.query("journal_partition, logical_timestamp, outcome, reason", "true")
     folded = {(one["journal_partition"], one["logical_timestamp"]): (one["outcome"], one["reason"]) for one in journal}
     assert len(journal) == len(folded)
@@ -84,4 +93,6 @@ def test_a_stream_killed_at_any_step_goes_on_without_loss_or_repetition(
     with running_stream(with_stream(settings, max_events_per_batch=11), tmp_path / "second.log") as second:
         eventually(lambda: folded_to_the_end(settings), 90, f"the fold to the journal's end ({second.log})")
         assert second.stop() == 0, second.tail()
+    with running_indexer(settings, tmp_path / "indexer.log") as indexer:
+        eventually(lambda: shows_the_lake(settings), 60, f"the index at the lake's marks ({indexer.log})")
     assert_all_equal(settings)

@@ -1,0 +1,66 @@
+"""`make bench`: every figure with its limit, measured in the same run.
+
+Prints a table, one line a figure, and writes `bench/results.json`. The exit code is 1 when a figure misses its limit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import emit, latency
+from metajournal.schemas.settings import JournalSettings, Settings
+from metajournal.stack.services import Stack
+
+_RESULTS = Path(__file__).with_name("results.json")
+
+
+def main() -> int:
+    """Run what the arguments name (`emit`, `latency`), or all."""
+    wanted = sys.argv[1:] or ["emit", "latency"]
+    console = Console(stderr=True)
+    figures: list[dict[str, Any]] = []
+    if "emit" in wanted:
+        console.print("emit: typed events against raw produce()")
+        figures += [{**one, "least": emit.LEAST_RATIO} for one in _with_broker()]
+    if "latency" in wanted:
+        console.print("latency: emit to searchable")
+        figures += [{**one, "most": 1.0} for one in latency.run(say=lambda text: console.print(f"  {text}"))]
+    show(figures)
+    _RESULTS.write_text(json.dumps({"cores": os.cpu_count(), "figures": figures}, indent=1) + "\n")
+    return 0 if all(holds(one) for one in figures) else 1
+
+
+def _with_broker() -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder, Stack(Path(folder)) as stack:
+        kafka = {"bootstrap.servers": stack.bootstrap_servers}
+        return emit.run(Settings(journal=JournalSettings(prefix="bench", actor="bench"), kafka=kafka))
+
+
+def holds(figure: dict[str, Any]) -> bool:
+    """Whether a figure's ratio is within what it must be."""
+    least, most = figure.get("least"), figure.get("most")
+    return (least is None or figure["ratio"] >= least) and (most is None or figure["ratio"] <= most)
+
+
+def show(figures: list[dict[str, Any]]) -> None:
+    """The figures as a table on standard output."""
+    table = Table("figure", "value", "limit", "unit", "ratio", "must be", "holds")
+    for one in figures:
+        must = f"≥ {one['least']}" if "least" in one else f"≤ {one['most']}"
+        value, limit = f"{one['value']:,.0f}", f"{one['limit']:,.0f}"
+        table.add_row(
+            one["name"], value, limit, one["unit"], f"{one['ratio']:.2f}", must, "yes" if holds(one) else "NO"
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
