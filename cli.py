@@ -17,6 +17,7 @@ from .cli_options import Options, json_option, options
 from .cli_services import SERVICES
 from .exits import PROBLEM, Commands
 from .render import console, print_json, start_logging
+from .schemas.errors import MissingExtraError
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -182,8 +183,10 @@ def config_show(given: Options, /, origin: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def demo(as_json: bool) -> int:
     """Start everything in a temporary folder, publish this Python environment, search it, end everything."""
-    from .demo import run_demo
-
+    try:
+        from .demo import run_demo
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("all", "The demo") from error
     return run_demo(as_json=as_json)
 
 

@@ -55,11 +55,13 @@ def index(given: Options, /) -> None:
 def up(given: Options, /) -> None:
     """Start Kafka, Elasticsearch, stream and indexer on this machine."""
     from .stack import supervisor
+    from .stack.jars import ensure_parts
     from .stack.progress import shown
 
     out = console()
     with shown() as report:
-        supervisor.up(given.home, given.settings, report=report, tell=lambda text: out.print(Text(text)))
+        ensure_parts(report=report)
+    supervisor.up(given.home, given.settings, tell=lambda text: out.print(Text(text)))
     out.print(status_view(_look(given.home)))
 
 

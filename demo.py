@@ -151,7 +151,7 @@ class Demo:
         self.report["freshness_ms"] = rows
         whole = self.report["published"]["milliseconds"]
         columns = ["stage", f"all {len(self.events)} at once", "one event, median", f"slowest of {PROBES}"]
-        lines = [[stage, *(f"{ms:,.0f}" for ms in (whole[stage], *one.values()))] for stage, one in rows.items()]
+        lines = [[stage, *map(_shown, (whole[stage], *one.values()))] for stage, one in rows.items()]
         self.told.show(table(columns, lines, right=columns[1:]))
 
     def search(self) -> None:
@@ -219,6 +219,10 @@ def _says(event: EntityRegistered, hit: Any) -> bool:
 
 def _milliseconds(began: float) -> float:
     return round((time.monotonic() - began) * 1000, 1)
+
+
+def _shown(milliseconds: float) -> str:
+    return f"{milliseconds:,.0f}" if milliseconds >= 10 else f"{milliseconds:.1f}"
 
 
 def _summary(report: dict[str, Any]) -> Text:

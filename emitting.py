@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from .parsing import Typed, typed_event
 from .render import error_json
-from .schemas.errors import InputError
+from .schemas.errors import InputError, NotYetVisibleError, OutcomeUnknownError
 from .views import outcome_json
 
 if TYPE_CHECKING:
@@ -47,7 +47,10 @@ class Sending:
         return self._result(typed, self._emit(typed))
 
     def lines(self, lines: TextIO | Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Emit each JSON line and give its result, in their order; empty lines count and are passed over."""
+        """Emit each JSON line and give its result, in their order; empty lines count and are passed over.
+
+        A line without an answer in time does not end the others: they are in the journal and have their positions.
+        """
         typed_by_hand = isinstance(lines, TextIOBase) and lines.isatty()
         window = 0 if typed_by_hand else WINDOW
         waiting: deque[tuple[int, Typed, Receipt]] = deque()
@@ -69,18 +72,22 @@ class Sending:
     def _drained(self, waiting: deque[tuple[int, Typed, Receipt]], keep: int) -> Iterator[dict[str, Any]]:
         while len(waiting) > keep:
             number, typed, receipt = waiting.popleft()
-            yield {"line": number, **self._result(typed, receipt)}
+            result = {"line": number, **_named(typed, receipt)}
+            try:
+                yield result | self._result(typed, receipt)
+            except (NotYetVisibleError, OutcomeUnknownError) as error:
+                self._timeout_s = 0.0  # waited for long enough: the rest is asked without waiting again
+                where = {"position": str(receipt.position)} if receipt.acknowledged else {}
+                yield result | where | error_json(error.code, error.message, error.hint, error.data)
 
     def _result(self, typed: Typed, receipt: Receipt) -> dict[str, Any]:
-        result: dict[str, Any] = {
-            "ok": True,
-            "event_id": receipt.event_id,
-            "type": typed.event.TYPE,
-            "entity": str(typed.event.entity),
-            "position": str(receipt.position),
-            "system_time": receipt.system_time,
-        }
+        result = {"ok": True, **_named(typed, receipt)}
+        result |= {"position": str(receipt.position), "system_time": receipt.system_time}
         if self._outcome:
             result |= outcome_json(receipt.outcome(self._timeout_s))
             result["ok"] = result["outcome"] not in ("rejected", "shelved")
         return result
+
+
+def _named(typed: Typed, receipt: Receipt) -> dict[str, Any]:
+    return {"event_id": receipt.event_id, "type": typed.event.TYPE, "entity": str(typed.event.entity)}

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from .render import print_error
+from .render import forgive_encodings, print_error
 from .schemas.errors import (
     ConfigError,
     InputError,
@@ -67,6 +67,8 @@ class Commands(click.Group):
         words = list(sys.argv[1:] if args is None else args)
         if not standalone_mode or COMPLETION in os.environ:
             return super().main(words, prog_name, complete_var, standalone_mode, **extra)
+
+        forgive_encodings()
 
         def run() -> Any:  # click's own main answers a broken pipe with 1, which here means "found a problem"
             try:

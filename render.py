@@ -7,6 +7,7 @@ is never read as markup, so metadata can neither move the cursor nor colour, hid
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import re
@@ -43,9 +44,21 @@ def shortened(value: object, width: int) -> str:
 
 
 def print_json(value: object) -> None:
-    """One JSON value on one line of standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str) + "\n")
+    """One JSON value on one line of standard output; escaped where the output's encoding cannot hold it."""
+    text = json.dumps(value, ensure_ascii=not _is_utf8(sys.stdout), separators=(",", ":"), default=str)
+    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
     sys.stdout.flush()
+
+
+def _is_utf8(stream: TextIO) -> bool:
+    return (stream.encoding or "").replace("-", "").lower() == "utf8"
+
+
+def forgive_encodings() -> None:
+    """Let text that the output's encoding cannot hold become escapes instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> Table:

@@ -132,7 +132,8 @@ def result_line(result: Mapping[str, Any]) -> Text:
         return outcome_line(result)
     error = result["error"]
     return Text.assemble(
-        verdict("refused"), f"  line {result['line']}  {error['code']}: {shortened(error['message'], 200)}"
+        verdict("unknown" if "event_id" in result else "refused"),
+        f"  line {result['line']}  {error['code']}: {shortened(error['message'], 200)}",
     )
 
 

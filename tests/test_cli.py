@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from metajournal import parsing, render
+from metajournal import parsing, render, views
 from metajournal.cli import main
 from metajournal.emitting import WINDOW, Sending
 from metajournal.exits import ended
@@ -224,7 +224,11 @@ class Sent:
     position: Position
     system_time: int = 0
 
+    acknowledged: bool = True
+
     def outcome(self, timeout_s: float | None) -> Any:
+        if self.position.value == 5:
+            raise NotYetVisibleError({("t", 0): 1})
         refused = self.position.value % 3 == 2
         return Rejected(self.position, "unknown-entity", {"entity": "x"}) if refused else Accepted(self.position)
 
@@ -250,6 +254,33 @@ def test_many_lines_give_one_result_each_in_their_order_whatever_is_wrong_with_s
     assert [result["ok"] for result in results] == [True, False, False, False, True]
     assert results[2]["reason"] == "unknown-entity"
     assert results[3]["error"]["faults"] == [{"field": "tags", "message": "must not be empty"}]
+
+
+def test_a_line_without_an_answer_in_time_is_told_and_the_rest_goes_on() -> None:
+    good = '{"type": "TagsAdded", "entity": "dataset:a/b", "tags": ["x"]}'
+    results = list(Sending(Counting(), outcome=True).lines([good] * 6))  # type: ignore[arg-type]
+    assert [result.get("outcome") for result in results] == [
+        "accepted",
+        "rejected",
+        "accepted",
+        "accepted",
+        None,
+        "accepted",
+    ]
+    assert (results[4]["position"], results[4]["error"]["code"]) == ("t/0/5", "not-yet-visible")
+    assert str(views.result_line(results[4])).startswith("unknown  line 5  not-yet-visible")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("json_", [True, False])
+def test_any_bytes_on_the_command_line_are_answered_in_any_encoding(encoding: str, json_: bool) -> None:
+    words: list[str | bytes] = ["show", b"dataset:a/\xff\xe2\x9c\x93", *(["--json"] if json_ else [])]
+    own = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = subprocess.run([sys.executable, "-m", "metajournal.cli", *words], capture_output=True, env=own, check=False)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+    if json_:
+        assert json.loads(done.stdout)["error"]["code"] == "invalid-urn"
 
 
 def test_a_pipe_without_end_holds_a_bounded_number_of_receipts() -> None:
