@@ -153,9 +153,10 @@ class OutcomeReader:
         behind = position.value + 1 - held.mark
         if behind <= 0 or epoch_of(held.mark) != epoch_of(position.value):
             return NotYetVisibleError(None, f"{waited}; it has passed the position, the verdict is being read.")
-        late = (time.time() * 1000 - held.system_time) / 1000
-        text = f"{waited}; it is {behind:,} positions behind and has reached what was written {late:.1f} s ago."
-        return NotYetVisibleError(behind, text)
+        text = f"{waited}; it is {behind:,} positions behind"
+        if held.system_time > 0:
+            text += f" and has reached what was written {time.time() - held.system_time / 1000:.1f} s ago"
+        return NotYetVisibleError(behind, f"{text}.")
 
     def _drop(self, question: Question) -> None:
         position = question.position
