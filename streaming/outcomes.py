@@ -15,6 +15,7 @@ from .publish import Outgoing
 from .records import Place
 
 _VERDICTS_PER_RECORD = 2_000
+_BYTES_PER_RECORD = 1024 * 1024
 Ends = Mapping[str, tuple[int, int]]
 
 
@@ -28,13 +29,26 @@ def outcome_records(folded: Folded, topic: str, ends: Ends, written_ms: int) -> 
         written_ms: the stream's clock, milliseconds UTC; for people, orders nothing.
     """
     spoken = [one for one in folded.judged if one.verdict.outcome != ACCEPTED]
+    parts = list(_parts(spoken)) or [[]]
     start = folded.start
-    for index in range(0, max(len(spoken), 1), _VERDICTS_PER_RECORD):
-        part = spoken[index : index + _VERDICTS_PER_RECORD]
-        last = index + _VERDICTS_PER_RECORD >= len(spoken)
-        end = folded.end if last else part[-1].record.position + 1
+    for index, part in enumerate(parts):
+        end = folded.end if index == len(parts) - 1 else part[-1].record.position + 1
         yield record(folded.place, topic, start, end, part, ends, folded.system_time, written_ms)
         start = end
+
+
+def _parts(spoken: Sequence[Judged]) -> Iterator[list[Judged]]:
+    """Runs of verdicts that fit into one record each: a detail may list a thousand faults."""
+    part: list[Judged] = []
+    size = 0
+    for one in spoken:
+        size += len(canonical_json(_verdict(one)))
+        if part and (size > _BYTES_PER_RECORD or len(part) == _VERDICTS_PER_RECORD):
+            yield part
+            part, size = [], len(canonical_json(_verdict(one)))
+        part.append(one)
+    if part:
+        yield part
 
 
 def record(

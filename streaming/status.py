@@ -53,7 +53,7 @@ class StatusFile:
             "last_batch_ms": int(now_ms),
         }
         if self._metrics is not None and report.events:
-            with open(self._metrics, "a") as file:
+            with Path(self._metrics).open("a") as file:
                 file.write(json.dumps({"at_ms": int(now_ms), "age_s": age_s, **self._facts["last_batch"]}) + "\n")
         self.beat()
 

@@ -255,3 +255,15 @@ def test_a_long_range_is_told_in_several_outcome_records_without_a_gap(tmp_path:
     assert all(one["to"] == other["from"] for one, other in pairwise(said))
     assert (said[0]["from"], said[-1]["to"]) == (records[0].position, records[-1].position + 1)
     assert sum(len(one["verdicts"]) for one in said) == 4_100
+
+
+def test_verdicts_with_long_details_are_told_in_records_that_a_topic_takes(tmp_path: Path) -> None:
+    keys = [f"{'k' * 1_100}{number}" for number in range(900)]
+    events = [record_of(PropertiesSet(PURCHASES, dict.fromkeys(keys, "v")), number) for number in range(12)]
+    fold = Fold(tmp_path, 1)
+    fold.batch(placed(events, 1))
+    said = fold.topics.records[(OUTCOMES, 0)]
+    assert [row["reason"] for row in fold.journal()] == ["invalid"] * 12
+    assert len(said) > 1
+    assert max(len(one.value or b"") for one in said) < 2 * 1024 * 1024
+    assert sum(len(json.loads(one.value or b"")["verdicts"]) for one in said) == 12
