@@ -181,7 +181,7 @@ def whole_terms(entry: Entry) -> list[str]:
 
 def folded_key(key: str) -> str:
     """A property key as it is compared."""
-    return terms.fold(key).strip()
+    return terms.fold(key.strip())
 
 
 def type_terms(text: str) -> list[str]:
@@ -203,7 +203,7 @@ def hashed_key_token(key: str) -> str:
 
 def suggestion(tenant: str, text: str) -> str:
     """The term of a completion: tenant, folded text to complete, text to show."""
-    return f"{tenant}/{terms.encode(terms.fold(text).strip())}={text}"
+    return f"{tenant}/{terms.encode(terms.fold(text.strip()))}={text}"
 
 
 def _pair(key: str, value: str | None) -> str | None:

@@ -111,14 +111,14 @@ def _of(described: Described, sort: str) -> list[Entry]:
 
 def _key(key: str, asked: Text) -> bool:
     if asked.prefix:
-        return folded_key(key).startswith(terms.fold(asked.text).lstrip())
+        return folded_key(key).startswith(terms.fold(asked.text.lstrip()))
     return folded_key(key) == folded_key(asked.text)
 
 
 def _type(text: str, asked: Text) -> bool:
     known = type_terms(text) if text else []
     if asked.prefix:
-        return any(one.startswith(terms.fold(asked.text).lstrip()) for one in known)
+        return any(one.startswith(terms.fold(asked.text.lstrip())) for one in known)
     return folded_key(asked.text) in known
 
 

@@ -169,7 +169,7 @@ def _words_under_prefix(field: str, key: Text, value: Text) -> Dsl:
 
 
 def _key_start(key: Text) -> str:
-    return terms.encode(terms.fold(key.text).lstrip())
+    return terms.encode(terms.fold(key.text.lstrip()))
 
 
 def _wildcard(field: str, start: str, value: str, prefix: bool) -> Dsl:

@@ -32,7 +32,7 @@ def suggest(
     Args:
         fields: the fields to look in; an entity that has a text in two of them counts once.
     """
-    start = f"{tenant}/{terms.encode(terms.fold(prefix).lstrip())}"
+    start = f"{tenant}/{terms.encode(terms.fold(prefix.lstrip()))}"
     found: list[Suggestion] = []
     for batch in _batches(deadline, index, fields, start):
         found += _counted(deadline, index, fields, batch, tenant)

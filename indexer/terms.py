@@ -53,14 +53,14 @@ def whole(text: str) -> str | None:
     """The term of a text as a whole, None where it is longer than `MAX_WHOLE_CHARACTERS`."""
     if len(text) > MAX_WHOLE_CHARACTERS:
         return None
-    return _bounded(fold(text).strip())
+    return _bounded(fold(text.strip()))
 
 
 def whole_prefix(text: str) -> str | None:
     """The beginning that wholes starting with a text have, None where no whole is that long."""
     if len(text) > MAX_WHOLE_CHARACTERS:
         return None
-    folded = fold(text).lstrip()
+    folded = fold(text.lstrip())
     return folded if len(folded) <= MAX_FOLDED_CHARACTERS else None
 
 
