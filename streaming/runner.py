@@ -193,7 +193,7 @@ class Stream:
         while query.isActive and not self._stop.is_set() and self._failure is None:
             self._stop.wait(0.2)
             self._repeat_idle()
-            self._status.beat()
+            self._status.beat(busy=self._batch.locked())
         with self._batch:  # let the batch in hand finish; later ones see the stop
             pass
         error = _ended(query)

@@ -30,11 +30,13 @@ class StatusFile:
         self._facts: dict[str, Any] = {"pid": os.getpid(), "state": "starting", "message": "", "freshness_s": None}
         self._written = 0.0
         self._events = 0
+        self._started_ms = time.time() * 1000
 
     def say(self, state: str, message: str, marks: Cut | None = None) -> None:
         """A new state, with what it means for the reader."""
         self._facts |= {"state": state, "message": message}
         if marks is not None:
+            self._facts["freshness_s"] = 0.0
             self._facts["marks"] = cut_to_json(marks)
         self._write()
 
@@ -55,12 +57,22 @@ class StatusFile:
         if self._metrics is not None and report.events:
             with Path(self._metrics).open("a") as file:
                 file.write(json.dumps({"at_ms": int(now_ms), "age_s": age_s, **self._facts["last_batch"]}) + "\n")
-        self.beat()
+        self._write_if_due()
 
-    def beat(self) -> None:
-        """Write when a second has passed since the last time."""
+    def _write_if_due(self) -> None:
         if time.monotonic() - self._written >= _EVERY_S:
             self._write()
+
+    def beat(self, *, busy: bool = False) -> None:
+        """Write when a second has passed since the last time.
+
+        Args:
+            busy: a batch is being folded; then the lake falls behind by as long as that takes.
+        """
+        since_s = time.time() - self._facts.get("last_batch_ms", self._started_ms) / 1000
+        if self._facts["state"] == "running" and since_s > _EVERY_S:
+            self._facts["freshness_s"] = round(since_s, 3) if busy else 0.0
+        self._write_if_due()
 
     def close(self) -> None:
         self._write()

@@ -8,7 +8,8 @@ from elasticsearch import ApiError
 
 from metajournal.indexer.connection import is_away, make_client
 from metajournal.indexer.errors import IndexMissingError
-from metajournal.indexer.shown import POSITIONS_ID, read_shown
+from metajournal.indexer.mapping import POSITIONS_ID
+from metajournal.indexer.shown import read_shown
 from metajournal.lake.tables import Lake
 from metajournal.schemas.positions import behind
 from metajournal.schemas.settings import Settings
@@ -40,7 +41,7 @@ def index_holds(settings: Settings) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
         after: list[Any] | None = None
         while True:
-            more = {"search_after": after} if after else {}
+            more: dict[str, Any] = {"search_after": after} if after else {}
             answer = client.search(
                 index=settings.elasticsearch.index, size=1000, sort=[{"urn": "asc"}], version=True, **more
             )

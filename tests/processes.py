@@ -39,7 +39,7 @@ class Running:
     def __init__(self, program: str, settings: Settings, log: Path) -> None:
         from metajournal.stack.jars import ensure_parts
 
-        jars = [str(path) for path in ensure_parts(["spark"]).spark]
+        jars = [str(path) for path in ensure_parts(["spark"]).files("spark")]
         self.log = log
         with log.open("ab") as file:
             self.process = subprocess.Popen(

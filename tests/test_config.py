@@ -160,7 +160,7 @@ def test_a_wrong_secret_is_not_shown_in_its_error(read: Any) -> None:
 
 
 def test_a_secret_file_that_is_missing_is_named(read: Any) -> None:
-    with pytest.raises(ConfigError, match="elasticsearch.api_key_file"):
+    with pytest.raises(ConfigError, match=r"elasticsearch\.api_key_file"):
         read(METAJOURNAL__ELASTICSEARCH__API_KEY_FILE="/nowhere/key")
 
 

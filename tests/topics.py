@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Message, Producer, TopicPartition
 
 from metajournal.lake.tables import Lake
-from metajournal.producers.kafka import ErrorLog, make_consumer
+from metajournal.producers.kafka import MESSAGE_BYTES, ErrorLog, make_consumer
 from metajournal.schemas.hashing import DIGEST_HEADER
 from metajournal.schemas.positions import offset_of, position
 from metajournal.schemas.settings import Settings
@@ -29,10 +29,17 @@ class Seen(NamedTuple):
 
 def write(settings: Settings, records: Iterable[JournalRecord], topic: str | None = None) -> int:
     """Write records as they are to the catalog's journal topic, each to its key's partition; gives their number."""
-    producer = Producer({"bootstrap.servers": settings.kafka["bootstrap.servers"], "partitioner": "murmur2_random"})
+    producer = Producer(
+        {
+            "bootstrap.servers": settings.kafka["bootstrap.servers"],
+            "partitioner": "murmur2_random",
+            "message.max.bytes": MESSAGE_BYTES,
+            "log_level": 0,
+        }
+    )
     count = 0
     for one in records:
-        headers = [] if one.digest is None else [(DIGEST_HEADER, one.digest)]
+        headers: list[tuple[str, str | bytes | None]] = [] if one.digest is None else [(DIGEST_HEADER, one.digest)]
         producer.produce(topic or settings.journal.topics.journal("catalog"), one.value, one.key, headers=headers)
         count += 1
     assert producer.flush(30) == 0
@@ -60,11 +67,16 @@ def read(settings: Settings, topic: str) -> list[Message]:
         consumer.close()
 
 
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    headers: Any = message.headers() or []
+    return list(headers)
+
+
 def journal_records(settings: Settings) -> list[JournalRecord]:
     """The catalog's journal as the broker holds it, for the model."""
     records = []
     for message in read(settings, settings.journal.topics.journal("catalog")):
-        digests = [value for name, value in message.headers() or [] if name == DIGEST_HEADER]
+        digests = [value for name, value in _headers(message) if name == DIGEST_HEADER]
         place = position(1, message.offset() or 0)
         records.append(
             JournalRecord(
@@ -84,8 +96,8 @@ def seen(settings: Settings, topic: str) -> list[Seen]:
     found: list[Seen] = []
     reached: dict[str, tuple[int, int]] = {}
     for message in read(settings, topic):
-        headers = dict(message.headers() or [])
-        source, partition, place, seq = headers["ce_id"].decode().rsplit("/", 3)
+        headers = dict(_headers(message))
+        source, partition, place, seq = (headers["ce_id"] or b"").decode().rsplit("/", 3)
         at = (int(place), int(seq))
         stream = f"{source}/{partition}"
         if at > reached.get(stream, (0, -1)):

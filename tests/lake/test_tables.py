@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,7 +20,7 @@ KEY = ("metajournal.journal.catalog", 2)
 OTHER = ("metajournal.journal.catalog", 3)
 
 
-def row(number: int = 0, **changes: object) -> EntityRow:
+def row(number: int = 0, **changes: Any) -> EntityRow:
     base = EntityRow(
         tenant="default",
         urn=f"dataset:default/name{number}",

@@ -54,8 +54,8 @@ def assert_equal(fold: Fold, model: Model) -> None:
     assert told.keys() == {place for place, verdict in model.verdicts.items() if verdict.outcome != "accepted"}
     for place, (outcome, data) in told.items():
         assert outcome == model.verdicts[place].outcome
-        wanted = "of" if outcome == "duplicate" else "reason"
-        assert (data or {}).get(wanted) == model.verdicts[place].data.get(wanted)
+        key = "of" if outcome == "duplicate" else "reason"
+        assert (data or {}).get(key) == model.verdicts[place].data.get(key)
 
 
 def in_order(rows: list[EntityRow]) -> list[EntityRow]:
@@ -122,7 +122,7 @@ def crash_here(fold: Fold, step: str) -> None:
         def refuse(*_: Any) -> None:
             raise Crash
 
-        fold.engine._append_journal = refuse  # type: ignore[method-assign]
+        fold.engine._append_journal = refuse  # type: ignore[method-assign,assignment]
 
 
 def journal_of(*events: Any, **header: Any) -> list[JournalRecord]:

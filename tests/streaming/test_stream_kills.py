@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -16,8 +17,8 @@ from metajournal.lake.tables import Lake
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from metajournal.streaming.crash import POINTS
-from tests.model import JournalRecord, Model
 from tests.index import index_holds, shows_the_lake
+from tests.model import JournalRecord, Model
 from tests.processes import running_indexer, running_stream, stream
 from tests.strategies import journals
 from tests.topics import folded_to_the_end, journal_records, outcomes, seen, write
@@ -41,7 +42,7 @@ def generated(count: int) -> list[JournalRecord]:
     return found
 
 
-def with_stream(settings: Settings, **changes: object) -> Settings:
+def with_stream(settings: Settings, **changes: Any) -> Settings:
     return replace(settings, stream=replace(settings.stream, **changes))
 
 

@@ -1,0 +1,91 @@
+"""Spark's options: Spark ignores a misspelt one without a word, so their names are held against Spark's own lists."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from metajournal.stack.jars import ensure_parts
+from metajournal.streaming import options
+from metajournal.streaming.session import open_session, planned_ends
+
+SECURED = {
+    "bootstrap.servers": "broker:9093",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.username": "alice",
+    "sasl.password": 'p"a\\ss',
+    "ssl.ca.location": "ca.pem",
+}
+
+
+def test_the_source_is_told_every_partition_and_its_first_offset() -> None:
+    starting = {("j.a", 0): 5, ("j.a", 1): 0, ("j.b", 0): 7}
+    found = options.kafka_source({"bootstrap.servers": "b:1"}, {"j.a": 2, "j.b": 1}, starting, 100)
+    assert json.loads(found["assign"]) == {"j.a": [0, 1], "j.b": [0]}
+    assert json.loads(found["startingOffsets"]) == {"j.a": {"0": 5, "1": 0}, "j.b": {"0": 7}}
+    assert found["kafka.isolation.level"] == "read_committed"
+    assert found["failOnDataLoss"] == "true"
+    assert found["maxOffsetsPerTrigger"] == "100"
+
+
+def test_security_settings_are_translated_for_sparks_java_client() -> None:
+    java = options.java_security(SECURED)
+    assert java["security.protocol"] == "SASL_SSL"
+    assert java["sasl.mechanism"] == "SCRAM-SHA-512"
+    assert java["ssl.truststore.location"] == "ca.pem"
+    assert java["ssl.truststore.type"] == "PEM"
+    assert java["sasl.jaas.config"] == (
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="p\\"a\\\\ss";'
+    )
+
+
+def test_a_broker_without_security_needs_none() -> None:
+    assert options.java_security({"bootstrap.servers": "b:1"}) == {}
+
+
+def connector_jars() -> list[Path]:
+    return ensure_parts(("spark",)).files("spark")
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = open_session([str(path) for path in connector_jars()], log=str(tmp_path_factory.mktemp("spark")))
+    yield session
+    session.stop()
+
+
+@pytest.mark.services
+def test_spark_knows_every_session_option_that_is_its_own(session: SparkSession) -> None:
+    assert session._jvm is not None
+    companion = getattr(session._jvm.org.apache.spark.sql.internal, "SQLConf$")
+    known = {entry.key() for entry in getattr(companion, "MODULE$").getConfigEntries()}
+    assert {name for name in options.SESSION if name.startswith("spark.sql.")} <= known
+    for name, value in options.SESSION.items():
+        assert session.sparkContext.getConf().get(name) == value
+
+
+@pytest.mark.services
+def test_the_connector_knows_every_option_of_the_source(session: SparkSession) -> None:
+    assert session._jvm is not None
+    connector = next(jar for jar in connector_jars() if "sql-kafka" in jar.name)
+    with zipfile.ZipFile(connector) as archive:
+        code = b"".join(archive.read(name) for name in archive.namelist() if "KafkaSourceProvider" in name).lower()
+    consumer = set(session._jvm.org.apache.kafka.clients.consumer.ConsumerConfig.configNames())
+    for name in options.kafka_source({"bootstrap.servers": "b:1"}, {"t": 1}, {("t", 0): 0}, 1):
+        if name.startswith("kafka."):
+            assert name.removeprefix("kafka.") in consumer
+        else:
+            assert name.lower().encode() in code
+
+
+def test_planned_ends_stand_in_the_checkpoint(tmp_path: Path) -> None:
+    folder = tmp_path / "offsets"
+    folder.mkdir()
+    (folder / "3").write_text('v1\n{"batchTimestampMs":0}\n{"j":{"0":6,"1":4}}')
+    assert planned_ends(str(tmp_path), 3) == {("j", 0): 6, ("j", 1): 4}
