@@ -82,7 +82,7 @@ def test_each_python_block_does_what_it_says(installation: Installation, number:
     assert done.returncode == 0, done.stderr
     assert "readme.journal.catalog/" in done.stdout
     assert "Accepted" in done.stdout
-    assert "dataset:default/purchases ('[ali]ce'" in done.stdout
+    assert "dataset:default/purchases ('[alice]',)" in done.stdout
     assert "('pii',)" in done.stdout
 
 
