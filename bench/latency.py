@@ -136,7 +136,7 @@ def _one(journal: Journal, entities: int, number: int) -> None:
     tag = f"probe{uuid.uuid4().hex}"
     entity = _entity(number * 104_729 % entities)
     receipt = journal.emit(TagsAdded(entity, [tag]))
-    results = journal.search(f"tags:{tag}", at_least=receipt.position, timeout_s=60, limit=1, highlight=False)
+    results = journal.search(f"tags:{tag}", at_least=receipt.position, timeout_s=60, limit=1, paging=False)
     if [hit.urn for hit in results.hits] != [entity]:
         raise RuntimeError(f"the index shows {receipt.position}, but {tag} finds {results.hits}")
 

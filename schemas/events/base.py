@@ -43,6 +43,8 @@ def as_tuple(value: Any) -> Any:
     """Several values as a tuple (a set sorted); anything else, a `str` above all, stays for `validate` to name."""
     if type(value) is tuple:
         return value
+    if type(value) is list:  # the usual case, before the abstract classes' slow tests
+        return tuple(value)
     if isinstance(value, set | frozenset):
         return tuple(sorted(value, key=repr))
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
@@ -52,7 +54,7 @@ def as_tuple(value: Any) -> Any:
 
 def as_dict(value: Any) -> Any:
     """A copy of a mapping, in its own order; anything else stays for `validate` to name."""
-    return dict(value) if isinstance(value, Mapping) else value
+    return dict(value) if type(value) is dict or isinstance(value, Mapping) else value
 
 
 def text_fault(value: Any, *, empty: bool = True, limit_bytes: int | None = None) -> str | None:

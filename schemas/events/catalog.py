@@ -60,7 +60,8 @@ class CatalogEvent:
     @property
     def entities(self) -> tuple[Urn, ...]:
         """The entity alone. Raises: InvalidEventError: the entity is no URN."""
-        return (self._urn(),)
+        entity = self.entity
+        return (entity,) if type(entity) is Urn else (self._urn(),)
 
     @property
     def aggregate(self) -> Urn:

@@ -64,7 +64,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def test_spark_knows_every_session_option_that_is_its_own(session: SparkSession) -> None:
     assert session._jvm is not None
     companion = getattr(session._jvm.org.apache.spark.sql.internal, "SQLConf$")
-    known = {entry.key() for entry in getattr(companion, "MODULE$").getConfigEntries()}
+    known = {entry.key() for entry in getattr(companion, "MODULE$").getConfigEntries().toArray()}
     assert {name for name in options.SESSION if name.startswith("spark.sql.")} <= known
     for name, value in options.SESSION.items():
         assert session.sparkContext.getConf().get(name) == value
