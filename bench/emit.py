@@ -69,7 +69,10 @@ def emit_rate(journal: Journal, entities: list[Urn], count: int) -> float:
 
 
 def raw_rate(settings: Settings, records: list[Record], count: int, more: dict[str, Any]) -> float:
-    """Records a second through librdkafka alone, the same bytes, each with a delivery callback."""
+    """Records a second through librdkafka alone, the same bytes, each with a delivery callback.
+
+    The loop is the one of confluent_kafka's documentation: `poll(0)`, then `produce` with keyword arguments.
+    """
     producer = make_producer(settings, ErrorLog(), **more)
     topic = settings.journal.topics.journal("catalog")
     acknowledged = 0
@@ -85,10 +88,9 @@ def raw_rate(settings: Settings, records: list[Record], count: int, more: dict[s
     gc.collect()
     start = time.perf_counter()
     for turn in turns:
-        for number, (value, key, headers) in enumerate(turn):
-            producer.produce(topic, value, key, -1, delivered, None, 0, headers)
-            if not number % 100:
-                producer.poll(0)
+        for value, key, headers in turn:
+            producer.poll(0)
+            producer.produce(topic, value=value, key=key, headers=headers, on_delivery=delivered)
     producer.flush()
     seconds = time.perf_counter() - start
     if acknowledged != len(turns) * len(records):
