@@ -13,7 +13,14 @@ from pathlib import Path
 from metajournal.config import HOME_VARIABLE
 from metajournal.demo_services import own_process
 from metajournal.producers.topics import ensure_topics
-from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, LakeSettings, Settings, StackSettings
+from metajournal.schemas.settings import (
+    ClientSettings,
+    ElasticsearchSettings,
+    JournalSettings,
+    LakeSettings,
+    Settings,
+    StackSettings,
+)
 from metajournal.stack.home import SETTINGS_FILE, settings_text, write_private
 from metajournal.stack.supervisor import read_told
 from tests.services import Services
@@ -44,6 +51,7 @@ def settings_of(services: Services, folder: Path, name: str) -> Settings:
     """Settings whose topics and index are called `name`, with everything else in a folder."""
     return Settings(
         journal=JournalSettings(prefix=name),
+        client=ClientSettings(outcome_timeout_s=60),  # the stream's first batch is a cold one
         kafka={"bootstrap.servers": services.bootstrap_servers},
         lake=LakeSettings(path=str(folder / "lake")),
         elasticsearch=ElasticsearchSettings(url=services.elasticsearch_url, index=name),
