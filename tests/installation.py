@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from metajournal.commands.demo_services import own_process
 from metajournal.config import HOME_VARIABLE
-from metajournal.demo_services import own_process
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import (
     ClientSettings,

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from ..schemas.events.catalog import EntityRegistered, TagsAdded
+from ..schemas.positions import Position
+from ..schemas.urn import dataset
 from .demo_services import DEADLINE_S, STAGES, Stages, services
 from .exits import FINE, PROBLEM
-from .render import print_json, table
-from .schemas.events.catalog import EntityRegistered, TagsAdded
-from .schemas.positions import Position
-from .schemas.urn import dataset
+from .rendering import print_json, table
 from .telling import Silent, Teller, teller
 from .views import detail_text, entity_json, entity_view, history_view, hits_view, outcome_json
 
 if TYPE_CHECKING:
-    from .client import Journal
+    from ..client import Journal
 
 ACTOR = "demo"
 NAMESPACE = "python"
@@ -53,7 +53,7 @@ def run_demo(*, as_json: bool) -> int:
 
 def demo(told: Teller) -> dict[str, Any]:
     """Do every step and give the report."""
-    from .client import Journal
+    from ..client import Journal
 
     began = time.monotonic()
     report: dict[str, Any] = {"ok": False, "python": platform.python_version(), "checks": {}}
@@ -94,7 +94,7 @@ class Demo:
 
     def publish(self) -> None:
         """Every installed distribution, as one event each; wait until all are searchable."""
-        from .producers.sources.python_environment import python_environment
+        from ..producers.sources.python_environment import python_environment
 
         self.told.section(f"Publish this Python environment (Python {self.report['python']})")
         with self.told.step("read what is installed"):

@@ -13,9 +13,9 @@ from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
-from .schemas.errors import Fault, InputError, InvalidEventError
-from .schemas.events import EVENT_TYPES
-from .schemas.positions import Position
+from ..schemas.errors import Fault, InputError, InvalidEventError
+from ..schemas.events import EVENT_TYPES
+from ..schemas.positions import Position
 
 EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in EVENT_TYPES.values()}
 ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")

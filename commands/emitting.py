@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from io import TextIOBase
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ..schemas.errors import InputError, NotYetVisibleError, OutcomeUnknownError
 from .parsing import Typed, typed_event
-from .render import error_json
-from .schemas.errors import InputError, NotYetVisibleError, OutcomeUnknownError
+from .rendering import error_json
 from .views import outcome_json
 
 if TYPE_CHECKING:
-    from .client import Journal
-    from .producers.receipts import Receipt
+    from ..client import Journal
+    from ..producers.receipts import Receipt
 
 WINDOW = 1000  # receipts held before the oldest is waited for
 

@@ -17,24 +17,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from .config import FILE_VARIABLE, HOME_VARIABLE
-from .indexer.connection import make_client
-from .indexer.errors import IndexMissingError
-from .indexer.shown import read_shown
-from .lake.tables import Lake, quoted
-from .schemas.errors import StreamError
-from .schemas.positions import Position, shows
-from .schemas.settings import Settings
-from .stack.home import SETTINGS_FILE, settings_text, settled, write_private
-from .stack.jars import ensure_parts
-from .stack.process import Kept, keep, log_tail
-from .stack.progress import shown
-from .stack.services import Stack
-from .stack.supervisor import COMMANDS, GRACE_S
+from ..config import FILE_VARIABLE, HOME_VARIABLE
+from ..indexer.connection import make_client
+from ..indexer.errors import IndexMissingError
+from ..indexer.shown import read_shown
+from ..lake.tables import Lake, quoted
+from ..schemas.errors import StreamError
+from ..schemas.positions import Position, shows
+from ..schemas.settings import Settings
+from ..stack.home import SETTINGS_FILE, settings_text, settled, write_private
+from ..stack.jars import ensure_parts
+from ..stack.process import Kept, keep, log_tail
+from ..stack.progress import shown
+from ..stack.services import Stack
+from ..stack.supervisor import COMMANDS, GRACE_S
 from .telling import Advance, Teller
 
 if TYPE_CHECKING:
-    from .producers.receipts import Receipt
+    from ..producers.receipts import Receipt
 
 ACKNOWLEDGED, IN_LAKE, SEARCHABLE = STAGES = ("acknowledged by Kafka", "in the lake", "searchable")
 DEADLINE_S: Final = 180.0  # seconds that what was emitted may take to become searchable

@@ -1,6 +1,6 @@
-"""Commands that run or look at services: `up`, `down`, `status`, `doctor`, `stream`, `index`.
+"""Commands that run or look at services: `up`, `down`, `status`, `doctor`, `stream`, `index`, `demo`.
 
-Thin, as `cli.py`: the stack, the stream and the indexer do the work. The long-running two log to standard error.
+Thin: the stack, the stream and the indexer do the work. `stream` and `index` run on, and log to standard error.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import click
 from rich.live import Live
 from rich.text import Text
 
-from .cli_options import Options, json_option, options
+from ..schemas.errors import MissingExtraError
 from .exits import FINE, PROBLEM
-from .render import console, print_json, start_logging
-from .schemas.errors import MissingExtraError
+from .options import Options, json_option, options
+from .rendering import console, print_json, start_logging
 from .views import doctor_json, doctor_view, status_json, status_view
 
 WATCH_S = 1.0  # seconds between two looks of `status --watch`
@@ -27,11 +27,11 @@ WATCH_S = 1.0  # seconds between two looks of `status --watch`
 @options
 def stream(given: Options, /) -> None:
     """Fold the journal into tables and topics, until ended by SIGTERM or Ctrl-C."""
-    from .stack.jars import ensure_parts
-    from .stack.progress import shown
+    from ..stack.jars import ensure_parts
+    from ..stack.progress import shown
 
     try:
-        from .streaming.runner import run_stream
+        from ..streaming.runner import run_stream
     except ModuleNotFoundError as error:
         raise MissingExtraError("stream", "The stream") from error
     start_logging()
@@ -44,7 +44,7 @@ def stream(given: Options, /) -> None:
 @options
 def index(given: Options, /) -> None:
     """Keep Elasticsearch up to date with the journal, until ended by SIGTERM or Ctrl-C."""
-    from .indexer.runner import run_indexer
+    from ..indexer.runner import run_indexer
 
     start_logging()
     run_indexer(given.settings)
@@ -54,9 +54,9 @@ def index(given: Options, /) -> None:
 @options
 def up(given: Options, /) -> None:
     """Start Kafka, Elasticsearch, stream and indexer on this machine."""
-    from .stack import supervisor
-    from .stack.jars import ensure_parts
-    from .stack.progress import shown
+    from ..stack import supervisor
+    from ..stack.jars import ensure_parts
+    from ..stack.progress import shown
 
     out = console()
     with shown() as report:
@@ -69,7 +69,7 @@ def up(given: Options, /) -> None:
 @options
 def down(given: Options, /) -> None:
     """End what `up` has started; the data stays."""
-    from .stack import supervisor
+    from ..stack import supervisor
 
     out = console()
     ended = supervisor.down(given.home, tell=lambda text: out.print(Text(text)))
@@ -90,7 +90,7 @@ def status(given: Options, /, watch: bool, as_json: bool) -> int:
 
 
 def _look(home: Path) -> dict[str, Any]:
-    from .stack.status import status as looked_at
+    from ..stack.status import status as looked_at
 
     return status_json(looked_at(home))
 
@@ -114,11 +114,22 @@ def _watch(given: Options, as_json: bool) -> int:
 @options
 def doctor(given: Options, /, as_json: bool) -> int:
     """Check everything that is needed, and say what mends the rest."""
-    from .stack.doctor import doctor as examined
+    from ..stack.doctor import doctor as examined
 
     found = doctor_json(examined(given.settings, given.home))
     print_json(found) if as_json else console().print(doctor_view(found))
     return FINE if found["ok"] else PROBLEM
 
 
-SERVICES: tuple[click.Command, ...] = (up, down, status, doctor, stream, index)
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def demo(as_json: bool) -> int:
+    """Start everything in a temporary folder, publish this Python environment, search it, end everything."""
+    try:
+        from .demo import run_demo
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("all", "The demo") from error
+    return run_demo(as_json=as_json)
+
+
+SERVICES: tuple[click.Command, ...] = (up, down, status, doctor, stream, index, demo)

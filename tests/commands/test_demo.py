@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from metajournal import demo as demo_module
-from metajournal.demo import Demo
+from metajournal.commands import demo as demo_module
+from metajournal.commands.demo import Demo
+from metajournal.commands.telling import Lines, Screen, Silent
 from metajournal.producers.sources.python_environment import python_environment
 from metajournal.schemas.positions import Position
-from metajournal.telling import Lines, Screen, Silent
 from tests.independent_walk import walk
 from tests.wait import eventually
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "metajournal.cli", "demo"]
 FOLDER = re.compile(r"Everything of this demo is in (\S+) and ends with it")
 

@@ -1,6 +1,6 @@
 """What the command line prints: tables and plain lines for people, JSON for programs, errors for both.
 
-Left to whom: `cli.py` decides what is asked, the rooms give the values; here they only become text.
+Left to whom: the commands decide what is asked, the rooms give the values; here they only become text.
 Invariant: text that came from outside (URNs, tags, values, messages) reaches a terminal without control characters and
 is never read as markup, so metadata can neither move the cursor nor colour, hide or forge a line.
 """

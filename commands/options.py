@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from .client import Journal
-    from .config import Loaded
-    from .schemas.settings import Settings
+    from ..client import Journal
+    from ..config import Loaded
+    from ..schemas.settings import Settings
 
 
 class Options:
@@ -23,7 +23,7 @@ class Options:
     @property
     def loaded(self) -> Loaded:
         """The settings, and where each comes from."""
-        from .config import load
+        from ..config import load
 
         return load(self.file, self.overrides)
 
@@ -34,13 +34,13 @@ class Options:
     @property
     def home(self) -> Path:
         """Folder of the services that `up` starts."""
-        from .config import home
+        from ..config import home
 
         own = self.settings.stack.home
         return Path(own) if own else home()
 
     def journal(self) -> Journal:
-        from .client import Journal
+        from ..client import Journal
 
         return Journal.connect(self.settings)
 

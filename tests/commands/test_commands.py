@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from metajournal import parsing, render, views
 from metajournal.cli import main
-from metajournal.emitting import WINDOW, Sending
-from metajournal.exits import ended
+from metajournal.commands import parsing, rendering, views
+from metajournal.commands.emitting import WINDOW, Sending
+from metajournal.commands.exits import ended
 from metajournal.producers.verdicts import Accepted, Rejected
 from metajournal.schemas.errors import (
     ConfigError,
@@ -146,10 +146,10 @@ def test_control_characters_and_markup_from_outside_stay_visible_text(capsys: py
     assert "evil \\x1b[2J\\x07 [red]not red[/red] \\x202e" in said
     assert "\\x9b1m" in said
     out = io.StringIO()
-    screen = render.console()
+    screen = rendering.console()
     screen.file = out
-    screen.print(render.table(["[b]a"], [["\x1b]0;title\x07", ":smile:"][:1]]))
-    screen.print(render.fields({"k\x1b": ":smile:"}))
+    screen.print(rendering.table(["[b]a"], [["\x1b]0;title\x07", ":smile:"][:1]]))
+    screen.print(rendering.fields({"k\x1b": ":smile:"}))
     assert "\x1b" not in out.getvalue()
     assert "[b]a" in out.getvalue()
     assert ":smile:" in out.getvalue()
@@ -298,7 +298,7 @@ def test_a_pipe_without_end_holds_a_bounded_number_of_receipts() -> None:
 def test_logs_are_json_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     kept, level = logging.root.handlers[:], logging.root.level
     try:
-        render.start_logging()
+        rendering.start_logging()
         logging.getLogger("metajournal.stream").info("folded %s", "7")
         logging.getLogger("another.library").info("noise")
     finally:

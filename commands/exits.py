@@ -15,8 +15,7 @@ from typing import Any
 
 import click
 
-from .render import forgive_encodings, print_error
-from .schemas.errors import (
+from ..schemas.errors import (
     ConfigError,
     InputError,
     MetajournalError,
@@ -26,6 +25,7 @@ from .schemas.errors import (
     UnavailableError,
     UnknownEntityError,
 )
+from .rendering import forgive_encodings, print_error
 
 FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 130, 141
 

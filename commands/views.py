@@ -1,6 +1,6 @@
 """Entities, outcomes, changes and search hits as JSON values and as tables.
 
-Left to whom: `render.py` makes text safe and draws; here only what stands where.
+Left to whom: `rendering.py` makes text safe and draws; here only what stands where.
 Invariant: a table and its `--json` come from the same value, so they cannot disagree.
 """
 
@@ -14,8 +14,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from .render import fields, plain, safe, shortened, table, time_text, verdict
-from .schemas.limits import RESERVED_PROPERTIES
+from ..schemas.limits import RESERVED_PROPERTIES
+from .rendering import fields, plain, safe, shortened, table, time_text, verdict
 
 WHY_WIDTH = 56  # characters of the text around a match
 VALUE_WIDTH = 100  # characters of a property value in a table

@@ -1,0 +1,93 @@
+"""Commands that read: `show`, `history`, `search`, `tail`.
+
+Thin: options become values, the client or the index answers, `views.py` words it.
+Invariant: each has `--json`, which prints one JSON value (`tail`, that goes on: one on each line).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .options import Options, json_option, options
+from .rendering import console, print_json
+
+
+@click.command()
+@click.argument("domain", default="catalog")
+@click.option("--since", metavar="POSITION", help="Begin after this event instead of now: <topic>/<partition>/<value>.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N changes.")
+@json_option
+@options
+def tail(given: Options, /, domain: str, since: str | None, limit: int | None, as_json: bool) -> None:
+    """Print changes as they happen, until interrupted."""
+    from ..schemas.positions import Position
+    from .views import change_json, change_line
+
+    out, after = console(), Position.parse(since) if since else None
+    with given.journal() as journal:
+        for change in journal.changes(domain, since=after, limit=limit):
+            print_json(change_json(change)) if as_json else out.print(change_line(change), soft_wrap=True)
+
+
+@click.command()
+@click.argument("urn")
+@click.option("--as-at", metavar="POSITION|TIME", help="As the journal told it then, instead of now.")
+@json_option
+@options
+def show(given: Options, /, urn: str, as_at: str | None, as_json: bool) -> None:
+    """Show an entity: its metadata in both scopes."""
+    from ..schemas.urn import Urn
+    from .parsing import point
+    from .views import entity_json, entity_view
+
+    entity, at = Urn.parse(urn), point(as_at) if as_at else None
+    with given.journal() as journal:
+        shown = entity_json(journal.show(entity, as_at=at))
+    print_json(shown) if as_json else console().print(entity_view(shown))
+
+
+@click.command()
+@click.argument("urn")
+@json_option
+@options
+def history(given: Options, /, urn: str, as_json: bool) -> None:
+    """Show every change of an entity, oldest first."""
+    from ..schemas.urn import Urn
+    from .views import entity_json, history_view
+
+    entity = Urn.parse(urn)
+    with given.journal() as journal:
+        rows = [entity_json(row) for row in journal.history(entity)]
+    print_json(rows) if as_json else console().print(history_view(rows))
+
+
+@click.command()
+@click.argument("query", default="")
+@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only this kind; may be repeated.")
+@click.option("--namespace", metavar="NAME", help="Only this namespace.")
+@click.option("--scope", type=click.Choice(["USER", "SYSTEM"], case_sensitive=False), help="Which metadata may match.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="Hits to show.")
+@click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
+@click.option("--at-least", metavar="POSITION", help="Wait until the index shows this position.")
+@json_option
+@options
+def search(given: Options, /, query: str, at_least: str | None, as_json: bool, **asked: Any) -> None:
+    """Search names, tags, properties, descriptions and schemas; best match first.
+
+    \b
+    metajournal search 'noaa owner:ali*'
+    metajournal search tags:pii --kind dataset
+    """
+    from ..indexer.search import Search
+    from ..schemas.positions import Position
+    from .views import results_json, results_view
+
+    after = Position.parse(at_least) if at_least else None
+    with Search(given.settings) as catalog:  # asks nothing of Kafka
+        found = catalog.search(query, at_least=after, **{key: one for key, one in asked.items() if one})
+    print_json(results_json(found)) if as_json else console().print(results_view(found))
+
+
+READING: tuple[click.Command, ...] = (show, history, search, tail)

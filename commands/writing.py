@@ -1,0 +1,69 @@
+"""The command that writes: `emit`.
+
+Left to whom: `parsing.py` makes events of options and lines, `emitting.py` sends them, `views.py` words the results.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .exits import PROBLEM
+from .options import Options, json_option, options
+from .rendering import console, print_json
+
+
+@click.command()
+@click.argument("type_", metavar="TYPE|-")
+@click.argument("entity", metavar="[URN]", required=False)
+@click.option("--data", metavar="JSON", help="All fields of the event as one JSON object.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag; may be repeated.")
+@click.option("--property", "properties", metavar="KEY=VALUE", multiple=True, help="A property; may be repeated.")
+@click.option("--key", "keys", metavar="KEY", multiple=True, help="A property to remove; may be repeated.")
+@click.option("--all", "everything", is_flag=True, help="Remove all properties or tags of the scope.")
+@click.option("--scope", type=click.Choice(["USER", "SYSTEM", "BOTH"], case_sensitive=False), help="Default: USER.")
+@click.option("--description", metavar="TEXT", help="Description of a registered entity.")
+@click.option("--schema", metavar="AVRO", help="Schema of a registered entity: Avro JSON.")
+@click.option("--actor", metavar="NAME", help="Who does this.")
+@click.option("--expected", type=int, metavar="N", help="Only if the entity's logical timestamp is N; 0: not there.")
+@click.option("--event-time", metavar="TIME", help="When it happened: ISO 8601, or milliseconds since 1970.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the outcome, only until Kafka has the event.")
+@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="How long to wait for an outcome.")
+@json_option
+@options
+def emit(
+    given: Options,
+    /,
+    type_: str,
+    entity: str | None,
+    no_wait: bool,
+    timeout_s: float | None,
+    as_json: bool,
+    **typed: Any,
+) -> int:
+    """Emit an event, or JSON lines from standard input (TYPE is "-").
+
+    \b
+    metajournal emit EntityRegistered dataset:default/purchases --property owner=alice
+    metajournal emit TagsAdded dataset:default/purchases --tag pii --actor alice
+    echo '{"type": "TagsAdded", "entity": "dataset:default/purchases", "tags": ["pii"]}' | metajournal emit -
+    """
+    from .emitting import Sending
+    from .parsing import typed_options
+    from .views import result_line
+
+    if type_ == "-" and (entity or any(typed.values())):
+        raise click.UsageError("With '-' everything stands in the JSON lines; leave the other arguments away.")
+    event = None if type_ == "-" else typed_options(type_, entity, **typed)
+    ok, out = True, console()
+    with given.journal() as journal:
+        send = Sending(journal, outcome=not no_wait, timeout_s=timeout_s)
+        for result in send.lines(sys.stdin) if event is None else [send.one(event)]:
+            ok = ok and result["ok"]
+            print_json(result) if as_json else out.print(result_line(result), soft_wrap=True)
+    return 0 if ok else PROBLEM
+
+
+WRITING: tuple[click.Command, ...] = (emit,)
