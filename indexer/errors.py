@@ -34,13 +34,18 @@ class MappingMismatchError(OperatorError):
     """The index was made by another version of the mapping."""
 
     CODE = "mapping-mismatch"
-    HINT = "Rebuild the index with this version (`metajournal rebuild`), or use the version that made it."
+    HINT = (
+        "Stop the indexer, delete that index in Elasticsearch and start the indexer again (`metajournal index`): it"
+        " makes the index anew and fills it from the state topics. Or use the version of metajournal that made it."
+    )
+    _NOT_OURS = "Choose another name (elasticsearch.index), or delete that index if nobody needs it."
 
     def __init__(self, alias: str, name: str, held: object, wanted: int) -> None:
         said = "is not metajournal's" if held is None else f"has mapping version {held}"
         super().__init__(
             f"The index {name!r} behind {alias!r} {said}; this version of metajournal needs version {wanted} "
             "exactly as it writes it.",
+            hint=self._NOT_OURS if held is None else None,
             index=name,
             held=held,
             wanted=wanted,

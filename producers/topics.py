@@ -3,7 +3,7 @@
 Job: `ensure_topics` creates what is missing, `check_topics` says whether what is there is what the journal was written
 to. Left to others: names (schemas/topics), the schemas topic's content (published).
 Invariant: nobody writes to a journal topic that was made anew or got another number of partitions, because positions
-and the order within an aggregate would silently change; only the restore command opens a new epoch.
+and the order within an aggregate would silently change.
 """
 
 from __future__ import annotations
@@ -288,7 +288,7 @@ def _configs(admin: AdminClient, topics: list[str], timeout_s: float) -> dict[st
 def _mismatch(differences: list[str]) -> TopicMismatchError:
     return TopicMismatchError(
         f"{'; '.join(differences)}: {_MEANS}.",
-        hint="If the topic was restored or made anew, open a new epoch with the restore command; a wrong configuration"
-        " is mended with Kafka's own tools (kafka-configs); a number of partitions only by a restore.",
+        hint="Look whether journal.prefix and kafka.bootstrap.servers are the right ones. A wrong configuration is"
+        " mended with kafka-configs; a topic that was made anew, or has other partitions, needs another prefix.",
         differences=tuple(differences),
     )

@@ -37,7 +37,7 @@ class MetajournalError(Exception):
     """
 
     CODE: ClassVar[str] = "error"
-    HINT: ClassVar[str] = "Run the command again with --verbose and read the log."
+    HINT: ClassVar[str] = "Run the command again as `metajournal -v COMMAND` and read the log."
 
     def __init__(self, message: str, *, code: str | None = None, hint: str | None = None, **data: Any) -> None:
         super().__init__(message)
@@ -245,7 +245,7 @@ class TopicMismatchError(OperatorError):
     """A topic is not the one that the epochs topic records, or is configured otherwise than it must be."""
 
     CODE = "topic-mismatch"
-    HINT = "Do not go on: see docs on epochs; only the restore command opens a new epoch."
+    HINT = "Do not go on. Correct journal.prefix or kafka.bootstrap.servers, or begin a journal under another prefix."
 
 
 class UnknownSchemaError(OperatorError):
@@ -278,7 +278,7 @@ class DecodeError(MetajournalError):
     """The bytes of a record are no event of this journal."""
 
     CODE = "undecodable"
-    HINT = "The record is shelved and copied to the dead-letter topic; `metajournal why` shows it."
+    HINT = "The stream shelves such a record; its copy in the dead-letter topic (<prefix>.dlq) says why in its headers."
 
 
 class NotSingleObject(DecodeError):  # noqa: N818  (the interface's name)

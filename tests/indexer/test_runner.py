@@ -20,6 +20,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from metajournal.indexer.connection import make_client
+from metajournal.indexer.errors import MappingMismatchError
+from metajournal.indexer.mapping import index_body
 from metajournal.indexer.runner import Indexer
 from metajournal.indexer.search import Search
 from metajournal.indexer.shown import read_shown
@@ -191,6 +193,26 @@ def test_a_lost_index_is_made_and_filled_again(settings: Settings, stream: Strea
         eventually(lambda: _shows(settings, wanted), 30, "the new index")
         assert found(settings) == {"d0": "v1", "d1": "v1", "d2": "v3"}
     client.close()
+
+
+def test_an_index_of_another_version_is_deleted_by_hand_and_filled_anew_by_the_next_start(
+    settings: Settings, stream: Stream
+) -> None:
+    """What the error's hint tells an operator to do."""
+    stream.states(*things(0, 1, at=1))
+    wanted = stream.outcome(0, to=2)
+    name, body = f"{settings.elasticsearch.index}-000001", index_body()
+    body["mappings"]["_meta"]["metajournal"] = {"version": 0, "digest": "other"}
+    client = make_client(settings)
+    client.indices.create(index=name, aliases={settings.elasticsearch.index: {}}, **body)
+    with pytest.raises(MappingMismatchError, match="version 0") as caught:
+        Indexer(settings).run(threading.Event())
+    assert "delete that index" in caught.value.hint
+    client.indices.delete(index=name)
+    client.close()
+    with indexing(settings):
+        eventually(lambda: _shows(settings, wanted), 30, "the new index")
+        assert found(settings) == {"d0": "v1", "d1": "v1"}
 
 
 def _shows(settings: Settings, wanted: Position) -> bool:

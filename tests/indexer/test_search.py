@@ -396,6 +396,17 @@ def test_an_index_of_another_mapping_is_noticed(elasticsearch: str) -> None:
     client.close()
 
 
+def test_an_index_of_somebody_else_is_not_to_be_deleted(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    alias = settings.elasticsearch.index
+    client = make_client(settings)
+    client.indices.create(index=f"{alias}-000001", aliases={alias: {}})
+    with pytest.raises(MappingMismatchError, match="is not metajournal's") as caught:
+        ensure_index(client, alias)
+    assert caught.value.hint.startswith("Choose another name")
+    client.close()
+
+
 # --- completion
 
 
