@@ -21,9 +21,9 @@ from metajournal.schemas.events.catalog import PropertiesSet, TagsAdded
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn, dataset
 
-EVENTS: Final = 60_000
+EVENTS: Final = 20_000
 ENTITIES: Final = 10_000
-ROUNDS: Final = 3
+ROUNDS: Final = 12
 LEAST_RATIO: Final = 0.2
 RAW_SETTINGS: Final = (
     {"linger.ms": 0},
@@ -48,7 +48,9 @@ def run(settings: Settings) -> list[dict[str, Any]]:
             raw.append(raw_rate(bulk, records, EVENTS, fastest))
             emitted.append(emit_rate(journal, entities, EVENTS))
     best, limit = max(emitted), max(raw)
-    return [{"name": "emit, acknowledged", "value": best, "limit": limit, "ratio": best / limit, "unit": "events/s"}]
+    ratios = sorted(ours / theirs for ours, theirs in zip(emitted, raw, strict=True))
+    figure = {"name": "emit, acknowledged", "value": best, "limit": limit, "ratio": best / limit, "unit": "events/s"}
+    return [{**figure, "ratio_by_round": [round(ratio, 3) for ratio in ratios]}]
 
 
 def emit_rate(journal: Journal, entities: list[Urn], count: int) -> float:

@@ -33,6 +33,7 @@ JVM_OPTIONS = """\
 -Xms512m
 -Xmx512m
 -XX:+UseSerialGC
+-XX:TieredStopAtLevel=1
 -Djava.io.tmpdir=${ES_TMPDIR}
 -XX:+ExitOnOutOfMemoryError
 -XX:ErrorFile=hs_err_pid%p.log

@@ -9,14 +9,14 @@ import json
 from collections.abc import Mapping, Sequence
 
 SESSION = {
-    "spark.master": "local[2]",
+    "spark.master": "local[4]",
     "spark.app.name": "metajournal-stream",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-Xss4m -XX:+UseSerialGC -Duser.timezone=UTC",
+    "spark.driver.extraJavaOptions": "-Xss4m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Duser.timezone=UTC",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
@@ -26,6 +26,11 @@ SESSION = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.pollingDelay": "20ms",
     "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
 }
 """Settings of the driver's session; a cluster's master and memory override the first ones."""
@@ -69,6 +74,7 @@ def kafka_source(
         "startingOffsets": json.dumps(offsets),
         "kafka.isolation.level": "read_committed",
         "kafka.check.crcs": "true",
+        "kafka.fetch.max.wait.ms": "1",
         "includeHeaders": "true",
         "failOnDataLoss": "true",
         "maxOffsetsPerTrigger": str(max_events),
