@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from .exits import PROBLEM
+from .exits import FINE, PROBLEM
 from .options import Options, json_option, options
 from .rendering import console, print_json
 
@@ -63,7 +63,7 @@ def emit(
         for result in send.lines(sys.stdin) if event is None else [send.one(event)]:
             ok = ok and result["ok"]
             print_json(result) if as_json else out.print(result_line(result), soft_wrap=True)
-    return 0 if ok else PROBLEM
+    return FINE if ok else PROBLEM
 
 
 WRITING: tuple[click.Command, ...] = (emit,)
