@@ -1,6 +1,7 @@
 """Fixtures for everybody: the services (started once, when a test first asks) and settings of each test's own.
 
-Every test gets its own topic prefix, index and lake folder, so tests share the services and nothing else.
+Every test gets its own topic prefix, index and lake folder, so tests share the services and nothing else. Tests of what
+users type share one installation, and keep to entities of their own.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, LakeSettings, Settings, StackSettings
+from tests.installation import Installation, installed
 from tests.services import Services, docker_answers, planned_source, provide
 
 _used = pytest.StashKey[Services]()
@@ -22,9 +24,13 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that asks for a service is a service test, whether it says so or not; docker's need an engine."""
+    """A test that asks for a service is a service test, whether it says so or not; docker's need an engine.
+
+    Tests on the installation come last: its stream would take time from all others.
+    """
+    items.sort(key=lambda item: "installation" in getattr(item, "fixturenames", ()))
     for item in items:
-        if {"services", "kafka", "elasticsearch"}.intersection(getattr(item, "fixturenames", ())):
+        if {"services", "kafka", "elasticsearch", "installation"}.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.services)
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.services)
@@ -57,6 +63,13 @@ def kafka(services: Services) -> str:
 def elasticsearch(services: Services) -> str:
     """URL of the run's Elasticsearch."""
     return services.elasticsearch_url
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """A running installation, made by `metajournal up` with services of its own; one for the whole run."""
+    with installed(tmp_path_factory.mktemp("installation")) as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A whole installation for tests of what users type: settings in a file, the stream and the indexer as processes."""
+"""A whole installation for tests of what users type: what `metajournal up` starts in a folder, and commands in it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from metajournal.commands.demo_services import own_process
-from metajournal.config import HOME_VARIABLE
-from metajournal.producers.topics import ensure_topics
-from metajournal.schemas.settings import (
-    ClientSettings,
-    ElasticsearchSettings,
-    JournalSettings,
-    LakeSettings,
-    Settings,
-    StackSettings,
-)
-from metajournal.stack.home import SETTINGS_FILE, settings_text, write_private
-from metajournal.stack.supervisor import read_told
-from tests.services import Services
-from tests.wait import eventually
+from metajournal.config import HOME_VARIABLE, load_settings
+from metajournal.schemas.settings import Settings
+from metajournal.stack.home import read_run
+
+CLI = (sys.executable, "-m", "metajournal.cli")
+_DOWN_AT_THE_END = "import os, sys; sys.stdin.read(); os.execv(sys.argv[1], sys.argv[1:])"
 
 
 @dataclass(frozen=True)
@@ -32,39 +23,52 @@ class Installation:
     """A folder with settings; commands that run in it use them."""
 
     folder: Path
-    settings: Settings
 
-    def run(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        """A command as its user would run it, with this Python's scripts first on the path."""
+    @property
+    def settings(self) -> Settings:
+        """What the commands of this folder work with."""
+        return load_settings(environ={HOME_VARIABLE: str(self.folder)}, folder=self.folder).settings
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of a user of this folder, with this Python's scripts first on the path."""
         own = {key: value for key, value in os.environ.items() if not key.startswith("METAJOURNAL_")}
         path = f"{Path(sys.executable).parent}{os.pathsep}{own.get('PATH', '')}"
-        environment = {**own, HOME_VARIABLE: str(self.folder), "PATH": path}
+        return {**own, HOME_VARIABLE: str(self.folder), "PATH": path}
+
+    def run(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """A command as its user would run it."""
         return subprocess.run(
-            command, input=stdin, capture_output=True, text=True, check=False, cwd=self.folder, env=environment
+            command, input=stdin, capture_output=True, text=True, check=False, cwd=self.folder, env=self.environment
         )
 
     def metajournal(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        return self.run(sys.executable, "-m", "metajournal.cli", *words, stdin=stdin)
-
-
-def settings_of(services: Services, folder: Path, name: str) -> Settings:
-    """Settings whose topics and index are called `name`, with everything else in a folder."""
-    return Settings(
-        journal=JournalSettings(prefix=name),
-        client=ClientSettings(outcome_timeout_s=60),  # the stream's first batch is a cold one
-        kafka={"bootstrap.servers": services.bootstrap_servers},
-        lake=LakeSettings(path=str(folder / "lake")),
-        elasticsearch=ElasticsearchSettings(url=services.elasticsearch_url, index=name),
-        stack=StackSettings(home=str(folder)),
-    )
+        return self.run(*CLI, *words, stdin=stdin)
 
 
 @contextmanager
-def installed(settings: Settings, folder: Path) -> Iterator[Installation]:
-    """The installation that these settings describe, with its stream and indexer running."""
-    write_private(folder / SETTINGS_FILE, settings_text(settings))
-    ensure_topics(settings)
-    with own_process(folder, "stream"), own_process(folder, "indexer"):
-        files = [folder / "stream.json", folder / "indexer.json"]
-        eventually(lambda: all(read_told(file).get("state") == "running" for file in files), 180, "a running stream")
-        yield Installation(folder, settings)
+def installed(folder: Path) -> Iterator[Installation]:
+    """What `metajournal up` starts in a folder; `metajournal down` ends it after the block."""
+    here = Installation(folder)
+    with _down_at_the_end(here):
+        # The stream's first batch is a cold one: what is emitted may wait for its verdict longer than usual.
+        up = here.metajournal("--set", "client.outcome_timeout_s=60", "up")
+        assert up.returncode == 0, up.stdout + up.stderr
+        yield here
+    assert not read_run(folder).components
+
+
+@contextmanager
+def _down_at_the_end(here: Installation) -> Iterator[None]:
+    """Run `down` after the block by a process that waits for it, so that a killed test run leaves nothing either."""
+    command = [sys.executable, "-c", _DOWN_AT_THE_END, *CLI, "down"]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        cwd=here.folder,
+        env=here.environment,
+        start_new_session=True,
+    ) as waiting:
+        yield
+    assert waiting.returncode == 0

@@ -1,28 +1,23 @@
-"""The client against the real stream: verdicts and changes of events as they come back."""
+"""The client against a running installation: verdicts and changes of events as they come back."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from metajournal import EntityRegistered, Journal, PropertiesSet, Settings, TagsAdded, dataset
+from metajournal import EntityRegistered, Journal, PropertiesSet, TagsAdded, dataset
 from metajournal.producers.verdicts import Accepted, Duplicate, Rejected, Unchanged
-from tests.processes import running_stream
+from tests.installation import Installation
 
-PURCHASES = dataset("default", "purchases")
+PURCHASES = dataset("client", "purchases")
 WAIT_S = 180.0
-"""The first verdict waits for the stream's own start."""
+"""The first verdict may wait for the stream's first batch, which is a cold one."""
 
 
-def test_receipts_and_changes_tell_what_the_stream_decided(settings: Settings, tmp_path: Path) -> None:
-    with (
-        Journal.connect(settings, create_topics=True) as journal,
-        running_stream(settings, tmp_path / "stream.log"),
-    ):
+def test_receipts_and_changes_tell_what_the_stream_decided(installation: Installation) -> None:
+    with Journal.connect(installation.settings) as journal:
         registered = journal.emit(EntityRegistered(PURCHASES, description="What was bought"), actor="alice")
         tagged = journal.emit(TagsAdded(PURCHASES, ["pii"]))
         twice = journal.emit(TagsAdded(PURCHASES, ["pii"]))
         again = journal.emit(TagsAdded(PURCHASES, ["pii"]), event_id=tagged.event_id, repeat=True)
-        refused = journal.emit(PropertiesSet(dataset("default", "nobody"), {"a": "b"}))
+        refused = journal.emit(PropertiesSet(dataset("client", "nobody"), {"a": "b"}))
         stale = journal.emit(TagsAdded(PURCHASES, ["hot"]), expected=registered.position)
         assert registered.outcome(WAIT_S) == Accepted(registered.position)
         assert tagged.outcome(WAIT_S) == Accepted(tagged.position)

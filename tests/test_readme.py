@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from tests.installation import Installation, installed, settings_of
-from tests.services import Services
+from tests.installation import Installation
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -28,14 +26,6 @@ def blocks(language: str) -> list[str]:
 
 
 BLOCKS = [Block(*found) for found in FENCE.findall((ROOT / "README.md").read_text("utf-8"))]
-
-
-@pytest.fixture(scope="module")
-def installation(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    folder = tmp_path_factory.mktemp("readme")
-    settings = settings_of(services, folder, "readme")
-    with installed(settings, folder) as running:
-        yield running
 
 
 def test_every_block_is_of_a_kind_that_is_run_here() -> None:
@@ -80,7 +70,7 @@ def test_the_demo_prints_what_the_readme_shows() -> None:
 def test_each_python_block_does_what_it_says(installation: Installation, number: int) -> None:
     done = installation.run(sys.executable, "-W", "error", "-c", blocks("python")[number])
     assert done.returncode == 0, done.stderr
-    assert "readme.journal.catalog/" in done.stdout
+    assert "metajournal.journal.catalog/" in done.stdout
     assert "Accepted" in done.stdout
     assert "dataset:default/purchases ('[alice]',)" in done.stdout
     assert "('pii',)" in done.stdout

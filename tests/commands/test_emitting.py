@@ -1,0 +1,80 @@
+"""Many lines, one result each, whatever is wrong with some; on a journal that never fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from metajournal.commands import views
+from metajournal.commands.emitting import WINDOW, Sending
+from metajournal.producers.verdicts import Accepted, Rejected
+from metajournal.schemas.errors import InvalidEventError, NotYetVisibleError
+from metajournal.schemas.positions import Position
+
+
+@dataclass
+class Sent:
+    """The receipt of a journal that never fails."""
+
+    event_id: str
+    position: Position
+    system_time: int = 0
+
+    acknowledged: bool = True
+
+    def outcome(self, timeout_s: float | None) -> Any:
+        if self.position.value == 5:
+            raise NotYetVisibleError({("t", 0): 1})
+        refused = self.position.value % 3 == 2
+        return Rejected(self.position, "unknown-entity", {"entity": "x"}) if refused else Accepted(self.position)
+
+
+class Counting:
+    """A journal that hands out receipts and counts them."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def emit(self, event: Any, **about: Any) -> Sent:
+        if faults := event.validate():
+            raise InvalidEventError(faults)
+        self.sent += 1
+        return Sent(f"id-{self.sent}", Position("t", 0, self.sent))
+
+
+def test_many_lines_give_one_result_each_in_their_order_whatever_is_wrong_with_some() -> None:
+    good = '{"type": "TagsAdded", "entity": "dataset:a/b", "tags": ["x"]}'
+    lines = [good, "nonsense", good, "", '{"type": "TagsAdded", "entity": "dataset:a/b", "tags": []}', good]
+    results = list(Sending(Counting(), outcome=True).lines(lines))  # type: ignore[arg-type]
+    assert [result["line"] for result in results] == [1, 2, 3, 5, 6]
+    assert [result["ok"] for result in results] == [True, False, False, False, True]
+    assert results[2]["reason"] == "unknown-entity"
+    assert results[3]["error"]["faults"] == [{"field": "tags", "message": "must not be empty"}]
+
+
+def test_a_line_without_an_answer_in_time_is_told_and_the_rest_goes_on() -> None:
+    good = '{"type": "TagsAdded", "entity": "dataset:a/b", "tags": ["x"]}'
+    results = list(Sending(Counting(), outcome=True).lines([good] * 6))  # type: ignore[arg-type]
+    assert [result.get("outcome") for result in results] == [
+        "accepted",
+        "rejected",
+        "accepted",
+        "accepted",
+        None,
+        "accepted",
+    ]
+    assert (results[4]["position"], results[4]["error"]["code"]) == ("t/0/5", "not-yet-visible")
+    assert str(views.result_line(results[4])).startswith("unknown  line 5  not-yet-visible")
+
+
+def test_a_pipe_without_end_holds_a_bounded_number_of_receipts() -> None:
+    journal = Counting()
+
+    def endless() -> Iterator[str]:
+        while True:
+            yield '{"type": "TagsAdded", "entity": "dataset:a/b", "tags": ["x"]}'
+
+    results = Sending(journal, outcome=False).lines(endless())  # type: ignore[arg-type]
+    assert [next(results)["line"] for _ in range(10)] == list(range(1, 11))
+    assert journal.sent <= WINDOW + 10

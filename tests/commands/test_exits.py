@@ -1,0 +1,81 @@
+"""How commands end: exit codes, and errors as a code, one sentence and the next step."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from metajournal.commands.exits import ended
+from metajournal.schemas.errors import (
+    ConfigError,
+    Fault,
+    InvalidEventError,
+    KafkaUnavailableError,
+    MetajournalError,
+    NotYetVisibleError,
+    OutcomeUnknownError,
+    SearchUnavailableError,
+    StreamError,
+    UnknownEntityError,
+)
+
+
+def raised(error: BaseException, *, as_json: bool = False) -> int:
+    def command() -> None:
+        raise error
+
+    return ended(command, as_json=as_json)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KafkaUnavailableError("away"), 3),
+        (SearchUnavailableError("away"), 3),
+        (MetajournalError("no", code="not-allowed"), 4),
+        (KafkaUnavailableError("no", code="not-allowed"), 4),
+        (UnknownEntityError("dataset:a/b"), 1),
+        (NotYetVisibleError({("t", 0): 3}), 1),
+        (OutcomeUnknownError("?"), 1),
+        (StreamError("broken"), 1),
+        (ConfigError("wrong"), 2),
+        (InvalidEventError([Fault("tags", "must not be empty")]), 2),
+        (ValueError("a defect"), 1),
+        (KeyboardInterrupt(), 130),
+        (BrokenPipeError(), 141),
+    ],
+)
+def test_each_kind_of_error_has_its_exit_code(
+    error: BaseException, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert raised(error) == code
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    assert said.out == ""
+    assert bool(said.err) == (code not in (130, 141))
+
+
+def test_a_defect_names_itself_without_a_stack_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raised(ValueError("first line\nsecond line")) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error[internal]: ValueError: first line\n")
+    assert "METAJOURNAL_TRACE=1" in said
+
+
+def test_errors_carry_their_data_into_json(capsys: pytest.CaptureFixture[str]) -> None:
+    raised(NotYetVisibleError({("topic", 2): 3}), as_json=True)
+    assert json.loads(capsys.readouterr().out)["error"]["behind"] == {"topic/2": 3}
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    script = "import sys; from metajournal.cli import main; main(['--help'])"
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended_ = subprocess.run([sys.executable, "-c", script], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert ended_.returncode == 141
+    assert ended_.stderr == b""

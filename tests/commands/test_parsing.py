@@ -1,0 +1,63 @@
+"""What people type becomes the event, the time and the position that it says, or an error that helps."""
+
+from __future__ import annotations
+
+import pytest
+
+from metajournal.commands import parsing
+from metajournal.schemas.errors import InputError, InvalidEventError
+from metajournal.schemas.events.catalog import EntityRegistered, PropertiesSet, TagsAdded
+from metajournal.schemas.positions import Position
+
+
+def test_options_become_the_event_that_they_say() -> None:
+    assert parsing.typed_options("TagsAdded", "dataset:a/b", tags=["x", "y"], scope="system", actor="alice") == (
+        TagsAdded("dataset:a/b", ["x", "y"], scope="SYSTEM"),
+        {"actor": "alice"},
+    )
+    typed = parsing.typed_options(
+        "catalog.PropertiesSet.1", "dataset:a/b", properties=["k=v=w", "empty="], expected=0, event_time="1970-01-01"
+    )
+    assert typed == (PropertiesSet("dataset:a/b", {"k": "v=w", "empty": ""}), {"expected": 0, "event_time": 0})
+    data = '{"schema": [["id", "long"]], "tags": ["t"]}'
+    assert parsing.typed_options("EntityRegistered", "dataset:a/b", data=data, description="d").event == (
+        EntityRegistered("dataset:a/b", description="d", schema=[("id", "long")], tags=["t"])
+    )
+
+
+def test_a_wrong_type_name_is_answered_with_the_nearest_one() -> None:
+    with pytest.raises(InputError, match="Did you mean TagsAdded"):
+        parsing.event_class("catalog.TagAdded")
+
+
+def test_every_fault_of_the_typed_fields_is_named_at_once() -> None:
+    with pytest.raises(InvalidEventError) as found:
+        parsing.typed_event('{"type": "PropertiesSet", "tags": ["x"], "owner": 1}')
+    assert [fault.field for fault in found.value.faults] == ["tags", "owner", "entity", "properties"]
+
+
+@pytest.mark.parametrize("line", ["", "nonsense", "[]", '"x"', "{}", '{"type": 7}'])
+def test_a_line_that_is_no_event_is_an_input_error(line: str) -> None:
+    with pytest.raises(InputError):
+        parsing.typed_event(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("0", 0),
+        ("1441310434000", 1_441_310_434_000),
+        ("2015-09-03T20:00:34Z", 1_441_310_434_000),
+        ("2015-09-03 20:00:34", 1_441_310_434_000),
+        ("2015-09-03T22:00:34.5+02:00", 1_441_310_434_500),
+    ],
+)
+def test_times_are_milliseconds_or_iso_8601_in_utc(text: str, ms: int) -> None:
+    assert parsing.point(text) == ms
+
+
+def test_a_point_with_slashes_is_a_position() -> None:
+    assert parsing.point("t.journal.catalog/3/1099511627776") == Position("t.journal.catalog", 3, 1 << 40)
+    for wrong in ("yesterday", "a/b/c", "t/1"):
+        with pytest.raises(InputError):
+            parsing.point(wrong)

@@ -1,0 +1,57 @@
+"""What reaches a terminal or a log: text from outside is only ever text."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+
+from metajournal.commands import rendering
+
+
+def test_control_characters_and_markup_from_outside_stay_visible_text(capsys: pytest.CaptureFixture[str]) -> None:
+    rendering.print_error("evil", "evil \x1b[2J\x07 [red]not red[/red] \u202e", "\x9b1m", as_json=False)
+    said = capsys.readouterr().err
+    assert "evil \\x1b[2J\\x07 [red]not red[/red] \\x202e" in said
+    assert "\\x9b1m" in said
+    out = io.StringIO()
+    screen = rendering.console()
+    screen.file = out
+    screen.print(rendering.table(["[b]a"], [["\x1b]0;title\x07", ":smile:"][:1]]))
+    screen.print(rendering.fields({"k\x1b": ":smile:"}))
+    assert "\x1b" not in out.getvalue()
+    assert "[b]a" in out.getvalue()
+    assert ":smile:" in out.getvalue()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+@pytest.mark.parametrize("json_", [True, False])
+def test_any_bytes_on_the_command_line_are_answered_in_any_encoding(encoding: str, json_: bool) -> None:
+    words: list[str | bytes] = ["show", b"dataset:a/\xff\xe2\x9c\x93", *(["--json"] if json_ else [])]
+    own = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    done = subprocess.run([sys.executable, "-m", "metajournal.cli", *words], capture_output=True, env=own, check=False)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+    if json_:
+        assert json.loads(done.stdout)["error"]["code"] == "invalid-urn"
+
+
+def test_logs_are_json_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    kept, level = logging.root.handlers[:], logging.root.level
+    try:
+        rendering.start_logging()
+        logging.getLogger("metajournal.stream").info("folded %s", "7")
+        logging.getLogger("another.library").info("noise")
+    finally:
+        logging.root.handlers[:] = kept
+        logging.root.setLevel(level)
+        logging.getLogger("metajournal").setLevel(logging.NOTSET)
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["level"], line["logger"], line["message"]) for line in lines] == [
+        ("info", "metajournal.stream", "folded 7")
+    ]
