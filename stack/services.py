@@ -6,7 +6,8 @@ What a Stack starts ends with the block, and with this process however it ends. 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,7 +22,7 @@ from .server import Server
 def start_both(
     parts: Parts, home: Path, *, ports: dict[str, tuple[int, ...]] | None = None, lasting: bool = False
 ) -> dict[str, Server]:
-    """Start both at the same time; when one fails, the other one is stopped again.
+    """Start both at the same time; when one fails, or this is interrupted, what came up is stopped again.
 
     Args:
         home: each has its own folder in it.
@@ -37,13 +38,23 @@ def start_both(
             "kafka": pool.submit(start_kafka, parts, home / "kafka", ports=kafka, lasting=lasting),
             "elasticsearch": pool.submit(start_elasticsearch, parts, home / "elasticsearch", ports=search),
         }
+        try:
+            wait(coming.values())
+        except BaseException:  # whoever is interrupted removes the folder next: nobody may write to it any more
+            _stop(coming.values())
+            raise
     errors = [error for future in coming.values() if (error := future.exception()) is not None]
     if errors:
-        for future in coming.values():
-            if future.exception() is None:
-                future.result().stop()
+        _stop(coming.values())
         raise errors[0]
     return {name: future.result() for name, future in coming.items()}
+
+
+def _stop(coming: Collection[Future[Server]]) -> None:
+    """Stop every server that comes up."""
+    for future in coming:
+        if future.exception() is None:
+            future.result().stop()
 
 
 class Stack:
