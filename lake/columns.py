@@ -84,4 +84,10 @@ ENTITIES = history(
 JOURNAL_TABLE = "journal"
 SCHEMAS: dict[str, pa.Schema] = {JOURNAL_TABLE: JOURNAL, "entities": ENTITIES}
 PARTITION_COLUMNS: dict[str, list[str]] = {JOURNAL_TABLE: ["system_date"]}
+STATISTICS: dict[str, list[str]] = {
+    JOURNAL_TABLE: ["topic", "journal_partition", "logical_timestamp", "system_time", "event_id"],
+    "entities": ["tenant", "urn", "aggregate", "journal_partition", "logical_timestamp", "system_time"],
+}
+"""Columns whose least and greatest value stand in the table's log for each file: those that look-ups name. Every one
+more makes each commit dearer, since the log's state is kept in memory for all live files."""
 HISTORY_TABLES: tuple[str, ...] = ("entities",)

@@ -20,7 +20,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, W
 from deltalake.exceptions import TableNotFoundError
 
 from ..schemas.errors import StreamError
-from .columns import HISTORY_TABLES, JOURNAL_TABLE, PARTITION_COLUMNS, SCHEMAS
+from .columns import HISTORY_TABLES, JOURNAL_TABLE, PARTITION_COLUMNS, SCHEMAS, STATISTICS
 
 PartitionKey = tuple[str, int]
 Marks = dict[PartitionKey, int]
@@ -32,6 +32,8 @@ _CONFIGURATION = {
     "delta.enableDeletionVectors": "false",
     "delta.logRetentionDuration": "interval 1 days",
 }
+_MOST_SMALL_FILES = 60
+_TARGET_BYTES = 8 * 1024 * 1024
 _WRITER = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=16_384)
 
 
@@ -60,6 +62,7 @@ class Table:
         self._options = dict(storage_options)
         self._table: DeltaTable | None = None
         self._held: dict[str, int] = {}
+        self._compacted_files = 0
 
     @property
     def delta(self) -> DeltaTable:
@@ -85,7 +88,7 @@ class Table:
             schema=self.schema,
             mode="ignore",
             partition_by=PARTITION_COLUMNS.get(self.name),
-            configuration=_CONFIGURATION,
+            configuration={**_CONFIGURATION, "delta.dataSkippingStatsColumns": ",".join(STATISTICS[self.name])},
             storage_options=self._options,
         )
 
@@ -158,6 +161,18 @@ class Table:
                 commit_properties=properties,
             )
             self.delta.update_incremental()
+
+    def compact(self) -> int:
+        """Rewrite small files into larger ones when there are many; gives the number of files that went away.
+
+        Only the writer may call it, between two appends: two compactors would double rows. Files that have reached
+        the target size are left alone, so the cost follows what was added.
+        """
+        if len(self.delta.file_uris()) - self._compacted_files < _MOST_SMALL_FILES:
+            return 0
+        done = self.delta.optimize.compact(target_size=_TARGET_BYTES, max_concurrent_tasks=1)
+        self._compacted_files = len(self.delta.file_uris())
+        return int(done["numFilesRemoved"])
 
     def query(self, select: str, where: str) -> list[dict[str, Any]]:
         """Rows of this table at the held version, as dicts; files and row groups are pruned by their statistics.

@@ -203,6 +203,12 @@ class Engine:
                 place = one.place
                 raise UnknownSchemaError(place.topic, place.partition, offset_of(one.end), one.stopped_by.fingerprint)
 
+    def tidy(self) -> None:
+        """Between two batches: compact a table that has many small files, one at a time, so that no pause adds up."""
+        for table in self._lake.tables.values():
+            if table.compact():
+                return
+
     def repeat_outcomes(self, keys: Iterable[PartitionKey]) -> None:
         """Say again how far idle partitions are."""
         now_ms = int(time.time() * 1000)

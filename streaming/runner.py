@@ -186,6 +186,7 @@ class Stream:
         now = time.monotonic()
         self._said_idle.update(dict.fromkeys(ends, now))
         self._status.batch(engine.marks, report, received_s)
+        engine.tidy()
         _log.debug("batch: %s events, %s rows, %s", report.events, report.rows, dict(report.seconds))
 
     def _watch(self, query: StreamingQuery) -> None:

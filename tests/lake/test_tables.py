@@ -99,6 +99,32 @@ def test_creating_a_table_that_exists_changes_nothing(tmp_path: Path) -> None:
     assert again.tables["entities"].delta.schema().to_arrow() is not None
 
 
+def test_compaction_keeps_rows_and_marks_and_leaves_few_files(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    entities = lake.tables["entities"]
+    given_rows = [row(number) for number in range(130)]
+    gone = 0
+    for number, one in enumerate(given_rows):
+        append(lake, [one], {KEY: number + 1})
+        gone += entities.compact()
+    again = Lake(str(tmp_path)).tables["entities"]
+    found = again.query(COLUMNS, "true order by logical_timestamp")
+    assert [row_from_dict(one) for one in found] == given_rows
+    assert (again.mark(KEY), again.rules()) == (130, "rules-1")
+    assert gone > 100
+    assert len(again.delta.file_uris()) < 70
+    append(lake, [row(1_000)], {KEY: 131})
+    assert len(Lake(str(tmp_path)).tables["entities"].query("urn", "true")) == 131
+
+
+def test_look_ups_read_only_files_that_can_hold_the_key(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    append(lake, [row(1)], {KEY: 1})
+    actions = pa.table(lake.tables["entities"].delta.get_add_actions(flatten=True))
+    assert actions["min.urn"].to_pylist() == ["dataset:default/name1"]
+    assert "min.actor" not in actions.column_names
+
+
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 rows = st.builds(
     row,
