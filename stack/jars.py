@@ -13,9 +13,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,21 +25,10 @@ from .errors import PartsCorruptError, PartsUnavailableError
 from .java import Java, find_java
 from .parts import GROUPS, Part, Parts, file_digest, known_parts, move_checked, parts_in
 from .places import cache_folder
+from .progress import Progress, Report, shown
 from .versions import ELASTICSEARCH
 
 _POLL_S = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an install is."""
-
-    step: str
-    done_bytes: int
-    total_bytes: int
-
-
-Report = Callable[[Progress], None]
 
 
 def ensure_parts(groups: Sequence[str] = GROUPS, *, cache: Path | None = None, report: Report | None = None) -> Parts:
@@ -237,8 +225,6 @@ def main(arguments: Sequence[str]) -> int:
         about = "# sha256, size in bytes, folder/file of everything that stack/ivy.xml brings. Made by: "
         sys.stdout.write("\n".join([about + "python -m metajournal.stack.jars checksums", *checksums()]) + "\n")
         return 0
-    from .progress import shown
-
     with shown() as report:
         sys.stdout.write(f"{ensure_parts(report=report).root}\n")
     return 0

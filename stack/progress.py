@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 from rich.progress import Progress as Bar
 
-from .jars import Progress, Report
-
 _LINE_EVERY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an install is."""
+
+    step: str
+    done_bytes: int
+    total_bytes: int
+
+
+Report = Callable[[Progress], None]
 
 
 @contextmanager

@@ -13,9 +13,10 @@ from types import TracebackType
 from typing import Self
 
 from .elasticsearch import start_elasticsearch
-from .jars import Report, ensure_parts
+from .jars import ensure_parts
 from .kafka import start_kafka
 from .parts import Parts
+from .progress import Report
 from .server import Server
 
 

@@ -29,8 +29,9 @@ from .home import (
     write_private,
     write_run,
 )
-from .jars import Report, ensure_parts
+from .jars import ensure_parts
 from .process import Kept, ProcessId, end, keep, log_tail
+from .progress import Report
 from .server import Server
 from .services import start_both
 

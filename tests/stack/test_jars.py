@@ -19,8 +19,9 @@ from metajournal.stack.errors import (
     PartsCorruptError,
     PartsUnavailableError,
 )
-from metajournal.stack.jars import Progress, ensure_parts
+from metajournal.stack.jars import ensure_parts
 from metajournal.stack.java import Java, find_java
+from metajournal.stack.progress import Progress
 
 IVY = '''#!{python}
 """Stands in for `java -jar ivy.jar`: fetches from a folder into a cache, as Ivy does, and retrieves from the cache."""
