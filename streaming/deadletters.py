@@ -1,16 +1,20 @@
 """Shelved records to the dead-letter topic, verbatim, with the header names that Kafka Connect's tools know.
 
-Source: KIP-298, "Headers"; the original headers are kept before them.
+The original headers are kept before them. A record that leaves no room for them is copied without what is too much;
+its headers say so, and the journal table holds it whole. Source: KIP-298, "Headers".
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ..producers.kafka import MESSAGE_BYTES
 from ..schemas.positions import offset_of
 from .fold import Judged
 from .publish import Outgoing
-from .records import Place
+from .records import Headers, Place
+
+_MOST_BYTES = MESSAGE_BYTES - 16 * 1024  # the rest is for what stands in the headers, and the batch around it
 
 
 def dead_letter(place: Place, judged: Judged, topic: str) -> Outgoing:
@@ -34,6 +38,20 @@ def dead_letter(place: Place, judged: Judged, topic: str) -> Outgoing:
         "exception.message": str(verdict.detail),
         "exception.stacktrace": "",
     }
-    headers: list[tuple[str, Any]] = list(record.headers)
+    key, value, kept = record.key, record.value, list(record.headers)
+    left_out = []
+    if _size(key, value, kept) > _MOST_BYTES:
+        value, left_out = None, ["value"]
+    if _size(key, value, kept) > _MOST_BYTES:
+        key, kept, left_out = None, [], ["key", "headers", "value"]
+    if left_out:
+        about["exception.message"] += f" (too large to copy: {', '.join(left_out)}; the journal table has it whole)"
+    headers: list[tuple[str, Any]] = list(kept)
     headers += [(f"__connect.errors.{name}", text.encode()) for name, text in about.items()]
-    return Outgoing(topic, place.partition, record.key, record.value, headers, judged.system_time)
+    return Outgoing(topic, place.partition, key, value, headers, judged.system_time)
+
+
+def _size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Bytes of a record, each length counted with its longest prefix."""
+    parts = [key, value, *(part for name, held in headers for part in (name.encode(), held))]
+    return sum(len(part or b"") + 5 for part in parts)

@@ -14,6 +14,7 @@ from ..rules import apply
 from ..rules.entity import At, EntityRow, ForeignRowError
 from ..rules.outcome import Accepted, Rejected
 from ..schemas.codec import Decoded
+from ..schemas.errors import InvalidEventError
 from ..schemas.header import TENANT_PATTERN, Header
 from ..schemas.urn import Urn
 from .records import Place, Reading, Record, Shelved, UnknownSchema, read
@@ -126,14 +127,29 @@ class Readings:
             if isinstance(reading, Shelved):
                 continue
             header = reading.header
-            if not TENANT_PATTERN.fullmatch(header.tenant):
+            if header.repeat:
+                originals.add((header.tenant, header.aggregate, header.event_id))
+            if not _is_judged_by_rows(reading):
                 continue  # the rules refuse it before they read any row
             rows.update((header.tenant, urn) for urn in header.entities)
             if header.type.startswith("catalog.EntityDeleted.") and header.aggregate.startswith("app:"):
                 apps.add((header.tenant, header.aggregate))
-            if header.repeat:
-                originals.add((header.tenant, header.aggregate, header.event_id))
         return Needs(frozenset(rows), frozenset(apps), frozenset(originals))
+
+
+def _is_judged_by_rows(decoded: Decoded) -> bool:
+    """Whether an event names none but rows of its own aggregate.
+
+    A row of another aggregate would be looked for in the wrong partition, and its absence be remembered.
+    """
+    header = decoded.header
+    if not TENANT_PATTERN.fullmatch(header.tenant):
+        return False
+    try:
+        entities = decoded.event.entities
+    except InvalidEventError:
+        return False
+    return bool(header.entities == entities and {entity.aggregate for entity in entities} == {header.aggregate})
 
 
 def read_all(records: Iterable[Record], place: Place, start: int, end: int) -> Readings:
@@ -194,6 +210,7 @@ class PartitionRows:
     def __init__(self, prior: Prior, current: dict[RowKey, EntityRow]) -> None:
         self._prior = prior
         self._current = current
+        self._programs: dict[RowKey, dict[str, EntityRow]] = {}
         self._header: Header | None = None
 
     def of(self, header: Header) -> PartitionRows:
@@ -214,24 +231,26 @@ class PartitionRows:
         header = self._own()
         if app != header.aggregate:
             raise ForeignRowError(f"an event of {header.aggregate} asked for the programs of {app}")
-        rows = {row.urn: row for row in self._prior.programs[(header.tenant, str(app))]}
-        rows |= {
-            row.urn: row
-            for (tenant, _), row in self._current.items()
-            if tenant == header.tenant and row.aggregate == app and row.kind == "program"
-        }
+        rows = self._programs_of((header.tenant, str(app)))
         return [rows[urn] for urn in sorted(rows)]
+
+    def _programs_of(self, app: RowKey) -> dict[str, EntityRow]:
+        """An app's programs by URN: those from before, and under them all that this batch has made."""
+        found = self._programs.get(app)
+        if found is None:
+            found = self._programs[app] = {row.urn: row for row in self._prior.programs.get(app, ())}
+        return found
 
     def advance(self, after: EntityRow) -> EntityRow | None:
         """Make a row the newest of its key and give the one before."""
         key = (after.tenant, after.urn)
-        before = self._current.get(key) or self._prior.rows.get(key) or self._program_before(key, after)
+        before = self._current.get(key) or self._prior.rows.get(key)
+        if after.kind == "program":
+            programs = self._programs_of((after.tenant, after.aggregate))
+            before = before or programs.get(after.urn)
+            programs[after.urn] = after
         self._current[key] = after
         return before
-
-    def _program_before(self, key: RowKey, after: EntityRow) -> EntityRow | None:
-        programs = self._prior.programs.get((after.tenant, after.aggregate), ())
-        return next((row for row in programs if row.urn == key[1]), None)
 
     def _own(self) -> Header:
         if self._header is None:

@@ -18,6 +18,7 @@ from ..schemas.limits import MAX_EVENT_BYTES
 from ..schemas.positions import position
 from ..schemas.urn import Urn
 
+_SHOWN_BYTES = 1_200  # a tenant and the longest URN
 Headers = Sequence[tuple[str, bytes | None]]
 
 
@@ -106,15 +107,20 @@ def read(record: Record, place: Place) -> Reading:
     return _misplaced(record, decoded, place) or decoded
 
 
+def _shown(key: bytes | None) -> str:
+    """A key of any bytes, short enough for a verdict."""
+    return repr(key) if key is None or len(key) <= _SHOWN_BYTES else f"{key[:_SHOWN_BYTES]!r}... ({len(key)} bytes)"
+
+
 def _misplaced(record: Record, decoded: Decoded, place: Place) -> Shelved | None:
     """A record under another key, partition or topic than its aggregate's would break the aggregate's order."""
     header = decoded.header
     key = f"{header.tenant}/{header.aggregate}".encode("utf-8", "surrogatepass")
     if record.key != key:
-        return Shelved("wrong-key", f"the key is {record.key!r}; the header says {key!r}")
+        return Shelved("wrong-key", f"the key is {_shown(record.key)}; the header says {_shown(key)}")
     belongs = partition_of(key, place.partitions)
     if belongs != place.partition:
-        return Shelved("wrong-partition", f"key {key!r} belongs to partition {belongs}")
+        return Shelved("wrong-partition", f"key {_shown(key)} belongs to partition {belongs}")
     try:
         domain = Urn.parse(header.aggregate).domain
     except InvalidUrnError:

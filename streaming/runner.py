@@ -36,7 +36,13 @@ from .status import StatusFile
 
 _log = logging.getLogger("metajournal.stream")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
+_LEAST_EVENTS, _REDUCED_S = 16, 60.0
+_TOO_LARGE = ("spark.driver.maxResultSize", "OutOfMemoryError", "Java heap space")
 _AWAY = ("TimeoutException", "BrokerNotAvailable", "DisconnectException", "NetworkException", "Connection refused")
+
+
+class BatchTooLargeError(Exception):
+    """The records of a batch take more memory than the driver has; fewer of them will fit."""
 
 
 class Stream:
@@ -59,6 +65,7 @@ class Stream:
         self._said_idle: dict[PartitionKey, float] = {}
         self._status = StatusFile(settings.stack.home, "stream", settings.stream.metrics_file)
         self._checkpoint = ""
+        self._most_events = settings.stream.max_events_per_batch
 
     def stop(self) -> None:
         """End after the batch that is being folded."""
@@ -88,6 +95,10 @@ class Stream:
             started = time.monotonic()
             try:
                 self._fold_from_marks(session)
+                self._most_events = self._settings.stream.max_events_per_batch
+            except BatchTooLargeError:
+                self._most_events = max(_LEAST_EVENTS, self._most_events // 8)
+                _log.warning("The records are large: at most %d in a batch for a while.", self._most_events)
             except UnavailableError as error:
                 pause_s = _FIRST_PAUSE_S if time.monotonic() - started > _LONGEST_PAUSE_S * 2 else pause_s
                 _log.warning("%s Trying again in %.1f s.", error, pause_s)
@@ -112,7 +123,7 @@ class Stream:
             self._settings.kafka,
             partitions,
             engine.starting_offsets(),
-            self._settings.stream.max_events_per_batch,
+            self._most_events,
         )
         try:
             interval_ms = self._settings.stream.min_trigger_interval_ms
@@ -190,18 +201,24 @@ class Stream:
         _log.debug("batch: %s events, %s rows, %s", report.events, report.rows, dict(report.seconds))
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Wait for the query's end, keep the status file fresh, repeat idle partitions' outcomes."""
-        while query.isActive and not self._stop.is_set() and self._failure is None:
+        """Wait for the query's end, keep the status file fresh, repeat idle partitions' outcomes.
+
+        A query with small batches ends by itself after a while, so that the next one has batches of the usual size.
+        """
+        reduced = self._most_events < self._settings.stream.max_events_per_batch
+        until = time.monotonic() + (_REDUCED_S if reduced else float("inf"))
+        while query.isActive and not self._stop.is_set() and self._failure is None and time.monotonic() < until:
             self._stop.wait(0.2)
             self._repeat_idle()
             self._status.beat(busy=self._batch.locked())
         with self._batch:  # let the batch in hand finish; later ones see the stop
             pass
         error = _ended(query)
-        if self._failure is not None:
+        if isinstance(self._failure, MetajournalError):
             raise self._failure
-        if error is not None and not self._stop.is_set():
-            raise _translated(error)
+        failed = self._failure or error
+        if failed is not None and not self._stop.is_set():
+            raise _translated(failed) from failed
 
     def _repeat_idle(self) -> None:
         interval_s = self._settings.stream.idle_outcome_interval_s
@@ -231,9 +248,11 @@ def _close(session: SparkSession) -> None:
         _log.debug("Spark was gone already: %s", error)
 
 
-def _translated(error: Exception) -> MetajournalError:
+def _translated(error: BaseException) -> Exception:
     """What a failed query means: a broker that is away is waited for, the rest is told."""
-    text = str(error)
+    text = f"{type(error).__name__}: {error}"
+    if any(word in text for word in _TOO_LARGE):
+        return BatchTooLargeError(text[:500])
     if any(word in text for word in _AWAY):
         return UnavailableError("Spark lost Kafka.", code="kafka-unavailable", cause=text[:500])
     if "Some data may have been lost" in text or "KAFKA_DATA_LOSS" in text:
@@ -243,8 +262,8 @@ def _translated(error: Exception) -> MetajournalError:
             hint="The journal must never be cut: check its retention, then restore it under a new epoch.",
         )
     return StreamError(
-        "The Spark query failed: " + text.strip().splitlines()[0],
-        code="query-failed",
+        "A batch failed: " + text.strip().splitlines()[0][:500],
+        code="batch-failed",
         hint="Start the stream again; it goes on from its marks. The log holds the whole message.",
         detail=text,
     )

@@ -16,13 +16,13 @@ from metajournal.schemas.settings import Settings
 
 _STREAM = """
 import pickle, sys
-settings, jars = pickle.load(sys.stdin.buffer)
+settings, jars, spark = pickle.load(sys.stdin.buffer)
 from metajournal.streaming.runner import run_stream
-run_stream(settings, jars)
+run_stream(settings, jars, spark)
 """
 _INDEXER = """
 import pickle, sys
-settings, _ = pickle.load(sys.stdin.buffer)
+settings, *_ = pickle.load(sys.stdin.buffer)
 from metajournal.indexer.runner import run_indexer
 run_indexer(settings)
 """
@@ -36,7 +36,7 @@ def _end_with_parent() -> None:
 class Running:
     """A process with its log."""
 
-    def __init__(self, program: str, settings: Settings, log: Path) -> None:
+    def __init__(self, program: str, settings: Settings, log: Path, spark: dict[str, str] | None = None) -> None:
         from metajournal.stack.jars import ensure_parts
 
         jars = [str(path) for path in ensure_parts(["spark"]).files("spark")]
@@ -51,7 +51,7 @@ class Running:
                 env={**os.environ, "PYTHONWARNINGS": "default"},
             )
         assert self.process.stdin is not None
-        self.process.stdin.write(pickle.dumps((settings, jars)))
+        self.process.stdin.write(pickle.dumps((settings, jars, spark or {})))
         self.process.stdin.close()
 
     def ended(self, timeout_s: float) -> int:
@@ -72,8 +72,8 @@ class Running:
 
 
 @contextmanager
-def running(program: str, settings: Settings, log: Path) -> Iterator[Running]:
-    process = Running(program, settings, log)
+def running(program: str, settings: Settings, log: Path, spark: dict[str, str] | None = None) -> Iterator[Running]:
+    process = Running(program, settings, log, spark)
     try:
         yield process
     finally:
@@ -86,9 +86,9 @@ def stream(settings: Settings, log: Path) -> Running:
 
 
 @contextmanager
-def running_stream(settings: Settings, log: Path) -> Iterator[Running]:
-    """A stream that is drained and ended when the block ends."""
-    with running(_STREAM, settings, log) as process:
+def running_stream(settings: Settings, log: Path, spark: dict[str, str] | None = None) -> Iterator[Running]:
+    """A stream that is drained and ended when the block ends; `spark` are options that override the project's."""
+    with running(_STREAM, settings, log, spark) as process:
         yield process
 
 
