@@ -176,7 +176,14 @@ def status_json(found: Any) -> dict[str, Any]:
         one["up_s"] = (
             None if one["since_ms"] is None or one["pid"] is None else round(now_ms / 1000 - one["since_ms"] / 1000)
         )
-    return {"ok": found.fine, "home": str(found.home), "lake": found.lake, "components": components, "stages": stages}
+    return {
+        "ok": found.fine,
+        "home": str(found.home),
+        "lake": found.lake,
+        "components": components,
+        "stages": stages,
+        "verdicts": known["verdicts"],
+    }
 
 
 def status_view(found: Mapping[str, Any]) -> RenderableType:
@@ -199,7 +206,15 @@ def status_view(found: Mapping[str, Any]) -> RenderableType:
         table(["service", "state", "pid", "up", "endpoint", "what to do"], rows, right=["pid", "up"]),
         Text(),
         table(["stage", "seconds behind"], stages, right=["seconds behind"]),
+        Text(),
+        fields({"since the stream began": _counted(found["verdicts"])}),
     )
+
+
+def _counted(verdicts: Mapping[str, int]) -> str:
+    """Events by outcome; shelved ones are copied to the dead-letter topic."""
+    said = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(verdicts.items()))
+    return said or "no event"
 
 
 def _help(one: Mapping[str, Any]) -> str:

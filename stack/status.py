@@ -62,6 +62,8 @@ class Status:
     lake: str
     components: tuple[Component, ...]
     stages: tuple[Stage, ...]
+    verdicts: Mapping[str, int]
+    """Events by outcome since the stream was started."""
 
     @property
     def fine(self) -> bool:
@@ -79,7 +81,7 @@ def status(home: Path) -> Status:
         _stage("lake", told["stream"], "marks", works["stream"]),
         _stage("index", told["indexer"], "shows", works["indexer"]),
     )
-    return Status(home, run.lake, components, stages)
+    return Status(home, run.lake, components, stages, told["stream"].get("verdicts") or {})
 
 
 def _stage(name: str, told: Mapping[str, Any], key: str, works: bool) -> Stage:

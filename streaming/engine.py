@@ -11,6 +11,7 @@ they have seen. How records come here, and what is done when something fails, is
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -43,11 +44,13 @@ class Report:
     """What a batch did, for the status file and the logs.
 
     Attributes:
+        verdicts: number of events by outcome.
         oldest_ms: append time of its oldest record, milliseconds UTC; None for an empty batch.
         seconds: time of each step, by name.
     """
 
     events: int
+    verdicts: Mapping[str, int]
     rows: int
     published: int
     oldest_ms: int | None
@@ -123,7 +126,8 @@ class Engine:
         self._advance(folded)
         self._stop_at_unknown(folded)
         times = [record.append_time for one in readings for record, _ in one.items]
-        return Report(len(times), rows, published, min(times, default=None), clock.seconds)
+        verdicts = Counter(judged.verdict.outcome for one in folded for judged in one.judged)
+        return Report(len(times), verdicts, rows, published, min(times, default=None), clock.seconds)
 
     def _read(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Iterator[Readings]:
         """Step 1: the records of each partition, in position order, from its mark to its planned end."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ class StatusFile:
         self._path = None if home is None else Path(home) / f"{name}.json"
         self._facts: dict[str, Any] = {"pid": os.getpid(), "state": "starting", "message": "", "freshness_s": None}
         self._written = 0.0
-        self._events = 0
+        self._verdicts: Counter[str] = Counter()
         self._started_ms = time.time() * 1000
 
     def say(self, state: str, message: str, marks: Cut | None = None) -> None:
@@ -42,7 +43,7 @@ class StatusFile:
 
     def batch(self, marks: Cut, report: Report, received_s: float) -> None:
         """A batch is done."""
-        self._events += report.events
+        self._verdicts.update(report.verdicts)
         now_ms = time.time() * 1000
         age_s = 0.0 if report.oldest_ms is None else max(0.0, now_ms - report.oldest_ms) / 1000
         self._facts |= {
@@ -50,7 +51,7 @@ class StatusFile:
             "message": "",
             "marks": cut_to_json(marks),
             "freshness_s": round(age_s, 3),
-            "events": self._events,
+            "verdicts": dict(self._verdicts),
             "last_batch": _batch(report, received_s),
             "last_batch_ms": int(now_ms),
         }
