@@ -6,7 +6,7 @@ machine. Who fetches the prior rows, and where this runs (in the driver or in a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -290,10 +290,3 @@ class _Seen:
         if header.repeat:
             self._marked_here.add(key)
             marked.setdefault(key, self._here[key])
-
-
-def batches(folded: Sequence[Folded]) -> Iterator[tuple[Folded, Change]]:
-    """Every change of a batch with its partition's result, in (partition, position, seq) order."""
-    for one in folded:
-        for change in one.changes:
-            yield one, change
