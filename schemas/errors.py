@@ -252,18 +252,20 @@ class UnknownSchemaError(OperatorError):
     """A valid record was written with a schema that this version does not know; the stream stops before it."""
 
     CODE = "unknown-schema"
-    HINT = "Upgrade metajournal, or let an operator shelve that one position."
+    HINT = "Upgrade metajournal, or pass over that one record: `metajournal shelve TOPIC PARTITION POSITION`."
     topic: str
     partition: int
-    offset: int
+    position: int
     fingerprint: int
 
-    def __init__(self, topic: str, partition: int, offset: int, fingerprint: int) -> None:
+    def __init__(self, topic: str, partition: int, position: int, fingerprint: int) -> None:
         super().__init__(
-            f"The record at {topic}/{partition} offset {offset} has the unknown schema {fingerprint:016x}.",
+            f"The record at {topic}/{partition}/{position} has the unknown schema {fingerprint:016x}.",
+            hint="Upgrade metajournal. Where no version knows that schema, pass over this one record for good:"
+            f" `metajournal shelve {topic} {partition} {position}`, then start the stream again.",
             topic=topic,
             partition=partition,
-            offset=offset,
+            position=position,
             fingerprint=fingerprint,
         )
 

@@ -205,7 +205,7 @@ class Engine:
         for one in folded:
             if one.stopped_by is not None:
                 place = one.place
-                raise UnknownSchemaError(place.topic, place.partition, offset_of(one.end), one.stopped_by.fingerprint)
+                raise UnknownSchemaError(place.topic, place.partition, one.end, one.stopped_by.fingerprint)
 
     def tidy(self) -> None:
         """Between two batches: compact a table that has many small files, one at a time, so that no pause adds up."""

@@ -270,15 +270,19 @@ class _Seen:
     def original(self, header: Header) -> Verdict | None:
         key = (header.tenant, header.aggregate, header.event_id)
         if header.repeat:
-            found = self._originals.find(key) or self._here.get(key)
+            found = self._first(key)
         else:
-            found = self._originals.marked(key) or (self._here.get(key) if key in self._marked_here else None)
+            found = self._originals.marked(key) or (self._first(key) if key in self._marked_here else None)
         if found is None:
             return None
         position, verdict = found
         of = position if verdict.duplicate_of is None else verdict.duplicate_of
         detail = {"outcome": verdict.outcome, "reason": verdict.reason, "detail": verdict.detail}
         return Verdict(DUPLICATE, None, verdict.detail if verdict.outcome == DUPLICATE else detail, of)
+
+    def _first(self, key: IdKey) -> tuple[int, Verdict] | None:
+        """The lowest event with an identity that a marked event of this batch has."""
+        return self._originals.find(key) or self._here.get(key)
 
     def remember(
         self, header: Header, position: int, verdict: Verdict, marked: dict[IdKey, tuple[int, Verdict]]
@@ -289,4 +293,4 @@ class _Seen:
         self._here.setdefault(key, (position, verdict))
         if header.repeat:
             self._marked_here.add(key)
-            marked.setdefault(key, self._here[key])
+            marked.setdefault(key, self._first(key) or self._here[key])

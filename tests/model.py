@@ -36,7 +36,6 @@ from metajournal.schemas.errors import (
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Header
 from metajournal.schemas.limits import MAX_EVENT_BYTES
-from metajournal.schemas.positions import offset_of
 from metajournal.schemas.urn import Urn
 
 
@@ -177,9 +176,7 @@ class Model:
         except NotSingleObject:
             return _shelved("not-single-object")
         except UnknownFingerprint as unknown:
-            raise UnknownSchemaError(
-                self.topic, record.partition, offset_of(record.position), unknown.fingerprint
-            ) from unknown
+            raise UnknownSchemaError(self.topic, record.partition, record.position, unknown.fingerprint) from unknown
         except Undecodable:
             return _shelved("undecodable")
         header = decoded.header

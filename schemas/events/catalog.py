@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from ..errors import Fault, InvalidEventError
+from ..limits import MAX_ENTRIES
 from ..urn import Urn
 from .base import as_dict, as_tuple, as_urn, text_fault
 from .checks import (
@@ -308,7 +309,7 @@ def _schema_faults(schema: Any) -> list[Fault]:
     if not isinstance(schema, tuple):
         return [Fault("schema", f"must be text or a list of (name, type) pairs, not {type(schema).__name__}")]
     faults = count_faults("schema", len(schema))
-    for index, field in enumerate(schema):
+    for index, field in enumerate(schema[:MAX_ENTRIES]):
         faults += _field_faults(f"schema[{index}]", field)
     return faults
 

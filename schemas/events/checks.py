@@ -1,11 +1,13 @@
 """Checks of an event's fields: a cheap one for the happy case, and one that names every fault.
 
-The cheap ones run on each emit; where one says no, nothing is decided yet and the thorough ones speak.
+The cheap ones run on each emit; where one says no, nothing is decided yet and the thorough ones speak. They look at no
+more entries than an event may carry, so that what they find of a hostile event is no longer than a record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from ..errors import Fault, InvalidUrnError
@@ -34,11 +36,11 @@ def urn_faults(field: str, value: Any) -> list[Fault]:
 
 
 def keys_faults(field: str, values: Any) -> list[Fault]:
-    """Faults of a list of keys or tags; an empty list has none."""
+    """Faults of a list of keys or tags, of its first MAX_ENTRIES ones; an empty list has none."""
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         return [Fault(field, f"must be a list of texts, not {type(values).__name__}")]
     faults = count_faults(field, len(values))
-    for index, value in enumerate(values):
+    for index, value in enumerate(values[:MAX_ENTRIES]):
         why = text_fault(value, empty=False, limit_bytes=MAX_KEY_BYTES)
         if why is not None:
             faults.append(Fault(f"{field}[{index}]", why))
@@ -46,11 +48,11 @@ def keys_faults(field: str, values: Any) -> list[Fault]:
 
 
 def properties_faults(field: str, values: Any) -> list[Fault]:
-    """Faults of a mapping of property keys to values; an empty one has none."""
+    """Faults of a mapping of property keys to values, of its first MAX_ENTRIES ones; an empty one has none."""
     if not isinstance(values, Mapping):
         return [Fault(field, f"must be a mapping of texts, not {type(values).__name__}")]
     faults = count_faults(field, len(values))
-    for key, value in values.items():
+    for key, value in islice(values.items(), MAX_ENTRIES):
         why = text_fault(key, empty=False, limit_bytes=MAX_KEY_BYTES)
         if why is not None:
             faults.append(Fault(f"{field}[{_shown(key)}]", f"the key {why}"))
@@ -104,7 +106,7 @@ def reserved_faults(field: str, keys: Any, scope: Any) -> list[Fault]:
         return []
     return [
         Fault(f"{field}[{key!r}]" if isinstance(keys, dict) else f"{field}[{index}]", f"{key!r} is kept by the journal")
-        for index, key in enumerate(keys)
+        for index, key in enumerate(islice(keys, MAX_ENTRIES))
         if isinstance(key, str) and key in RESERVED_PROPERTIES
     ]
 

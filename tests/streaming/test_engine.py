@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.errors import UnknownSchemaError
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
-from metajournal.schemas.hashing import digest
+from metajournal.schemas.hashing import digest, partition_of
+from metajournal.schemas.positions import position
 from metajournal.schemas.urn import app, dataset, program
+from metajournal.streaming.deadletters import dead_letter
+from metajournal.streaming.fold import SHELVED, Judged, Verdict
+from metajournal.streaming.records import Place, Record
 from tests.builders import header_for, raw_record, record_of
 from tests.model import JournalRecord, Model
 from tests.strategies import journals
@@ -59,8 +63,6 @@ def assert_equal(fold: Fold, model: Model) -> None:
 
 
 def in_order(rows: list[EntityRow]) -> list[EntityRow]:
-    from metajournal.schemas.hashing import partition_of
-
     def place(row: EntityRow) -> tuple[int, int, int]:
         partition = partition_of(f"{row.tenant}/{row.aggregate}".encode(), PARTITIONS)
         return partition, row.logical_timestamp, row.seq
@@ -176,7 +178,7 @@ def test_an_unknown_schema_stops_its_partition_after_what_stands_before_it(tmp_p
     fold = Fold(tmp_path, PARTITIONS)
     with pytest.raises(UnknownSchemaError) as stopped:
         fold.batch(records)
-    assert (stopped.value.partition, stopped.value.offset) == (records[1].partition, 1)
+    assert (stopped.value.partition, stopped.value.position) == (records[1].partition, records[1].position)
     assert [row.user_tags for row in fold.rows()] == [()]
     fold.shelved = frozenset({(TOPIC, records[1].partition, records[1].position)})
     fold.start()
@@ -267,3 +269,98 @@ def test_verdicts_with_long_details_are_told_in_records_that_a_topic_takes(tmp_p
     assert len(said) > 1
     assert max(len(one.value or b"") for one in said) < 2 * 1024 * 1024
     assert sum(len(json.loads(one.value or b"")["verdicts"]) for one in said) == 12
+
+
+def elsewhere(urn: str) -> Any:
+    """A dataset whose journal partition is another one than this entity's."""
+    taken = partition_of(f"default/{urn}".encode(), PARTITIONS)
+    names = (dataset("default", f"other{number}") for number in range(100))
+    return next(one for one in names if partition_of(f"default/{one}".encode(), PARTITIONS) != taken)
+
+
+def test_an_event_that_names_an_entity_of_another_aggregate_does_not_hide_it(tmp_path: Path) -> None:
+    other = elsewhere(PURCHASES)
+    stray = TagsAdded(other, ["pii"])
+    records = placed(
+        [
+            record_of(EntityRegistered(PURCHASES, tags=["kept"]), 0),
+            record_of(stray, 1, header=header_for(stray, 2, entities=(str(other), str(PURCHASES)))),
+            record_of(TagsAdded(PURCHASES, ["late"]), 2),
+        ],
+        PARTITIONS,
+    )
+    fold = Fold(tmp_path, PARTITIONS)
+    for end in (1, 2, 3):
+        fold.batch(records, until=records[:end])
+        if end == 1:
+            fold.start()  # nothing is cached
+    assert_equal(fold, Model.of(records))
+    assert fold.rows()[-1].user_tags == ("kept", "late")
+
+
+@pytest.mark.parametrize("ends", [(1, 5), (5,), (1, 2, 5), (1, 3, 5), (1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("restart", [True, False])
+def test_the_original_is_the_lowest_event_wherever_batches_end(
+    tmp_path: Path, ends: tuple[int, ...], restart: bool
+) -> None:
+    event = EntityRegistered(PURCHASES)
+    header = header_for(event, 7)
+    copies = [header, header, header._replace(repeat=True), header, header]
+    records = placed([record_of(event, offset, header=one) for offset, one in enumerate(copies)], 1)
+    fold = Fold(tmp_path, 1)
+    for end in ends:
+        fold.batch(records, until=records[:end])
+        if restart:
+            fold.start()
+    assert [row["duplicate_of"] for row in fold.journal()] == [None, None, *[records[0].position] * 3]
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+def test_a_repeated_event_of_no_valid_tenant_is_a_duplicate_wherever_batches_end(tmp_path: Path, cut: int) -> None:
+    event = EntityRegistered(PURCHASES)
+    header = header_for(event, 7, tenant="Not A Tenant", repeat=True)
+    records = placed([record_of(event, offset, header=header) for offset in range(2)], PARTITIONS)
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(records, until=records[:cut])
+    fold.batch(records)
+    assert [row["outcome"] for row in fold.journal()] == ["rejected", "duplicate"]
+
+
+def test_what_is_told_of_a_hostile_event_fits_into_a_record(tmp_path: Path) -> None:
+    events = [
+        record_of(TagsAdded(PURCHASES, [""] * 900_000), 0),
+        record_of(EntityRegistered(PURCHASES, schema=[("", "")] * 400_000), 1),
+        record_of(PropertiesSet(PURCHASES, {f"{number:x}\0": "" for number in range(100_000)}), 2),
+        record_of(EntityRegistered(PURCHASES), 3, key=b"\0" * 1_000_000),
+    ]
+    fold = Fold(tmp_path, 1)
+    fold.batch([one._replace(partition=0) for one in events])
+    said = fold.topics.records[(OUTCOMES, 0)]
+    assert [row["reason"] for row in fold.journal()] == ["invalid", "invalid", "invalid", "wrong-key"]
+    assert max(len(one.value or b"") for one in said) < 2 * 1024 * 1024
+
+
+@pytest.mark.parametrize("large", ["value", "key", "headers"])
+def test_a_shelved_record_that_fills_its_topic_is_copied_without_what_is_too_much(large: str) -> None:
+    filling = b"\0" * (4 * 1024 * 1024 - 100)
+    parts: dict[str, Any] = {"key": b"k", "value": b"v", "headers": [("h", b"w")]}
+    parts[large] = [("h", filling)] if large == "headers" else filling
+    record = Record(position(1, 9), 0, **parts)
+    judged = Judged(record, 0, None, Verdict(SHELVED, "no-digest", "none"))
+    letter = dead_letter(Place(TOPIC, 1, 4, "catalog", frozenset()), judged, "dlq")
+    size = sum(len(part or b"") for part in (letter.key, letter.value, *(value for _, value in letter.headers)))
+    assert size < 10_000
+    assert letter.key == (b"k" if large == "value" else None)
+    assert "too large to copy" in dict(letter.headers)["__connect.errors.exception.message"].decode()
+
+
+def test_an_app_takes_three_thousand_programs_along_at_once(tmp_path: Path) -> None:
+    shop = app("default", "shop")
+    events = [record_of(EntityRegistered(program("default", "shop", "flow", f"p{n}")), n) for n in range(3_000)]
+    records = placed([*events, record_of(EntityRegistered(shop), 3_000), record_of(EntityDeleted(shop), 3_001)], 1)
+    fold = Fold(tmp_path, 1)
+    fold.batch(records, until=records[:3_001])
+    fold.start()
+    fold.batch(records)
+    assert_equal(fold, Model.of(records))
+    assert sum(row.deleted for row in fold.rows()) == 3_001
