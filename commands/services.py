@@ -1,4 +1,4 @@
-"""Commands that run or look at services: `up`, `down`, `status`, `doctor`, `stream`, `index`, `demo`.
+"""Commands that run or look at services: `up`, `down`, `status`, `doctor`, `stream`, `index`, `shelve`, `demo`.
 
 Thin: the stack, the stream and the indexer do the work. `stream` and `index` run on, and log to standard error.
 """
@@ -8,17 +8,20 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.live import Live
 from rich.text import Text
 
-from ..schemas.errors import MissingExtraError
+from ..schemas.errors import InputError, MissingExtraError
 from .exits import FINE, PROBLEM
 from .options import Options, json_option, options
 from .rendering import console, print_json, start_logging
 from .views import doctor_json, doctor_view, status_json, status_view
+
+if TYPE_CHECKING:
+    from ..schemas.positions import Position
 
 WATCH_S = 1.0  # seconds between two looks of `status --watch`
 
@@ -110,6 +113,44 @@ def _watch(given: Options, as_json: bool) -> int:
 
 
 @click.command()
+@click.argument("topic")
+@click.argument("partition", type=click.IntRange(min=0))
+@click.argument("position", type=click.IntRange(min=0))
+@json_option
+@options
+def shelve(given: Options, /, topic: str, partition: int, position: int, as_json: bool) -> None:
+    """Have the stream pass over one record of the journal for good.
+
+    For a record of an unknown schema, which stops the stream; its message names the place. The record stays in the
+    journal, is copied to the dead-letter topic, and is passed over by every rebuild too. Start the stream again after.
+    """
+    from ..producers.shelving import shelve as recorded
+    from ..schemas.positions import Position
+
+    at = Position(topic, partition, position)
+    _refuse_folded(given, at)
+    recorded(given.settings, at)
+    said = "It takes effect when the stream starts again."
+    print_json({"ok": True, "shelved": str(at)}) if as_json else console().print(Text(f"shelved {at}. {said}"))
+
+
+def _refuse_folded(given: Options, at: Position) -> None:
+    """Refuse a record that the lake of this installation has judged: its history would be another one."""
+    try:
+        from ..lake.tables import Lake
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("lake", "Looking up what the stream has folded") from error
+    lake = given.settings.lake
+    journal = Lake(lake.path, lake.storage_options).journal
+    if journal.exists() and at.value < journal.mark((at.topic, at.partition)):
+        raise InputError(
+            f"The stream has judged {at} already.",
+            code="already-folded",
+            hint="Only a record that the stream stands before can be shelved; its message names the position.",
+        )
+
+
+@click.command()
 @json_option
 @options
 def doctor(given: Options, /, as_json: bool) -> int:
@@ -132,4 +173,4 @@ def demo(as_json: bool) -> int:
     return run_demo(as_json=as_json)
 
 
-SERVICES: tuple[click.Command, ...] = (up, down, status, doctor, stream, index, demo)
+SERVICES: tuple[click.Command, ...] = (up, down, status, doctor, stream, index, shelve, demo)

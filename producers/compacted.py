@@ -34,7 +34,7 @@ def read_all(settings: Settings, topic: str, *, timeout_s: float = 10.0) -> dict
                 continue
             error = message.error()
             if error is None:
-                found[(message.key() or b"").decode()] = message.value()
+                found[(message.key() or b"").decode(errors="backslashreplace")] = message.value()
             elif error.code() == KafkaError._PARTITION_EOF:
                 return {key: value for key, value in found.items() if value is not None}
             elif not error.retriable():

@@ -39,6 +39,8 @@ _BROKER_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
 _WRITER_TIME: Final = {"message.timestamp.type": "CreateTime"}
 _SIZE: Final = {"max.message.bytes": str(MESSAGE_BYTES)}
 _STATE: Final = {"min.cleanable.dirty.ratio": "0.5"}
+SHELVE: Final = "shelve/"
+"""Before the position, in the key of a record that shelves it."""
 _MEANS: Final = "going on could break the order of an aggregate or lose what is already written"
 
 
@@ -144,13 +146,24 @@ def read_epochs(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
     topics: dict[str, TopicEpoch] = {}
     shelved: set[tuple[str, int, int]] = set()
     for key, value in read_all(settings, settings.journal.topics.epochs, timeout_s=timeout_s).items():
-        if key.startswith("shelve/"):
-            topic, partition, position = key.removeprefix("shelve/").rsplit("/", 2)
-            shelved.add((topic, int(partition), int(position)))
-        else:
-            said = json.loads(value)
-            topics[key] = TopicEpoch(key, int(said["epoch"]), str(said["topic_id"]), int(said["partitions"]))
+        try:
+            if key.startswith(SHELVE):
+                topic, partition, position = key.removeprefix(SHELVE).rsplit("/", 2)
+                shelved.add((topic, int(partition), int(position)))
+            else:
+                said = json.loads(value)
+                topics[key] = TopicEpoch(key, int(said["epoch"]), str(said["topic_id"]), int(said["partitions"]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise _unreadable(settings.journal.topics.epochs, key) from error
     return Epochs(topics, frozenset(shelved))
+
+
+def _unreadable(topic: str, key: str) -> TopicMismatchError:
+    return TopicMismatchError(
+        f"{topic} holds a record that is neither an epoch nor a shelved position: {key[:80]!r}.",
+        hint="Somebody else wrote into it. Look who may; a tombstone under that key mends it.",
+        differences=(f"{topic} has the record {key[:80]!r}",),
+    )
 
 
 def _connected(settings: Settings, timeout_s: float) -> AdminClient:

@@ -1,0 +1,58 @@
+"""Shelving one position by an operator: a record in `<prefix>.epochs`, which the stream and every rebuild obey.
+
+For a record of a schema that no version knows: it stops the stream, because to judge later events without it gives
+another history. Reading these records back is `topics.read_epochs`.
+"""
+
+from __future__ import annotations
+
+import json
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from ..schemas.errors import InputError, KafkaUnavailableError
+from ..schemas.positions import Position, position
+from ..schemas.settings import Settings
+from .compacted import write_all
+from .kafka import ErrorLog, make_consumer
+from .topics import SHELVE, check_topics
+
+
+def shelve(settings: Settings, at: Position, *, timeout_s: float = 10.0) -> None:
+    """Record that the stream passes over one record for good; it takes effect when the stream starts.
+
+    Idempotent. Whether the stream has judged that record already is for the caller to look up first: what it has
+    judged must not change.
+
+    Raises:
+        InputError: there is no such record in the present epoch of a journal topic.
+        KafkaUnavailableError: the broker does not answer in time.
+        TopicMismatchError: the topics are not as they must be.
+    """
+    epochs = check_topics(settings, timeout_s=timeout_s)
+    if at.topic not in epochs:
+        raise InputError(f"{at.topic} is no journal topic; there is {', '.join(sorted(epochs))}.", code="no-such-topic")
+    known = epochs[at.topic]
+    if not 0 <= at.partition < known.partitions:
+        raise InputError(f"{at.topic} has {known.partitions} partitions, from 0.", code="no-such-partition")
+    end = position(known.epoch, _end_of(settings, at, timeout_s))
+    if at.epoch != known.epoch or at.value >= end:
+        raise InputError(
+            f"{at.topic}/{at.partition} has no position {at.value}; the next one to be written is {end}.",
+            code="no-such-position",
+            hint="Take topic, partition and position from the message of the stopped stream.",
+        )
+    record = json.dumps({"topic": at.topic, "partition": at.partition, "position": at.value}).encode()
+    write_all(settings, settings.journal.topics.epochs, {f"{SHELVE}{at}": record}, timeout_s=timeout_s)
+
+
+def _end_of(settings: Settings, at: Position, timeout_s: float) -> int:
+    """End offset of a partition."""
+    consumer = make_consumer(settings, ErrorLog(), role="shelving")
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(at.topic, at.partition), timeout=timeout_s)
+        return int(end)
+    except KafkaException as error:
+        raise KafkaUnavailableError(f"Kafka did not tell the end of {at.topic}: {error.args[0].str()}.") from error
+    finally:
+        consumer.close()
