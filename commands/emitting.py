@@ -2,17 +2,20 @@
 
 Left to whom: `parsing.py` makes events of text, the `Journal` sends them, `views.py` words the results.
 Invariant: results come in the order of the input, one for each line, also for the lines that were refused before
-sending; at most WINDOW receipts are held, so a pipe may go on for ever.
+sending; at most WINDOW receipts are held, so a pipe may go on for ever, and results do not wait for further lines.
 """
 
 from __future__ import annotations
 
+import codecs
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator
-from io import TextIOBase
-from typing import TYPE_CHECKING, Any, TextIO
+from io import TextIOBase, UnsupportedOperation
+from select import select
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from ..schemas.errors import InputError, NotYetVisibleError, OutcomeUnknownError
+from ..schemas.errors import InputError, OutcomeUnknownError, PositionExpired, UnavailableError
 from .parsing import Typed, typed_event
 from .rendering import error_json
 from .views import outcome_json
@@ -21,7 +24,13 @@ if TYPE_CHECKING:
     from ..client import Journal
     from ..producers.receipts import Receipt
 
-WINDOW = 1000  # receipts held before the oldest is waited for
+WINDOW: Final = 1000
+"""Receipts held before the oldest is waited for."""
+
+IDLE_S: Final = 0.05
+"""Seconds without a new line after which the results so far are told."""
+
+READ_BYTES: Final = 65_536
 
 
 class Sending:
@@ -37,6 +46,7 @@ class Sending:
         self._journal = journal
         self._outcome = outcome
         self._timeout_s = timeout_s
+        self._gave_up = False
 
     def one(self, typed: Typed) -> dict[str, Any]:
         """Emit an event and wait.
@@ -51,10 +61,14 @@ class Sending:
 
         A line without an answer in time does not end the others: they are in the journal and have their positions.
         """
-        typed_by_hand = isinstance(lines, TextIOBase) and lines.isatty()
-        window = 0 if typed_by_hand else WINDOW
         waiting: deque[tuple[int, Typed, Receipt]] = deque()
-        for number, line in enumerate(lines, 1):
+        number = 0
+        for line in _arriving(lines):
+            if line is None:
+                yield from self._drained(waiting, 0)
+                self._gave_up = False
+                continue
+            number += 1
             if not line.strip():
                 continue
             try:
@@ -63,7 +77,7 @@ class Sending:
             except InputError as error:
                 yield from self._drained(waiting, 0)
                 yield {"line": number, **error_json(error.code, error.message, error.hint, error.data)}
-            yield from self._drained(waiting, window)
+            yield from self._drained(waiting, WINDOW)
         yield from self._drained(waiting, 0)
 
     def _emit(self, typed: Typed) -> Receipt:
@@ -75,8 +89,8 @@ class Sending:
             result = {"line": number, **_named(typed, receipt)}
             try:
                 yield result | self._result(typed, receipt)
-            except (NotYetVisibleError, OutcomeUnknownError) as error:
-                self._timeout_s = 0.0  # waited for long enough: the rest is asked without waiting again
+            except (UnavailableError, OutcomeUnknownError, PositionExpired) as error:
+                self._gave_up = True  # waited for long enough: what came with it is asked without waiting again
                 where = {"position": str(receipt.position)} if receipt.acknowledged else {}
                 yield result | where | error_json(error.code, error.message, error.hint, error.data)
 
@@ -84,9 +98,39 @@ class Sending:
         result = {"ok": True, **_named(typed, receipt)}
         result |= {"position": str(receipt.position), "system_time": receipt.system_time}
         if self._outcome:
-            result |= outcome_json(receipt.outcome(self._timeout_s))
+            result |= outcome_json(receipt.outcome(0.0 if self._gave_up else self._timeout_s))
             result["ok"] = result["outcome"] not in ("rejected", "shelved")
         return result
+
+
+def _arriving(lines: TextIO | Iterable[str]) -> Iterator[str | None]:
+    """Each line, and None whenever a pipe or terminal has none for a moment.
+
+    Its descriptor is read here, past the file's own buffer, of which nobody can ask whether it holds a line.
+    """
+    source = _descriptor(lines)
+    if source is None or not isinstance(lines, TextIOBase):
+        yield from lines
+        return
+    decoder = codecs.getincrementaldecoder(lines.encoding or "utf-8")(lines.errors or "strict")
+    data, begun = b".", ""
+    while data:
+        if not select([source], [], [], IDLE_S)[0]:
+            yield None
+            select([source], [], [])
+        data = os.read(source, READ_BYTES)
+        *whole, begun = (begun + decoder.decode(data, final=not data)).split("\n")
+        yield from whole
+    if begun:
+        yield begun
+
+
+def _descriptor(lines: object) -> int | None:
+    """The file descriptor behind the lines; None where they come from memory."""
+    try:
+        return lines.fileno() if isinstance(lines, TextIOBase) else None
+    except UnsupportedOperation:
+        return None
 
 
 def _named(typed: Typed, receipt: Receipt) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from metajournal.commands import views
 from metajournal.commands.emitting import WINDOW, Sending
 from metajournal.producers.verdicts import Accepted, Rejected
-from metajournal.schemas.errors import InvalidEventError, NotYetVisibleError
+from metajournal.schemas.errors import InvalidEventError, KafkaUnavailableError, NotYetVisibleError
 from metajournal.schemas.positions import Position
 
 
@@ -26,6 +27,8 @@ class Sent:
     def outcome(self, timeout_s: float | None) -> Any:
         if self.position.value == 5:
             raise NotYetVisibleError({("t", 0): 1})
+        if self.position.value == 7:
+            raise KafkaUnavailableError("Verdicts cannot be read: no broker.")
         refused = self.position.value % 3 == 2
         return Rejected(self.position, "unknown-entity", {"entity": "x"}) if refused else Accepted(self.position)
 
@@ -55,7 +58,7 @@ def test_many_lines_give_one_result_each_in_their_order_whatever_is_wrong_with_s
 
 def test_a_line_without_an_answer_in_time_is_told_and_the_rest_goes_on() -> None:
     good = '{"type": "TagsAdded", "entity": "dataset:a/b", "tags": ["x"]}'
-    results = list(Sending(Counting(), outcome=True).lines([good] * 6))  # type: ignore[arg-type]
+    results = list(Sending(Counting(), outcome=True).lines([good] * 9))  # type: ignore[arg-type]
     assert [result.get("outcome") for result in results] == [
         "accepted",
         "rejected",
@@ -63,9 +66,27 @@ def test_a_line_without_an_answer_in_time_is_told_and_the_rest_goes_on() -> None
         "accepted",
         None,
         "accepted",
+        None,
+        "rejected",
+        "accepted",
     ]
     assert (results[4]["position"], results[4]["error"]["code"]) == ("t/0/5", "not-yet-visible")
     assert str(views.result_line(results[4])).startswith("unknown  line 5  not-yet-visible")
+    assert (results[6]["position"], results[6]["error"]["code"]) == ("t/0/7", "kafka-unavailable")
+
+
+def test_a_slow_pipe_gets_each_result_before_its_next_line() -> None:
+    good = '{"type": "TagsAdded", "entity": "dataset:a/ß", "tags": ["x"]}\n'.encode()
+    reading, writing = os.pipe()
+    with open(reading, encoding="utf-8") as lines, open(writing, "wb", buffering=0) as pipe:  # noqa: PTH123
+        results = Sending(Counting(), outcome=True).lines(lines)  # type: ignore[arg-type]
+        pipe.write(good + b"\n" + good[:-20])
+        assert next(results)["line"] == 1
+        pipe.write(good[-20:])
+        assert next(results)["line"] == 3
+        pipe.write(good.rstrip())
+        pipe.close()
+        assert [result["line"] for result in results] == [4]
 
 
 def test_a_pipe_without_end_holds_a_bounded_number_of_receipts() -> None:
