@@ -110,6 +110,8 @@ def load(file: str | None = None, assignments: Sequence[str] = ()) -> Loaded:
         if not equals:
             raise ConfigError(f"{one!r} sets nothing.", hint="Write section.key=value.", key=one)
         arguments[key.strip()] = value
+    if file and not Path(file).is_file():
+        raise ConfigError(f"--config names {file}, which is no file.", hint="Correct the path, or leave --config away.")
     environment = {**os.environ, FILE_VARIABLE: file} if file else os.environ
     return load_settings(arguments, environ=environment)
 

@@ -31,6 +31,8 @@ FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4,
 
 COMPLETION = "_METAJOURNAL_COMPLETE"  # set by the shell's completion, which click answers
 
+_ONLY_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # a group without a command; since click 8.2
+
 _NOT_ALLOWED = ("not-allowed", "not-authorized", "not-authenticated")
 _BY_CLASS: tuple[tuple[type[MetajournalError], int], ...] = (  # the first that fits counts
     (UnknownEntityError, PROBLEM),
@@ -106,6 +108,9 @@ def ended(run: Callable[[], Any], *, as_json: bool) -> int:
 
 
 def _usage(error: click.ClickException, as_json: bool) -> int:
+    if isinstance(error, _ONLY_HELP) and not as_json:
+        sys.stderr.write(error.format_message() + "\n")
+        return USAGE
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "metajournal"
     print_error("usage", error.format_message(), f"{command} --help", as_json=as_json)

@@ -63,7 +63,7 @@ def history(given: Options, /, urn: str, as_json: bool) -> None:
     print_json(rows) if as_json else console().print(history_view(rows))
 
 
-@click.command()
+@click.command(short_help="Search names, tags, properties, descriptions and schemas.")
 @click.argument("query", default="")
 @click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only this kind; may be repeated.")
 @click.option("--namespace", metavar="NAME", help="Only this namespace.")
@@ -87,7 +87,7 @@ def search(given: Options, /, query: str, at_least: str | None, as_json: bool, *
     after = Position.parse(at_least) if at_least else None
     with Search(given.settings) as catalog:  # asks nothing of Kafka
         found = catalog.search(query, at_least=after, **{key: one for key, one in asked.items() if one})
-    print_json(results_json(found)) if as_json else console().print(results_view(found))
+    print_json(results_json(found)) if as_json else console().print(results_view(found), crop=False)
 
 
 READING: tuple[click.Command, ...] = (show, history, search, tail)

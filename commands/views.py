@@ -278,7 +278,9 @@ def results_view(found: Any) -> RenderableType:
         head.append(f". {shortened(found.note, 200)}")
     parts: list[RenderableType] = [head, hits_view(found.hits)] if shown else [head]
     if found.cursor and rest:
-        parts.append(Text(f"next page: --cursor {found.cursor}", style="dim", overflow="fold"))
+        parts.append(
+            Text(f"next page: --cursor {found.cursor}", style="dim", no_wrap=True, overflow="ignore")
+        )  # to be copied whole
     return Group(*parts)
 
 

@@ -46,6 +46,7 @@ class MetajournalError(Exception):
         self.hint = hint or self.HINT
         self.data = data
         self.__dict__.update(data)
+        self.add_note(f"  next: {self.hint}")  # a program's stack trace ends with what to do
 
     def __str__(self) -> str:
         return self.message
@@ -103,7 +104,10 @@ class InvalidUrnError(InputError):
     """A text is no canonical URN, or its parts do not fit its kind."""
 
     CODE = "invalid-urn"
-    HINT = "Build URNs with dataset(), stream(), app(), program(), run() or urn(); they encode any name."
+    HINT = (
+        "A URN reads like dataset:default/orders, stream:default/clicks or app:default/shop. In Python, dataset(),"
+        " stream(), app(), program(), run() and urn() build it and encode any name."
+    )
     text: str
     reason: str
 

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 
 import pytest
 
@@ -79,3 +80,25 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     os.close(writing)
     assert ended_.returncode == 141
     assert ended_.stderr == b""
+
+
+@pytest.mark.parametrize("words", [[], ["config"]])
+def test_a_group_without_a_command_shows_its_help(words: list[str]) -> None:
+    command = [sys.executable, "-m", "metajournal.cli", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: ")
+    assert "Commands:" in done.stderr
+    assert "error[" not in done.stderr
+
+
+def test_a_settings_file_that_is_not_there_is_called_by_the_name_it_was_given() -> None:
+    command = [sys.executable, "-m", "metajournal.cli", "--config", "no/such.toml", "config", "show"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "error[config]: --config names no/such.toml" in done.stderr
+
+
+def test_the_stack_trace_of_a_program_ends_with_what_to_do() -> None:
+    told = traceback.format_exception(StreamError("broken", hint="Mend it."))
+    assert "".join(told).endswith("StreamError: broken\n  next: Mend it.\n")
