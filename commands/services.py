@@ -26,24 +26,26 @@ if TYPE_CHECKING:
 WATCH_S = 1.0  # seconds between two looks of `status --watch`
 
 
-@click.command()
+@click.command(short_help="Fold the journal into tables and topics; runs on.")
 @options
 def stream(given: Options, /) -> None:
     """Fold the journal into tables and topics, until ended by SIGTERM or Ctrl-C."""
     from ..stack.jars import ensure_parts
+    from ..stack.java import find_java
     from ..stack.progress import shown
 
     try:
         from ..streaming.runner import run_stream
     except ModuleNotFoundError as error:
         raise MissingExtraError("stream", "The stream") from error
+    find_java()  # Spark's own words for a missing one help nobody
     start_logging()
     with shown() as report:
         jars = ensure_parts(("spark",), report=report).files("spark")
     run_stream(given.settings, [str(jar) for jar in jars])
 
 
-@click.command()
+@click.command(short_help="Keep Elasticsearch up to date with the journal; runs on.")
 @options
 def index(given: Options, /) -> None:
     """Keep Elasticsearch up to date with the journal, until ended by SIGTERM or Ctrl-C."""
@@ -162,7 +164,7 @@ def doctor(given: Options, /, as_json: bool) -> int:
     return FINE if found["ok"] else PROBLEM
 
 
-@click.command()
+@click.command(short_help="Try everything in a temporary folder, and end it again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def demo(as_json: bool) -> int:
     """Start everything in a temporary folder, publish this Python environment, search it, end everything."""

@@ -167,8 +167,16 @@ def _reach(name: str, where: str, ask: Callable[[], str]) -> Check:
     try:
         return Check(name, f"{ask()} at {where}", "an answer", "fine")
     except Exception as error:
-        why = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
-        return Check(name, f"no answer at {where}: {why}", "an answer", "note", "metajournal up")
+        return Check(name, f"no answer at {where}: {_words(error)}", "an answer", "note", "metajournal up")
+
+
+def _words(error: Exception) -> str:
+    """One line of an exception; librdkafka's have their words inside."""
+    from confluent_kafka import KafkaError
+
+    inner = error.args[0] if error.args else None
+    text = inner.str() if isinstance(inner, KafkaError) else str(error)
+    return text.splitlines()[0][:120] if text else type(error).__name__
 
 
 def _kafka(settings: Settings) -> str:

@@ -35,7 +35,7 @@ class Component:
     log: str | None = None
     exit_code: int | None = None
     message: str = ""
-    """What it waits for; when it ended, the last line of its log."""
+    """What it waits for; when it ended, the signal that ended it or the last line of its log."""
     mend: str = ""
     """The command that helps; empty when nothing is wrong."""
 
@@ -99,7 +99,9 @@ def _component(name: str, entry: Entry | None, told: Mapping[str, Any]) -> Compo
         tail = log_tail(Path(entry.log)).strip().splitlines()
         last = tail[-1] if tail else "its log is empty"
         said = told.get("message") if told.get("state") == "failed" else None
-        return replace(found, exit_code=kept.get("exit_code"), message=said or last, mend=again)
+        code = kept.get("exit_code")
+        how = f"ended by signal {-code}" if code is not None and code < 0 else last
+        return replace(found, exit_code=code, message=said or how, mend=again)
     state, message = _told_state(entry, told) if entry.endpoint is None else _server_state(name, entry)
     mend = "" if state in ("running", "starting", "waiting") else again
     return replace(found, state=state, pid=kept.get("pid"), message=message, mend=mend)
