@@ -219,8 +219,10 @@ class Emitter:
             return
         first = failed[0].failure() if failed else None
         said = first.message if first is not None else (self.errors.latest.text if self.errors.latest else "no answer")
+        counts = [f"{left:,} events are not acknowledged within {limit:g} s"] if left else []
+        counts += [f"{len(failed):,} events failed"] if failed else []
         raise OutcomeUnknownError(
-            f"{left:,} events are not acknowledged within {limit:g} s and {len(failed):,} failed; {said}",
+            f"{' and '.join(counts)}. {'The first: ' if first is not None else ''}{said}",
             hint="Ask each receipt; send again what is unknown, with its event_id and repeat=True.",
             pending=left,
             event_ids=tuple(receipt.event_id for receipt in failed),

@@ -87,7 +87,7 @@ def test_a_broker_that_stays_away_leaves_an_unknown_outcome_in_the_asked_time(
     assert time.monotonic() - start < 2.0 + 5.0
     assert caught.value.data["event_id"] == receipt.event_id
     assert "repeat=True" in caught.value.hint
-    with pytest.raises(OutcomeUnknownError, match="1 failed") as flushed:
+    with pytest.raises(OutcomeUnknownError, match="1 events failed") as flushed:
         emitter.flush(1)
     assert flushed.value.data["event_ids"] == (receipt.event_id,)
     emitter.emit(TagsAdded(PURCHASES, ["pending"]))
