@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
@@ -20,6 +20,8 @@ from ..schemas.positions import Position
 EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in EVENT_TYPES.values()}
 ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")
 """Keys of a JSON line that say something about the event and are not its own."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Typed(NamedTuple):
@@ -110,7 +112,7 @@ def moment(text: str) -> int:
         raise InputError(
             f"{text!r} is no time.", hint="Write 2026-01-31T12:00:00Z, or milliseconds since 1970."
         ) from error
-    return int((read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp() * 1000)
+    return ((read if read.tzinfo else read.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def point(text: str) -> Position | int:

@@ -63,8 +63,8 @@ def row_from_dict(row: Mapping[str, Any]) -> EntityRow:
         aggregate=row["aggregate"],
         logical_timestamp=row["logical_timestamp"],
         seq=row["seq"],
-        system_time=_milliseconds(row["system_time"]),
-        event_time=_milliseconds(row["event_time"]),
+        system_time=milliseconds(row["system_time"]),
+        event_time=milliseconds(row["event_time"]),
         event_id=row["event_id"],
         actor=row["actor"],
         deleted=row["deleted"],
@@ -75,5 +75,6 @@ def row_from_dict(row: Mapping[str, Any]) -> EntityRow:
     )
 
 
-def _milliseconds(moment: datetime) -> int:
+def milliseconds(moment: datetime) -> int:
+    """Milliseconds UTC of a time in a table, exactly."""
     return (moment - _EPOCH) // _MILLISECOND

@@ -14,13 +14,16 @@ from typing import Any
 from deltalake.exceptions import TableNotFoundError
 
 from ..rules.entity import EntityRow
-from ..schemas.errors import NotFinalError, UnavailableError, UnknownEntityError
+from ..schemas.errors import InvalidPositionError, NotFinalError, UnavailableError, UnknownEntityError
 from ..schemas.hashing import partition_of
+from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Position
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
-from .entities import COLUMNS, row_from_dict
+from .entities import COLUMNS, milliseconds, row_from_dict
 from .tables import Lake, PartitionKey, quoted
+
+_BEFORE_ALL_MS = 0
 
 
 @dataclass(frozen=True)
@@ -98,15 +101,18 @@ class LakeReader:
         return self._newest(tenant, urn, at.value, None)
 
     def _time_of(self, at: Position) -> int:
-        """The running system_time of another partition's position, milliseconds UTC."""
+        """The running system_time of another partition's position, milliseconds UTC; 0 before its first record."""
         where = f"topic = {quoted(at.topic)} and journal_partition = {at.partition}"
+        if at.topic not in map(self._names.journal, SERVED_DOMAINS) or at.partition >= self._count(at.topic):
+            raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
+        mark = self._lake.journal.mark((at.topic, at.partition))
+        if at.value >= mark:
+            raise _not_final(None, Position(at.topic, at.partition, mark))
         rows = self._lake.journal.query(
             "system_time",
             f"{where} and logical_timestamp <= {at.value} order by logical_timestamp desc limit 1",
         )
-        if not rows or at.value >= self._lake.journal.mark((at.topic, at.partition)):
-            raise _not_final(None, Position(at.topic, at.partition, self._lake.journal.mark((at.topic, at.partition))))
-        return int(rows[0]["system_time"].timestamp() * 1000)
+        return milliseconds(rows[0]["system_time"]) if rows else _BEFORE_ALL_MS
 
     def _newest(self, tenant: str, urn: Urn, position: int | None, time_ms: int | None) -> Answer:
         key, mark = self._held(tenant, urn)
@@ -129,9 +135,12 @@ class LakeReader:
                 path=self._lake.path,
             ) from error
         topic = self._names.journal(urn.domain)
-        count = self._partitions if isinstance(self._partitions, int) else self._partitions[topic]
-        key = (topic, partition_of(f"{tenant}/{urn.aggregate}".encode(), count))
+        key = (topic, partition_of(f"{tenant}/{urn.aggregate}".encode(), self._count(topic)))
         return key, self._lake.journal.mark(key)
+
+    def _count(self, topic: str) -> int:
+        """Number of partitions of a journal topic."""
+        return self._partitions if isinstance(self._partitions, int) else self._partitions[topic]
 
     def _rows(self, tenant: str, urn: Urn, rest: str) -> list[EntityRow]:
         where = f"tenant = {quoted(tenant)} and urn = {quoted(urn)} and {rest}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from metajournal.commands import parsing
@@ -61,3 +63,10 @@ def test_a_point_with_slashes_is_a_position() -> None:
     for wrong in ("yesterday", "a/b/c", "t/1"):
         with pytest.raises(InputError):
             parsing.point(wrong)
+
+
+@pytest.mark.parametrize("text", ["6398-07-28T13:14:24.291", "2026-01-01T00:00:00.001Z", "0001-01-01T00:00:00+14:00"])
+def test_a_time_is_read_to_the_millisecond(text: str) -> None:
+    read = datetime.fromisoformat(text)
+    since = (read if read.tzinfo else read.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    assert parsing.moment(text) * 1000 == since // timedelta(microseconds=1)

@@ -8,9 +8,9 @@ import pytest
 
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.tables import Lake
-from metajournal.schemas.errors import NotFinalError, UnavailableError, UnknownEntityError
+from metajournal.schemas.errors import InvalidPositionError, NotFinalError, UnavailableError, UnknownEntityError
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet
-from metajournal.schemas.positions import Position
+from metajournal.schemas.positions import Position, position
 from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import dataset
 from tests.builders import NOON, header_for, record_of
@@ -83,6 +83,18 @@ def test_as_at_a_position_of_another_partition_means_the_time_of_that_event(fold
     answer = reader(fold).as_at("default", PURCHASES, place(other))
     assert answer.row is not None
     assert answer.row.user_properties == {"owner": "ali"}
+
+
+def test_a_position_before_the_first_of_another_partition_is_before_everything(fold: Fold) -> None:
+    other = next(record for record in journal() if record.partition != journal()[0].partition)
+    with pytest.raises(UnknownEntityError):
+        reader(fold).as_at("default", PURCHASES, Position(TOPIC, other.partition, 7))
+
+
+@pytest.mark.parametrize("at", [Position(TOPIC, 99, position(1, 0)), Position("elsewhere", 0, position(1, 0))])
+def test_a_position_of_no_partition_of_the_journal_is_refused(fold: Fold, at: Position) -> None:
+    with pytest.raises(InvalidPositionError, match="no position of this journal"):
+        reader(fold).as_at("default", PURCHASES, at)
 
 
 def test_a_time_that_its_partition_has_not_passed_is_not_final_and_can_be_refused(fold: Fold) -> None:
