@@ -27,6 +27,7 @@ from ..schemas.positions import Position, shows
 from ..schemas.settings import Settings
 from ..stack.home import SETTINGS_FILE, settings_text, settled, write_private
 from ..stack.jars import ensure_parts
+from ..stack.java import find_java
 from ..stack.process import Kept, keep, log_tail
 from ..stack.progress import shown
 from ..stack.services import Stack
@@ -68,6 +69,9 @@ def services(told: Teller) -> Iterator[Running]:
     Raises:
         MetajournalError: a service did not start or ended; the folder with its logs stays.
     """
+    find_java()  # first of all: what is missing here leaves no folder behind
+    with shown() as report:
+        ensure_parts(report=report)
     folder = Path(tempfile.mkdtemp(prefix="metajournal-demo-"))
     told.line(f"Everything of this demo is in {folder} and ends with it.")
     kept = True
@@ -87,8 +91,6 @@ def services(told: Teller) -> Iterator[Running]:
 
 
 def _start(folder: Path, ending: ExitStack, told: Teller) -> Running:
-    with shown() as report:
-        ensure_parts(report=report)
     with told.step("start Kafka and Elasticsearch"):
         stack = ending.enter_context(Stack(folder))
     for server in (stack.kafka, stack.elasticsearch):

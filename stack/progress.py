@@ -13,6 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColu
 from rich.progress import Progress as Bar
 
 _LINE_EVERY_S = 5.0
+_SAME_LINE_EVERY_S = 30.0  # a line that only says that it goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,16 @@ class _InBar:
 
 class _Lines:
     def __init__(self) -> None:
-        self._step = ""
+        self._last: tuple[str, int] = "", 0
         self._told = 0.0
         self._began = time.monotonic()
 
     def __call__(self, now: Progress) -> None:
-        if now.step == self._step and time.monotonic() - self._told < _LINE_EVERY_S:
+        step, done_bytes = self._last
+        pause_s = _SAME_LINE_EVERY_S if now.done_bytes == done_bytes else _LINE_EVERY_S
+        if now.step == step and time.monotonic() - self._told < pause_s:
             return
-        self._step, self._told = now.step, time.monotonic()
+        self._last, self._told = (now.step, now.done_bytes), time.monotonic()
         megabytes = f"{now.done_bytes / 1e6:.0f} of {now.total_bytes / 1e6:.0f} MB"
         passed = f"{time.monotonic() - self._began:.0f} s"
         sys.stderr.write(f"install: jars and Elasticsearch: {now.step}, {megabytes}, {passed}\n")
