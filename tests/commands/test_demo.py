@@ -92,6 +92,8 @@ def test_everything_dies_with_a_demo_that_is_killed(number: signal.Signals, last
 @contextmanager
 def started() -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A demo that runs, and the folder that it named first."""
+    # What a shell starts with `&` ignores Ctrl-C and hands that on; a handler of one's own is not handed on.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT) as running:
         assert running.stdout is not None
         found = FOLDER.search(running.stdout.readline())
@@ -100,6 +102,7 @@ def started() -> Iterator[tuple[subprocess.Popen[str], Path]]:
             yield running, Path(found.group(1))
         finally:
             running.kill()
+            signal.signal(signal.SIGINT, before)
 
 
 class Found:
