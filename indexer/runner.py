@@ -36,6 +36,7 @@ _log = logging.getLogger("metajournal.indexer")
 _IDLE_S: Final = 0.25
 _BREATH_S: Final = 0.05
 _STORE_OFFSETS_S: Final = 5.0
+_LOOK_S: Final = 5.0
 _T = TypeVar("_T")
 
 
@@ -121,6 +122,8 @@ class Indexer:
         moved = progress.settle()
         if moved or self._offsets_due(progress, shown):
             shown = self._store(patience, progress, shown)
+        if time.monotonic() - self._stored_s >= _LOOK_S:
+            shown = self._still_there(patience, shown)
         problem = intake.problem()
         if problem != self._message:
             self._say(problem)
@@ -164,6 +167,14 @@ class Indexer:
             "store its positions",
             lambda: write_shown(self._client, self._alias, vector, offsets, shown),
         )
+
+    def _still_there(self, patience: Patience, shown: Shown) -> Shown:
+        """A quiet indexer asks now and then whether its index is still the one that it filled."""
+        self._stored_s = time.monotonic()
+        found = self._calling(patience, "look at its index", lambda: read_shown(self._client, self._alias))
+        if found.token != shown.token:
+            raise StartOver("its index was made anew, or written by someone else")
+        return shown
 
     @staticmethod
     def _calling(patience: Patience, what: str, call: Callable[[], _T]) -> _T:

@@ -35,6 +35,7 @@ from .session import open_session, planned_ends, start_query
 from .status import StatusFile
 
 _log = logging.getLogger("metajournal.stream")
+_SPARK_GONE = (PySparkException, Py4JError, OSError)  # OSError: its JVM does not even listen any more
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 _LEAST_EVENTS, _REDUCED_S = 16, 60.0
 _TOO_LARGE = ("spark.driver.maxResultSize", "OutOfMemoryError", "Java heap space")
@@ -207,7 +208,7 @@ class Stream:
         """
         reduced = self._most_events < self._settings.stream.max_events_per_batch
         until = time.monotonic() + (_REDUCED_S if reduced else float("inf"))
-        while query.isActive and not self._stop.is_set() and self._failure is None and time.monotonic() < until:
+        while _is_active(query) and not self._stop.is_set() and self._failure is None and time.monotonic() < until:
             self._stop.wait(0.2)
             self._repeat_idle()
             self._status.beat(busy=self._batch.locked())
@@ -232,19 +233,27 @@ class Stream:
                 self._batch.release()
 
 
+def _is_active(query: StreamingQuery) -> bool:
+    """Whether the query still runs; why it does not, `_ended` says."""
+    try:
+        return query.isActive
+    except _SPARK_GONE:
+        return False
+
+
 def _ended(query: StreamingQuery) -> Exception | None:
     """Stop the query and give what it failed with. A signal to the whole process group ends the JVM before us."""
     try:
         query.stop()
         return query.exception()
-    except (PySparkException, Py4JError) as error:
+    except _SPARK_GONE as error:
         return error
 
 
 def _close(session: SparkSession) -> None:
     try:
         session.stop()
-    except (PySparkException, Py4JError) as error:
+    except _SPARK_GONE as error:
         _log.debug("Spark was gone already: %s", error)
 
 

@@ -195,6 +195,18 @@ def test_a_lost_index_is_made_and_filled_again(settings: Settings, stream: Strea
     client.close()
 
 
+def test_an_index_that_is_lost_while_nothing_happens_is_filled_again_too(settings: Settings, stream: Stream) -> None:
+    client = make_client(settings)
+    with indexing(settings):
+        stream.states(*things(0, at=1))
+        wanted = stream.outcome(0, to=2)
+        found(settings, at_least=wanted)
+        client.indices.delete(index=f"{settings.elasticsearch.index}-000001")
+        eventually(lambda: _shows(settings, wanted), 30, "the new index")
+        assert found(settings) == {"d0": "v1"}
+    client.close()
+
+
 def test_an_index_of_another_version_is_deleted_by_hand_and_filled_anew_by_the_next_start(
     settings: Settings, stream: Stream
 ) -> None:

@@ -124,3 +124,20 @@ def test_what_is_folded_while_elasticsearch_is_away_is_searchable_afterwards(
         eventually(lambda: shows_the_lake(settings), 90, f"the index at the lake's marks ({indexer.log})")
         assert_runs(indexer)
     assert_all_equal(settings)
+
+
+def test_a_signal_that_ends_spark_too_is_an_orderly_end(settings: Settings, tmp_path: Path) -> None:
+    """Service managers and `timeout` send SIGTERM to the whole group, and the JVM is the first to go."""
+    ensure_topics(settings)
+    write(settings, generated(20))
+    with running_stream(settings, tmp_path / "stream.log") as process:
+        eventually(lambda: folded_to_the_end(settings), 90, f"the fold to the journal's end ({process.log})")
+        for pid in (*java_of(process.process.pid), process.process.pid):
+            os.kill(pid, signal.SIGTERM)
+        assert process.ended(60) == 0, process.tail()
+    assert state_of(settings, "stream") == "stopped"
+
+
+def java_of(parent: int) -> list[int]:
+    """The processes that this one has started."""
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
