@@ -79,7 +79,10 @@ def kafka_source(
         "includeHeaders": "true",
         "failOnDataLoss": "true",
         "maxOffsetsPerTrigger": str(max_events),
-        "fetchOffset.numRetries": "5",
+        "kafka.default.api.timeout.ms": "8000",
+        "kafka.request.timeout.ms": "5000",
+        "kafkaConsumer.pollTimeoutMs": "10000",
+        "fetchOffset.numRetries": "2",
         "fetchOffset.retryIntervalMs": "200",
     }
     return options | {f"kafka.{name}": value for name, value in java_security(kafka).items()}
