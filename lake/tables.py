@@ -213,6 +213,19 @@ class Lake:
         return [self.tables[name] for name in HISTORY_TABLES]
 
     def create(self) -> None:
+        """Make the tables that are missing.
+
+        Raises:
+            StreamError: a history table is gone from a lake that holds events; an empty one in its place would make
+                every entity unknown.
+        """
+        gone = [table.name for table in self.histories if not table.exists()]
+        if gone and self.journal.exists() and self.journal.delta.version() > 0:
+            raise StreamError(
+                f"The table {', '.join(map(repr, gone))} is gone from the lake {self.path}.",
+                code="table-missing",
+                hint="Put it back from a copy. Without one, move the whole lake away: it is folded anew.",
+            )
         for table in self.tables.values():
             table.create()
 

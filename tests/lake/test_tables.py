@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,19 @@ def test_creating_a_table_that_exists_changes_nothing(tmp_path: Path) -> None:
     again = lake_at(tmp_path)
     assert again.tables["entities"].mark(KEY) == 9
     assert again.tables["entities"].delta.schema().to_arrow() is not None
+
+
+def test_a_table_that_is_gone_is_not_made_anew_under_a_journal_that_holds_events(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    shutil.rmtree(tmp_path / "entities")
+    lake_at(tmp_path)  # nothing was folded yet
+    append(lake_at(tmp_path), [row()], {KEY: (1 << 40) + 1})
+    lake.journal.append(JOURNAL.empty_table(), Reached({KEY: (1 << 40) + 1}, {}, "rules-1"))
+    shutil.rmtree(tmp_path / "entities")
+    with pytest.raises(StreamError, match="'entities' is gone") as refused:
+        lake_at(tmp_path)
+    assert refused.value.code == "table-missing"
+    assert not (tmp_path / "entities").exists()
 
 
 def test_compaction_keeps_rows_and_marks_and_leaves_few_files(tmp_path: Path) -> None:
