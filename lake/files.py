@@ -1,0 +1,215 @@
+"""Parquet files of a table, written outside of delta-rs: by the tasks of the wide way, by compaction, by rebuilds.
+
+Job: rows in, files with their statistics out, ready to become AddActions of one commit. Whether and when they are
+committed is the table's matter (`Table.add_files`); a file that never is committed is an orphan for the vacuum.
+Invariant: the statistics bound every value of the columns that look-ups name, so pruning never hides a row.
+Source: Delta transaction log protocol, "Per-file Statistics" and "Add File and Remove File".
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake.transaction import AddAction
+
+from .columns import PARTITION_COLUMNS, SCHEMAS, STATISTICS
+
+ROW_GROUP_ROWS = 16_384
+_BUFFERED_ROWS = 4 * ROW_GROUP_ROWS
+_STATISTIC_CHARACTERS = 64
+_HIGHEST = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One written file, not yet part of its table.
+
+    Attributes:
+        path: relative to the table's root, as the log names it.
+        partition: values of the partition columns, as text.
+        statistics: JSON of the Delta protocol (numRecords, minValues, maxValues, nullCount).
+        modified_ms: milliseconds UTC.
+    """
+
+    path: str
+    size_bytes: int
+    rows: int
+    partition: Mapping[str, str | None]
+    statistics: str
+    modified_ms: int
+
+    def add_action(self, *, data_change: bool = True) -> AddAction:
+        """The action that makes it part of the table; `data_change` is false where rows only moved."""
+        return AddAction(
+            path=self.path,
+            size=self.size_bytes,
+            partition_values=dict(self.partition),
+            modification_time=self.modified_ms,
+            data_change=data_change,
+            stats=self.statistics,
+        )
+
+
+class TableFiles:
+    """Writes rows of one table into new files, one for each value of its partition column.
+
+    Args:
+        name: the table's name, which fixes its schema.
+        uri: the table's root.
+        storage_options: options of an object store.
+        most_rows: a file is closed when it holds so many rows, and a new one begun.
+    """
+
+    def __init__(
+        self, name: str, uri: str, storage_options: Mapping[str, str] | None = None, *, most_rows: int | None = None
+    ) -> None:
+        self._name = name
+        self._uri = uri.rstrip("/")
+        self._options = dict(storage_options or {})
+        self._by = PARTITION_COLUMNS.get(name, [])
+        self._most_rows = most_rows
+        self._open: dict[Any, _OpenFile] = {}
+        self._done: list[DataFile] = []
+
+    def write(self, rows: pa.Table) -> None:
+        """Add rows, of the table's whole schema, in the order in which they shall stand."""
+        if not self._by:
+            self._write(None, rows)
+            return
+        (column,) = self._by
+        for value in pc.unique(rows[column]).to_pylist():
+            part = rows.filter(pc.equal(rows[column], value)) if rows.num_rows else rows
+            self._write(value, part.drop_columns([column]))
+
+    def _write(self, value: Any, rows: pa.Table) -> None:
+        at = 0
+        while at < rows.num_rows:
+            file = self._open.get(value)
+            if file is None:
+                file = self._open[value] = self._begin(value)
+            room = rows.num_rows - at if self._most_rows is None else self._most_rows - file.rows
+            file.write(rows.slice(at, room))
+            at += room
+            if self._most_rows is not None and file.rows >= self._most_rows:
+                self._done.append(self._open.pop(value).close())
+
+    def _begin(self, value: Any) -> _OpenFile:
+        partition = {column: str(value) for column in self._by}
+        folder = "".join(f"{column}={text}/" for column, text in partition.items())
+        path = f"{folder}part-{uuid.uuid4()}.zstd.parquet"
+        schema = pa.schema([one for one in SCHEMAS[self._name] if one.name not in self._by])
+        return _OpenFile(self._sink(path), path, schema, partition, STATISTICS[self._name])
+
+    def _sink(self, path: str) -> Any:
+        if "://" not in self._uri:
+            target = Path(self._uri) / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            return pa.OSFile(str(target), "wb")
+        from deltalake.fs import DeltaStorageHandler
+
+        handler = DeltaStorageHandler(self._uri, self._options)
+        return pa.fs.PyFileSystem(handler).open_output_stream(path)
+
+    def close(self) -> list[DataFile]:
+        """Finish all files and tell of them, in the order in which they were finished."""
+        self._done += [file.close() for file in self._open.values()]
+        self._open.clear()
+        return self._done
+
+
+@dataclass
+class _OpenFile:
+    sink: Any
+    path: str
+    schema: pa.Schema
+    partition: Mapping[str, str | None]
+    columns: list[str]
+    rows: int = 0
+    _buffered: list[pa.Table] = field(default_factory=list)
+    _waiting: int = 0
+    _least: dict[str, Any] = field(default_factory=dict)
+    _greatest: dict[str, Any] = field(default_factory=dict)
+    _nulls: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._writer = pq.ParquetWriter(
+            self.sink,
+            self.schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=True,
+            write_statistics=True,
+            coerce_timestamps="us",
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        self._buffered.append(rows)
+        self.rows += rows.num_rows
+        self._waiting += rows.num_rows
+        self._note(rows)
+        if self._waiting >= _BUFFERED_ROWS:
+            self._flush(_BUFFERED_ROWS)
+
+    def _note(self, rows: pa.Table) -> None:
+        for name in self.columns:
+            if name not in rows.schema.names:
+                continue
+            bounds = pc.min_max(rows[name]).as_py()
+            for held, value, choose in ((self._least, bounds["min"], min), (self._greatest, bounds["max"], max)):
+                if value is not None:
+                    held[name] = choose(held.get(name, value), value)
+            self._nulls[name] = self._nulls.get(name, 0) + rows[name].null_count
+
+    def _flush(self, step: int) -> None:
+        """Write what is buffered in whole row groups; the rest waits, unless `step` is 1."""
+        rows = pa.concat_tables(self._buffered).combine_chunks()
+        whole = rows.num_rows - rows.num_rows % step
+        if whole:
+            self._writer.write_table(rows.slice(0, whole), row_group_size=ROW_GROUP_ROWS)
+        rest = rows.slice(whole)
+        self._buffered, self._waiting = ([rest], rest.num_rows) if rest.num_rows else ([], 0)
+
+    def close(self) -> DataFile:
+        if self._buffered:
+            self._flush(1)
+        self._writer.close()
+        size_bytes = self.sink.tell()
+        self.sink.close()
+        now_ms = int(time.time() * 1000)
+        return DataFile(self.path, size_bytes, self.rows, self.partition, self._statistics(), now_ms)
+
+    def _statistics(self) -> str:
+        return json.dumps(
+            {
+                "numRecords": self.rows,
+                "minValues": {name: _bound(value, "") for name, value in self._least.items()},
+                "maxValues": {name: _bound(value, _HIGHEST) for name, value in self._greatest.items()},
+                "nullCount": self._nulls,
+            },
+            ensure_ascii=False,
+        )
+
+
+def _bound(value: Any, end: str) -> Any:
+    """A bound as the protocol spells it; a long text is cut, the greatest one then gets the highest character."""
+    if isinstance(value, str):
+        return value if len(value) <= _STATISTIC_CHARACTERS else value[:_STATISTIC_CHARACTERS] + end
+    if isinstance(value, int):
+        return value
+    return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def files_of(batches: Iterator[pa.Table], files: TableFiles) -> list[DataFile]:
+    """Write a stream of tables and tell of the files."""
+    for rows in batches:
+        files.write(rows)
+    return files.close()
