@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import TableNotFoundError
+from deltalake.transaction import AddAction
 
 from ..schemas.errors import StreamError
 from .columns import HISTORY_TABLES, JOURNAL_TABLE, PARTITION_COLUMNS, SCHEMAS, STATISTICS
+from .files import DataFile
 
 PartitionKey = tuple[str, int]
 Marks = dict[PartitionKey, int]
@@ -128,6 +130,14 @@ class Table:
         Raises:
             StreamError: another writer committed the same marks meanwhile (two streams on one lake).
         """
+        self._commit_with(reached, lambda properties: self._write(rows, properties))
+
+    def add_files(self, files: Sequence[DataFile], reached: Reached) -> None:
+        """Make written files part of the table and move the marks, in one commit; as `append` in all else."""
+        actions = [file.add_action() for file in files]
+        self._commit_with(reached, lambda properties: self._add(actions, properties))
+
+    def _commit_with(self, reached: Reached, commit: Callable[[CommitProperties], None]) -> None:
         now = int(time.time() * 1000)
         wanted = {f"{t}/{p}": v for (t, p), v in reached.marks.items()}
         wanted |= {f"{_CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
@@ -138,7 +148,7 @@ class Table:
             max_commit_retries=0,
         )
         try:
-            self._commit(rows, properties)
+            commit(properties)
         except Exception as error:
             if "ransaction" not in f"{type(error).__name__} {error}":
                 raise
@@ -149,18 +159,21 @@ class Table:
             ) from error
         self._held.update(held)
 
-    def _commit(self, rows: pa.Table, properties: CommitProperties) -> None:
+    def _write(self, rows: pa.Table, properties: CommitProperties) -> None:
         if rows.num_rows:
             write_deltalake(self.delta, rows, mode="append", commit_properties=properties, writer_properties=_WRITER)
         else:
-            self.delta.create_write_transaction(
-                [],
-                mode="append",
-                schema=self.delta.schema(),
-                partition_by=PARTITION_COLUMNS.get(self.name),
-                commit_properties=properties,
-            )
-            self.delta.update_incremental()
+            self._add([], properties)
+
+    def _add(self, actions: list[AddAction], properties: CommitProperties) -> None:
+        self.delta.create_write_transaction(
+            list(actions),
+            mode="append",
+            schema=self.delta.schema(),
+            partition_by=PARTITION_COLUMNS.get(self.name),
+            commit_properties=properties,
+        )
+        self.delta.update_incremental()
 
     def compact(self) -> int:
         """Rewrite small files into larger ones when there are many; gives the number of files that went away.
