@@ -77,7 +77,9 @@ class ClientSettings:
 class StreamSettings:
     """The fold."""
 
-    max_events_per_batch: int = 50_000
+    max_events_per_batch: int = 250_000
+    wide_events: int = 20_000
+    """Batches of at least so many events are folded by Spark tasks, smaller ones in the driver."""
     min_trigger_interval_ms: int = 0
     """Milliseconds between the starts of two batches; 0: as fast as events come."""
     checkpoint: str | None = None

@@ -10,10 +10,12 @@ they have seen. How records come here, and what is done when something fails, is
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,17 +28,27 @@ from ..schemas.errors import StreamError, UnknownSchemaError
 from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
-from .catalog import outgoing
 from .crash import CrashPoints
-from .deadletters import dead_letter
-from .fold import SHELVED, Folded, Readings, fold, read_all
+from .fold import Folded, Readings, fold, read_all
 from .journal import journal_rows
 from .outcomes import outcome_records, record
 from .prior import PriorRows
-from .publish import Outgoing, Publisher
+from .publish import Publisher
 from .records import Place, records_of
+from .staging import Staging
+from .tasks import Part, Pin, Plan, Task, empty_part, staged
 
 PartitionKey = tuple[str, int]
+
+
+class Tasks(Protocol):
+    """Where the tasks of the wide way run."""
+
+    def fold(self, plan: Plan) -> list[Part]:
+        """Fold every partition of a plan that has records."""
+
+    def publish(self, plan: Plan, parts: Sequence[Part]) -> int:
+        """Publish each part by exactly one task, all acknowledged; gives the number of records but the outcomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,7 @@ class Engine:
     """
 
     def __init__(self, settings: Settings, epochs: Epochs, lake: Lake, publisher: Publisher) -> None:
+        self._settings = settings
         self.names: TopicNames = settings.journal.topics
         self._epochs = epochs
         self._lake = lake
@@ -91,6 +104,10 @@ class Engine:
     def starting_offsets(self) -> dict[PartitionKey, int]:
         """The offset of each journal partition's mark."""
         return {key: offset_of(mark) for key, mark in self.marks.items()}
+
+    def count(self, ends: Mapping[PartitionKey, int]) -> int:
+        """Offsets between the marks and the planned ends: an upper bound of a batch's events."""
+        return sum(end - offset_of(self.marks[key]) for key, end in ends.items() if key in self.marks)
 
     def run(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Report:
         """Fold one batch.
@@ -129,6 +146,79 @@ class Engine:
         verdicts = Counter(judged.verdict.outcome for one in folded for judged in one.judged)
         return Report(len(times), verdicts, rows, published, min(times, default=None), clock.seconds)
 
+    def run_wide(self, tasks: Tasks, ends: Mapping[PartitionKey, int]) -> Report:
+        """Fold one batch by tasks, one for each journal partition; the steps and their order are those of `run`.
+
+        Args:
+            tasks: where the tasks run.
+            ends: the planned end offset of each journal partition.
+        Raises:
+            as `run`.
+        """
+        clock = _Laps()
+        staging = Staging(self._lake.path, self._settings.lake.storage_options)
+        try:
+            plan = self._plan(ends, staging)
+            parts = _complete(plan, tasks.fold(plan))
+            clock.lap("fold")
+            self._crash.at("before-history")
+            self._add_files("entities", parts, self._reached_by(parts, clocks=False))
+            clock.lap("history")
+            self._crash.at("after-history")
+            plan = replace(plan, kill=os.getpid() if self._crash.strikes("mid-publish") else None)
+            published = tasks.publish(plan, parts)
+            clock.lap("publish")
+            self._crash.at("after-outcomes")
+            self._add_files("journal", parts, self._reached_by(parts, clocks=True))
+            clock.lap("journal")
+            self._crash.at("after-journal")
+        finally:
+            staging.clear()
+        self._advance_by(parts)
+        self._stop_at(parts)
+        verdicts = sum((part.verdicts for part in parts), Counter[str]())
+        oldest = min((part.oldest_ms for part in parts if part.oldest_ms is not None), default=None)
+        rows = sum(part.rows for part in parts)
+        return Report(verdicts.total(), verdicts, rows, published, oldest, clock.seconds)
+
+    def _plan(self, ends: Mapping[PartitionKey, int], staging: Staging) -> Plan:
+        tasks = {}
+        for key, place in self.places.items():
+            epoch = self._epochs[place.topic].epoch
+            start, end = self.marks[key], position(epoch, ends.get(key, offset_of(self.marks[key])))
+            if end > start:
+                held = {table.name: table.mark(key) for table in self._lake.histories}
+                marked = self._prior.marked(place, start)
+                tasks[key] = Task(place, epoch, start, end, self.clocks[key], held, marked)
+        pins = {
+            table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
+            for table in self._lake.tables.values()
+        }
+        return Plan(tasks, pins, self.names, self._publisher.partitions, staging)
+
+    def _add_files(self, name: str, parts: Sequence[Part], reached: Reached) -> None:
+        """A batch's new files of one table; only the journal table is committed also where there are none."""
+        files = [file for part in parts for file in part.files.get(name, ())]
+        table = self._lake.tables[name]
+        if files or table is self._lake.journal:
+            table.add_files(files, reached)
+
+    def _reached_by(self, parts: Sequence[Part], *, clocks: bool) -> Reached:
+        times = {part.key: part.system_time for part in parts}
+        return Reached({part.key: part.end for part in parts}, times if clocks else {}, RULES_DIGEST)
+
+    def _advance_by(self, parts: Sequence[Part]) -> None:
+        self._prior.forget_rows()
+        for part in parts:
+            self._prior.remember(part.key, part.marked)
+            self.marks[part.key], self.clocks[part.key] = part.end, part.system_time
+
+    @staticmethod
+    def _stop_at(parts: Sequence[Part]) -> None:
+        for part in parts:
+            if part.stopped_by is not None:
+                raise UnknownSchemaError(*part.key, part.end, part.stopped_by)
+
     def _read(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Iterator[Readings]:
         """Step 1: the records of each partition, in position order, from its mark to its planned end."""
         ordered = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
@@ -162,7 +252,10 @@ class Engine:
 
     def _publish(self, folded: list[Folded]) -> int:
         """Step 5: everything that the outcomes speak of, acknowledged; then the outcomes."""
-        count = self._publisher.publish(self._outgoing(folded), between=lambda: self._crash.at("mid-publish"))
+        count = self._publisher.publish(
+            (record for part in folded for record in staged(part, self.names)),
+            between=lambda: self._crash.at("mid-publish"),
+        )
         self._crash.at("after-publish")
         now_ms = int(time.time() * 1000)
         self._publisher.publish(
@@ -171,14 +264,6 @@ class Engine:
             for one in outcome_records(part, self.names.outcomes(part.place.domain), self._ends(part.place), now_ms)
         )
         return count
-
-    def _outgoing(self, folded: Iterable[Folded]) -> Iterator[Outgoing]:
-        for one in folded:
-            for change in one.changes:
-                yield from outgoing(one, change, self.names)
-            for judged in one.judged:
-                if judged.verdict.outcome == SHELVED:
-                    yield dead_letter(one.place, judged, self.names.dlq)
 
     def _ends(self, place: Place) -> dict[str, tuple[int, int]]:
         topics = [self.names.changes(place.domain), self.names.changes_system, self.names.state(place.domain)]
@@ -230,6 +315,22 @@ class Engine:
             )
             for place in places
         )
+
+
+def _complete(plan: Plan, parts: Sequence[Part]) -> list[Part]:
+    """One part for each planned task: those without records tell nothing of themselves.
+
+    Raises:
+        StreamError: two tasks folded the same partition, so neither saw all of it in order.
+    """
+    found = {part.key: part for part in parts}
+    if len(found) != len(parts):
+        raise StreamError(
+            "Spark split a journal partition over several tasks.",
+            code="partition-split",
+            hint="Take options that split Kafka partitions (minPartitions, maxRecordsPerPartition) away.",
+        )
+    return [found.get(key) or empty_part(task) for key, task in plan.tasks.items()]
 
 
 class _Laps:

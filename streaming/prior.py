@@ -11,16 +11,30 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TypeVar
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
 
 from ..lake.entities import COLUMNS, row_from_dict
-from ..lake.tables import Lake, quoted
+from ..lake.lookup import newest_rows
+from ..lake.tables import Table, quoted
 from ..rules.entity import EntityRow
 from ..schemas.ids import id_text
 from .fold import Folded, IdKey, Needs, Prior, Readings, RowKey, Verdict
+from .records import Place
 
 _KEYS_PER_QUERY = 500
 _T = TypeVar("_T")
+
+
+class Tables(Protocol):
+    """The tables that are looked at: a whole lake, or some of it at fixed versions."""
+
+    @property
+    def tables(self) -> Mapping[str, Table]: ...
+
+    @property
+    def journal(self) -> Table: ...
 
 
 class PriorRows:
@@ -28,11 +42,15 @@ class PriorRows:
 
     Args:
         lake: tables to look rows up in.
-        cache_rows: most rows (and known absences) kept in memory.
+        cache_rows: most rows (and known absences) kept in memory; None: all.
+        below: look only at rows below this position; None: below each batch's first position. A task that folds its
+            share in slices gives the first one's, since what it has folded itself stands in the cache alone.
     """
 
-    def __init__(self, lake: Lake, cache_rows: int) -> None:
+    def __init__(self, lake: Tables, cache_rows: int | None, below: int | None = None) -> None:
         self._lake = lake
+        self._below = below
+        self._own_programs: dict[RowKey, dict[str, EntityRow]] = {}
         self._cache: OrderedDict[RowKey, EntityRow | None] = OrderedDict()
         self._limit = cache_rows
         self._marked: dict[tuple[str, int], dict[IdKey, tuple[int, Verdict]]] = {}
@@ -55,6 +73,23 @@ class PriorRows:
         self._shrink()
         return prior
 
+    def marked(self, place: Place, start: int) -> dict[IdKey, tuple[int, Verdict]]:
+        """Earlier events of a partition that were marked `repeat`: read once, then kept."""
+        key = (place.topic, place.partition)
+        if key not in self._marked:
+            self._marked[key] = dict(self._journal(place, start, "repeat"))
+        return self._marked[key]
+
+    def remember(self, key: tuple[str, int], marked: Mapping[IdKey, tuple[int, Verdict]]) -> None:
+        """Take over marked events of a partition that somebody else has found."""
+        held = self._marked.setdefault(key, {})
+        for identity, original in marked.items():
+            held.setdefault(identity, original)
+
+    def forget_rows(self) -> None:
+        """Drop the cached rows, after others have folded."""
+        self._cache.clear()
+
     def _known(self, need: Needs) -> dict[RowKey, EntityRow | None]:
         known: dict[RowKey, EntityRow | None] = {}
         for key in need.rows | need.apps:
@@ -66,12 +101,22 @@ class PriorRows:
         found: dict[RowKey, EntityRow] = {}
         for one, keys in zip(batch, missing, strict=True):
             wanted = [key for key in sorted(keys) if key not in self._cache]
+            if len(wanted) > _KEYS_PER_QUERY:
+                found |= self._newest_of_many(one, wanted)
+                continue
             for tenant, urns in _by_tenant(wanted).items():
                 for chunk in _chunks(urns, _KEYS_PER_QUERY):
                     names = ", ".join(map(quoted, chunk))
-                    where = f"tenant = {quoted(tenant)} and urn in ({names}) and {_before(one)}"
+                    where = f"tenant = {quoted(tenant)} and urn in ({names}) and {self._before(one)}"
                     found |= {(row.tenant, row.urn): row for row in self._newest(where)}
         return found
+
+    def _newest_of_many(self, one: Readings, keys: Sequence[RowKey]) -> dict[RowKey, EntityRow]:
+        """The newest rows of very many keys, in one pass over what can hold them."""
+        start = one.start if self._below is None else self._below
+        wanted = pa.table({"tenant": [tenant for tenant, _ in keys], "urn": [urn for _, urn in keys]})
+        rows = newest_rows(self._lake.tables["entities"].delta, wanted, one.place.partition, start)
+        return {(row["tenant"], row["urn"]): row_from_dict(row) for row in rows.to_pylist(maps_as_pydicts="strict")}
 
     def _newest(self, where: str) -> Iterator[EntityRow]:
         """The newest row of each key among the rows of a condition."""
@@ -86,25 +131,26 @@ class PriorRows:
     def _programs(self, one: Readings, need: Needs) -> dict[RowKey, list[EntityRow]]:
         programs: dict[RowKey, list[EntityRow]] = {}
         for tenant, app in need.apps:
-            where = f"tenant = {quoted(tenant)} and aggregate = {quoted(app)} and kind = 'program' and {_before(one)}"
-            programs[(tenant, app)] = list(self._newest(where))
+            where = (
+                f"tenant = {quoted(tenant)} and aggregate = {quoted(app)} and kind = 'program' and {self._before(one)}"
+            )
+            found = {row.urn: row for row in self._newest(where)}
+            programs[(tenant, app)] = list({**found, **self._own_programs.get((tenant, app), {})}.values())
         return programs
 
     def _originals(self, one: Readings, need: Needs) -> KnownOriginals:
-        place = (one.place.topic, one.place.partition)
-        if place not in self._marked:
-            self._marked[place] = dict(self._journal(one, "repeat"))
+        start = one.start if self._below is None else self._below
         found: dict[IdKey, tuple[int, Verdict]] = {}
         for chunk in _chunks(sorted(need.originals), _KEYS_PER_QUERY):
             ids = ", ".join(quoted(id_text(event_id)) for _, _, event_id in chunk)
-            found |= dict(self._journal(one, f"event_id in ({ids})"))
-        return KnownOriginals(found, self._marked[place])
+            found |= dict(self._journal(one.place, start, f"event_id in ({ids})"))
+        return KnownOriginals(found, self.marked(one.place, start))
 
-    def _journal(self, one: Readings, where: str) -> Iterator[tuple[IdKey, tuple[int, Verdict]]]:
+    def _journal(self, place: Place, start: int, where: str) -> Iterator[tuple[IdKey, tuple[int, Verdict]]]:
         """Identity, position and verdict of earlier events of a partition, highest first: the lowest one wins."""
         rows = self._lake.journal.query(
             "tenant, aggregate, event_id, logical_timestamp, outcome, reason, detail, duplicate_of",
-            f"topic = {quoted(one.place.topic)} and {_before(one)} and {where} order by logical_timestamp desc",
+            f"topic = {quoted(place.topic)} and {_below(place, start)} and {where} order by logical_timestamp desc",
         )
         for row in rows:
             detail = None if row["detail"] is None else json.loads(row["detail"])
@@ -115,17 +161,20 @@ class PriorRows:
     def advance(self, folded: Iterable[Folded]) -> None:
         """Take over a finished batch's rows: call this after step 6 only."""
         for one in folded:
-            marked = self._marked.setdefault((one.place.topic, one.place.partition), {})
-            for identity, original in one.marked.items():
-                marked.setdefault(identity, original)
+            self.remember((one.place.topic, one.place.partition), one.marked)
             for key, row in one.current.items():
+                if row.kind == "program" and self._below is not None:
+                    self._own_programs.setdefault((row.tenant, row.aggregate), {})[row.urn] = row
                 self._cache[key] = row
                 self._cache.move_to_end(key)
         self._shrink()
 
     def _shrink(self) -> None:
-        while len(self._cache) > self._limit:
+        while self._limit is not None and len(self._cache) > self._limit:
             self._cache.popitem(last=False)
+
+    def _before(self, one: Readings) -> str:
+        return _below(one.place, one.start if self._below is None else self._below)
 
 
 class KnownOriginals:
@@ -142,8 +191,8 @@ class KnownOriginals:
         return self._marked.get(key)
 
 
-def _before(one: Readings) -> str:
-    return f"journal_partition = {one.place.partition} and logical_timestamp < {one.start}"
+def _below(place: Place, start: int) -> str:
+    return f"journal_partition = {place.partition} and logical_timestamp < {start}"
 
 
 def _by_tenant(keys: Iterable[RowKey]) -> dict[str, list[str]]:

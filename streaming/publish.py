@@ -8,8 +8,7 @@ event's system_time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
@@ -19,13 +18,21 @@ from ..schemas.settings import Settings
 
 _PATIENT = {"client.id": "metajournal-stream", "delivery.timeout.ms": 0, "enable.gapless.guarantee": True}
 """Never give a message up, and rather fail for good than leave a gap in a partition."""
+_IN_A_TASK = {
+    **_PATIENT,
+    "delivery.timeout.ms": 60_000,  # a task that fails is tried anew by the driver, which tells people why
+    "delivery.report.only.error": True,
+    "linger.ms": 20,
+    "queue.buffering.max.messages": 200_000,
+    "compression.type": "lz4",
+}
 _POLL_S = 0.25
+_SERVE_EVERY = 10_000
 _SAY_AFTER_POLLS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
-    """One record to publish.
+class Outgoing(NamedTuple):
+    """One record to publish. (A tuple: there are two for every event.)
 
     Attributes:
         journal_partition: the partition that it came from; it goes to this one modulo the topic's number.
@@ -60,7 +67,7 @@ class Publisher:
         say: Callable[[str], None],
     ) -> None:
         self._producer = make_producer(settings, ErrorLog(), **_PATIENT)
-        self._partitions = partitions
+        self.partitions = partitions
         self._ends = dict(ends)
         self._stopping = stopping
         self._say = say
@@ -83,7 +90,7 @@ class Publisher:
         return count
 
     def _produce(self, record: Outgoing) -> None:
-        partition = record.journal_partition % self._partitions[record.topic]
+        partition = record.journal_partition % self.partitions[record.topic]
         while True:
             try:
                 self._producer.produce(
@@ -124,7 +131,7 @@ class Publisher:
 
     def ends(self, topic: str, journal_partition: int) -> tuple[int, int]:
         """Partition and end offset of a topic that a journal partition's records go to."""
-        partition = journal_partition % self._partitions[topic]
+        partition = journal_partition % self.partitions[topic]
         return partition, self._ends.get((topic, partition), 0)
 
     def close(self) -> None:
@@ -132,19 +139,71 @@ class Publisher:
         self._producer.flush(_POLL_S)
 
 
-def watermarks(settings: Settings, partitions: Mapping[str, int]) -> dict[tuple[str, int], tuple[int, int]]:
-    """First and end offset of every partition of these topics.
+class BulkPublisher:
+    """Publishes many records of one journal partition from one task; hears of failures alone.
+
+    Args:
+        settings: how to reach Kafka.
+        partitions: number of partitions of every target topic.
+    """
+
+    def __init__(self, settings: Settings, partitions: Mapping[str, int]) -> None:
+        self._settings = settings
+        self._partitions = partitions
+        self._failure: KafkaError | None = None
+        self._producer = make_producer(settings, ErrorLog(), **_IN_A_TASK)
+
+    def publish(self, records: Iterable[Outgoing], between: Callable[[], None] = lambda: None) -> int:
+        """Publish records in order and wait until all are acknowledged; gives their number.
+
+        Raises:
+            KafkaUnavailableError: some are not acknowledged in time.
+        """
+        produce, failed, partitions = self._producer.produce, self._failed, self._partitions
+        count = 0
+        for topic, journal_partition, key, value, headers, time_ms in records:
+            while True:
+                try:
+                    produce(topic, value, key, journal_partition % partitions[topic], failed, None, time_ms, headers)
+                    break
+                except BufferError:
+                    self._producer.poll(0.05)
+            count += 1
+            if not count % _SERVE_EVERY:
+                self._producer.poll(0)
+        between()
+        while self._producer.flush(_POLL_S) and self._failure is None:
+            pass
+        if self._failure is not None:
+            raise KafkaUnavailableError(f"Publishing failed: {self._failure.str()}.")
+        return count
+
+    def _failed(self, error: KafkaError | None, _: Message) -> None:
+        self._failure = self._failure or error
+
+    def ends(self, topic: str, journal_partition: int) -> tuple[int, int]:
+        """Partition and end offset of a topic that a journal partition's records go to.
+
+        The broker's own end: everything that was acknowledged here stands below it.
+        """
+        partition = journal_partition % self._partitions[topic]
+        ((_, high),) = watermarks(self._settings, [(topic, partition)]).values()
+        return partition, high
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._producer.flush(_POLL_S)
+
+
+def watermarks(settings: Settings, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
+    """First and end offset of each (topic, partition).
 
     Raises:
         KafkaUnavailableError: the broker did not answer within 10 s.
     """
     consumer = make_consumer(settings, ErrorLog(), role="watermarks")
     try:
-        return {
-            (topic, partition): consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10.0)
-            for topic, count in partitions.items()
-            for partition in range(count)
-        }
+        return {place: consumer.get_watermark_offsets(TopicPartition(*place), timeout=10.0) for place in places}
     except KafkaException as error:
         raise KafkaUnavailableError(f"Kafka did not tell its offsets: {error.args[0].str()}.") from error
     finally:

@@ -33,6 +33,7 @@ from .engine import Engine, PartitionKey, Report
 from .publish import Publisher, watermarks
 from .session import open_session, planned_ends, start_query
 from .status import StatusFile
+from .wide import SparkTasks
 
 _log = logging.getLogger("metajournal.stream")
 _SPARK_GONE = (PySparkException, Py4JError, OSError)  # OSError: its JVM does not even listen any more
@@ -142,7 +143,7 @@ class Stream:
             {self._settings.journal.topics.domain_of(topic): epoch.partitions for topic, epoch in epochs.items()},
         )
         targets = {one.topic: one.partitions for one in wanted if one.topic not in epochs}
-        ends = {place: high for place, (_, high) in watermarks(self._settings, targets).items()}
+        ends = {place: high for place, (_, high) in watermarks(self._settings, _places(targets)).items()}
         return Publisher(self._settings, targets, ends, self._stop.is_set, self._say)
 
     def _say(self, message: str) -> None:
@@ -152,7 +153,7 @@ class Stream:
     def _check(self, engine: Engine, epochs: Epochs, lake: Lake) -> None:
         """Refuse to start where going on would lose events or give another history."""
         journals = {topic: epoch.partitions for topic, epoch in epochs.items()}
-        for key, (low, high) in watermarks(self._settings, journals).items():
+        for key, (low, high) in watermarks(self._settings, _places(journals)).items():
             offset = offset_of(engine.marks[key])
             if not low <= offset <= high:
                 raise StreamError(
@@ -186,9 +187,13 @@ class Stream:
             try:
                 started = time.monotonic()
                 ends = planned_ends(self._checkpoint, batch_id)
-                table = frame.toArrow()
-                received_s = time.monotonic() - started
-                report = self._engine.run(table, ends)
+                if self._engine.count(ends) >= self._settings.stream.wide_events:
+                    received_s = 0.0
+                    report = self._engine.run_wide(SparkTasks(frame, self._settings), ends)
+                else:
+                    table = frame.toArrow()
+                    received_s = time.monotonic() - started
+                    report = self._engine.run(table, ends)
                 self._done(self._engine, ends, report, received_s)
             except BaseException as error:
                 self._failure = error
@@ -231,6 +236,10 @@ class Stream:
                 self._said_idle.update(dict.fromkeys(idle, now))
             finally:
                 self._batch.release()
+
+
+def _places(partitions: Mapping[str, int]) -> list[PartitionKey]:
+    return [(topic, partition) for topic, count in partitions.items() for partition in range(count)]
 
 
 def _is_active(query: StreamingQuery) -> bool:

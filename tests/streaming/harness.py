@@ -7,12 +7,14 @@ as readers see them, so that they can be held against the model.
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from metajournal.lake.entities import COLUMNS, row_from_dict
 from metajournal.lake.tables import Lake
@@ -23,6 +25,7 @@ from metajournal.schemas.positions import offset_of, position
 from metajournal.schemas.settings import LakeSettings, Settings, StreamSettings
 from metajournal.streaming.engine import Engine
 from metajournal.streaming.publish import Outgoing
+from metajournal.streaming.tasks import Part, Plan, fold_batch, publish_part
 from tests.model import JournalRecord
 
 TOPIC = "metajournal.journal.catalog"
@@ -49,19 +52,20 @@ class MemoryTopics:
     def __init__(self) -> None:
         self.records: dict[tuple[str, int], list[Outgoing]] = {}
         self.fail: Callable[[str], None] = lambda topic: None
-        self.partitions = 2
+        self.count = 2
+        self.partitions: dict[str, int] = {}
 
     def publish(self, records: Iterable[Outgoing], between: Callable[[], None] = lambda: None) -> int:
         count = 0
         for one in records:
             self.fail(one.topic)
-            self.records.setdefault((one.topic, one.journal_partition % self.partitions), []).append(one)
+            self.records.setdefault((one.topic, one.journal_partition % self.count), []).append(one)
             count += 1
         between()
         return count
 
     def ends(self, topic: str, journal_partition: int) -> tuple[int, int]:
-        partition = journal_partition % self.partitions
+        partition = journal_partition % self.count
         return partition, len(self.records.get((topic, partition), []))
 
     def close(self) -> None:
@@ -124,6 +128,32 @@ def table_of(records: Iterable[JournalRecord]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_SCHEMA)
 
 
+class LocalTasks:
+    """The wide way's tasks, one after the other in this process; what goes to a task and back is pickled as for Spark.
+
+    Args:
+        table: the batch.
+        topics: what is published to.
+        rows: records in one Arrow batch.
+    """
+
+    def __init__(self, table: pa.Table, topics: MemoryTopics, rows: int = 3) -> None:
+        self._table = table
+        self._topics = topics
+        self._rows = rows
+
+    def fold(self, plan: Plan) -> list[Part]:
+        parts: list[Part] = []
+        for number in sorted(set(self._table["partition"].to_pylist()), reverse=True):
+            own = self._table.filter(pc.equal(self._table["partition"], number)).sort_by("offset")
+            batches = own.to_batches(max_chunksize=self._rows)
+            parts += pickle.loads(pickle.dumps(fold_batch(pickle.loads(pickle.dumps(plan)), batches)))
+        return parts
+
+    def publish(self, plan: Plan, parts: Sequence[Part]) -> int:
+        return sum(publish_part(plan, part, self._topics, 0) for part in reversed(parts))
+
+
 @dataclass
 class Fold:
     """One lake and its topics, over as many processes as a test makes of them."""
@@ -148,7 +178,9 @@ class Fold:
         self.lake = lake
         self.engine = Engine(self.settings, epochs, lake, self.topics)  # type: ignore[arg-type]
 
-    def batch(self, records: Sequence[JournalRecord], *, until: Sequence[JournalRecord] | None = None) -> None:
+    def batch(
+        self, records: Sequence[JournalRecord], *, until: Sequence[JournalRecord] | None = None, wide: bool = False
+    ) -> None:
         """Fold the records that stand at or above the marks and below the end of `until` (default: `records`)."""
         ends = ends_of(records if until is None else until, self.partitions)
         ends = {key: max(end, offset_of(self.engine.marks[key])) for key, end in ends.items()}
@@ -157,7 +189,10 @@ class Fold:
             for one in records
             if self.engine.marks[(TOPIC, one.partition)] <= one.position < position(1, ends[(TOPIC, one.partition)])
         ]
-        self.engine.run(table_of(taken), ends)
+        if wide:
+            self.engine.run_wide(LocalTasks(table_of(taken), self.topics), ends)
+        else:
+            self.engine.run(table_of(taken), ends)
 
     def rows(self) -> list[EntityRow]:
         """The entities table, in (partition, position, seq) order."""

@@ -86,8 +86,29 @@ def test_any_cut_into_batches_with_any_restarts_gives_the_tables_and_topics_of_t
     for _, end in pairwise(data.draw(cuts(len(records)))):
         if data.draw(st.booleans()):
             fold.start()
-        fold.batch(records, until=records[:end])
+        fold.batch(records, until=records[:end], wide=data.draw(st.booleans()))
     assert_equal(fold, Model.of(records))
+
+
+@given(journals(partitions=PARTITIONS), st.integers(1, 5))
+@many
+def test_the_wide_way_in_slices_of_any_size_gives_the_rows_and_records_of_the_short_one(
+    tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], slice_rows: int
+) -> None:
+    short, wide = (Fold(tmp_path_factory.mktemp(name), PARTITIONS) for name in ("short", "wide"))
+    short.batch(journal)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("metajournal.streaming.tasks._SLICE_ROWS", slice_rows)
+        wide.batch(journal, wide=True)
+    assert wide.rows() == short.rows()
+    assert wide.journal() == short.journal()
+    assert [wide.topics.seen(topic) for topic in (CHANGES, SYSTEM, STATE)] == [
+        short.topics.seen(topic) for topic in (CHANGES, SYSTEM, STATE)
+    ]
+    assert wide.verdicts() == short.verdicts()
+    assert wide.engine.marks == short.engine.marks
+    assert wide.engine.clocks == short.engine.clocks
+    assert not (wide.path / "_staging" / "anything").parent.exists() or not any((wide.path / "_staging").iterdir())
 
 
 @given(journals(partitions=PARTITIONS), st.data())
@@ -101,7 +122,7 @@ def test_a_process_that_ends_between_any_two_steps_leaves_nothing_doubled_skippe
         crash = data.draw(st.sampled_from(["none", CHANGES, STATE, OUTCOMES, "journal"]))
         crash_here(fold, crash)
         try:
-            fold.batch(records, until=records[:end])
+            fold.batch(records, until=records[:end], wide=data.draw(st.booleans()))
         except Crash:
             fold.topics.fail = lambda topic: None
             fold.start()
@@ -125,6 +146,12 @@ def crash_here(fold: Fold, step: str) -> None:
             raise Crash
 
         fold.engine._append_journal = refuse  # type: ignore[method-assign,assignment]
+        add_files = fold.engine._add_files
+
+        def add(name: str, *rest: Any) -> None:
+            refuse() if name == "journal" else add_files(name, *rest)
+
+        fold.engine._add_files = add  # type: ignore[method-assign]
 
 
 def journal_of(*events: Any, **header: Any) -> list[JournalRecord]:

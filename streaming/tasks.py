@@ -1,0 +1,302 @@
+"""The work of one task of the wide way: fold a partition's records into files, and later publish what was staged.
+
+The same partition function as the short way's, in slices of bounded size, so that neither many nor large records take
+more memory than a slice. Each slice finds the rows of the slices before it in memory and all others in the lake, at
+the version that the driver has pinned. Nothing that a task writes counts before the driver commits it, so a task may
+fail and run again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from ..lake.entities import rows_to_arrow
+from ..lake.files import DataFile, TableFiles
+from ..lake.tables import Table
+from ..schemas.hashing import canonical_json
+from ..schemas.positions import position
+from ..schemas.topics import TopicNames
+from .catalog import outgoing
+from .deadletters import dead_letter
+from .fold import SHELVED, Folded, IdKey, Verdict, fold, read_all
+from .journal import journal_rows
+from .outcomes import outcome_records, record
+from .prior import PriorRows
+from .publish import Outgoing
+from .records import Place, records_of
+from .staging import Staging
+
+PartitionKey = tuple[str, int]
+_SLICE_ROWS = 50_000
+_SLICE_BYTES = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A table at one version."""
+
+    name: str
+    uri: str
+    version: int
+    storage_options: Mapping[str, str]
+
+    def open(self) -> Table:
+        return _Pinned(self)
+
+
+class _Pinned(Table):
+    def __init__(self, pin: Pin) -> None:
+        super().__init__(pin.name, pin.uri, pin.storage_options)
+        self._table = DeltaTable(pin.uri, version=pin.version, storage_options=dict(pin.storage_options))
+
+
+class PinnedLake:
+    """The tables that prior rows are looked up in, as the driver saw them when it planned the batch."""
+
+    def __init__(self, pins: Mapping[str, Pin]) -> None:
+        self.tables = {name: pin.open() for name, pin in pins.items()}
+
+    @property
+    def journal(self) -> Table:
+        return self.tables["journal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One journal partition's share of a batch.
+
+    Attributes:
+        start: its mark.
+        end: the planned end.
+        system_time: the running system_time at the mark, milliseconds UTC.
+        held: up to where each history table holds it already.
+        marked: earlier events of it that were marked `repeat`, with their originals.
+    """
+
+    place: Place
+    epoch: int
+    start: int
+    end: int
+    system_time: int
+    held: Mapping[str, int]
+    marked: Mapping[IdKey, tuple[int, Verdict]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every task of a batch is told.
+
+    Attributes:
+        pins: the tables to look prior rows up in.
+        targets: number of partitions of every topic that is published to.
+        kill: process to end in the middle of publishing, for crash tests.
+    """
+
+    tasks: Mapping[PartitionKey, Task]
+    pins: Mapping[str, Pin]
+    names: TopicNames
+    targets: Mapping[str, int]
+    staging: Staging
+    kill: int | None = None
+
+
+@dataclass(slots=True)
+class Part:
+    """What became of one journal partition's share.
+
+    Attributes:
+        end: positions below it are judged; lower than planned where an unknown schema stands there.
+        stopped_by: fingerprint of that schema.
+        files: new files by table.
+        staged: whether there are records to publish.
+        oldest_ms: append time of the oldest record, milliseconds UTC.
+    """
+
+    key: PartitionKey
+    end: int
+    system_time: int
+    stopped_by: int | None = None
+    files: dict[str, list[DataFile]] = field(default_factory=dict)
+    staged: bool = False
+    verdicts: Counter[str] = field(default_factory=Counter)
+    rows: int = 0
+    oldest_ms: int | None = None
+    marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
+    worker: str = ""
+
+
+def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
+    """Fold the records that one task was given: those of one journal partition, or of several, whole.
+
+    Args:
+        plan: the batch.
+        batches: columns as Spark's Kafka source has them, in offset order per partition.
+    """
+    lake = PinnedLake(plan.pins)
+    folders: dict[PartitionKey, _PartitionFolder] = {}
+    for rows in _slices(batches):
+        for key, own in _by_partition(rows):
+            if key not in folders:
+                folders[key] = _PartitionFolder(plan, plan.tasks[key], lake)
+            folders[key].take(own)
+    return [folder.close() for folder in folders.values()]
+
+
+def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _SLICE_ROWS or size >= _SLICE_BYTES:
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _by_partition(rows: pa.Table) -> Iterator[tuple[PartitionKey, pa.Table]]:
+    pairs = rows.select(["topic", "partition"]).group_by(["topic", "partition"]).aggregate([]).to_pylist()
+    for pair in pairs:
+        key = (pair["topic"], pair["partition"])
+        if len(pairs) == 1:
+            yield key, rows
+        else:
+            yield key, rows.filter(pc.and_(pc.equal(rows["topic"], key[0]), pc.equal(rows["partition"], key[1])))
+
+
+class _PartitionFolder:
+    """Folds the slices of one journal partition, one after the other."""
+
+    def __init__(self, plan: Plan, task: Task, lake: PinnedLake) -> None:
+        self._plan = plan
+        self._task = task
+        self._names = plan.names
+        self._prior = PriorRows(lake, cache_rows=None, below=task.start)
+        self._prior.remember((task.place.topic, task.place.partition), task.marked)
+        self._files = {name: TableFiles(pin.name, pin.uri, pin.storage_options) for name, pin in plan.pins.items()}
+        self._waiting: pa.Table | None = None
+        self._stage = plan.staging.writer(f"records-{self._slug}")
+        self._said: list[Outgoing] = []
+        self._part = Part((task.place.topic, task.place.partition), task.start, task.system_time)
+
+    @property
+    def _slug(self) -> str:
+        return f"{self._task.place.topic}-{self._task.place.partition}"
+
+    def take(self, rows: pa.Table) -> None:
+        """Fold a slice as soon as the next one says where it ends."""
+        if self._waiting is not None:
+            first = position(self._task.epoch, rows["offset"][0].as_py())
+            self._fold(self._waiting, first)
+        self._waiting = rows
+
+    def close(self) -> Part:
+        if self._waiting is not None:
+            self._fold(self._waiting, self._task.end)
+        part = self._part
+        part.files = {name: files.close() for name, files in self._files.items()}
+        part.staged = self._stage.close() > 0
+        self._plan.staging.write(f"outcomes-{self._slug}", self._said)
+        return part
+
+    def _fold(self, rows: pa.Table, end: int) -> None:
+        part, task = self._part, self._task
+        if part.stopped_by is not None:
+            return
+        readings = read_all(records_of(rows, task.epoch), task.place, part.end, end)
+        (prior,) = self._prior.fetch([readings])
+        folded = fold(readings, prior, part.system_time)
+        self._prior.advance([folded])
+        self._keep(folded)
+
+    def _keep(self, folded: Folded) -> None:
+        part, place = self._part, self._task.place
+        held = self._task.held["entities"]
+        rows = [
+            (change.after, place.domain, place.partition)
+            for change in folded.changes
+            if change.after.logical_timestamp >= held
+        ]
+        if rows:
+            self._files["entities"].write(rows_to_arrow(rows))
+        if folded.judged:
+            self._files["journal"].write(journal_rows((place, judged) for judged in folded.judged))
+        self._stage.write(staged(folded, self._names))
+        self._said += outcome_records(folded, self._names.outcomes(place.domain), {}, 0)
+        part.end, part.system_time = folded.end, folded.system_time
+        part.stopped_by = None if folded.stopped_by is None else folded.stopped_by.fingerprint
+        part.rows += len(rows)
+        part.verdicts.update(judged.verdict.outcome for judged in folded.judged)
+        part.marked.update({key: value for key, value in folded.marked.items() if key not in part.marked})
+        times = [judged.record.append_time for judged in folded.judged]
+        part.oldest_ms = min([*times, *([] if part.oldest_ms is None else [part.oldest_ms])], default=None)
+
+
+def staged(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:
+    """All that a partition publishes before its outcomes, in (position, seq) order per topic."""
+    for change in folded.changes:
+        yield from outgoing(folded, change, names)
+    for judged in folded.judged:
+        if judged.verdict.outcome == SHELVED:
+            yield dead_letter(folded.place, judged, names.dlq)
+
+
+class Publishing(Protocol):
+    """What publishing needs: see publish.Publisher."""
+
+    def publish(self, records: Iterable[Outgoing], between: Callable[[], None] = ...) -> int: ...
+
+    def ends(self, topic: str, journal_partition: int) -> tuple[int, int]: ...
+
+
+def publish_part(plan: Plan, part: Part, publisher: Publishing, now_ms: int) -> int:
+    """Publish one partition's records, wait for all acknowledgements, then its outcomes; gives their number.
+
+    Raises:
+        KafkaUnavailableError: not all is acknowledged.
+    """
+    task = plan.tasks[part.key]
+    place = task.place
+    slug = f"{place.topic}-{place.partition}"
+    count = 0
+    if part.staged:
+        count = publisher.publish(plan.staging.read(f"records-{slug}"), between=lambda: _die(plan.kill))
+    targets = [plan.names.changes(place.domain), plan.names.changes_system, plan.names.state(place.domain)]
+    ends = {topic: publisher.ends(topic, place.partition) for topic in targets}
+    topic = plan.names.outcomes(place.domain)
+    if part.verdicts:
+        publisher.publish(_told(plan.staging.read(f"outcomes-{slug}"), ends, now_ms))
+    else:
+        publisher.publish([record(place, topic, task.start, part.end, (), ends, part.system_time, now_ms)])
+    return count
+
+
+def _told(records: Iterable[Outgoing], ends: Mapping[str, tuple[int, int]], now_ms: int) -> Iterator[Outgoing]:
+    """Outcome records with what is known only now: the end offsets, and the time of writing."""
+    for one in records:
+        value: dict[str, Any] = json.loads(one.value or b"{}")
+        value["ends"] = {name: {str(partition): offset} for name, (partition, offset) in ends.items()}
+        value["written"] = now_ms
+        time_ms = one.time_ms or now_ms
+        yield Outgoing(one.topic, one.journal_partition, one.key, canonical_json(value), one.headers, time_ms)
+
+
+def _die(process: int | None) -> None:
+    if process is not None:
+        os.kill(process, signal.SIGKILL)
+
+
+def empty_part(task: Task) -> Part:
+    """A share without records: the markers of transactions moved its end."""
+    return Part((task.place.topic, task.place.partition), task.end, task.system_time)
