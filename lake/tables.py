@@ -60,8 +60,8 @@ class Table:
     def __init__(self, name: str, uri: str, storage_options: Mapping[str, str]) -> None:
         self.name = name
         self.schema = SCHEMAS[name]
-        self._uri = uri
-        self._options = dict(storage_options)
+        self.uri = uri
+        self.storage_options = dict(storage_options)
         self._table: DeltaTable | None = None
         self._held: dict[str, int] = {}
         self._compacted_files = 0
@@ -70,7 +70,7 @@ class Table:
     def delta(self) -> DeltaTable:
         """The delta-rs handle. Raises TableNotFoundError while nothing was ever written."""
         if self._table is None:
-            self._table = DeltaTable(self._uri, storage_options=self._options)
+            self._table = DeltaTable(self.uri, storage_options=self.storage_options)
         return self._table
 
     def exists(self) -> bool:
@@ -83,15 +83,15 @@ class Table:
         """Make the table when it is missing; a table made by somebody else in between is as good."""
         if self.exists():
             return
-        if "://" not in self._uri:
-            Path(self._uri).mkdir(parents=True, exist_ok=True)
+        if "://" not in self.uri:
+            Path(self.uri).mkdir(parents=True, exist_ok=True)
         DeltaTable.create(
-            self._uri,
+            self.uri,
             schema=self.schema,
             mode="ignore",
             partition_by=PARTITION_COLUMNS.get(self.name),
             configuration={**_CONFIGURATION, "delta.dataSkippingStatsColumns": ",".join(STATISTICS[self.name])},
-            storage_options=self._options,
+            storage_options=self.storage_options,
         )
 
     def refresh(self) -> None:
