@@ -61,7 +61,7 @@ def newest_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -
         cursor.register("lake_keys", keys)
         rows = _source(cursor, table, paths)
         statement = f"""
-            with lake_rows as (select * from {rows}),
+            with lake_rows as not materialized (select * from {rows}),
             newest as (
                 select {", ".join(names)}, max((logical_timestamp, seq)) as place
                 from lake_rows semi join lake_keys using ({", ".join(names)})
