@@ -7,7 +7,7 @@ last two are imported when they are first asked for, so the light client never m
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +16,7 @@ from .consumers.changes import Change, read_changes
 from .producers.emitter import Emitter
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
+from .producers.units import Unit, UnitEvent
 from .rules.entity import EntityRow
 from .schemas.errors import InputError, MissingExtraError
 from .schemas.events.base import Event
@@ -106,6 +107,54 @@ class Journal:
             event, actor=actor, event_time=event_time, expected=expected, cause=cause, tenant=tenant,
             event_id=event_id, repeat=repeat, block_s=block_s,
         )  # fmt: skip
+
+    def unit(
+        self,
+        *,
+        actor: str | None = None,
+        event_time: Any = None,
+        cause: str | None = None,
+        tenant: str | None = None,
+        unit_id: str | None = None,
+        repeat: bool = False,
+        block_s: float = 0.0,
+    ) -> Unit:
+        """Events of several aggregates, all of them in the journal or none.
+
+            with journal.unit(actor="alice") as unit:
+                unit.emit(EntityRegistered(orders))
+                unit.emit(TagsAdded(purchases, ["replaced"]), expected=seen.logical_timestamp)
+            unit.outcome()                      # each aggregate's verdict: acceptance stays its own matter
+
+        It is committed at the end of the block, behind everything that was emitted singly before; an exception in the
+        block sends nothing. Errors: as `Unit.commit`.
+
+        Args:
+            actor, event_time, cause: what every event has that does not say otherwise; as those of `emit`.
+            tenant: the one tenant of all events; `journal.tenant` of the settings where None.
+            unit_id: id of a unit that is sent again, with `repeat`; a new one where None.
+            repeat: the unit may be in the journal already (after an unknown outcome); every event needs its event_id.
+            block_s: seconds to wait for places in the queue when it is full.
+        """
+        return self.emitter.unit(
+            actor=actor, event_time=event_time, cause=cause, tenant=tenant, unit_id=unit_id, repeat=repeat,
+            block_s=block_s,
+        )  # fmt: skip
+
+    def emit_unit(self, events: Iterable[UnitEvent], **said: Any) -> Unit:
+        """A unit from a list, committed.
+
+        Args:
+            events: each an event, or one with the arguments of its `Unit.emit` as a mapping.
+            said: arguments of `unit`.
+        Returns:
+            The unit, which tells positions and outcomes.
+        """
+        with self.unit(**said) as unit:
+            for one in events:
+                event, about = one if isinstance(one, tuple) else (one, {})
+                unit.emit(event, **about)
+        return unit
 
     @property
     def emitter(self) -> Emitter:

@@ -33,13 +33,16 @@ from ..schemas.header import Header
 from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Position
 from ..schemas.settings import Settings
+from .committing import Committing
 from .ids import EventIds
 from .kafka import ErrorLog, make_producer, servers_of, wait_for_broker
 from .options import read_options
 from .outcomes import OutcomeReader
+from .pending import LatestEmits
 from .published import SchemaPublisher
 from .receipts import Receipt
 from .topics import Epochs
+from .units import Unit
 from .verdicts import Outcome
 
 _CACHED_KEYS: Final = 65_536
@@ -105,6 +108,12 @@ class Emitter:
         self._schemas = SchemaPublisher(settings)
         self._published: set[str] = set()
         self._failures: deque[Receipt] = deque(maxlen=_KEPT_FAILURES)
+        self._latest = LatestEmits()
+        self._latest_of = self._latest.by_key
+        self._committing = Committing(
+            settings, self._producer, self._latest, self._journals, new_id=self._new_id, key=self._key,
+            publish=self._publish,
+        )  # fmt: skip
         self._emits = 0
         self._closing = threading.Event()
         self._idler = threading.Thread(target=self._serve_idle, name="metajournal-emitter", daemon=True)
@@ -149,28 +158,14 @@ class Emitter:
                 raise
             raise InvalidEventError([Fault("event", f"must be an event, not {type(event).__name__}")]) from None
         now_ms = time_ns() // 1_000_000
-        if (
-            actor is None
-            and event_time is None
-            and expected is None
-            and cause is None
-            and tenant is None
-            and event_id is None
-            and repeat is False
-        ):
+        if actor is cause is tenant is event_id is event_time is expected is None and repeat is False:
             new_id, whose, who, when = self._new_id(now_ms), self._tenant, self._actor, now_ms
             wanted = because = None
         else:
-            options, more = read_options(
-                tenant=tenant, actor=actor, event_time=event_time, expected=expected, cause=cause, event_id=event_id,
-                repeat=repeat,
+            new_id, whose, who, when, wanted, because = self._said(
+                now_ms, faults, tenant=tenant, actor=actor, event_time=event_time, expected=expected, cause=cause,
+                event_id=event_id, repeat=repeat,
             )  # fmt: skip
-            faults = faults + more
-            new_id = options.event_id or self._new_id(now_ms)
-            whose = options.tenant or self._tenant
-            who = options.actor or self._actor
-            when = now_ms if options.event_time is None else options.event_time
-            wanted, because = options.expected, options.cause
         if faults:
             raise InvalidEventError(faults)
         entities = event.entities
@@ -193,10 +188,16 @@ class Emitter:
             self._produce(journal.name, value, key, -1, receipt.delivered, None, 0, headers)
         except BufferError:
             self._produce_later(receipt, value, key, headers, block_s)
+        self._latest_of[key] = receipt
         self._emits += 1
         if not self._emits % _SERVE_EVERY:
             self._producer.poll(0)
+            self._latest.tidy()
         return receipt
+
+    def unit(self, **said: Any) -> Unit:
+        """A unit, to be filled and committed. Its arguments: those of `Journal.unit`."""
+        return Unit(self._committing, defaults=(self._tenant, self._actor), **said)
 
     @property
     def pending(self) -> int:
@@ -236,6 +237,7 @@ class Emitter:
             self.flush(timeout_s)
         finally:
             self._closing.set()
+            self._committing.close()
             # What is left is given up now, so that nobody waits for a receipt that can never be filled in.
             self._producer.purge()
             self._producer.flush(1)
@@ -250,9 +252,25 @@ class Emitter:
         """Keep an event that was not acknowledged, for the next flush to tell."""
         self._failures.append(receipt)
 
+    def _said(
+        self, now_ms: int, faults: list[Fault], *, event_id: str | None, **said: Any
+    ) -> tuple[bytes, str, str | None, int, int | None, bytes | None]:
+        """Id, tenant, actor, time, condition and cause of an event about which something is said; adds the faults."""
+        options, more = read_options(event_id=event_id, **said)
+        faults += more
+        return (
+            options.event_id or self._new_id(now_ms),
+            options.tenant or self._tenant,
+            options.actor or self._actor,
+            now_ms if options.event_time is None else options.event_time,
+            options.expected,
+            options.cause,
+        )
+
     def _publish(self, event_type: str) -> None:
-        self._schemas.publish(event_type)
-        self._published.add(event_type)
+        if event_type not in self._published:
+            self._schemas.publish(event_type)
+            self._published.add(event_type)
 
     def _produce_later(self, receipt: Receipt, value: bytes, key: bytes, headers: _Headers, block_s: float) -> None:
         deadline = time.monotonic() + block_s

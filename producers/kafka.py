@@ -26,6 +26,9 @@ from ..schemas.settings import Settings
 Config = dict[str, Any]
 MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """`message.max.bytes` of producers and least `max.message.bytes` of topics."""
+TRANSACTION_TIMEOUT_S: Final = 5.0
+"""`transaction.timeout.ms` of units: a producer that died in the middle of one holds readers up no longer, but for the
+broker's `transaction.abort.timed.out.transaction.cleanup.interval.ms`."""
 
 PRODUCER_SAFETY: Final[Mapping[str, str]] = {
     "enable.idempotence": "true",  # no duplicate and no reordering by retries
@@ -46,6 +49,8 @@ _OWN: Final[Mapping[str, str]] = {
     "queue.buffering.max.messages": "client.queue_events",
 }
 """librdkafka keys that a setting of metajournal already sets, with its name."""
+_RESERVED: Final = frozenset({"transactional.id", "transaction.timeout.ms"})
+"""Keys that units alone set: a plain producer with one of them could not send, and two processes fence each other."""
 _ALIASES: Final[Mapping[str, str]] = {
     "request.required.acks": "acks",
     "message.timeout.ms": "delivery.timeout.ms",
@@ -134,6 +139,13 @@ def make_producer(settings: Settings, errors: ErrorLog, **more: Any) -> Producer
     return _make(Producer, {**producer_config(settings), **more}, errors)
 
 
+def make_transactional(settings: Settings, errors: ErrorLog, transactional_id: str) -> Producer:
+    """A producer for transactions, which the broker aborts TRANSACTION_TIMEOUT_S after they began."""
+    limit_ms = round(TRANSACTION_TIMEOUT_S * 1000)
+    own = {"transactional.id": transactional_id, "transaction.timeout.ms": limit_ms, "delivery.timeout.ms": limit_ms}
+    return make_producer(settings, errors, **{**own, "linger.ms": 0})
+
+
 def make_consumer(settings: Settings, errors: ErrorLog, *, role: str = "reader", **more: Any) -> Consumer:
     """A consumer for `assign`, without a group's offsets."""
     return _make(Consumer, {**consumer_config(settings, role=role), **more}, errors)
@@ -185,6 +197,8 @@ def _refuse_weaker(key: str, value: str) -> None:
     said = f"kafka.{key}"
     if key in _OWN:
         raise ConfigError(f"{said} is set by {_OWN[key]}; set that one instead.", key=said)
+    if key in _RESERVED:
+        raise ConfigError(f"{said} is set by the journal itself, for its units.", key=said, hint=_DROP)
     needed = PRODUCER_SAFETY.get(key) or CONSUMER_SAFETY.get(key)
     same = {needed, "-1"} if key == "acks" else {needed}
     if needed is not None and value.lower() not in same:

@@ -25,7 +25,7 @@ _GRACE_S: Final = 5.0
 _SERVE_S: Final = 0.01
 """Seconds of one turn of serving; another thread may have served this receipt's report meanwhile."""
 
-_REFUSED: Final = frozenset(
+REFUSED: Final = frozenset(
     {
         KafkaError._UNKNOWN_TOPIC,
         KafkaError._UNKNOWN_PARTITION,
@@ -97,6 +97,11 @@ class Receipt:
         return self._offset is not None and self._error is None
 
     @property
+    def pending(self) -> bool:
+        """Whether nothing is known yet: neither that the broker has the event nor that it failed."""
+        return self._offset is None
+
+    @property
     def position(self) -> Position:
         """Where the event stands in the journal; waits for the acknowledgement.
 
@@ -149,7 +154,7 @@ class Receipt:
         if self._offset is None or self._error is None:
             return None
         error = self._error
-        if error.code() in _REFUSED:
+        if error.code() in REFUSED:
             return KafkaUnavailableError(
                 f"The broker did not take the event {self.event_id}: {error.str()}; it is not in the log.",
                 event_id=self.event_id,

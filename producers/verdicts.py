@@ -88,6 +88,28 @@ Outcome: TypeAlias = Accepted | Unchanged | Duplicate | Rejected | Shelved
 
 
 @dataclass(frozen=True, slots=True)
+class UnitOutcome:
+    """What the rules decided about a unit's events; each aggregate accepts or refuses its own."""
+
+    events: tuple[tuple[str, Outcome], ...]
+    """Aggregate and verdict of each event, in the unit's order."""
+
+    @property
+    def aggregates(self) -> dict[str, tuple[Outcome, ...]]:
+        """The verdicts by aggregate, each in order."""
+        found: dict[str, tuple[Outcome, ...]] = {}
+        for aggregate, outcome in self.events:
+            found[aggregate] = (*found.get(aggregate, ()), outcome)
+        return found
+
+    def raise_if_rejected(self) -> UnitOutcome:
+        """This verdict itself. Raises: RejectedError: of the first event without effect that was refused."""
+        for _, outcome in self.events:
+            outcome.raise_if_rejected()
+        return self
+
+
+@dataclass(frozen=True, slots=True)
 class OutcomeRecord:
     """One record of an outcomes topic: the verdicts of a range of positions of one journal partition."""
 

@@ -75,11 +75,20 @@ class InvalidEventError(InputError):
 
     CODE = "invalid-event"
     HINT = "Correct the listed fields; nothing was sent."
+    NAMED: ClassVar[str] = "event"
     faults: tuple[Fault, ...]
 
     def __init__(self, faults: Sequence[Fault], **data: Any) -> None:
         kept = tuple(faults)
-        super().__init__("The event is not valid: " + "; ".join(map(str, kept)) + ".", faults=kept, **data)
+        super().__init__(f"The {self.NAMED} is not valid: " + "; ".join(map(str, kept)) + ".", faults=kept, **data)
+
+
+class InvalidUnitError(InvalidEventError):
+    """A unit cannot be sent: `faults` lists every fault of every event, as `events[2].tags[1]`."""
+
+    CODE = "invalid-unit"
+    HINT = "Correct the listed fields; nothing of the unit was sent."
+    NAMED = "unit"
 
 
 class EventTooLargeError(InputError):

@@ -20,6 +20,12 @@ MAX_URN_BYTES: Final = 1024
 MAX_ENTRIES: Final = 1000
 """Most properties, tags, keys, schema fields or bulk entries that one event carries."""
 
+MAX_UNIT_EVENTS: Final = 1000
+"""Most events of one unit: its transaction must end within seconds, because it holds readers up meanwhile."""
+
+MAX_UNIT_BYTES: Final = 16 * 1024 * 1024
+"""Largest unit, bytes of its encoded values together."""
+
 MAX_KEY_BYTES: Final = 1024
 """Longest property key or tag, bytes of UTF-8."""
 

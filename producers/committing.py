@@ -1,0 +1,119 @@
+"""How a unit's records leave an emitter: within the bound of its queue, behind the single events, in one transaction.
+
+Job: the order of these steps; what a unit is made of is units', the transaction itself transactions'.
+Invariants: single and unit events that wait for their acknowledgement are never more than `client.queue_events`
+together; nobody's single emit waits for a unit: no lock of this module is ever asked for by one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from confluent_kafka import Producer
+
+from ..schemas.errors import InputError, QueueFullError, UnservedDomainError
+from ..schemas.settings import Settings
+from ..schemas.urn import Urn
+from .pending import LatestEmits
+from .receipts import Journaled
+from .transactions import NotCommitted, Outgoing, Transactions
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message
+
+_TURN_S: Final = 0.01
+
+
+class Committing:
+    """An emitter as its units see it (units.Sending); shared between threads.
+
+    Args:
+        producer: that of the single events.
+        latest: what was emitted singly, by key.
+        journals: the journal topics by domain.
+        new_id, key, publish: the emitter's own.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        producer: Producer,
+        latest: LatestEmits,
+        journals: Mapping[str, Journaled],
+        *,
+        new_id: Callable[[int], bytes],
+        key: Callable[[str, str], bytes],
+        publish: Callable[[str], None],
+    ) -> None:
+        self.new_id = new_id
+        self.key = key
+        self._client = settings.client
+        self._producer = producer
+        self._latest = latest
+        self._journals = journals
+        self._publish = publish
+        self._transactions = Transactions(settings)
+        self._lock = Lock()
+        self._waiting = 0
+        self._closed = False
+
+    def journal_of(self, aggregate: Urn) -> Journaled:
+        """Journal topic of an aggregate. Raises: UnservedDomainError."""
+        journal = self._journals.get(aggregate.domain)
+        if journal is None:
+            raise UnservedDomainError(aggregate.domain, aggregate)
+        return journal
+
+    def commit(self, event_types: Iterable[str], records: list[Outgoing], *, block_s: float) -> list[Message]:
+        """Write all records in one transaction. See `units.Sending.commit`."""
+        if self._closed:
+            raise InputError("The journal is closed; nothing was sent.", hint="Connect again: Journal.connect().")
+        for event_type in event_types:
+            self._publish(event_type)
+        with self._room(len(records), block_s):
+            deadline = time.monotonic() + self._client.delivery_timeout_s
+            # `flush` and not `poll`: it sends what only lingers.
+            if not self._latest.settled({record.key for record in records}, self._producer.flush, deadline):
+                raise NotCommitted("events emitted before it are not acknowledged", again=False)
+            return self._transactions.commit(records, deadline)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._closed = True
+        self._transactions.close()
+
+    @contextmanager
+    def _room(self, count: int, block_s: float) -> Iterator[None]:
+        """Places in the queue. Raises: QueueFullError: there are not so many in time."""
+        deadline = time.monotonic() + block_s
+        while not self._reserved(count):
+            if count > self._client.queue_events or time.monotonic() >= deadline:
+                raise self._full(count)
+            self._producer.poll(_TURN_S)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= count
+
+    def _reserved(self, count: int) -> bool:
+        with self._lock:
+            if len(self._producer) + self._waiting + count > self._client.queue_events:
+                return False
+            self._waiting += count
+            return True
+
+    def _full(self, count: int) -> QueueFullError:
+        pending, limit = len(self._producer) + self._waiting, self._client.queue_events
+        return QueueFullError(
+            f"{pending:,} events wait for their acknowledgement, the limit is {limit:,}; the unit of {count:,} events"
+            " was not taken.",
+            hint="Wait for earlier receipts (journal.flush()), begin the unit with block_s, or raise"
+            " client.queue_events.",
+            pending=pending,
+            limit=limit,
+        )
