@@ -36,7 +36,7 @@ class SparkTasks:
 
     def fold(self, plan: Plan) -> list[Part]:
         """Fold every partition that has records."""
-        return [part for parts in _collected(self._frame, _folding(plan)) for part in parts]
+        return _collected(self._frame, _folding(plan))
 
     def publish(self, plan: Plan, parts: Sequence[Part]) -> int:
         """Publish every part, each by exactly one task; gives the number of records besides the outcomes."""
