@@ -27,8 +27,9 @@ WATCH_S = 1.0  # seconds between two looks of `status --watch`
 
 
 @click.command(short_help="Fold the journal into tables and topics; runs on.")
+@click.option("--master", metavar="URL", help="Spark's master: local[N], or a cluster's URL (default: stream.master).")
 @options
-def stream(given: Options, /) -> None:
+def stream(given: Options, /, master: str | None) -> None:
     """Fold the journal into tables and topics, until ended by SIGTERM or Ctrl-C."""
     from ..stack.jars import ensure_parts
     from ..stack.java import find_java
@@ -42,7 +43,7 @@ def stream(given: Options, /) -> None:
     start_logging()
     with shown() as report:
         jars = ensure_parts(("spark",), report=report).files("spark")
-    run_stream(given.settings, [str(jar) for jar in jars])
+    run_stream(given.settings, [str(jar) for jar in jars], {"spark.master": master} if master else None)
 
 
 @click.command(short_help="Keep Elasticsearch up to date with the journal; runs on.")

@@ -80,6 +80,10 @@ class StreamSettings:
     max_events_per_batch: int = 250_000
     wide_events: int = 20_000
     """Batches of at least so many events are folded by Spark tasks, smaller ones in the driver."""
+    master: str = "local[4]"
+    """Spark's master: `local[n]`, or the URL of a cluster whose workers reach Kafka and the lake."""
+    spark: Mapping[str, str] = field(default_factory=dict)
+    """Further Spark options by their whole names (`spark.executor.memory`); they win over the project's own."""
     min_trigger_interval_ms: int = 0
     """Milliseconds between the starts of two batches; 0: as fast as events come."""
     checkpoint: str | None = None

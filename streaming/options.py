@@ -9,7 +9,6 @@ import json
 from collections.abc import Mapping, Sequence
 
 SESSION = {
-    "spark.master": "local[4]",
     "spark.app.name": "metajournal-stream",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -34,7 +33,7 @@ SESSION = {
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
 }
-"""Settings of the driver's session; a cluster's master and memory override the first ones."""
+"""Settings of the driver's session; the master and what else `[stream]` says come on top."""
 
 JAVA_SECURITY = {
     "security.protocol": "security.protocol",

@@ -80,7 +80,9 @@ class Stream:
             MetajournalError: something that only an operator can mend; what to do is in its hint.
         """
         self._status.say("starting", "opening Spark")
-        session = open_session(self._jars, self._spark, log=self._settings.stack.home)
+        asked = self._settings.stream
+        spark = {"spark.master": asked.master, **asked.spark, **(self._spark or {})}
+        session = open_session(self._jars, spark, log=self._settings.stack.home)
         try:
             self._until_stopped(session)
             self._status.say("stopped", "ended as asked")

@@ -49,7 +49,7 @@ def _stderr_to(file: int) -> Iterator[None]:
 def _session(jars: Sequence[str], more: Mapping[str, str]) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder
+    builder = SparkSession.builder.master("local[4]")
     for name, value in {**options.SESSION, **options.jars(jars), **more}.items():
         builder = builder.config(name, value)
     os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")

@@ -28,7 +28,7 @@ run_indexer(settings)
 """
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Linux's parent-death signal; asked for in the child, before it becomes another program."""
     ctypes.CDLL(None, use_errno=True).prctl(1, signal.SIGKILL)
 
@@ -47,7 +47,7 @@ class Running:
                 stdin=subprocess.PIPE,
                 stdout=file,
                 stderr=file,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
                 env={**os.environ, "PYTHONWARNINGS": "default"},
             )
         assert self.process.stdin is not None

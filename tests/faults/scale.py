@@ -19,5 +19,5 @@ def times(short: int, long: int) -> int:
 def seeded(name: str) -> random.Random:
     """A random generator of its own for one test, with its seed printed."""
     seed = int(os.environ.get("METAJOURNAL_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"{name}: METAJOURNAL_SEED={seed}")
+    print(f"{name}: METAJOURNAL_SEED={seed}")  # noqa: T201  (how to repeat a failing run)
     return random.Random(f"{name}/{seed}")

@@ -81,19 +81,25 @@ def assert_all_equal(settings: Settings) -> None:
     assert told == {place: said.outcome for place, said in model.verdicts.items() if said.outcome != "accepted"}
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_stream_killed_at_any_step_goes_on_without_loss_or_repetition(
-    settings: Settings, tmp_path: Path, point: str
+WAYS = {"short": {"wide_events": 1_000_000}, "wide": {"wide_events": 1}}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stream_killed_at_every_step_in_turn_goes_on_without_loss_or_repetition(
+    settings: Settings, tmp_path: Path, way: str
 ) -> None:
+    """Each start has other batch sizes and a fresh checkpoint, and is killed at its second passing of one point."""
     ensure_topics(settings)
-    records = generated(160)
-    write(settings, records[:100])
-    killed = stream(with_stream(settings, crash_at=f"{point}:2", max_events_per_batch=37), tmp_path / "killed.log")
-    assert killed.ended(90) == -9, killed.tail()
-    write(settings, records[100:])
-    with running_stream(with_stream(settings, max_events_per_batch=11), tmp_path / "second.log") as second:
-        eventually(lambda: folded_to_the_end(settings), 90, f"the fold to the journal's end ({second.log})")
-        assert second.stop() == 0, second.tail()
+    records = generated(40 * (len(POINTS) + 1))
+    for number, point in enumerate(POINTS):
+        write(settings, records[40 * number : 40 * (number + 1)])
+        asked = with_stream(settings, crash_at=f"{point}:2", max_events_per_batch=13 + number, **WAYS[way])
+        killed = stream(asked, tmp_path / f"{point}.log")
+        assert killed.ended(90) == -9, killed.tail()
+    write(settings, records[40 * len(POINTS) :])
+    with running_stream(with_stream(settings, max_events_per_batch=11), tmp_path / "last.log") as last:
+        eventually(lambda: folded_to_the_end(settings), 90, f"the fold to the journal's end ({last.log})")
+        assert last.stop() == 0, last.tail()
     with running_indexer(settings, tmp_path / "indexer.log") as indexer:
         eventually(lambda: shows_the_lake(settings), 60, f"the index at the lake's marks ({indexer.log})")
     assert_all_equal(settings)
