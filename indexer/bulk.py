@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,7 @@ from .errors import IndexerError
 from .patience import Patience, StartOver
 
 _RETRY: Final = frozenset({429, 503})
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
 _HEADERS: Final = {"accept": "application/json", "content-type": "application/x-ndjson"}
 
 
@@ -58,14 +60,14 @@ class BulkWriter:
             IndexerError: a document was refused in its whole and in its reduced form.
             StartOver: the index is gone.
         """
-        for chunk in self._chunks(item_of(state) for state in states):
-            while chunk:
-                chunk = self._send(chunk)
+        for chunk in self.chunks(states):
+            self.settle(chunk)
 
-    def _chunks(self, items: Iterable[Item]) -> Iterator[list[Item]]:
+    def chunks(self, states: Iterable[Mapping[str, Any]]) -> Iterator[list[Item]]:
+        """The documents of some states, as many together as one request may hold."""
         chunk: list[Item] = []
         size = 0
-        for item in items:
+        for item in map(item_of, states):
             if chunk and (len(chunk) >= self.max_documents or size + len(item.lines) > self.max_bytes):
                 yield chunk
                 chunk, size = [], 0
@@ -74,10 +76,30 @@ class BulkWriter:
         if chunk:
             yield chunk
 
-    def _send(self, chunk: list[Item]) -> list[Item]:
+    def settle(self, chunk: list[Item], under_way: Future[Any] | None = None) -> None:
+        """Send documents until each is indexed or superseded.
+
+        Args:
+            chunk: what one request holds.
+            under_way: that request, where it was begun elsewhere; its answer is the first one.
+
+        Raises:
+            IndexerError, StartOver: as `write`.
+        """
+        while chunk:
+            chunk = self._send(chunk, under_way)
+            under_way = None
+
+    def _send(self, chunk: list[Item], under_way: Future[Any] | None = None) -> list[Item]:
         """Send once; what has to be sent again."""
+
+        def ask() -> Any:
+            nonlocal under_way
+            begun, under_way = under_way, None
+            return self.request(chunk) if begun is None else begun.result()
+
         try:
-            answer = self.patience.call("index documents", lambda: self._request(chunk))
+            answer = self.patience.call("index documents", ask)
         except ApiError as error:
             return self._refused_request(chunk, error)
         again: list[Item] = []
@@ -93,7 +115,8 @@ class BulkWriter:
             self.patience.wait(f"Elasticsearch cannot take documents now ({busy})")
         return again
 
-    def _request(self, chunk: list[Item]) -> Any:
+    def request(self, chunk: list[Item]) -> Any:
+        """One bulk request and its answer, whatever that is; from any thread."""
         target = f"/{self.alias}/_bulk?require_alias=true&filter_path=items.*.status,items.*.error"
         body = b"".join(item.lines for item in chunk)
         return self.client.perform_request("POST", target, headers=_HEADERS, body=body).body
@@ -122,9 +145,7 @@ class BulkWriter:
             raise StartOver("the index is gone") from error
         if len(chunk) > 1:
             for item in chunk:
-                alone = [item]
-                while alone:
-                    alone = self._send(alone)
+                self.settle([item])
             return []
         return [self._reduced(chunk[0], f"{error.status_code} {error.error}")]
 
@@ -143,5 +164,5 @@ def item_of(state: Mapping[str, Any], refusal: str | None = None) -> Item:
     document = index_document(state) if refusal is None else reduced_document(state, refusal)
     name = document_id(state["tenant"], state["urn"])
     action = {"index": {"_id": name, "version": state["logical_timestamp"], "version_type": "external"}}
-    lines = json.dumps(action) + "\n" + json.dumps(document, ensure_ascii=False, separators=(",", ":")) + "\n"
+    lines = f"{_ENCODER.encode(action)}\n{_ENCODER.encode(document)}\n"
     return Item(state, name, lines.encode("utf-8", "replace"), refusal is not None)

@@ -11,6 +11,7 @@ scopes USER and SYSTEM never share a field.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
@@ -85,12 +86,12 @@ def index_document(state: Mapping[str, Any]) -> Document:
     document = _identity(state)
     if state["deleted"]:
         return document
-    split = [_Split(entry, terms.words(entry.text)) for entry in entries(state)]
+    split = list(map(_split, entries(state)))
     names = [one for one in split if one.entry.scope is None]
     document |= _name_fields(state, names)
-    document["tag_facet"] = _unique(one.entry.text for one in split if one.entry.sort == "tag")
+    document["tag_facet"] = _unique([one.entry.text for one in split if one.entry.sort == "tag"])
     document["created"] = _created(state)
-    hashed = sum(_keyed_bytes(one) for one in split) > MAX_KEYED_BYTES
+    hashed = sum(map(_keyed_bytes, split)) > MAX_KEYED_BYTES
     for scope in SCOPES:
         document[scope.lower()] = _scope_fields([one for one in split if one.entry.scope == scope], hashed)
     document["system"] |= _schema_term_fields([one for one in split if one.entry.sort == "schema"], hashed)
@@ -106,7 +107,7 @@ def reduced_document(state: Mapping[str, Any], reason: str) -> Document:
     document["entity"]["unindexed"] = reason[:2000]
     if state["deleted"]:
         return document
-    names = [_Split(entry, terms.words(entry.text)) for entry in entries(bare)]
+    names = list(map(_split, entries(bare)))
     return document | _name_fields(state, names)
 
 
@@ -126,51 +127,113 @@ def _identity(state: Mapping[str, Any]) -> Document:
     }
 
 
+_KEPT_KEYS: Final = 4096
+"""Keys and types come again and again; what their terms are is remembered of this many."""
+
+
 class _Split(NamedTuple):
-    """An entry and its words, split once."""
+    """An entry and what it is found by, worked out once.
+
+    Args:
+        entry: the text and where it stands.
+        words: its words.
+        line: the same as one text.
+        whole: its whole, None where it is too long.
+        encoded: the whole as it stands inside a pair.
+    """
 
     entry: Entry
     words: list[str]
+    line: str
+    whole: str | None
+    encoded: str
+
+
+def _split(entry: Entry) -> _Split:
+    words, whole = terms.words(entry.text), terms.whole(entry.text)
+    return _Split(entry, words, " ".join(words), whole, terms.encode(whole or ""))
+
+
+class _Key(NamedTuple):
+    """A key as it stands before a value (`encoded`) and before a word (`token`)."""
+
+    encoded: str
+    token: str
+    folded: str
+
+    def line(self, words: list[str], hashed: bool) -> str:
+        """A value's words, each under this key."""
+        start = f"{hashed_key_token(self.folded) if hashed else self.token}="
+        return start + f" {start}".join(words)
+
+
+def _key_of_folded(folded: str) -> _Key:
+    return _Key(terms.encode(folded), key_token(folded), folded)
+
+
+@lru_cache(_KEPT_KEYS)
+def _key(key: str) -> _Key:
+    return _key_of_folded(folded_key(key))
+
+
+@lru_cache(_KEPT_KEYS)
+def _type_keys(text: str) -> tuple[_Key, ...]:
+    return tuple(map(_key_of_folded, type_terms(text)))
 
 
 def _name_fields(state: Mapping[str, Any], names: list[_Split]) -> Document:
     return {
-        "identity": _unique(terms.whole(one.entry.text) for one in names),
+        "identity": _unique([one.whole for one in names]),
         "identity_words": _lines(names),
-        "name_words": " ".join(names[0].words),
+        "name_words": names[0].line,
         "suggest_name": suggestion(state["tenant"], state["name"]),
     }
 
 
 def _scope_fields(mine: list[_Split], hashed: bool) -> Document:
     tags = [one for one in mine if one.entry.sort == "tag"]
-    properties = [one for one in mine if one.entry.sort == "property"]
+    properties = [(_key(one.entry.key), one) for one in mine if one.entry.sort == "property"]
     return {
-        "tags": _unique(terms.whole(one.entry.text) for one in tags),
+        "tags": _unique([one.whole for one in tags]),
         "tag_words": _lines(tags),
-        "tag_facet": _unique(one.entry.text for one in tags),
-        "pairs": _unique(_pair(folded_key(one.entry.key), terms.whole(one.entry.text)) for one in properties),
-        "pair_words": _unique(_keyed_line(folded_key(one.entry.key), one.words, hashed) for one in properties),
-        "whole": _unique(term for one in mine for term in whole_terms(one.entry)),
+        "tag_facet": _unique([one.entry.text for one in tags]),
+        "pairs": _unique([f"{key.encoded}={one.encoded}" for key, one in properties if one.whole is not None]),
+        "pair_words": _unique([key.line(one.words, hashed) for key, one in properties if one.words]),
+        "whole": _wholes(mine),
         "words": _lines(mine),
     }
 
 
 def _key_fields(tenant: str, keys: list[str]) -> Document:
     return {
-        "keys": _unique(terms.encode(folded_key(key)) for key in keys),
-        "suggest_key": _unique(suggestion(tenant, key) for key in keys),
+        "keys": _unique([_key(key).encoded for key in keys]),
+        "suggest_key": _unique([suggestion(tenant, key) for key in keys]),
     }
 
 
 def _schema_term_fields(schema: list[_Split], hashed: bool) -> Document:
-    typed = [(kind, one) for one in schema if one.entry.type for kind in type_terms(one.entry.type)]
+    typed = [(kind, one) for one in schema if one.entry.type for kind in _type_keys(one.entry.type)]
     return {
-        "fields": _unique(term for one in schema for term in whole_terms(one.entry)),
+        "fields": _wholes(schema),
         "field_words": _lines(schema),
-        "typed": _unique(_pair(kind, term) for kind, one in typed for term in whole_terms(one.entry)),
-        "typed_words": _unique(_keyed_line(kind, one.words, hashed) for kind, one in typed),
+        "typed": _unique([pair for kind, one in typed for pair in _typed_pairs(kind, one)]),
+        "typed_words": _unique([kind.line(one.words, hashed) for kind, one in typed if one.words]),
     }
+
+
+def _typed_pairs(kind: _Key, one: _Split) -> list[str]:
+    if one.entry.key == one.entry.text and one.whole is not None:  # a field at the top: its path is its name
+        return [f"{kind.encoded}={one.encoded}"]
+    return [f"{kind.encoded}={terms.encode(term)}" for term in whole_terms(one.entry)]
+
+
+def _wholes(split: list[_Split]) -> list[str]:
+    """Wholes of all texts, and of the paths of schema fields."""
+    return _unique([term for one in split for term in _own_wholes(one)])
+
+
+def _own_wholes(one: _Split) -> list[str] | tuple[str | None]:
+    return whole_terms(one.entry) if one.entry.sort == "schema" and one.entry.key else (one.whole,)
 
 
 def whole_terms(entry: Entry) -> list[str]:
@@ -203,36 +266,29 @@ def hashed_key_token(key: str) -> str:
 
 def suggestion(tenant: str, text: str) -> str:
     """The term of a completion: tenant, folded text to complete, text to show."""
-    return f"{tenant}/{terms.encode(terms.fold(text.strip()))}={text}"
-
-
-def _pair(key: str, value: str | None) -> str | None:
-    return None if value is None else terms.pair(key, value)
-
-
-def _keyed_line(key: str, words: list[str], hashed: bool) -> str | None:
-    token = hashed_key_token(key) if hashed else key_token(key)
-    return " ".join(f"{token}={word}" for word in words) or None
+    return f"{tenant}/{_key(text).encoded}={text}"
 
 
 def _keyed_bytes(one: _Split) -> int:
     """Bytes that the words under their full keys take."""
     if one.entry.sort == "property":
-        keys = [folded_key(one.entry.key)]
+        keys: tuple[_Key, ...] = (_key(one.entry.key),)
     elif one.entry.sort == "schema" and one.entry.type:
-        keys = type_terms(one.entry.type)
+        keys = _type_keys(one.entry.type)
     else:
         return 0
-    return sum(len(key_token(key).encode("utf-8", "replace")) + 8 for key in keys) * len(one.words)
+    return sum([len(key.token.encode("utf-8", "replace")) + 8 for key in keys]) * len(one.words)
 
 
-def _lines(split: Iterable[_Split]) -> list[str]:
+def _lines(split: list[_Split]) -> list[str]:
     """Each text's words as one value; the gap between values keeps phrases inside one."""
-    return _unique(" ".join(one.words) or None for one in split)
+    return _unique([one.line or None for one in split])
 
 
 def _unique(found: Iterable[str | None]) -> list[str]:
-    return list(dict.fromkeys(one for one in found if one is not None))
+    unique = dict.fromkeys(found)
+    unique.pop(None, None)
+    return list(unique)  # type: ignore[arg-type]  # None has just been taken out
 
 
 def _created(state: Mapping[str, Any]) -> int | None:

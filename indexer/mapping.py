@@ -86,8 +86,31 @@ def concrete_name(alias: str, number: int = 1) -> str:
     return f"{alias}-{number:06d}"
 
 
+def own_alias(name: str) -> str:
+    """The alias that belongs to one concrete index for ever, and that only its indexer uses.
+
+    A write to it goes to that index or nowhere: it neither follows a swap nor makes an index by mistake.
+    """
+    return f"{name}.own"
+
+
+def concrete_of(client: Elasticsearch, alias: str) -> str:
+    """Name of the index behind an alias now.
+
+    Raises:
+        IndexMissingError: there is no such alias.
+    """
+    try:
+        name: str = max(client.indices.get_alias(name=alias).body)
+    except ApiError as error:
+        if error.status_code == 404:
+            raise IndexMissingError(alias) from error
+        raise
+    return name
+
+
 def ensure_index(client: Elasticsearch, alias: str) -> str:
-    """Make the index and its alias where they are missing; the concrete index's name.
+    """Make the index and its aliases where they are missing; the concrete index's name.
 
     Raises:
         MappingMismatchError: the alias points to an index with another mapping, or is itself an index.
@@ -100,7 +123,9 @@ def ensure_index(client: Elasticsearch, alias: str) -> str:
             if error.error != "resource_already_exists_exception":
                 raise
             _adopt(client, alias, name)
-    return check_mapping(client, alias)
+    name = check_mapping(client, alias)
+    client.indices.put_alias(index=name, name=own_alias(name))
+    return name
 
 
 def _adopt(client: Elasticsearch, alias: str, name: str) -> None:

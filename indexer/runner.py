@@ -25,8 +25,9 @@ from ..schemas.settings import Settings
 from .bulk import BulkWriter
 from .connection import make_client
 from .errors import IndexMissingError
+from .flights import AT_ONCE, Flights
 from .intake import Intake, Taken
-from .mapping import ensure_index, mapping_digest
+from .mapping import concrete_of, ensure_index, mapping_digest, own_alias
 from .patience import Patience, StartOver, Stopped
 from .progress import Progress
 from .shown import Shown, read_shown, write_shown
@@ -36,7 +37,11 @@ _log = logging.getLogger("metajournal.indexer")
 _IDLE_S: Final = 0.25
 _BREATH_S: Final = 0.05
 _STORE_OFFSETS_S: Final = 5.0
-_LOOK_S: Final = 5.0
+_LOOK_S: Final = 1.0
+HANDOVER_S: Final = 30.0
+"""How long an indexer stands back for a rebuild that is about to swap the alias."""
+_BACKLOG_S: Final = 2.0
+"""Between two refreshes in a backlog: what it brings is late anyway, and each refresh costs the server time."""
 _T = TypeVar("_T")
 
 
@@ -50,6 +55,7 @@ class Indexer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._alias = settings.elasticsearch.index
+        self._name = self._target = self._alias
         self._client = make_client(settings)
         self._file = StatusFile(settings)
         self._message = ""
@@ -58,12 +64,14 @@ class Indexer:
         self._refresh_took_s = 0.0
         self._refreshed_s = 0.0
         self._stored_s = 0.0
+        self._looked_s = 0.0
         self._documents = 0
         self._counted_s = 0.0
         self._recount = True
         self._progress: Progress | None = None
         self._intake: Intake | None = None
-        self._writer: BulkWriter | None = None
+        self._flights: Flights | None = None
+        self._backlog = False
 
     def run(self, stop: threading.Event) -> None:
         """Index until `stop` is set; servers that are away are waited for.
@@ -74,11 +82,11 @@ class Indexer:
         patience = Patience(stop, self._say)
         wanted = self._settings.indexer
         writer = BulkWriter(self._client, self._alias, patience, wanted.bulk_documents, wanted.bulk_bytes)
-        self._writer = writer
+        self._flights = Flights(writer)
         try:
             while not stop.is_set():
                 try:
-                    self._session(stop, patience, writer)
+                    self._session(stop, patience, self._flights)
                 except StartOver as why:
                     patience.wait(f"Starting over from what the index says: {why}")
         except Stopped:
@@ -90,14 +98,17 @@ class Indexer:
             self._tell("failed", f"{type(error).__name__}: {error}")
             raise
         finally:
+            self._flights.close()
             self._client.close()
         self._tell("stopped")
 
     # --- one session: from what the index says until told to stop
 
-    def _session(self, stop: threading.Event, patience: Patience, writer: BulkWriter) -> None:
-        patience.call("make its index", lambda: ensure_index(self._client, self._alias))
-        shown = patience.call("read its positions", lambda: read_shown(self._client, self._alias))
+    def _session(self, stop: threading.Event, patience: Patience, flights: Flights) -> None:
+        self._name = self._calling(patience, "make its index", lambda: ensure_index(self._client, self._alias))
+        self._target = flights.writer.alias = own_alias(self._name)
+        shown = self._calling(patience, "read its positions", lambda: read_shown(self._client, self._target))
+        shown = self._handed_over(stop, patience, shown)
         intake = self._intake = Intake(self._settings, patience, self._settings.indexer.bulk_documents)
         try:
             progress = self._progress = Progress(shown.vector, shown.offsets, intake.state_topics)
@@ -106,33 +117,41 @@ class Indexer:
             intake.start(shown.offsets)
             self._tell("running")
             while not stop.is_set():
-                shown = self._step(intake, patience, progress, shown, writer)
+                shown = self._step(intake, patience, progress, shown, flights)
+            flights.land()
             self._refresh(patience, progress)
             progress.settle()
             self._store(patience, progress, shown)
         finally:
+            flights.forget()
             intake.close()
 
-    def _step(self, intake: Intake, patience: Patience, progress: Progress, shown: Shown, writer: BulkWriter) -> Shown:
-        gather_s = max(0.0, self._refresh_due_s())
-        taken = intake.take(gather_s if progress.unshown else _IDLE_S, gather_s)
-        self._take(taken, progress, writer)
-        if progress.unshown and self._refresh_due_s() <= 0:
+    def _step(self, intake: Intake, patience: Patience, progress: Progress, shown: Shown, flights: Flights) -> Shown:
+        gather_s = max(0.0, self._refresh_due_s(self._interval_s))
+        taken = intake.take(0.0 if self._backlog else gather_s if progress.unshown else _IDLE_S, gather_s)
+        self._take(taken, progress, flights)
+        if progress.unshown and self._refresh_due_s(_BACKLOG_S if self._backlog else self._interval_s) <= 0:
             self._refresh(patience, progress)
         moved = progress.settle()
         if moved or self._offsets_due(progress, shown):
             shown = self._store(patience, progress, shown)
-        if time.monotonic() - self._stored_s >= _LOOK_S:
-            shown = self._still_there(patience, shown)
+        if time.monotonic() - self._looked_s >= _LOOK_S:
+            self._still_there(patience, shown)
         problem = intake.problem()
         if problem != self._message:
             self._say(problem)
         self._tell(self._state)
         return shown
 
-    def _take(self, taken: Taken, progress: Progress, writer: BulkWriter) -> None:
+    def _take(self, taken: Taken, progress: Progress, flights: Flights) -> None:
+        """Index what has arrived. In a backlog the next take is read and built while Elasticsearch indexes this one."""
+        flights.send(taken.states.values())
+        flights.then(lambda: self._indexed(taken, progress))
+        self._backlog = len(taken.states) >= self._settings.indexer.bulk_documents
+        flights.land(AT_ONCE if self._backlog else 0)
+
+    def _indexed(self, taken: Taken, progress: Progress) -> None:
         if taken.states:
-            writer.write(taken.states.values())
             progress.changed()  # also where all were superseded: the answer to an earlier try may have been lost
             self._recount = True
         for outcome in taken.outcomes:
@@ -140,16 +159,20 @@ class Indexer:
         for at, offset in taken.reached.items():
             progress.reached(at, offset)
 
-    def _refresh_due_s(self) -> float:
-        """Seconds until the next refresh may begin; a server on which refreshing is slow is given room."""
-        interval_s = max(self._settings.indexer.refresh_interval_ms / 1000, self._refresh_took_s + _BREATH_S)
+    @property
+    def _interval_s(self) -> float:
+        """Seconds between two refreshes; a server on which refreshing is slow is given room."""
+        return max(self._settings.indexer.refresh_interval_ms / 1000, self._refresh_took_s + _BREATH_S)
+
+    def _refresh_due_s(self, interval_s: float) -> float:
+        """Seconds until the next refresh may begin."""
         return self._refreshed_s + interval_s - time.monotonic()
 
     def _refresh(self, patience: Patience, progress: Progress) -> None:
         if not progress.unshown:
             return
         begun = time.monotonic()
-        self._calling(patience, "refresh", lambda: self._client.indices.refresh(index=self._alias))
+        self._calling(patience, "refresh", lambda: self._client.indices.refresh(index=self._target))
         self._refreshed_s = begun
         self._refresh_took_s = time.monotonic() - begun
         self._refreshes += 1
@@ -165,16 +188,34 @@ class Indexer:
         return self._calling(
             patience,
             "store its positions",
-            lambda: write_shown(self._client, self._alias, vector, offsets, shown),
+            lambda: write_shown(self._client, self._target, vector, offsets, shown),
         )
 
-    def _still_there(self, patience: Patience, shown: Shown) -> Shown:
-        """A quiet indexer asks now and then whether its index is still the one that it filled."""
-        self._stored_s = time.monotonic()
-        found = self._calling(patience, "look at its index", lambda: read_shown(self._client, self._alias))
+    def _still_there(self, patience: Patience, shown: Shown) -> None:
+        """Ask now and then whether searches still use the index that is filled here, and nobody else fills it."""
+        self._looked_s = time.monotonic()
+        name, found = self._calling(
+            patience,
+            "look at its index",
+            lambda: (concrete_of(self._client, self._alias), read_shown(self._client, self._target)),
+        )
+        if name != self._name:
+            raise StartOver(f"searches use {name} now")
         if found.token != shown.token:
             raise StartOver("its index was made anew, or written by someone else")
+
+    def _handed_over(self, stop: threading.Event, patience: Patience, shown: Shown) -> Shown:
+        """Wait while a rebuilt index is taking this one's place; one that never does has been killed."""
+        until_s = time.monotonic() + HANDOVER_S
+        while shown.handover and time.monotonic() < until_s and not stop.wait(_IDLE_S):
+            before = shown.token
+            self._still_there(patience, shown := self._calling(patience, "look at its index", self._read_target))
+            if shown.token != before:
+                until_s = time.monotonic() + HANDOVER_S
         return shown
+
+    def _read_target(self) -> Shown:
+        return read_shown(self._client, self._target)
 
     @staticmethod
     def _calling(patience: Patience, what: str, call: Callable[[], _T]) -> _T:
@@ -205,7 +246,7 @@ class Indexer:
     def status(self) -> dict[str, Any]:
         """What the status file says, but the time of writing."""
         vector = {} if self._progress is None else self._progress.vector
-        counts = None if self._writer is None else self._writer.counts
+        counts = None if self._flights is None else self._flights.writer.counts
         return {
             "state": self._state,
             "message": self._message,

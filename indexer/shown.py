@@ -27,12 +27,14 @@ class Shown:
         offsets: next offset of each state and outcomes partition, where the indexer goes on.
         mapping: digest of the mapping that the documents were written for.
         token: (seq_no, primary_term) of the stored document; None where there is none yet.
+        handover: the index that is about to take this one's place; while it is named, nobody moves the vector.
     """
 
     vector: Cut = field(default_factory=dict)
     offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     mapping: str = ""
     token: tuple[int, int] | None = None
+    handover: str = ""
 
 
 def read_shown(client: Elasticsearch, alias: str) -> Shown:
@@ -55,21 +57,25 @@ def read_shown(client: Elasticsearch, alias: str) -> Shown:
         offsets=cut_from_json(held["offsets"]),
         mapping=held["mapping"],
         token=(found["_seq_no"], found["_primary_term"]),
+        handover=held.get("handover", ""),
     )
 
 
-def write_shown(client: Elasticsearch, alias: str, vector: Cut, offsets: Cut, after: Shown) -> Shown:
+def write_shown(
+    client: Elasticsearch, alias: str, vector: Cut, offsets: Cut, after: Shown, *, handover: str = ""
+) -> Shown:
     """Store what the index shows now; only over the document that was read or written last.
 
     Raises:
         ApiError: 409 when another writer, or another index behind the alias, came between.
     """
-    body = {
-        "positions": {"vector": cut_to_json(vector), "offsets": cut_to_json(offsets), "mapping": mapping_digest()},
-        "deleted": True,  # no search shows it
-    }
+    held: dict[str, Any] = {"vector": cut_to_json(vector), "offsets": cut_to_json(offsets)}
+    held["mapping"] = mapping_digest() if not handover else after.mapping
+    if handover:
+        held["handover"] = handover
+    body = {"positions": held, "deleted": True}  # no search shows it
     only: dict[str, Any] = {"op_type": "create"}
     if after.token is not None:
         only = {"if_seq_no": after.token[0], "if_primary_term": after.token[1]}
     done = client.index(index=alias, id=POSITIONS_ID, document=body, require_alias=True, **only).body
-    return Shown(dict(vector), dict(offsets), mapping_digest(), (done["_seq_no"], done["_primary_term"]))
+    return Shown(dict(vector), dict(offsets), held["mapping"], (done["_seq_no"], done["_primary_term"]), handover)

@@ -25,6 +25,8 @@ MAX_WORD_CHARACTERS: Final = 64
 """Longest word; a longer run of letters and digits counts as several words, one after the other."""
 
 _ENCODED: Final = re.compile(r"[%*?\\=~\s\x00-\x20\x7f-\xa0]")
+_BLANK_SIGNS: Final = "\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # what `\s` matches above \xa0
+_ENCODED_BUT_BLANK: Final = re.compile(rf"[%*?\\=~\x00-\x1f\x7f-\xa0{_BLANK_SIGNS}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SEPARATOR, _MARK, _LOWER, _UPPER, _OTHER = range(5)
 
@@ -76,8 +78,28 @@ def short_digest(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, folded, in order."""
-    return [token.word for token in tokens(text)]
+    """The words of a text, folded, in order: those of `tokens`, without looking for their places.
+
+    ASCII signs end every run, so what stands between them is split apart from the rest, and nearly always plain.
+    """
+    if text.isascii():
+        return _ascii_words(text)
+    parts = text.translate(_BLANKS).split()
+    return [
+        word
+        for part in parts
+        for word in (_ascii_words(part) if part.isascii() else [token.word for token in tokens(part)])
+    ]
+
+
+def _ascii_words(text: str) -> list[str]:
+    folded = text.lower()
+    if folded != text and _ASCII_HUMP.search(text):
+        folded = _ASCII_CHANGE.sub(" ", text).lower()
+    found = folded.translate(_BLANKS).split()
+    if len(text) <= MAX_WORD_CHARACTERS or len(max(found, key=len, default="")) <= MAX_WORD_CHARACTERS:
+        return found
+    return [token.word for word in found for token in _pieces(word, 0, len(word))]
 
 
 def words_begun(text: str) -> tuple[list[str], bool]:
@@ -138,6 +160,8 @@ def _runs(text: str) -> list[tuple[int, int]]:
 
 _ASCII_RUN: Final = re.compile(r"[0-9A-Za-z]+")
 _ASCII_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_ASCII_HUMP: Final = re.compile(r"[a-z][A-Z]")
+_BLANKS: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
 
 
 def _ascii_runs(text: str) -> list[tuple[int, int]]:
@@ -164,6 +188,8 @@ def encode(term: str) -> str:
 
     Characters are encoded one by one, so prefixes stay prefixes and no text can forge another's composed term.
     """
+    if _ENCODED_BUT_BLANK.search(term) is None:  # nearly all terms
+        return term.replace(" ", "%20;")
     return _ENCODED.sub(lambda found: f"%{ord(found[0]):x};", term)
 
 

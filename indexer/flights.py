@@ -1,0 +1,71 @@
+"""Bulk requests under way: while Elasticsearch indexes some documents, the next ones are built.
+
+Requests go out from threads of their own; their answers are dealt with by who calls here, in the order of sending, so
+nothing else of the indexer needs to know of threads.
+Invariant: what was to happen once some documents are indexed happens after the answers for all documents before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final
+
+from .bulk import BulkWriter, Item
+
+AT_ONCE: Final = 2
+"""Requests under way at most. A shard takes each with one thread; more than two only wait in the server's queue."""
+
+
+class Flights:
+    """Documents on their way to one index.
+
+    Args:
+        writer: sends them, and knows what each answer asks for.
+    """
+
+    def __init__(self, writer: BulkWriter) -> None:
+        self.writer = writer
+        self._pool = ThreadPoolExecutor(AT_ONCE, "metajournal-bulk")
+        self._under_way: deque[tuple[list[Item], Future[Any]] | Callable[[], None]] = deque()
+        self._requests = 0
+
+    def send(self, states: Iterable[Mapping[str, Any]]) -> None:
+        """Send the documents of some states; waits where `AT_ONCE` requests are under way already.
+
+        Raises:
+            IndexerError, StartOver, Stopped: as `BulkWriter.write`, for these documents or earlier ones.
+        """
+        for chunk in self.writer.chunks(states):
+            self.land(AT_ONCE - 1)
+            self._under_way.append((chunk, self._pool.submit(self.writer.request, chunk)))
+            self._requests += 1
+
+    def then(self, call: Callable[[], None]) -> None:
+        """Call this when all that was sent so far is indexed; `land` does so."""
+        self._under_way.append(call)
+
+    def land(self, most: int = 0) -> None:
+        """Deal with answers until at most so many requests are under way.
+
+        Raises:
+            IndexerError, StartOver, Stopped: as `BulkWriter.write`.
+        """
+        while self._under_way and (self._requests > most or callable(self._under_way[0])):
+            first = self._under_way.popleft()
+            if callable(first):
+                first()
+            else:
+                self._requests -= 1
+                self.writer.settle(*first)
+
+    def forget(self) -> None:
+        """Start with nothing under way. What is forgotten may still be indexed, which does no harm."""
+        self._under_way.clear()
+        self._requests = 0
+
+    def close(self) -> None:
+        """End the threads, once their requests are answered."""
+        self.forget()
+        self._pool.shutdown(cancel_futures=True)
