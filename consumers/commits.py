@@ -1,0 +1,94 @@
+"""What a group keeps: the offset of each partition and, as the commit's metadata, what was reached of the journal.
+
+Invariant: no commit is ever made without its metadata, and none says more than what is done.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from .reading import Reading
+from .records import Partition
+
+_ANSWER_S: Final = 0.002
+"""How long a waiting commit listens at a time; the broker answers in a few milliseconds."""
+_UNKNOWN: Final = -1
+_log = logging.getLogger("metajournal.subscription")
+
+
+class Commits:
+    """Commits what is done of some readings.
+
+    Args:
+        readings: the partitions that this member has now.
+        interval_s: seconds between two commits; 0: after each change.
+        poll: lets librdkafka call back.
+    """
+
+    def __init__(
+        self, readings: Callable[[], dict[Partition, Reading]], interval_s: float, poll: Callable[[float], Any]
+    ) -> None:
+        self._readings = readings
+        self._interval_s = interval_s
+        self._poll = poll
+        self._last = 0.0
+        self._revoked_in_order = True
+
+    def answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        """What librdkafka calls with the broker's answer (`on_commit`)."""
+        for one in partitions:
+            reading = self._readings().get((one.topic, one.partition))
+            problem = one.error or error
+            if reading is None:
+                continue
+            if problem is None:
+                reading.kept = max(reading.kept, one.offset)
+            else:
+                reading.sent = _UNKNOWN
+                _log.info("A commit of %s/%d failed: %s", one.topic, one.partition, problem.str())
+
+    def if_due(self, consumer: Consumer) -> None:
+        """Send what is done, when the last time is long enough ago."""
+        now = time.monotonic()
+        if now - self._last >= self._interval_s:
+            self._last = now
+            self.send(consumer)
+
+    def send(self, consumer: Consumer) -> None:
+        """Send what is done; the answer comes later."""
+        due = [one for one in self._readings().values() if one.offset != one.sent]
+        if due:
+            consumer.commit(offsets=[one.commit for one in due], asynchronous=True)
+            for one in due:
+                one.sent = one.offset
+
+    def before_leaving(self, consumer: Consumer) -> None:
+        """In a rebalance: keep what is done before another member gets these partitions."""
+        due = [one for one in self._readings().values() if one.offset != one.kept]
+        self._revoked_in_order = True
+        if due:
+            try:
+                consumer.commit(offsets=[one.commit for one in due], asynchronous=False)
+            except KafkaException as error:
+                self._revoked_in_order = False
+                _log.warning("The last commit before a rebalance failed: %s", error.args[0].str())
+
+    def wait(self, consumer: Consumer, timeout_s: float) -> bool:
+        """Send what is done and wait for the answer; false when it is not confirmed in time.
+
+        (librdkafka's own waiting takes up to a minute when the broker is away.)
+        """
+        deadline, mine = time.monotonic() + timeout_s, self._readings()
+        while any(one.offset != one.kept for one in mine.values()):
+            if time.monotonic() > deadline:
+                return False
+            self.send(consumer)
+            self._poll(_ANSWER_S)
+            if self._readings() is not mine:  # a rebalance came in between
+                return self._revoked_in_order
+        return True

@@ -1,0 +1,141 @@
+"""Which changes a subscriber asks for: a filter that looks at headers first and at the record only when it must.
+
+Kinds of conditions are joined by *and*, the values of one kind by *or*. What is left out still counts as read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from ..schemas.errors import InputError
+from ..schemas.kinds import kind_of
+from ..schemas.urn import Urn
+
+Words: TypeAlias = str | Iterable[str] | None
+"""One text, several, or None for any."""
+SCOPES: Final = ("USER", "SYSTEM")
+TOUCHES: Final = ("additions", "deletions")
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions; an empty set asks for everything.
+
+    Attributes:
+        urns: whole URNs.
+        prefixes: beginnings of URNs.
+        types: CloudEvents types.
+        tags: a change must add or take away one of them; a state must carry one.
+        keys: the same of property keys.
+        touches: "additions" or "deletions": a change must have such of `tags` and `keys`, or any where these are empty.
+    """
+
+    kinds: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    urns: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+    scopes: frozenset[str] = frozenset()
+    tenants: frozenset[str] = frozenset()
+    types: frozenset[str] = frozenset()
+    tags: frozenset[str] = frozenset()
+    keys: frozenset[str] = frozenset()
+    touches: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        kinds: Words = None,
+        namespace: Words = None,
+        urn: Words = None,
+        scope: Words = None,
+        tenant: Words = None,
+        types: Words = None,
+        tags: Words = None,
+        keys: Words = None,
+        touches: str | None = None,
+    ) -> Filter:
+        """A filter from what a caller says.
+
+        Args:
+            urn: a URN, or the beginning of some with `*` behind it: `dataset:default/*`.
+            scope: USER or SYSTEM.
+        Raises:
+            InputError: no such kind or scope; a `*` that does not stand last.
+            InvalidUrnError: a text without `*` is no URN.
+        """
+        asked = _set(urn)
+        for kind in (given := _set(kinds)):
+            _check_kind(kind)
+        scopes = frozenset(one.upper() for one in _set(scope))
+        if wrong := scopes.difference(SCOPES):
+            raise InputError(f"The scope must be USER or SYSTEM, not {min(wrong)!r}.")
+        if touches not in (None, *TOUCHES):
+            raise InputError(f"`touches` must be additions or deletions, not {touches!r}.")
+        return cls(
+            given,
+            _set(namespace),
+            frozenset(str(Urn.parse(one)) for one in asked if "*" not in one),
+            tuple(sorted(_prefix(one) for one in asked if "*" in one)),
+            scopes,
+            _set(tenant),
+            _set(types),
+            _set(tags),
+            _set(keys),
+            touches,
+        )
+
+    @property
+    def reads_records(self) -> bool:
+        """Whether the record itself must be looked at."""
+        return bool(self.tags or self.keys or self.touches)
+
+    def wants(self, urn: str, tenant: str, type_: str) -> bool:
+        """Whether a record may be asked for, by its key and headers alone."""
+        if self.tenants and tenant not in self.tenants:
+            return False
+        if self.kinds and urn.partition(":")[0] not in self.kinds:
+            return False
+        if self.types and type_ not in self.types:
+            return False
+        if (self.urns or self.prefixes) and urn not in self.urns and not urn.startswith(self.prefixes or ("\0",)):
+            return False
+        return not self.namespaces or Urn.parse(urn).namespace in self.namespaces
+
+    def wants_change(self, record: Mapping[str, Any]) -> bool:
+        """Whether a change record touches what was asked for."""
+        sides = [record["changes"][name] for name in ((self.touches,) if self.touches else TOUCHES)]
+        if self.tags and not any(self.tags.intersection(side["tags"]) for side in sides):
+            return False
+        if self.keys and not any(self.keys.intersection(side["properties"]) for side in sides):
+            return False
+        return bool(self.tags or self.keys) or any(side["tags"] or side["properties"] for side in sides)
+
+    def wants_state(self, document: Mapping[str, Any]) -> bool:
+        """Whether an entity carries what was asked for, in one of the asked scopes."""
+        scopes = [document[name.lower()] for name in (self.scopes or SCOPES)]
+        if self.tags and not any(self.tags.intersection(one["tags"]) for one in scopes):
+            return False
+        return not self.keys or any(self.keys.intersection(one["properties"]) for one in scopes)
+
+
+def _set(words: Words) -> frozenset[str]:
+    found = frozenset({words} if isinstance(words, str) else words or ())
+    if not all(isinstance(one, str) for one in found):
+        raise InputError("A filter takes texts.")
+    return found
+
+
+def _check_kind(kind: str) -> None:
+    try:
+        kind_of(kind)
+    except ValueError as error:
+        raise InputError(f"{kind!r} is no kind: {error}.") from error
+
+
+def _prefix(text: str) -> str:
+    if text.index("*") != len(text) - 1:
+        raise InputError(f"{text!r} is no beginning of a URN: `*` may only stand last.")
+    return text[:-1]

@@ -1,0 +1,277 @@
+"""The Kafka side of a subscription: which partitions it has, what has arrived of them, and how Kafka is doing.
+
+Alone, it has every partition from the start on. In a group, librdkafka calls back when partitions come and go: what is
+done is committed before they go, what had arrived of them is forgotten, and whoever gets them resumes from the commit.
+A broker that is away is waited out, and said once. Left to others: what is delivered (subscription), how a partition
+begins (reading).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import Any, Final, NoReturn
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from ..producers.kafka import ErrorLog, make_consumer
+from ..producers.topics import Epochs
+from ..schemas.errors import KafkaUnavailableError, MetajournalError
+from ..schemas.settings import Settings
+from .commits import Commits
+from .ledger import Reached, Source
+from .reading import Opener, Reading
+from .records import Partition
+from .starts import Since, Start, Starts
+from .watermarks import LookUp
+
+MOST: Final = 2000
+"""Records that are kept before they are delivered."""
+_PAUSE_S: Final = 0.5
+_ASK_AGAIN_S: Final = 1.0
+_QUICK_S: Final = 0.5
+_EXPIRED: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+_REFUSED: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+    }
+)
+_log = logging.getLogger("metajournal.subscription")
+
+
+class Intake:
+    """Reads the partitions of some topics.
+
+    Args:
+        settings: how to reach Kafka.
+        epochs: the journal topics.
+        domain: whose topics these are.
+        topics: the change topics, or the state topic.
+        compacted: it is the state topic.
+        since: where partitions without a commit begin.
+        group: the group to share the partitions with; None: all partitions, no commits.
+        interval_s: seconds between two commits.
+    Raises:
+        InputError, PositionExpired, KafkaUnavailableError: as `Starts.find`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        epochs: Epochs,
+        domain: str,
+        topics: list[str],
+        *,
+        compacted: bool,
+        since: Since,
+        group: str | None,
+        interval_s: float,
+    ) -> None:
+        self._settings = settings
+        self._epochs = epochs
+        self._domain = domain
+        self._compacted = compacted
+        self._since = since
+        self._group = group
+        self._targets = dict.fromkeys(topics, 0)
+        self._starts: dict[Partition, Start] = {}
+        self._had: dict[Partition, dict[Source, Reached]] = {}
+        """What was reached of partitions that were given back: not even a commit that failed brings it again."""
+        self._failure: KafkaException | MetajournalError | None = None
+        self._said = False
+        self._asked = 0.0
+        self.closing = threading.Event()
+        self.readings: dict[Partition, Reading] = {}
+        self.buffer: deque[Message] = deque()
+        self.errors = ErrorLog()
+        self.begun_at: float | None = None
+        """When it got its first partitions, or learned that there are none for it; seconds, monotonic."""
+        self.well_at = self.polled_at = 0.0
+        self.commits = Commits(lambda: self.readings, interval_s, self._listen)
+        more: dict[str, Any] = {"on_commit": self.commits.answered}
+        if group is not None:
+            # Eager, so that a partition has one member at any time; range, so that one member has both scopes of it.
+            more |= {"group.id": group, "partition.assignment.strategy": "range"}
+        self._consumer: Consumer = make_consumer(settings, self.errors, role="subscription", **more)
+        try:
+            self._open()
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def _open(self) -> None:
+        """Fix the start: opening decides what "from now on" means, not the first record that is asked for."""
+        with self._look_up() as look_up:
+            self._targets = {topic: look_up.partitions(topic) for topic in self._targets}
+            every = [(topic, number) for topic, count in self._targets.items() for number in range(count)]
+            opener = self._opener(look_up)
+            known = opener.commits(self._consumer, every) if self._group is not None else {}
+            self._starts = opener.found(self._since, [at for at in every if at not in known])
+            if self._group is None:
+                self._begin({at: opener.begun(at, self._starts[at]) for at in every})
+        if self._group is not None:
+            self._join()
+
+    def _look_up(self) -> LookUp:
+        return LookUp(self._settings, stopping=self.closing.is_set)
+
+    def _opener(self, look_up: LookUp) -> Opener:
+        names = self._settings.journal.topics
+        starts = Starts(look_up, names, self._epochs, self._domain, compacted=self._compacted)
+        return Opener(starts, look_up, self._targets, compacted=self._compacted)
+
+    def _begin(self, readings: dict[Partition, Reading]) -> None:
+        self.readings = readings
+        self._consumer.assign([TopicPartition(*at, one.next) for at, one in readings.items()])
+        self.begun_at = self.well_at = time.monotonic()
+
+    # Partitions that come and go
+
+    def _join(self) -> None:
+        self._consumer.subscribe(
+            list(self._targets), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+        )
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Take partitions over. What goes wrong is kept for the caller: nothing may be raised through librdkafka."""
+        try:
+            with self._look_up() as look_up:
+                opener = self._opener(look_up)
+                wanted = [(one.topic, one.partition) for one in partitions]
+                commits = opener.commits(consumer, wanted)
+                new = [at for at in wanted if at not in commits and at not in self._starts]
+                self._starts |= opener.found(self._since, new)
+                readings = {
+                    at: opener.resumed(at, commits[at]) if at in commits else opener.begun(at, self._starts[at])
+                    for at in wanted
+                }
+            for at, one in readings.items():
+                one.ledger.merge(self._had.get(at, {}))
+            self._begin(readings)
+            _log.info("The group %s has given %d partitions to this member.", self._group, len(partitions))
+        except (KafkaException, MetajournalError) as error:
+            self._failure = error
+            consumer.assign([])
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Give partitions back. All that was delivered is done: the caller has asked for more."""
+        if not self.closing.is_set():
+            self.commits.before_leaving(consumer)
+        self._forget()
+
+    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        _log.warning(
+            "The group %s has given this member's partitions to others, since it did not ask for changes for too long."
+            " What it has not committed comes again there.",
+            self._group,
+        )
+        self._forget()
+
+    def _forget(self) -> None:
+        self._had |= {at: one.ledger.reached for at, one in self.readings.items()}
+        self.readings = {}
+        self.buffer.clear()
+
+    # Arrivals
+
+    def fetch(self, pause_s: float) -> bool:
+        """Wait for records and take what has arrived into the buffer; false when nothing came.
+
+        Raises:
+            PositionExpired, KafkaUnavailableError, ...: what went wrong meanwhile and does not pass.
+        """
+        came = self._listen(pause_s)
+        self.polled_at = time.monotonic()
+        if came:
+            self.buffer.extend(self._consumer.consume(max(1, MOST - len(self.buffer)), 0))
+        else:
+            self._watch()
+        self._raise_failure()
+        return came
+
+    def _listen(self, pause_s: float) -> bool:
+        message = self._consumer.poll(pause_s)
+        if message is not None:
+            self.buffer.append(message)  # at once: a rebalance in the next call clears what is no longer ours
+        return message is not None
+
+    def problem(self, message: Message, error: KafkaError) -> None:
+        """Act on an error among the records.
+
+        Raises:
+            PositionExpired: the broker has deleted what would come next.
+            KafkaUnavailableError: it refuses this client, or a topic is gone.
+        """
+        code = error.code()
+        if code in _EXPIRED and message.topic():
+            self._expired((str(message.topic()), message.partition() or 0))
+        if code in _REFUSED:
+            raise KafkaUnavailableError(f"Kafka refuses this client: {error.str()}.", code="not-allowed")
+        if code in _GONE or error.fatal():
+            raise KafkaUnavailableError(f"Changes cannot be read: {error.str()}.")
+        _log.info("%s", error.str())  # it passes: librdkafka tries again
+
+    def _expired(self, at: Partition) -> NoReturn:
+        with self._look_up() as look_up:
+            names = self._settings.journal.topics
+            starts = Starts(look_up, names, self._epochs, self._domain, compacted=self._compacted)
+            starts.expired(at, look_up.range(at)[0], self._targets[at[0]])
+
+    def _raise_failure(self) -> None:
+        """What went wrong while partitions were taken over; where it passes, they are asked for again."""
+        failure, self._failure = self._failure, None
+        if failure is None:
+            return
+        if isinstance(failure, MetajournalError) and failure.code != KafkaUnavailableError.CODE:
+            raise failure
+        _log.warning("The group %s could not hand partitions over (%s); trying again.", self._group, failure)
+        self.closing.wait(_PAUSE_S)
+        self._consumer.unsubscribe()
+        self._join()
+
+    # How Kafka is doing
+
+    def _watch(self) -> None:
+        """Say once that Kafka is away, and once that it is back."""
+        if self.errors.hopeless is not None:
+            raise KafkaUnavailableError(f"Kafka refuses this client: {self.errors.hopeless.text}.", code="not-allowed")
+        latest, now = self.errors.latest, time.monotonic()
+        if latest is None or latest.at <= self.well_at or now - self._asked < _ASK_AGAIN_S:
+            return
+        self._asked = now
+        try:
+            self._consumer.list_topics(next(iter(self._targets)), timeout=_QUICK_S)
+        except KafkaException:
+            if not self._said:
+                self._said = True
+                _log.warning("Kafka does not answer (%s); waiting for it.", latest.text)
+        else:
+            self.well()
+
+    def well(self) -> None:
+        """Kafka has answered."""
+        self.well_at = time.monotonic()
+        if self._said:
+            self._said = False
+            _log.warning("Kafka answers again.")
+
+    # Commits and the end
+
+    def keep_if_due(self) -> None:
+        """Commit what is done, now and then."""
+        if self._group is not None:
+            self.commits.if_due(self._consumer)
+
+    def keep(self, timeout_s: float) -> bool:
+        """Commit what is done and wait for the answer; false when none came."""
+        return self._group is None or self.commits.wait(self._consumer, timeout_s)
+
+    def close(self) -> None:
+        """Leave the group and end the threads."""
+        self.closing.set()
+        self._consumer.close()

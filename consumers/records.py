@@ -1,0 +1,160 @@
+"""What subscribers get: changes and states, read from the records of their topics.
+
+Headers are read first, since they tell what to drop and what is not asked for; JSON is decoded for what is left.
+What a record means is `rules/documents`'.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from confluent_kafka import Message
+
+from ..schemas.errors import DecodeError
+from ..schemas.positions import Position
+from .ledger import Place, Source
+
+Scope = Literal["USER", "SYSTEM"]
+Partition: TypeAlias = tuple[str, int]
+"""A topic that the stream writes, and its partition."""
+_HINT: Final = (
+    "Somebody else writes into this topic, which only the stream may. A subscription goes on behind the record with"
+    " `since` a later position and another group."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change record.
+
+    Attributes:
+        urn: the entity that changed.
+        position: the event that changed it.
+        seq: number of the row among those that the event changed.
+        scope: whose metadata changed, USER or SYSTEM.
+        type: CloudEvents type of the record.
+        time: system_time of the event, milliseconds UTC.
+        record: the change record itself.
+        partition: partition of the change topic that it was read from.
+        tenant: whose entity it is.
+    """
+
+    urn: str
+    position: Position
+    seq: int
+    scope: Scope
+    type: str
+    time: int
+    record: dict[str, Any]
+    partition: int
+    tenant: str = "default"
+
+    @property
+    def id(self) -> str:
+        """What this change is called for ever; the same text means the same change."""
+        return f"{self.position}/{self.seq}/{self.scope}"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The whole current metadata of one entity, as one event left it.
+
+    Attributes:
+        urn: the entity.
+        position: the event that it was touched by last.
+        seq: number of the row among those that the event changed.
+        deleted: it is gone.
+        time: system_time of the event, milliseconds UTC.
+        document: the state document itself.
+        partition: partition of the state topic that it was read from.
+        tenant: whose entity it is.
+    """
+
+    urn: str
+    position: Position
+    seq: int
+    deleted: bool
+    time: int
+    document: dict[str, Any]
+    partition: int
+    tenant: str = "default"
+
+    @property
+    def id(self) -> str:
+        """What this state is called for ever; the same text means the same state."""
+        return f"{self.position}/{self.seq}/STATE"
+
+
+class Identity(NamedTuple):
+    """What key and headers say of a record."""
+
+    source: Source
+    place: Place
+    urn: str
+    type: str
+    tenant: str
+
+
+def identity(message: Message) -> Identity:
+    """Read a record's key and headers.
+
+    Raises:
+        DecodeError: the stream has not written it.
+    """
+    try:
+        headers: dict[str, Any] = dict(message.headers() or ())
+        topic, partition, position, seq = headers["ce_id"].decode().rsplit("/", 3)
+        place = int(position), int(seq)
+        if min(place) < 0:
+            raise ValueError("a number is negative")
+        tenant = (message.key() or b"").partition(b"/")[0].decode()
+        urn, type_ = headers["ce_subject"].decode(), headers["ce_type"].decode()
+        return Identity((topic, int(partition)), place, urn, type_, tenant)
+    except (KeyError, ValueError, AttributeError, TypeError) as error:  # also a text that is not UTF-8, or a null
+        raise unreadable(message, error) from error
+
+
+def change_of(message: Message, told: Identity, scope: Scope) -> Change:
+    """A change, its record decoded.
+
+    Raises:
+        DecodeError: its value is no change record.
+    """
+    position = Position(*told.source, told.place[0])
+    time_ms, partition = message.timestamp()[1], message.partition() or 0
+    return Change(
+        told.urn, position, told.place[1], scope, told.type, time_ms, _object(message), partition, told.tenant
+    )
+
+
+def state_of(message: Message, told: Identity) -> State:
+    """A state, its document decoded.
+
+    Raises:
+        DecodeError: its value is no state document.
+    """
+    document = _object(message)
+    position = Position(*told.source, told.place[0])
+    deleted, time_ms = document.get("deleted") is True, message.timestamp()[1]
+    return State(
+        told.urn, position, told.place[1], deleted, time_ms, document, message.partition() or 0, told.tenant
+    )  # fmt: skip
+
+
+def _object(message: Message) -> dict[str, Any]:
+    try:
+        found = json.loads(message.value() or b"")
+        if not isinstance(found, dict):
+            raise ValueError("it is no JSON object")
+        return found
+    except (ValueError, RecursionError) as error:
+        raise unreadable(message, error) from error
+
+
+def unreadable(message: Message, error: Exception) -> DecodeError:
+    """The error of a record that the stream has not written."""
+    place = f"{message.topic()}/{message.partition()} offset {message.offset()}"
+    kind = "state" if ".state." in (message.topic() or "") else "change"
+    return DecodeError(f"The record at {place} is no {kind} record: {error!r}.", hint=_HINT)

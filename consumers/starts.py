@@ -1,0 +1,242 @@
+"""`since`, as an offset for each partition of the target topics and what is passed over from there on.
+
+A position, a cut and a time all become a cut: the last position of each journal partition that is *not* asked for. The
+watermarks of the outcomes topic turn it into offsets. Left to others: finding watermarks (watermarks), dropping what
+stands at or below the cut (ledger).
+
+Invariant: a start whose records are no longer all in the topic is a PositionExpired, never a later start. A compacted
+topic cannot expire: of each entity the newest state is always there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, NoReturn, TypeAlias
+
+from ..producers.topics import Epochs
+from ..schemas.errors import InputError, PositionExpired
+from ..schemas.positions import EPOCH_SHIFT, Cut, Position
+from ..schemas.topics import TopicNames
+from .ledger import Place, Source, below
+from .records import Partition
+from .watermarks import LookUp, Watermark
+
+Since: TypeAlias = Position | Cut | datetime | int | Literal["earliest", "latest"]
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_TIME: Final = -(1 << 62)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where one partition of a target topic begins.
+
+    Attributes:
+        offset: first offset to read.
+        floors: places of each journal partition; what stands at or below them was not asked for.
+        silent_until: records below this offset were there, or delivered, before: they are read and not delivered.
+        since_ms: what is older was not asked for, milliseconds UTC.
+    """
+
+    offset: int
+    floors: Mapping[Source, Place] = field(default_factory=dict)
+    silent_until: int = 0
+    since_ms: int = _NO_TIME
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A cut: the last position of each journal partition that is not asked for, and a time in the same sense."""
+
+    last: Mapping[int, int]
+    since_ms: int = _NO_TIME
+    named: int | None = None
+    """The journal partition of the one position that was named."""
+
+
+class Starts:
+    """Finds starts in one domain.
+
+    Args:
+        look_up: asks Kafka.
+        names: topic names.
+        epochs: the journal topics as `check_topics` found them.
+        domain: a served domain.
+        compacted: the target topics are state topics.
+    """
+
+    def __init__(self, look_up: LookUp, names: TopicNames, epochs: Epochs, domain: str, *, compacted: bool) -> None:
+        self._look_up = look_up
+        self._names = names
+        self._journal = names.journal(domain)
+        self._epoch = epochs[self._journal].epoch
+        self._partitions = epochs[self._journal].partitions
+        self._outcomes = names.outcomes(domain)
+        self._compacted = compacted
+        self._outcome_partitions: int | None = None
+        self._found: dict[int, Watermark | None] = {}
+        """The watermark of the asked cut, by journal partition."""
+
+    def find(self, since: Since, targets: Mapping[str, int], wanted: list[Partition]) -> dict[Partition, Start]:
+        """Where to begin.
+
+        Args:
+            since: a point; "earliest": all that is left; "latest": what is published from now on.
+            targets: the topics to read, with their number of partitions.
+            wanted: partitions to find starts of.
+        Raises:
+            InputError: `since` is no point of this journal.
+            PositionExpired: changes since then are no longer in the topic; `earliest` is a position to begin after.
+            KafkaUnavailableError: no broker answers.
+        """
+        # The ends first: what is published between the look-ups must not be passed over.
+        ranges = {at: self._look_up.range(at) for at in wanted}
+        if since == "earliest":
+            return {at: Start(low) for at, (low, _) in ranges.items()}
+        if since == "latest":
+            return {at: self.behind(at, high, targets[at[0]]) for at, (_, high) in ranges.items()}
+        asked = self._cut(since)
+        self._found.clear()
+        return {at: self._start(at, asked, ranges[at], targets[at[0]]) for at in wanted}
+
+    def behind(self, at: Partition, offset: int, count: int) -> Start:
+        """A start behind an offset of a topic that knows what stands before it: the stream may publish it again.
+
+        Args:
+            at: a partition of a target topic.
+            offset: everything below it was delivered, or was not asked for.
+            count: the topic's number of partitions.
+        """
+        low, _ = self._look_up.range(at)
+        first, floors = offset, {}
+        for number in self._sources(at[1], count):
+            found, _ = self._watermark(number, lambda one: one.ends.get(at, 0) > offset)
+            first = min(first, found.ends.get(at, low) if found else low)
+            if found is not None:
+                floors[self._journal, number] = below(found.to)
+        return Start(max(first, low), floors, silent_until=offset)
+
+    def earliest(self, at: Partition, count: int) -> Position | None:
+        """The earliest position after which a subscription can still begin, as far as this partition is concerned."""
+        low, _ = self._look_up.range(at)
+        for number in self._sources(at[1], count):
+            _, found = self._watermark(number, lambda one: one.ends.get(at, 0) >= low)
+            if found is not None and not found.ends_with_verdict:
+                return Position(self._journal, number, max(found.to - 1, 0))
+        return None
+
+    def _sources(self, partition: int, count: int) -> list[int]:
+        """Journal partitions whose records go to a target partition."""
+        return [number for number in range(self._partitions) if number % count == partition]
+
+    def _watermark(self, number: int, beyond: Callable[[Watermark], bool]) -> tuple[Watermark | None, Watermark | None]:
+        """The last outcome record of a journal partition that is not beyond something, and the first that is."""
+        if self._outcome_partitions is None:
+            self._outcome_partitions = self._look_up.partitions(self._outcomes)
+        at = (self._outcomes, number % self._outcome_partitions)
+        return self._look_up.last(at, f"{self._journal}/{number}".encode(), beyond)
+
+    def _start(self, at: Partition, asked: _Asked, found: tuple[int, int], count: int) -> Start:
+        low, high = found
+        sources = self._sources(at[1], count)
+        first = min((self._first(at, number, asked, low, high) for number in sources), default=low)
+        if first > high:  # the topic was made anew since
+            first = low
+        if first < low and not self._compacted:
+            self.expired(at, low, count)
+        floors = {(self._journal, number): below(asked.last[number] + 1) for number in sources}
+        return Start(max(first, low), floors, since_ms=asked.since_ms)
+
+    def _first(self, at: Partition, number: int, asked: _Asked, low: int, high: int) -> int:
+        """The offset that everything above a cut of one journal partition stands at or behind."""
+        last = asked.last[number]
+        if number not in self._found:
+            self._found[number] = self._watermark(number, lambda one: one.to > last + 1)[0]
+        found = self._found[number]
+        first = found.ends.get(at, 0) if found is not None else 0
+        if first < low and number != asked.named and last >= self._next(number) - 1:
+            return high  # an idle partition: nothing stands in the journal above the cut, so nothing can be gone
+        return first
+
+    def expired(self, at: Partition, low: int, count: int) -> NoReturn:
+        """Say that what was asked for is gone.
+
+        Raises:
+            PositionExpired: always.
+        """
+        earliest = self.earliest(at, count)
+        raise PositionExpired(
+            f"Changes since then are no longer in {at[0]}, partition {at[1]}: what is left begins at offset {low}"
+            + (f", after {earliest}." if earliest else "."),
+            hint='Begin with since="earliest" (`--since earliest`) or at that position, or read the states first.',
+            earliest=earliest,
+            topic=at[0],
+            partition=at[1],
+            offset=low,
+        )
+
+    def _cut(self, since: object) -> _Asked:
+        if isinstance(since, Position):
+            return self._after(since)
+        if isinstance(since, datetime):
+            if since.tzinfo is None:
+                raise InputError("`since` is a time without a zone.", hint="Give an aware datetime, or milliseconds.")
+            return self._at((since - _EPOCH) // timedelta(milliseconds=1))
+        if isinstance(since, int) and not isinstance(since, bool):
+            return self._at(since)
+        if isinstance(since, Mapping):
+            return self._given(since)
+        raise InputError(
+            f"{since!r} is no point to begin at.",
+            hint='Give a Position, a cut, a time (aware datetime or milliseconds), "earliest" or "latest".',
+        )
+
+    def _after(self, since: Position) -> _Asked:
+        self._check(since.topic, since.partition, since)
+        if since.epoch != self._epoch:
+            raise PositionExpired(f"The event at {since} is no longer in the journal topic.", earliest=None)
+        others = self._at(self._look_up.append_time(since))
+        return _Asked({**others.last, since.partition: since.value}, others.since_ms, since.partition)
+
+    def _at(self, time_ms: int) -> _Asked:
+        """The append time of the broker tells exactly which events are older, whatever the clocks did."""
+        return _Asked({number: self._before(number, time_ms) for number in range(self._partitions)}, time_ms)
+
+    def _before(self, number: int, time_ms: int) -> int:
+        """The last position of a journal partition that is older than a time; -1 where that is not known."""
+        low, _ = self._look_up.range((self._journal, number))
+        offset = self._look_up.offset_at(self._journal, number, time_ms)
+        if offset is None:
+            return self._next(number) - 1
+        return -1 if 0 < low == offset else self._position(offset) - 1
+
+    def _given(self, cut: Mapping[object, object]) -> _Asked:
+        last = dict.fromkeys(range(self._partitions), -1)
+        for key, value in cut.items():
+            if not isinstance(key, tuple) or len(key) != 2 or not isinstance(value, int) or isinstance(value, bool):
+                raise InputError(
+                    f"{key!r}: {value!r} is no part of a cut.", hint="A cut is {(topic, partition): position}."
+                )
+            topic, number = key
+            self._check(topic, number, f"{topic}/{number}/{value}")
+            if value >= self._next(number):
+                raise InputError(
+                    f"There is no event at {topic}/{number}/{value} yet.",
+                    hint="A cut holds the last position that is known of each partition, not the next one.",
+                )
+            last[number] = value
+        return _Asked(last)
+
+    def _check(self, topic: object, number: object, shown: object) -> None:
+        if topic != self._journal or not isinstance(number, int) or not 0 <= number < self._partitions:
+            raise InputError(
+                f"{shown} is no position of {self._journal}.", hint="Give a position as its receipt prints it."
+            )
+
+    def _next(self, number: int) -> int:
+        """The position that the next event of a journal partition gets."""
+        return self._position(self._look_up.range((self._journal, number))[1])
+
+    def _position(self, offset: int) -> int:
+        return (self._epoch << EPOCH_SHIFT) + offset

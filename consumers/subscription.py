@@ -1,0 +1,292 @@
+"""A subscription: records of a domain's change or state topics, each once, in order, from where one asked.
+
+    with journal.subscribe("catalog", group="mailer") as changes:
+        for change in changes:
+            send(change)            # asking for the next one says that this one is done
+
+Alone, it reads every partition and keeps nothing. In a group, the members share the partitions, and what is done is
+committed with the (position, seq) reached of each journal partition, so that whoever goes on knows what the stream
+repeats.
+
+When is a record done? When the next one is asked for, when `ack()` returns, or when the `with` block ends without an
+exception; not when the loop is left otherwise. Commits follow within `commit_interval_s`, and at once when partitions
+move or the subscription is closed. So what comes twice is at most what a member that was killed has done since its
+last commit; it has the same `id` as before.
+
+One thread at a time uses a subscription; `close` may be called by any. Left to others: Kafka (intake), where to begin
+(starts), what to drop (ledger), what a record is (records).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar
+
+from confluent_kafka import KafkaException, Message
+
+from ..producers.topics import Epochs
+from ..schemas.errors import InputError, KafkaUnavailableError
+from ..schemas.kinds import SERVED_DOMAINS
+from ..schemas.settings import Settings
+from .filters import Filter
+from .intake import Intake
+from .reading import Reading
+from .records import Change, Identity, State, change_of, identity, state_of
+from .starts import Since
+
+T = TypeVar("T", bound=Change | State)
+COMMIT_INTERVAL_S: Final = 1.0
+_POLL_S: Final = 0.2
+_TOP_UP_S: Final = 0.25
+"""A slow caller lets librdkafka see to its group so often."""
+_COMMIT_S: Final = 10.0
+_CLOSING_COMMIT_S: Final = 3.0
+
+
+def changes(settings: Settings, epochs: Epochs, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
+    """A subscription to the change records of a domain; arguments and errors as `Subscription`."""
+    names = settings.journal.topics
+    wanted: Filter = asked.get("wanted") or Filter()
+    topics = [names.changes(domain)] if wanted.scopes != {"SYSTEM"} else []
+    if domain == "catalog" and wanted.scopes != {"USER"}:
+        topics.append(names.changes_system)
+
+    def made(message: Message, told: Identity) -> Change | None:
+        change = change_of(message, told, "SYSTEM" if message.topic() == names.changes_system else "USER")
+        return change if not wanted.reads_records or wanted.wants_change(change.record) else None
+
+    return Subscription(settings, epochs, domain, topics, made, **asked)
+
+
+def states(settings: Settings, epochs: Epochs, domain: str = "catalog", **asked: Any) -> Subscription[State]:
+    """A subscription to the current states of a domain's entities; arguments and errors as `Subscription`."""
+    wanted: Filter = asked.get("wanted") or Filter()
+
+    def made(message: Message, told: Identity) -> State | None:
+        state = state_of(message, told)
+        return state if not wanted.reads_records or wanted.wants_state(state.document) else None
+
+    topics = [settings.journal.topics.state(domain)]
+    return Subscription(settings, epochs, domain, topics, made, compacted=True, **asked)
+
+
+class Subscription(Generic[T]):
+    """An iterator over changes or states; see the module.
+
+    Args:
+        settings: how to reach Kafka, topic names.
+        epochs: the journal topics as `check_topics` found them.
+        domain: a served domain.
+        topics: what to read.
+        made: a change or state of a message; None where its record is not asked for.
+        compacted: they are state topics.
+        since: where to begin, for partitions that the group has no commit of: after a Position (the other partitions
+            at its append time) or a cut {(journal topic, partition): position}, at a time (aware datetime or
+            milliseconds UTC), "earliest" (all that is left), "latest" (from this call on). Default: "latest" for
+            changes, "earliest" for states.
+        group: members of one group share the partitions and go on where they left off.
+        wanted: conditions; what is left out counts as read.
+        timeout_s: the iteration ends when no change came for so many seconds; what stood in the topics at the
+            beginning is read in any case. None: never.
+        limit: the iteration ends after so many; None: never.
+        commit_interval_s: seconds between two commits of what is done; 0: after each.
+    Raises:
+        InputError: the domain is not served, or `since` is no point of its journal.
+        PositionExpired: what was asked for is no longer all in the topics; `earliest` is where one can begin.
+        KafkaUnavailableError: no broker answers, or it refuses this client.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        epochs: Epochs,
+        domain: str,
+        topics: list[str],
+        made: Callable[[Message, Identity], T | None],
+        *,
+        compacted: bool = False,
+        since: Since | None = None,
+        group: str | None = None,
+        wanted: Filter | None = None,
+        timeout_s: float | None = None,
+        limit: int | None = None,
+        commit_interval_s: float = COMMIT_INTERVAL_S,
+    ) -> None:
+        self._intake: Intake | None = None
+        if domain not in SERVED_DOMAINS:
+            raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(SERVED_DOMAINS)}.")
+        if group is not None and not 0 < len(group) <= 255:
+            raise InputError(f"{group[:40]!r} is no name of a group.", hint="Give a text of 1 to 255 characters.")
+        self._made = made
+        self._compacted = compacted
+        self._wanted = wanted or Filter()
+        self._timeout_s = timeout_s
+        self._limit = limit
+        self._group = group
+        self._lock = threading.RLock()
+        self._given = 0
+        self._hand: tuple[Reading, Identity, Message] | None = None
+        self._quiet_since = 0.0
+        begin: Since = since if since is not None else "earliest" if compacted else "latest"
+        try:
+            self._intake = Intake(
+                settings, epochs, domain, topics,
+                compacted=compacted, since=begin, group=group, interval_s=commit_interval_s,
+            )  # fmt: skip
+        except KafkaException as error:
+            raise KafkaUnavailableError(f"Changes of {domain} cannot be read: {error.args[0].str()}.") from error
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        with self._lock:
+            intake = self._intake
+            if intake is None:
+                raise StopIteration
+            self._settle()
+            try:
+                found = self._next(intake)
+            except KafkaException as error:
+                raise KafkaUnavailableError(f"Changes cannot be read: {error.args[0].str()}.") from error
+            if found is None:
+                self.close()
+                raise StopIteration
+            self._given += 1
+            return found
+
+    def _settle(self) -> None:
+        """What is at hand is done."""
+        if self._hand is not None:
+            reading, told, message = self._hand
+            self._hand = None
+            _take(reading, told, message)
+            self._quiet_since = time.monotonic()
+
+    def _next(self, intake: Intake) -> T | None:
+        """The next record to deliver; None where there will be none."""
+        if self._limit is not None and self._given >= self._limit:
+            return None
+        intake.keep_if_due()
+        if intake.buffer and time.monotonic() - intake.polled_at > _TOP_UP_S:
+            intake.fetch(0.0)
+        while not intake.closing.is_set():
+            while intake.buffer:
+                found = self._read(intake, intake.buffer.popleft())
+                if found is not None:
+                    return found
+            if self._over(intake):
+                return None
+            intake.fetch(self._pause(intake))
+            intake.keep_if_due()
+        return None
+
+    def _pause(self, intake: Intake) -> float:
+        return _POLL_S if self._timeout_s is None else max(0.0, min(_POLL_S, self._timeout_s - self._quiet_s(intake)))
+
+    def _quiet_s(self, intake: Intake) -> float:
+        """Seconds since the last change, or since there could be one."""
+        return time.monotonic() - max(self._quiet_since, intake.begun_at or 0.0)
+
+    def _over(self, intake: Intake) -> bool:
+        """Whether the caller's time-out has passed without a change."""
+        if self._timeout_s is None:
+            return False
+        if intake.begun_at is None:  # nothing can come before the group has shared out its partitions
+            self._quiet_since = self._quiet_since or time.monotonic()
+        if self._quiet_s(intake) < self._timeout_s:
+            return False
+        said = intake.errors.since(max(intake.well_at, self._quiet_since))
+        if said is not None:
+            raise KafkaUnavailableError(f"Changes cannot be read: {said}.")
+        return intake.begun_at is not None
+
+    def _read(self, intake: Intake, message: Message) -> T | None:
+        """What a message holds for the caller; None where it was delivered before, or was not asked for."""
+        error = message.error()
+        if error is not None:
+            intake.problem(message, error)
+            return None
+        offset = message.offset() or 0
+        reading = intake.readings.get((message.topic() or "", message.partition() or 0))
+        if reading is None or offset < reading.next:
+            return None
+        intake.well()
+        if self._compacted and message.value() is None:
+            reading.next = offset + 1  # an operator has erased this entity
+            return None
+        told = identity(message)
+        found = self._asked_for(reading, told, message, offset)
+        if found is not None:
+            self._hand = reading, told, message
+            return found
+        _take(reading, told, message)
+        if offset < reading.backlog_end:
+            self._quiet_since = time.monotonic()
+        return None
+
+    def _asked_for(self, reading: Reading, told: Identity, message: Message, offset: int) -> T | None:
+        if not reading.ledger.is_new(told.source, told.place, message.key() or b"", offset):
+            return None
+        if offset < reading.silent_until or message.timestamp()[1] < reading.since_ms:
+            return None
+        if not self._wanted.wants(told.urn, told.tenant, told.type):
+            return None
+        return self._made(message, told)
+
+    def ack(self) -> None:
+        """Say that everything delivered so far is done, and wait until the broker has it.
+
+        Raises:
+            KafkaUnavailableError: the broker does not confirm it in time, or has given a partition to another member
+                before; what is not confirmed can come again.
+        """
+        with self._lock:
+            if self._intake is None:
+                return
+            self._settle()
+            if not self._intake.keep(_COMMIT_S):
+                raise KafkaUnavailableError(
+                    f"The group {self._group} could not keep what is done within {_COMMIT_S:g} s.",
+                    hint="Go on: the next commit keeps it. What is not kept comes again, with the same id.",
+                )
+
+    def close(self) -> None:
+        """End: keep what is done, leave the group, end the threads. What is at hand is not done."""
+        intake = self._intake
+        if intake is None:
+            return
+        intake.closing.set()
+        with self._lock:
+            self._hand = None
+            if self._intake is None:
+                return
+            self._intake = None
+            try:
+                intake.keep(_CLOSING_COMMIT_S)
+            finally:
+                intake.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            with self._lock:
+                self._settle()
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_intake", None) is not None:
+            self.close()
+
+
+def _take(reading: Reading, told: Identity, message: Message) -> None:
+    offset = message.offset() or 0
+    reading.ledger.take(told.source, told.place, message.key() or b"", offset)
+    reading.next = offset + 1

@@ -1,0 +1,233 @@
+"""Looking things up in the outcomes topic and the journal: from which offset a subscriber must read.
+
+An outcome record says of a journal partition that all it speaks of, up to the position `to`, is published below the
+offsets in `ends`; what stands at `to` or later is published, or published again, at or after them. So the last record
+with `to` at or below a position gives the offset to begin at. A batch's verdicts may be split over several records
+that all bear the batch's ends: of these only the last one will do, since what it lacks stands before its ends.
+
+Invariant: no offset is later than needed; where no record helps, nothing is made up.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from ..producers.kafka import ErrorLog, make_consumer
+from ..schemas.errors import InputError, KafkaUnavailableError, PositionExpired
+from ..schemas.positions import EPOCH_SHIFT, Position
+from ..schemas.settings import Settings
+from .records import Partition
+
+LOOK_UP_S: Final = 10.0
+_POLL_S: Final = 0.2
+_WINDOW: Final = 512
+"""Records of an outcomes partition that are read one after the other; a longer way is halved first."""
+
+
+class Watermark(NamedTuple):
+    """What one outcome record says, as far as it matters here."""
+
+    to: int
+    ends: dict[Partition, int]
+    written: int
+    ends_with_verdict: bool
+    system_time: int
+
+    @classmethod
+    def of(cls, message: Message) -> Watermark:
+        said: dict[str, Any] = json.loads(message.value() or b"")
+        ends = {(name, int(n)): int(end) for name, where in said["ends"].items() for n, end in where.items()}
+        verdicts = said["verdicts"]
+        last = bool(verdicts) and verdicts[-1][0] == said["to"] - 1
+        return cls(int(said["to"]), ends, int(said["written"]), last, int(said["system_time"]))
+
+    def whole(self, following: Watermark | None) -> bool:
+        """Whether it is surely the last record of its batch: a split part ends with a verdict."""
+        return not self.ends_with_verdict or (following is not None and following.written != self.written)
+
+
+class LookUp:
+    """Asks Kafka where to begin; a context manager, since it has a consumer of its own.
+
+    Args:
+        settings: how to reach Kafka.
+        stopping: asked while waiting; True gives up.
+    """
+
+    def __init__(self, settings: Settings, *, stopping: Callable[[], bool] = lambda: False) -> None:
+        self._errors = ErrorLog()
+        self._stopping = stopping
+        self._consumer: Consumer = make_consumer(
+            settings, self._errors, role="positions", **{"enable.partition.eof": True}
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._consumer.close()
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        found = self.asked(lambda limit: self._consumer.list_topics(topic, timeout=limit)).topics[topic]
+        if found.error is not None:
+            raise KafkaUnavailableError(f"{topic} cannot be read: {found.error.str()}.")
+        return len(found.partitions)
+
+    def range(self, at: Partition) -> tuple[int, int]:
+        """First offset of a partition, and the one behind its last."""
+        low, high = self.asked(lambda limit: self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=limit))
+        return int(low), int(high)
+
+    def append_time(self, position: Position) -> int:
+        """When the event at a position was written, milliseconds UTC.
+
+        Raises:
+            PositionExpired: it is no longer in the journal.
+            InputError: no event stands there.
+        """
+        low, high = self.range((position.topic, position.partition))
+        if position.offset < low:
+            raise PositionExpired(
+                f"The event at {position} is no longer in the journal topic.",
+                earliest=Position(position.topic, position.partition, (position.epoch << EPOCH_SHIFT) + low),
+            )
+        if position.offset >= high:
+            raise InputError(f"There is no event at {position} yet.", hint="Give a position as its receipt prints it.")
+        back = 0
+        while (found := self._read(position.topic, position.partition, max(position.offset - back, low))) is None:
+            # A transaction's marker takes a position too; the event before it is hardly older.
+            if position.offset - back <= low:
+                return 0
+            back = back * 2 or 1
+        return int(found.timestamp()[1])
+
+    def offset_at(self, topic: str, partition: int, time_ms: int) -> int | None:
+        """The first offset whose record was appended at a time or later; None where none was."""
+        asked = [TopicPartition(topic, partition, max(time_ms, 0))]
+        [found] = self.asked(lambda limit: self._consumer.offsets_for_times(asked, timeout=limit))
+        return None if found.offset < 0 else int(found.offset)
+
+    def last(
+        self, outcomes: Partition, key: bytes, beyond: Callable[[Watermark], bool]
+    ) -> tuple[Watermark | None, Watermark | None]:
+        """The last outcome record of a journal partition that is not beyond something, and the first that is.
+
+        Args:
+            outcomes: where that partition's outcome records stand.
+            key: of that partition's records.
+            beyond: true for all records from one on, as good as (a restart of the stream may repeat some).
+        """
+        low, high = self.range(outcomes)
+        first, end = low, high
+        while end - first > _WINDOW:
+            middle = (first + end) // 2
+            found = self._first(outcomes, key, middle, end)
+            if found is None or beyond(found[1]):
+                end = middle
+            else:
+                first = found[0]
+        # Before `first` nothing is beyond; a whole record may stand some way back.
+        size = _WINDOW
+        while True:
+            start = max(low, first - size)
+            best, following = self._scan(outcomes, key, start, high, beyond)
+            if best is not None or start == low:
+                return best, following
+            size *= 8
+
+    def _scan(
+        self, outcomes: Partition, key: bytes, start: int, end: int, beyond: Callable[[Watermark], bool]
+    ) -> tuple[Watermark | None, Watermark | None]:
+        best: Watermark | None = None
+        held: Watermark | None = None
+        for _, one in self._records(outcomes, key, start, end):
+            if held is not None and held.whole(one):
+                best = held
+            if beyond(one):
+                return best, one
+            held = one
+        return (held if held is not None and held.whole(None) else best), None
+
+    def _first(self, outcomes: Partition, key: bytes, start: int, end: int) -> tuple[int, Watermark] | None:
+        """The first record of a journal partition in a range of offsets."""
+        return next(self._records(outcomes, key, start, end), None)
+
+    def _records(self, outcomes: Partition, key: bytes, start: int, end: int) -> Iterator[tuple[int, Watermark]]:
+        """(offset, watermark) of each record with a key in a range of offsets, in order."""
+        if start >= end:
+            return
+        self._consumer.assign([TopicPartition(*outcomes, start)])
+        deadline = time.monotonic() + LOOK_UP_S
+        while True:
+            messages = self._consumer.consume(1, _POLL_S)
+            messages += self._consumer.consume(_WINDOW, 0) if messages else []
+            for message in messages:
+                error = message.error()
+                if (message.offset() or 0) >= end or (error is not None and error.code() == KafkaError._PARTITION_EOF):
+                    return
+                if error is not None:
+                    raise KafkaUnavailableError(f"Outcomes cannot be read: {error.str()}.")
+                deadline = time.monotonic() + LOOK_UP_S
+                if message.key() == key:
+                    yield message.offset() or 0, Watermark.of(message)
+                if (message.offset() or 0) + 1 >= end:
+                    return
+            self._check(deadline)
+
+    def _read(self, topic: str, partition: int, offset: int) -> Message | None:
+        """The first record at or after an offset."""
+        self._consumer.assign([TopicPartition(topic, partition, offset)])
+        deadline = time.monotonic() + LOOK_UP_S
+        while True:
+            message = self._consumer.poll(_POLL_S)
+            error = message.error() if message is not None else None
+            if message is not None and error is None:
+                return message
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                return None
+            self._check(deadline)
+
+    def _check(self, deadline: float) -> None:
+        if self._errors.hopeless is not None:
+            raise KafkaUnavailableError(f"Kafka refuses this client: {self._errors.hopeless.text}.", code="not-allowed")
+        if self._stopping() or time.monotonic() > deadline:
+            said = f" ({self._errors.latest.text})" if self._errors.latest else ""
+            raise KafkaUnavailableError(f"Kafka did not answer within {LOOK_UP_S:g} s{said}.")
+
+    def asked(self, ask: Callable[[float], Any]) -> Any:
+        """An answer of the broker, asked for again until the time is over."""
+        deadline = time.monotonic() + LOOK_UP_S
+        while True:
+            try:
+                return ask(1.0)
+            except KafkaException as error:
+                problem = error.args[0]
+                if problem.code() not in _PASSING:
+                    raise KafkaUnavailableError(f"Kafka cannot be read: {problem.str()}.") from error
+                self._check(deadline)
+
+
+_PASSING: Final = frozenset(
+    {
+        KafkaError._TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._RESOLVE,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._WAIT_COORD,
+    }
+)
