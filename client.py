@@ -7,12 +7,15 @@ last two are imported when they are first asked for, so the light client never m
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .config import load_settings
-from .consumers.changes import Change, read_changes
+from .consumers import subscription as subscriptions
+from .consumers.filters import Filter
+from .consumers.records import Change, State
+from .consumers.subscription import Subscription
 from .producers.emitter import Emitter
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
@@ -183,16 +186,28 @@ class Journal:
         if self._emitter is not None:
             self._emitter.close()
 
-    def changes(
-        self,
-        domain: str = "catalog",
-        *,
-        since: Position | None = None,
-        timeout_s: float | None = None,
-        limit: int | None = None,
-    ) -> Iterator[Change]:
-        """Changes of a domain, each once; from now on, or after an event. See `consumers.changes.read_changes`."""
-        return read_changes(self.settings, self.epochs, domain, since=since, timeout_s=timeout_s, limit=limit)
+    def changes(self, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
+        """Changes of a domain, each once: from now on, or from where one asks. Arguments and errors as `subscribe`."""
+        return self.subscribe(domain, **asked)
+
+    def states(self, domain: str = "catalog", **asked: Any) -> Subscription[State]:
+        """The current state of every entity, then each new one. Arguments and errors as `subscribe`."""
+        return subscriptions.states(self.settings, self.epochs, domain, **_subscribed(asked))
+
+    def subscribe(self, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
+        """A subscription to the changes of a domain: an iterator, and a context manager that commits at its end.
+
+        Args:
+            domain: a served domain.
+            since, group, timeout_s, limit, commit_interval_s: see `consumers.subscription.Subscription`.
+            kinds, namespace, urn, scope, tenant, types, tags, keys, touches: conditions, each one text or several; see
+                `consumers.filters.Filter`.
+        Raises:
+            InputError: a condition or `since` cannot be.
+            PositionExpired: changes since then are no longer in the topic.
+            KafkaUnavailableError: no broker answers.
+        """
+        return subscriptions.changes(self.settings, self.epochs, domain, **_subscribed(asked))
 
     def search(self, query: str = "", **asked: Any) -> Results:
         """Find entities by words, tags, properties and schemas. See `indexer.search.Search.search`."""
@@ -257,6 +272,15 @@ class Journal:
             partitions = {topic: one.partitions for topic, one in self.epochs.items()}
             self._lake = LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
         return self._lake
+
+
+_HOW = ("since", "group", "timeout_s", "limit", "commit_interval_s")
+
+
+def _subscribed(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What is asked of a subscription, its conditions as one filter."""
+    how = {key: asked[key] for key in _HOW if key in asked}
+    return {**how, "wanted": Filter.of(**{key: one for key, one in asked.items() if key not in _HOW})}
 
 
 def _chosen(metadata: Mapping[str, Metadata], scope: str) -> list[Metadata]:
