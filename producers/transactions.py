@@ -145,8 +145,9 @@ class _Sender:
         """Throw the producer away, with what it has not sent."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.purge()
-            producer.poll(0)
+            with suppress(KafkaException):  # a fatal error is told once more
+                producer.purge()
+                producer.poll(0)
 
     def _ready(self, deadline: float) -> Producer:
         if self._producer is None:

@@ -209,8 +209,8 @@ class Unit:
         """
         if self._committed:
             raise InputError(f"The unit {self.id} is committed already.", unit_id=self.id)
-        records = self._encoded()
         try:
+            records = self._encoded()
             reports = self._sent(records) if records else []
         except MetajournalError as failure:
             self._failure = failure
