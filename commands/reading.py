@@ -1,4 +1,4 @@
-"""Commands that read: `show`, `history`, `search`, `tail`.
+"""Commands that read: `show`, `history`, `search`; `tail` stands in `tailing.py`.
 
 Thin: options become values, the client or the index answers, `views.py` words it.
 Invariant: each has `--json`, which prints one JSON value (`tail`, that goes on: one on each line).
@@ -12,23 +12,7 @@ import click
 
 from .options import Options, json_option, options
 from .rendering import console, print_json
-
-
-@click.command()
-@click.argument("domain", default="catalog")
-@click.option("--since", metavar="POSITION", help="Begin after this event instead of now: <topic>/<partition>/<value>.")
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N changes.")
-@json_option
-@options
-def tail(given: Options, /, domain: str, since: str | None, limit: int | None, as_json: bool) -> None:
-    """Print changes as they happen, until interrupted."""
-    from ..schemas.positions import Position
-    from .views import change_json, change_line
-
-    out, after = console(), Position.parse(since) if since else None
-    with given.journal() as journal:
-        for change in journal.changes(domain, since=after, limit=limit):
-            print_json(change_json(change)) if as_json else out.print(change_line(change), soft_wrap=True)
+from .tailing import tail
 
 
 @click.command()

@@ -148,25 +148,6 @@ def config_view(shown: Mapping[str, Any]) -> RenderableType:
     return table(["setting", "value", "from"][: len(rows[0])], rows)
 
 
-def change_json(change: Any) -> dict[str, Any]:
-    """A change as its subscribers get it, with where it stands."""
-    where = {"urn": change.urn, "position": str(change.position), "seq": change.seq, "scope": change.scope}
-    return {**where, "time": change.time, "record": change.record}
-
-
-def change_line(change: Any) -> Text:
-    """A change on one line: when, who, which entity, what."""
-    record = change.record
-    before, after = ({change.scope.lower(): record[key], **_OTHER[change.scope]} for key in ("previous", "updated"))
-    what = ", ".join(differences(before, after))
-    who = record.get("updater") or "-"
-    return Text(f"{time_text(change.time)}  {shortened(who, 20)}  {shortened(change.urn, 120)}  {shortened(what, 160)}")
-
-
-_NOTHING: dict[str, Any] = {"properties": {}, "tags": []}
-_OTHER = {"USER": {"system": _NOTHING}, "SYSTEM": {"user": _NOTHING}}
-
-
 def status_json(found: Any) -> dict[str, Any]:
     """What `metajournal status` knows."""
     known = asdict(found)

@@ -260,6 +260,11 @@ class Intake:
             self._said = False
             _log.warning("Kafka answers again.")
 
+    @property
+    def behind(self) -> bool:
+        """Whether records that stood in the topics at the beginning are still to come."""
+        return any(one.next < one.backlog_end for one in self.readings.values())
+
     # Commits and the end
 
     def keep_if_due(self) -> None:

@@ -40,6 +40,9 @@ from .starts import Since
 T = TypeVar("T", bound=Change | State)
 COMMIT_INTERVAL_S: Final = 1.0
 _POLL_S: Final = 0.2
+_LEAST_POLL_S: Final = 0.01
+_BACKLOG_S: Final = 5.0
+"""How much longer than a time-out what stood in the topics at the beginning is waited for."""
 _TOP_UP_S: Final = 0.25
 """A slow caller lets librdkafka see to its group so often."""
 _COMMIT_S: Final = 10.0
@@ -185,7 +188,8 @@ class Subscription(Generic[T]):
         return None
 
     def _pause(self, intake: Intake) -> float:
-        return _POLL_S if self._timeout_s is None else max(0.0, min(_POLL_S, self._timeout_s - self._quiet_s(intake)))
+        left = _POLL_S if self._timeout_s is None else self._timeout_s - self._quiet_s(intake)
+        return max(_LEAST_POLL_S, min(_POLL_S, left))
 
     def _quiet_s(self, intake: Intake) -> float:
         """Seconds since the last change, or since there could be one."""
@@ -197,7 +201,7 @@ class Subscription(Generic[T]):
             return False
         if intake.begun_at is None:  # nothing can come before the group has shared out its partitions
             self._quiet_since = self._quiet_since or time.monotonic()
-        if self._quiet_s(intake) < self._timeout_s:
+        if self._quiet_s(intake) < self._timeout_s + (_BACKLOG_S if intake.behind else 0.0):
             return False
         said = intake.errors.since(max(intake.well_at, self._quiet_since))
         if said is not None:

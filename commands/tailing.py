@@ -1,0 +1,136 @@
+"""`tail`: changes, or the states of entities, as they come.
+
+Thin: options become a subscription; a line for people or a JSON value for programs comes of each record.
+Invariant: a record counts as done in its group only once its line is printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import Options, json_option, options
+from .rendering import console, print_json, shortened, time_text
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from ..consumers.records import Change, State
+
+_SIGNS = (("additions", "+"), ("deletions", "-"))
+
+
+@click.command(short_help="Print changes as they happen.")
+@click.option("--domain", default="catalog", show_default=True, metavar="NAME", help="Whose changes.")
+@click.option(
+    "--since",
+    metavar="POINT",
+    help="Begin after this position, at this time, or at 'earliest' or 'latest' (default; with --state: earliest).",
+)
+@click.option("--group", metavar="NAME", help="Share the changes with others of this group, and go on where it ended.")
+@click.option(
+    "--kind", "kinds", metavar="KIND", multiple=True, help="Only this kind; may be repeated, as all that follow."
+)
+@click.option("--namespace", metavar="NAME", multiple=True, help="Only this namespace.")
+@click.option(
+    "--urn", metavar="URN", multiple=True, help="Only this entity, or those whose URN begins so: dataset:default/*"
+)
+@click.option(
+    "--scope", type=click.Choice(["USER", "SYSTEM"], case_sensitive=False), help="Only this scope's metadata."
+)
+@click.option("--tenant", metavar="NAME", multiple=True, help="Only this tenant's entities; all, where none is given.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only where this tag came or went.")
+@click.option("--key", "keys", metavar="KEY", multiple=True, help="Only where this property came, went or changed.")
+@click.option("--state", is_flag=True, help="Print whole entities: each one's newest state, then every later one.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N.")
+@click.option("--timeout", type=click.FloatRange(0), metavar="S", help="End when nothing came for S seconds.")
+@json_option
+@options
+def tail(
+    given: Options,
+    /,
+    domain: str,
+    since: str | None,
+    state: bool,
+    limit: int | None,
+    timeout: float | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Print changes as they happen, until interrupted.
+
+    \b
+    metajournal tail --kind dataset --namespace default
+    metajournal tail --since 2026-01-31T12:00:00Z --tag pii --json
+    metajournal tail --group mailer --since earliest
+    """
+    how: dict[str, Any] = {"since": _point(since), "limit": limit, "timeout_s": timeout, **asked}
+    try:
+        _follow(given, domain, how, state=state, as_json=as_json)
+    except KeyboardInterrupt:  # how a tail ends
+        return
+
+
+def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool, as_json: bool) -> None:
+    out = console()
+    with given.journal() as journal:
+        own = journal.settings.journal.tenant
+        with journal.states(domain, **how) if state else journal.subscribe(domain, **how) as found:
+            for one in found:
+                if as_json:
+                    print_json(record_json(one))
+                else:
+                    out.print(record_line(one, own), soft_wrap=True)
+
+
+def _point(text: str | None) -> Any:
+    """What `--since` says, as `Journal.subscribe` takes it."""
+    from .parsing import point
+
+    return text if text in (None, "earliest", "latest") else point(text)
+
+
+def record_json(one: Change | State) -> dict[str, Any]:
+    """A record as its subscribers get it, with where it stands."""
+    from ..consumers.records import Change
+
+    shared = {"id": one.id, "urn": one.urn, "tenant": one.tenant, "position": str(one.position), "seq": one.seq}
+    if isinstance(one, Change):
+        return {**shared, "scope": one.scope, "type": one.type, "time": one.time, "record": one.record}
+    return {**shared, "deleted": one.deleted, "time": one.time, "document": one.document}
+
+
+def record_line(one: Change | State, own_tenant: str) -> Text:
+    """A record on one line: when, which entity, whose metadata, what, who."""
+    from rich.text import Text
+
+    from ..consumers.records import Change
+
+    tenant = "" if one.tenant == own_tenant else f" ({shortened(one.tenant, 64)})"
+    where = f"{time_text(one.time)}  {shortened(one.urn, 120)}{tenant}"
+    if isinstance(one, Change):
+        what, who = f"{one.scope:<6}  {changed(one.record)}", one.record.get("updater")
+    else:
+        what, who = carried(one.document), one.document.get("actor")
+    return Text(f"{where}  {what}" + (f"  by {shortened(who, 40)}" if who else ""))
+
+
+def changed(record: Mapping[str, Any]) -> str:
+    """What a change record adds and takes away: `+tag pii, -owner, level: 1 → 2`."""
+    found = [f"{sign}tag {tag}" for side, sign in _SIGNS for tag in record["changes"][side]["tags"]]
+    added, gone = (record["changes"][side]["properties"] for side, _ in _SIGNS)
+    found += [f"{key}: {shortened(gone[key], 20)} → {shortened(added[key], 20)}" for key in added if key in gone]
+    found += [f"+{key}" for key in added if key not in gone] + [f"-{key}" for key in gone if key not in added]
+    return shortened(", ".join(found), 160)
+
+
+def carried(document: Mapping[str, Any]) -> str:
+    """What an entity carries: its tags, and how many properties."""
+    if document["deleted"]:
+        return "deleted"
+    tags = [*document["user"]["tags"], *document["system"]["tags"]]
+    count = sum(len(document[scope]["properties"]) for scope in ("user", "system"))
+    said = f"{count} {'property' if count == 1 else 'properties'}"
+    return shortened(f"{said}, tags {', '.join(tags)}" if tags else said, 160)
