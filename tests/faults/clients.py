@@ -25,7 +25,7 @@ def register(settings: Settings) -> None:
 
 
 class Life:
-    """One life of a journalist, which writes into `book` for ever or emits `count` times and ends."""
+    """One life of a journalist, which writes into `book` until it is stopped, or emits `count` times and ends."""
 
     def __init__(self, settings: Settings, book: Path, seed: int, *, count: int | None = None) -> None:
         self.log = book.with_suffix(".log")
@@ -58,6 +58,11 @@ class Life:
         """End it as a crash would."""
         self.process.kill()
         assert self.process.wait(30) == -9, self.said()
+
+    def stop(self) -> None:
+        """Let it finish what is under way, and end."""
+        self.process.terminate()
+        self.ended()
 
     def ended(self) -> None:
         """Wait until it has done all that it was asked for."""

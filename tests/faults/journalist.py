@@ -13,6 +13,7 @@ import json
 import os
 import pickle
 import random
+import signal
 import sys
 import time
 from collections import deque
@@ -32,6 +33,8 @@ from metajournal.schemas.urn import Urn, dataset
 AGGREGATES: Final = [dataset("faults", f"table_{number}") for number in range(9)]
 _SINGLE: Final = 30
 """Single events under way at once, at most."""
+_PLANNED: Final = 10
+"""Intents that are made durable together, before the first of them is acted on."""
 READY: Final = "ready"
 
 
@@ -73,14 +76,18 @@ class Book:
         return [one for number, one in sorted(self.intents.items()) if number not in self.done]
 
     def write(self, said: dict[str, Any]) -> None:
-        """Write a line, durable when this returns."""
+        """Write a line, which outlives this process."""
         if self._file is None:
             self._mend()
             self._file = self._path.open("a", encoding="utf-8")
         self._file.write(json.dumps(said) + "\n")
         self._file.flush()
-        os.fsync(self._file.fileno())
         self._take(said)
+
+    def make_durable(self) -> None:
+        """Return when what was written would outlive the machine too."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
 
     def _mend(self) -> None:
         """Drop half a line at the end: its writer was killed before it could act on it."""
@@ -99,6 +106,11 @@ class Journalist:
         self._new_id = EventIds()
         self._next = max(book.intents, default=-1) + 1
         self._waiting: deque[tuple[Intent, Receipt]] = deque()
+        self._asked_to_end = False
+
+    def end(self) -> None:
+        """Finish what is under way."""
+        self._asked_to_end = True
 
     def resume(self) -> None:
         """Send again what an earlier life left open, in its order."""
@@ -107,12 +119,14 @@ class Journalist:
         self._settle(0)
 
     def work(self, count: int | None = None) -> None:
-        """Emit single events and units, in turns drawn at random; for ever where None."""
-        while count is None or count > 0:
-            size = self._draw.choice((1, 1, 1, 1, 2, 5))
-            self._send(self._intend(size), repeat=False)
-            self._settle(_SINGLE)
-            count = None if count is None else count - 1
+        """Emit single events and units, in turns drawn at random; until SIGTERM where None."""
+        while not self._asked_to_end and (count is None or count > 0):
+            intents = [self._intend(self._draw.choice((1, 1, 1, 1, 2, 5))) for _ in range(_PLANNED)]
+            self._book.make_durable()
+            for intent in intents:
+                self._send(intent, repeat=False)
+                self._settle(_SINGLE)
+            count = None if count is None else count - len(intents)
         self._settle(0)
 
     def _intend(self, size: int) -> Intent:
@@ -160,6 +174,7 @@ def main() -> None:
     settings, path, seed, count = pickle.load(sys.stdin.buffer)
     with Journal.connect(settings, connect_timeout_s=60) as journal:
         journalist = Journalist(journal, Book(Path(path)), random.Random(seed))
+        signal.signal(signal.SIGTERM, lambda *_: journalist.end())
         print(READY, flush=True)  # noqa: T201  (who started it waits for this)
         journalist.resume()
         journalist.work(count)

@@ -22,7 +22,7 @@ def test_a_client_killed_at_any_moment_loses_doubles_and_tears_nothing(settings:
     for _ in range(times(5, 50)):
         life = Life(settings, path, draw.randrange(1 << 32))
         written = path.stat().st_size if path.exists() else 0
-        life.has_written(written + draw.randrange(200, 12_000))
+        life.has_written(written + draw.randrange(200, 60_000))
         life.kill()
     assert Book(path).intents
     Life(settings, path, 0, count=0).ended()
