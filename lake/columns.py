@@ -91,3 +91,23 @@ STATISTICS: dict[str, list[str]] = {
 """Columns whose least and greatest value stand in the table's log for each file: those that look-ups name. Every one
 more makes each commit dearer, since the log's state is kept in memory for all live files."""
 HISTORY_TABLES: tuple[str, ...] = ("entities",)
+SORTED_BY: dict[str, list[str]] = {
+    JOURNAL_TABLE: ["topic", "journal_partition", "logical_timestamp"],
+    "entities": ["tenant", "urn", "logical_timestamp", "seq"],
+}
+"""The order that compaction brings each table's rows into, within a partition value; no column of it is ever null."""
+REPEATING = (
+    "topic",
+    "journal_partition",
+    "outcome",
+    "reason",
+    "tenant",
+    "event_type",
+    "actor",
+    "domain",
+    "seq",
+    "deleted",
+    "kind",
+    "namespace",
+)
+"""Columns of few values, which files keep by number. For all others that makes files larger and slower to write."""

@@ -9,6 +9,7 @@ Source: Delta transaction log protocol, "Per-file Statistics" and "Add File and 
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -21,10 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
-from .columns import PARTITION_COLUMNS, SCHEMAS, STATISTICS
+from .columns import PARTITION_COLUMNS, REPEATING, SCHEMAS, STATISTICS
 
 ROW_GROUP_ROWS = 16_384
-_BUFFERED_ROWS = 4 * ROW_GROUP_ROWS
+_BUFFERED_ROWS = 2 * ROW_GROUP_ROWS
+_BUFFERED_BYTES = 64 * 1024 * 1024
 _STATISTIC_CHARACTERS = 64
 _HIGHEST = "\U0010ffff"
 
@@ -67,16 +69,25 @@ class TableFiles:
         uri: the table's root.
         storage_options: options of an object store.
         most_rows: a file is closed when it holds so many rows, and a new one begun.
+        run: the rows come in the table's sort order, as one run of this name; without one they come in any order.
     """
 
     def __init__(
-        self, name: str, uri: str, storage_options: Mapping[str, str] | None = None, *, most_rows: int | None = None
+        self,
+        name: str,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        most_rows: int | None = None,
+        run: str | None = None,
     ) -> None:
         self._name = name
         self._uri = uri.rstrip("/")
         self._options = dict(storage_options or {})
         self._by = PARTITION_COLUMNS.get(name, [])
         self._most_rows = most_rows
+        self._run = run
+        self._begun = 0
         self._open: dict[Any, _OpenFile] = {}
         self._done: list[DataFile] = []
 
@@ -105,7 +116,9 @@ class TableFiles:
     def _begin(self, value: Any) -> _OpenFile:
         partition = {column: str(value) for column in self._by}
         folder = "".join(f"{column}={text}/" for column, text in partition.items())
-        path = f"{folder}part-{uuid.uuid4()}.zstd.parquet"
+        stem = f"part-{uuid.uuid4()}" if self._run is None else run_file(self._run, self._begun)
+        self._begun += 1
+        path = f"{folder}{stem}.zstd.parquet"
         schema = pa.schema([one for one in SCHEMAS[self._name] if one.name not in self._by])
         return _OpenFile(self._sink(path), path, schema, partition, STATISTICS[self._name])
 
@@ -136,6 +149,7 @@ class _OpenFile:
     rows: int = 0
     _buffered: list[pa.Table] = field(default_factory=list)
     _waiting: int = 0
+    _waiting_bytes: int = 0
     _least: dict[str, Any] = field(default_factory=dict)
     _greatest: dict[str, Any] = field(default_factory=dict)
     _nulls: dict[str, int] = field(default_factory=dict)
@@ -146,7 +160,7 @@ class _OpenFile:
             self.schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=True,
+            use_dictionary=[name for name in REPEATING if name in self.schema.names],
             write_statistics=True,
             coerce_timestamps="us",
         )
@@ -156,7 +170,10 @@ class _OpenFile:
         self.rows += rows.num_rows
         self._waiting += rows.num_rows
         self._note(rows)
-        if self._waiting >= _BUFFERED_ROWS:
+        self._waiting_bytes += rows.nbytes
+        if self._waiting_bytes >= _BUFFERED_BYTES:
+            self._flush(1)
+        elif self._waiting >= _BUFFERED_ROWS:
             self._flush(_BUFFERED_ROWS)
 
     def _note(self, rows: pa.Table) -> None:
@@ -177,6 +194,7 @@ class _OpenFile:
             self._writer.write_table(rows.slice(0, whole), row_group_size=ROW_GROUP_ROWS)
         rest = rows.slice(whole)
         self._buffered, self._waiting = ([rest], rest.num_rows) if rest.num_rows else ([], 0)
+        self._waiting_bytes = rest.nbytes
 
     def close(self) -> DataFile:
         if self._buffered:
@@ -197,6 +215,20 @@ class _OpenFile:
             },
             ensure_ascii=False,
         )
+
+
+_RUN_FILE = re.compile(r"(?:.*/)?run-([0-9a-f]{32})-([0-9]{6,})\.zstd\.parquet")
+
+
+def run_file(run: str, number: int) -> str:
+    """The name of a run's file, without its ending: it alone says that the rows are sorted."""
+    return f"run-{run}-{number:06}"
+
+
+def run_of(path: str) -> tuple[str, int] | None:
+    """The run that a file belongs to and its number there; None for a file whose rows stand in any order."""
+    found = _RUN_FILE.fullmatch(path)
+    return (found[1], int(found[2])) if found else None
 
 
 def _bound(value: Any, end: str) -> Any:

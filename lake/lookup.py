@@ -7,22 +7,17 @@ few row groups and very many one pass over the table. Cutting at a mark is the c
 
 from __future__ import annotations
 
-import os
-import tempfile
 from bisect import bisect_left
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
+from . import scan
+
 _FEW_KEYS = 5_000
-_MEMORY = "1GB"
-_GLOB_CHARACTERS = frozenset("*?[")
 
 
 def pinned(uri: str, version: int, storage_options: Mapping[str, str] | None = None) -> DeltaTable:
@@ -57,9 +52,9 @@ def newest_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -
         return schema.empty_table()
     names = keys.column_names
     same = " and ".join(f"lake_rows.{name} = newest.{name}" for name in names)
-    with _connection(os.getpid()).cursor() as cursor:
+    with scan.cursor() as cursor:
         cursor.register("lake_keys", keys)
-        rows = _source(cursor, table, paths)
+        rows = scan.source(cursor, table, paths)
         statement = f"""
             with lake_rows as not materialized (select * from {rows}),
             newest as (
@@ -72,37 +67,6 @@ def newest_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -
             on {same} and lake_rows.logical_timestamp = newest.place[1] and lake_rows.seq = newest.place[2]
         """
         return cursor.sql(statement).to_arrow_table().cast(schema)
-
-
-@lru_cache(maxsize=1)
-def _connection(_process: int) -> duckdb.DuckDBPyConnection:
-    """One engine a process (it costs 20 ms to make, and none outlives a fork); callers take a cursor each."""
-    return duckdb.connect(
-        config={
-            "autoinstall_known_extensions": "false",
-            "memory_limit": _MEMORY,
-            "preserve_insertion_order": "false",
-            "temp_directory": tempfile.gettempdir(),
-        }
-    )
-
-
-def _source(cursor: duckdb.DuckDBPyConnection, table: DeltaTable, paths: list[str]) -> str:
-    """What to select from: the files themselves where they are local, else the store through delta-rs."""
-    folder = local_folder(table)
-    if folder is None or _GLOB_CHARACTERS & set(folder):
-        cursor.register("lake_dataset", table.to_pyarrow_dataset())
-        return "lake_dataset"
-    names = ", ".join("'" + f"{folder}/{unquote(path)}".replace("'", "''") + "'" for path in paths)
-    return f"read_parquet([{names}], hive_partitioning = false)"
-
-
-def local_folder(table: DeltaTable) -> str | None:
-    """The folder of a table on this machine; None where it is in a store."""
-    parts = urlsplit(table.table_uri)
-    if parts.scheme not in ("", "file"):
-        return None
-    return unquote(parts.path).rstrip("/")
 
 
 def _paths(table: DeltaTable, keys: pa.Table, partition: int, below: int) -> list[str]:

@@ -18,11 +18,13 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import TableNotFoundError
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from ..schemas.errors import StreamError
 from .columns import HISTORY_TABLES, JOURNAL_TABLE, PARTITION_COLUMNS, SCHEMAS, STATISTICS
+from .compaction import At, Compaction, passed
 from .files import DataFile
+from .runs import LiveFile
 
 PartitionKey = tuple[str, int]
 Marks = dict[PartitionKey, int]
@@ -34,8 +36,7 @@ _CONFIGURATION = {
     "delta.enableDeletionVectors": "false",
     "delta.logRetentionDuration": "interval 1 days",
 }
-_MOST_SMALL_FILES = 60
-_TARGET_BYTES = 8 * 1024 * 1024
+_COMPACTION = "metajournal.compaction"
 _WRITER = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=16_384)
 
 
@@ -64,7 +65,8 @@ class Table:
         self.storage_options = dict(storage_options)
         self._table: DeltaTable | None = None
         self._held: dict[str, int] = {}
-        self._compacted_files = 0
+        self._rules: str | None = None
+        self._compaction = Compaction(self)
 
     @property
     def delta(self) -> DeltaTable:
@@ -134,8 +136,7 @@ class Table:
 
     def add_files(self, files: Sequence[DataFile], reached: Reached) -> None:
         """Make written files part of the table and move the marks, in one commit; as `append` in all else."""
-        actions = [file.add_action() for file in files]
-        self._commit_with(reached, lambda properties: self._add(actions, properties))
+        self._commit_with(reached, lambda properties: self._add([file.add_action() for file in files], properties))
 
     def _commit_with(self, reached: Reached, commit: Callable[[CommitProperties], None]) -> None:
         now = int(time.time() * 1000)
@@ -150,7 +151,7 @@ class Table:
         try:
             commit(properties)
         except Exception as error:
-            if "ransaction" not in f"{type(error).__name__} {error}":
+            if not _is_conflict(error):
                 raise
             raise StreamError(
                 f"Another process wrote table {self.name!r} at the same time.",
@@ -158,6 +159,7 @@ class Table:
                 hint="Run one stream per lake: `metajournal status` shows the running one.",
             ) from error
         self._held.update(held)
+        self._rules = reached.rules
 
     def _write(self, rows: pa.Table, properties: CommitProperties) -> None:
         if rows.num_rows:
@@ -165,9 +167,9 @@ class Table:
         else:
             self._add([], properties)
 
-    def _add(self, actions: list[AddAction], properties: CommitProperties) -> None:
+    def _add(self, actions: list[AddAction | RemoveAction], properties: CommitProperties) -> None:
         self.delta.create_write_transaction(
-            list(actions),
+            actions,
             mode="append",
             schema=self.delta.schema(),
             partition_by=PARTITION_COLUMNS.get(self.name),
@@ -175,17 +177,56 @@ class Table:
         )
         self.delta.update_incremental()
 
-    def compact(self) -> int:
-        """Rewrite small files into larger ones when there are many; gives the number of files that went away.
+    def tidy(self, at: At = passed) -> bool:
+        """Do one short piece of compaction (about 0.1 s); tells whether there was anything to do.
 
-        Only the writer may call it, between two appends: two compactors would double rows. Files that have reached
-        the target size are left alone, so the cost follows what was added.
+        Only the writer may call it, between two appends: two compactors would double rows.
+
+        Args:
+            at: called at "compact-before-files", "compact-after-files" and "compact-after-commit" of each job.
         """
-        if len(self.delta.file_uris()) - self._compacted_files < _MOST_SMALL_FILES:
-            return 0
-        done = self.delta.optimize.compact(target_size=_TARGET_BYTES, max_concurrent_tasks=1)
-        self._compacted_files = len(self.delta.file_uris())
-        return int(done["numFilesRemoved"])
+        return self._compaction.step(at)[0]
+
+    def compact(self, at: At = passed) -> int:
+        """Compact until nothing is left to do, however long it takes; gives the number of files that went away."""
+        total, more = 0, True
+        while more:
+            more, gone = self._compaction.step(at)
+            total += gone
+        return total
+
+    def replace(self, removed: Sequence[LiveFile], added: Sequence[DataFile]) -> bool:
+        """Put files with the same rows in the place of live ones, in one commit; marks stay as they are.
+
+        Returns:
+            False where somebody else committed meanwhile; then nothing has changed.
+        """
+        now = int(time.time() * 1000)
+        self._rules = self._rules or self.rules()
+        properties = CommitProperties(
+            custom_metadata={} if self._rules is None else {_RULES: self._rules},
+            app_transactions=[Transaction(_COMPACTION, (self.delta.transaction_version(_COMPACTION) or 0) + 1, now)],
+            max_commit_retries=0,
+        )
+        gone = [RemoveAction(one.path, False, now, one.size_bytes, dict(one.partition)) for one in removed]
+        try:
+            self._add([*gone, *(file.add_action(data_change=False) for file in added)], properties)
+        except Exception as error:
+            if not _is_conflict(error):
+                raise
+            return False
+        return True
+
+    def vacuum(self, retention_h: int) -> int:
+        """Delete the files that no version of the last hours holds, orphans of unfinished writes too.
+
+        Args:
+            retention_h: hours that a removed or an uncommitted file is kept; longer than any batch, any compaction
+                and any reader that stays on one version.
+        Returns:
+            Number of files deleted.
+        """
+        return len(self.delta.vacuum(retention_h, dry_run=False, enforce_retention_duration=False, full=True))
 
     def query(self, select: str, where: str) -> list[dict[str, Any]]:
         """Rows of this table at the held version, as dicts; files and row groups are pruned by their statistics.
@@ -245,6 +286,11 @@ class Lake:
     def refresh(self) -> None:
         for table in self.tables.values():
             table.refresh()
+
+
+def _is_conflict(error: Exception) -> bool:
+    """Whether a commit failed since another handle committed meanwhile."""
+    return "ransaction" in f"{type(error).__name__} {error}"
 
 
 def quoted(text: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metajournal.lake import lookup
+from metajournal.lake import lookup, scan
 from metajournal.lake.columns import ENTITIES
 from metajournal.lake.entities import row_from_dict, rows_to_arrow
 from metajournal.lake.lookup import newest_rows, pinned
@@ -127,7 +127,7 @@ def test_the_way_of_stores_gives_the_same_rows(tmp_path: Path, monkeypatch: pyte
     append(lake, [row(number) for number in range(50)])
     keys = [("default", row(number).urn) for number in range(0, 60, 3)]
     expected = found(lake, keys)
-    monkeypatch.setattr(lookup, "local_folder", lambda _: None)
+    monkeypatch.setattr(scan, "local_folder", lambda _: None)
     assert len(expected) == 17
     assert found(lake, keys) == expected
 

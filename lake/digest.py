@@ -1,0 +1,81 @@
+"""One number for what a table holds, whatever files it stands in and in whatever order.
+
+The digest of a table is the sum of the digests of its rows, so it depends on every column of every row and on nothing
+else: not on files, compactions, row groups or the order of a map's entries. It serves to show that a rebuild gives the
+same table; it is no protection against somebody who forges rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from . import scan
+
+PartitionKey = tuple[str, int]
+
+
+def table_digest(table: DeltaTable, below_marks: Mapping[PartitionKey, int]) -> str:
+    """The digest of a table's rows that stand below the marks.
+
+    Args:
+        table: a handle (`Table.delta`); its version is the one that is read.
+        below_marks: next position per (journal topic, partition), as the journal table has them; rows of a partition
+            that is not named do not count.
+    Returns:
+        64 hexadecimal digits; equal for equal rows, also of tables with differing files. A row that is there twice
+        counts twice.
+    """
+    schema = pa.schema(table.schema().to_arrow())
+    paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+    count = lower = upper = 0
+    if paths and below_marks:
+        row = " || ".join(_text(f'"{field.name}"', field.type) for field in schema)
+        with scan.cursor() as cursor:
+            rows = scan.source(cursor, table, paths)
+            found = cursor.execute(
+                f"""
+                with hashed as (select md5({row}) as hash from {rows} where {_below(schema, below_marks)})
+                select
+                    count(*),
+                    coalesce(sum(('0x' || substr(hash, 1, 16))::ubigint::hugeint), 0),
+                    coalesce(sum(('0x' || substr(hash, 17, 16))::ubigint::hugeint), 0)
+                from hashed
+                """
+            ).fetchone()
+            count, upper, lower = map(int, found)
+    return hashlib.blake2b(f"{count}:{upper}:{lower}".encode(), digest_size=32).hexdigest()
+
+
+def _below(schema: pa.Schema, marks: Mapping[PartitionKey, int]) -> str:
+    """The condition of a row below the marks. History tables name the domain, the last part of the topic."""
+    parts = []
+    for (topic, partition), mark in marks.items():
+        column, value = ("topic", topic) if "topic" in schema.names else ("domain", topic.rpartition(".journal.")[2])
+        text = value.replace("'", "''")
+        parts.append(f"({column} = '{text}' and journal_partition = {partition} and logical_timestamp < {mark})")
+    return f"({' or '.join(parts)})"
+
+
+def _text(value: str, kind: pa.DataType) -> str:
+    """SQL for a text of a value that no other value has: lengths in front, '-' for null."""
+    if pa.types.is_map(kind):
+        entry = f"{_text('entry.key', kind.key_type)} || {_text('entry.value', kind.item_type)}"
+        return _joined(f"list_sort(map_entries({value}))", "entry", entry)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _joined(value, "item", _text("item", kind.value_type))
+    if pa.types.is_struct(kind):
+        inner = " || ".join(_text(f"({value}).{field.name}", field.type) for field in kind)
+        return f"case when {value} is null then '-' else '(' || {inner} end"
+    if pa.types.is_timestamp(kind):
+        value = f"epoch_us({value})"
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        value = f"md5({value})"  # not hex: payloads may be large
+    return f"coalesce(strlen({value}::varchar) || ':' || {value}::varchar, '-')"
+
+
+def _joined(value: str, name: str, text: str) -> str:
+    return f"coalesce(len({value}) || '[' || array_to_string(list_transform({value}, lambda {name}: {text}), ''), '-')"
