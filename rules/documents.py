@@ -20,7 +20,12 @@ Scope = Literal["USER", "SYSTEM"]
 Document = dict[str, Any]
 Metadata = tuple[Mapping[str, str], tuple[str, ...]]
 
-_NOTHING: Final[Metadata] = ({}, ())
+_Metadata = Callable[[EntityRow | None, EntityRow], tuple[Metadata, Metadata]]
+"""The metadata of one scope before and after."""
+
+_NONE: Final[Mapping[str, str]] = {}
+_NOTHING: Final[Metadata] = (_NONE, ())
+_FEW: Final = 8  # so many tags are sooner compared one by one than made a set
 
 
 def change_records(before: EntityRow | None, after: EntityRow) -> list[tuple[Scope, Document]]:
@@ -32,23 +37,34 @@ def change_records(before: EntityRow | None, after: EntityRow) -> list[tuple[Sco
     """
     records: list[tuple[Scope, Document]] = []
     for scope, metadata in _SCOPES:
-        previous = _NOTHING if before is None else metadata(before)
-        updated = metadata(after)
-        if previous != updated:
+        previous, updated = metadata(before, after)
+        if previous is not updated and previous != updated:
             records.append((scope, _change_record(previous, updated, after)))
     return records
 
 
-def _user(row: EntityRow) -> Metadata:
-    return row.user_properties, row.user_tags
+def _user(before: EntityRow | None, after: EntityRow) -> tuple[Metadata, Metadata]:
+    updated = after.user_properties, after.user_tags
+    if before is None:
+        return _NOTHING, updated
+    if before.user_properties is updated[0] and before.user_tags is updated[1]:
+        return updated, updated
+    return (before.user_properties, before.user_tags), updated
 
 
-def _system(row: EntityRow) -> Metadata:
-    held = row.system_properties
-    return {name: held[name] for name in held if name not in RESERVED_PROPERTIES}, row.system_tags
+def _system(before: EntityRow | None, after: EntityRow) -> tuple[Metadata, Metadata]:
+    previous = _NOTHING if before is None else (_given(before.system_properties), before.system_tags)
+    return previous, (_given(after.system_properties), after.system_tags)
 
 
-_SCOPES: Final[tuple[tuple[Scope, Callable[[EntityRow], Metadata]], ...]] = (("USER", _user), ("SYSTEM", _system))
+def _given(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """SYSTEM properties without those that the fold keeps: for most rows none."""
+    if properties.keys() <= RESERVED_PROPERTIES:
+        return _NONE
+    return {name: value for name, value in properties.items() if name not in RESERVED_PROPERTIES}
+
+
+_SCOPES: Final[tuple[tuple[Scope, _Metadata], ...]] = (("USER", _user), ("SYSTEM", _system))
 
 
 def _change_record(previous: Metadata, updated: Metadata, after: EntityRow) -> Document:
@@ -70,10 +86,19 @@ def _lacking(here: Metadata, there: Metadata) -> Document:
     """What one side has and the other has not, or has otherwise."""
     properties, tags = here
     others, other_tags = there
-    return _record(
-        {name: value for name, value in properties.items() if others.get(name) != value},
-        [] if tags == other_tags else sorted(set(tags).difference(other_tags)),
-    )
+    return _record(_lacking_properties(properties, others), _lacking_tags(tags, other_tags))
+
+
+def _lacking_properties(properties: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, str]:
+    if not others or properties is others:
+        return properties if not others else _NONE
+    return {name: value for name, value in properties.items() if others.get(name) != value}
+
+
+def _lacking_tags(tags: tuple[str, ...], others: tuple[str, ...]) -> Sequence[str]:
+    if not others or tags is others:
+        return tags if not others else ()
+    return [tag for tag in tags if tag not in others] if len(others) < _FEW else sorted(set(tags).difference(others))
 
 
 def target_id(row: EntityRow) -> dict[str, str | None]:
@@ -116,6 +141,6 @@ def state_document(row: EntityRow, partition: int) -> Document:
         "event_id": row.event_id,
         "actor": row.actor,
         "deleted": row.deleted,
-        "user": _record(*_user(row)),
+        "user": _record(row.user_properties, row.user_tags),
         "system": _record(row.system_properties, row.system_tags),
     }

@@ -133,17 +133,17 @@ def _reader(fingerprint: int) -> Reader:
     current = current_contracts()[contract.event_type]
     event_class = EVENT_TYPES[contract.event_type]
     from_wire = getattr(event_class, "from_wire", event_class)
-    makers = _HEADER_MAKERS | getattr(event_class, "NESTED", {})
+    makers = HEADER_MAKERS | getattr(event_class, "NESTED", {})
     makers |= {current.name: lambda header, *values: (header, from_wire(*values))}
     return compile_reader(contract.schema, current.schema, makers=makers)
 
 
-_HEADER_MAKERS: Final[dict[str, Any]] = {HEADER_NAME: Header, HEADER_NAME.replace("Header", "Unit"): Unit}
+HEADER_MAKERS: Final[dict[str, Any]] = {HEADER_NAME: Header, HEADER_NAME.replace("Header", "Unit"): Unit}
 
 
 @cache
 def _header_reader() -> Reader:
-    return compile_reader(header_schema(), makers=_HEADER_MAKERS)
+    return compile_reader(header_schema(), makers=HEADER_MAKERS)
 
 
 def _misfits(event: Event, header: Header, error: Exception) -> list[Fault]:

@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from ..rules.documents import change_records, state_document
-from ..schemas.hashing import canonical_json
 from ..schemas.topics import TopicNames
 from .fold import Change, Folded
 from .publish import Outgoing
+from .spelling import spelled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CHANGE_TYPE = "metajournal.catalog.MetadataChangeRecord"
 STATE_TYPE = "metajournal.state.Entity"
+_VERSION = ("ce_specversion", b"1.0")
+_IS_CHANGE = ("ce_type", CHANGE_TYPE.encode())
+_IS_STATE = ("ce_type", STATE_TYPE.encode())
+_IS_JSON = ("content-type", b"application/json")
+Header = tuple[str, bytes]
 
 
 def outgoing(folded: Folded, change: Change, names: TopicNames) -> Iterator[Outgoing]:
@@ -27,33 +33,39 @@ def outgoing(folded: Folded, change: Change, names: TopicNames) -> Iterator[Outg
         change: the row and the one before it.
         names: topic names.
     """
-    after = change.after
-    place = folded.place
+    before, after = change
+    place, time_ms = folded.place, after.system_time
+    changes, changes_system, state = _topics(names, place.domain)
+    partition = place.partition
     key = f"{after.tenant}/{after.urn}".encode()
-    for scope, record in change_records(change.before, after):
-        topic = names.changes(place.domain) if scope == "USER" else names.changes_system
-        headers = _headers(folded, change, CHANGE_TYPE)
-        yield Outgoing(topic, place.partition, key, canonical_json(record), headers, after.system_time)
-    document = state_document(after, place.partition)
-    headers = _headers(folded, change, STATE_TYPE)
-    yield Outgoing(
-        names.state(place.domain), place.partition, key, canonical_json(document), headers, after.system_time
-    )
+    # CloudEvents in binary mode. Source: CloudEvents Kafka protocol binding 1.0.2, section 3.2.
+    source, start = _source(place.topic, partition)
+    identity = ("ce_id", f"{start}{after.logical_timestamp}/{after.seq}".encode())
+    subject, moment = ("ce_subject", after.urn.encode()), _time(time_ms)
+    for scope, record in change_records(before, after):
+        headers = [_VERSION, source, identity, _IS_CHANGE, subject, moment, _IS_JSON]
+        topic = changes if scope == "USER" else changes_system
+        yield Outgoing(topic, partition, key, spelled(record), headers, time_ms)
+    headers = [_VERSION, source, identity, _IS_STATE, subject, moment, _IS_JSON]
+    yield Outgoing(state, partition, key, spelled(state_document(after, partition)), headers, time_ms)
 
 
-def _headers(folded: Folded, change: Change, kind: str) -> list[tuple[str, bytes]]:
-    """CloudEvents in binary mode. Source: CloudEvents Kafka protocol binding 1.0.2, section 3.2."""
-    after, place = change.after, folded.place
-    identity = f"{place.topic}/{place.partition}/{after.logical_timestamp}/{after.seq}"
-    return [
-        ("ce_specversion", b"1.0"),
-        ("ce_source", f"/{place.topic}/{place.partition}".encode()),
-        ("ce_id", identity.encode()),
-        ("ce_type", kind.encode()),
-        ("ce_subject", after.urn.encode()),
-        ("ce_time", rfc3339(after.system_time).encode()),
-        ("content-type", b"application/json"),
-    ]
+@lru_cache(maxsize=64)
+def _topics(names: TopicNames, domain: str) -> tuple[str, str, str]:
+    """Topics of USER changes, SYSTEM changes and states."""
+    return names.changes(domain), names.changes_system, names.state(domain)
+
+
+@lru_cache(maxsize=1024)
+def _source(topic: str, partition: int) -> tuple[Header, str]:
+    """The source's header, and how the ids of its records begin."""
+    return ("ce_source", f"/{topic}/{partition}".encode()), f"{topic}/{partition}/"
+
+
+@lru_cache(maxsize=1024)
+def _time(time_ms: int) -> Header:
+    """The time's header. (A backlog has many events of one millisecond.)"""
+    return "ce_time", rfc3339(time_ms).encode()
 
 
 def rfc3339(time_ms: int) -> str:

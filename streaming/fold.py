@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
 
 from ..rules import apply
 from ..rules.entity import At, EntityRow, ForeignRowError
@@ -17,7 +20,7 @@ from ..schemas.codec import Decoded
 from ..schemas.errors import InvalidEventError
 from ..schemas.header import TENANT_PATTERN, Header
 from ..schemas.urn import Urn
-from .records import Place, Reading, Record, Shelved, UnknownSchema, read
+from .records import Place, Reading, Record, Shelved, UnknownSchema, read, read_side_by_side, records_of
 
 RowKey = tuple[str, str]
 IdKey = tuple[str, str, bytes]
@@ -43,8 +46,7 @@ class Verdict:
 _ACCEPTED, _UNCHANGED = Verdict(ACCEPTED), Verdict(UNCHANGED)
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """One record with its verdict: a row of the journal table."""
 
     record: Record
@@ -53,8 +55,7 @@ class Judged:
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One row that an accepted event made, with the row it supersedes."""
 
     before: EntityRow | None
@@ -107,19 +108,31 @@ class Folded:
     current: dict[RowKey, EntityRow] = field(default_factory=dict)
     marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
     stopped_by: UnknownSchema | None = None
+    columns: pa.Table | None = None
+    """The table that the records were read from, a row for each of `judged`; None where they came one by one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Readings:
-    """A partition's records, read: up to the first unknown schema, which stops it."""
+    """A partition's records, read: up to the first unknown schema, which stops it.
+
+    Attributes:
+        columns: the table that the items were read from, a row for each; None where they came one by one.
+    """
 
     place: Place
     start: int
     end: int
     items: list[tuple[Record, Decoded | Shelved]]
     stopped_by: UnknownSchema | None
+    columns: pa.Table | None = None
 
     def needs(self) -> Needs:
+        """What must be known from before; found once."""
+        return self._needs
+
+    @cached_property
+    def _needs(self) -> Needs:
         rows: set[RowKey] = set()
         apps: set[RowKey] = set()
         originals: set[IdKey] = set()
@@ -127,29 +140,37 @@ class Readings:
             if isinstance(reading, Shelved):
                 continue
             header = reading.header
+            tenant, aggregate = header.tenant, header.aggregate
             if header.repeat:
-                originals.add((header.tenant, header.aggregate, header.event_id))
-            if not _is_judged_by_rows(reading):
+                originals.add((tenant, aggregate, header.event_id))
+            if not _is_judged_by_rows(header, reading.event):
                 continue  # the rules refuse it before they read any row
-            rows.update((header.tenant, urn) for urn in header.entities)
-            if header.type.startswith("catalog.EntityDeleted.") and header.aggregate.startswith("app:"):
-                apps.add((header.tenant, header.aggregate))
+            for urn in header.entities:
+                rows.add((tenant, urn))
+            if aggregate.startswith("app:") and header.type.startswith("catalog.EntityDeleted."):
+                apps.add((tenant, aggregate))
         return Needs(frozenset(rows), frozenset(apps), frozenset(originals))
 
 
-def _is_judged_by_rows(decoded: Decoded) -> bool:
+def _is_judged_by_rows(header: Header, event: Any) -> bool:
     """Whether an event names none but rows of its own aggregate.
 
     A row of another aggregate would be looked for in the wrong partition, and its absence be remembered.
     """
-    header = decoded.header
-    if not TENANT_PATTERN.fullmatch(header.tenant):
+    if not _is_tenant(header.tenant):
         return False
     try:
-        entities = decoded.event.entities
+        entities = event.entities
     except InvalidEventError:
         return False
+    if len(entities) == 1:  # nearly every event
+        return bool(header.entities == entities and entities[0].aggregate == header.aggregate)
     return bool(header.entities == entities and {entity.aggregate for entity in entities} == {header.aggregate})
+
+
+@lru_cache(maxsize=4096)
+def _is_tenant(text: str) -> bool:
+    return TENANT_PATTERN.fullmatch(text) is not None
 
 
 def read_all(records: Iterable[Record], place: Place, start: int, end: int) -> Readings:
@@ -168,6 +189,25 @@ def read_all(records: Iterable[Record], place: Place, start: int, end: int) -> R
     return Readings(place, start, end, items, None)
 
 
+def read_table(table: pa.Table, place: Place, epoch: int, start: int, end: int) -> Readings:
+    """The same as `read_all` over `records_of`, several times as fast, and the journal's rows keep the columns.
+
+    Args:
+        table: records of one partition in offset order, as `records_of` takes them.
+        epoch: the topic's epoch.
+        start: the mark: next position to judge.
+        end: the position that the batch was planned to reach; lowered as in `read_all`.
+    """
+    records = list(records_of(table, epoch))
+    readings = read_side_by_side(records, place)
+    stopped_by = readings[-1] if readings and isinstance(readings[-1], UnknownSchema) else None
+    if stopped_by is not None:
+        readings.pop()
+        end = records[len(readings)].position
+    items: Any = list(zip(records, readings, strict=False))
+    return Readings(place, start, end, items, stopped_by, table.slice(0, len(items)))
+
+
 def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
     """Judge every record in position order.
 
@@ -176,30 +216,41 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
         prior: rows from before the first of them.
         system_time: the running system_time before the first of them, milliseconds UTC.
     """
-    folded = Folded(readings.place, readings.start, readings.end, system_time, stopped_by=readings.stopped_by)
+    folded = Folded(
+        readings.place,
+        readings.start,
+        readings.end,
+        system_time,
+        stopped_by=readings.stopped_by,
+        columns=readings.columns,
+    )
     rows = PartitionRows(prior, folded.current)
     seen = _Seen(prior.originals, bool(readings.needs().originals))
+    judged = folded.judged
     for record, reading in readings.items:
-        folded.system_time = max(folded.system_time, record.append_time)
+        append_time = record.append_time
+        if append_time > system_time:
+            system_time = append_time
         if isinstance(reading, Shelved):
-            verdict = Verdict(SHELVED, reading.reason, reading.detail)
-            folded.judged.append(Judged(record, folded.system_time, None, verdict))
+            judged.append(Judged(record, system_time, None, Verdict(SHELVED, reading.reason, reading.detail)))
             continue
         header = reading.header
-        verdict = seen.original(header) or _judge(record, reading, rows, folded)
+        verdict = seen.original(header)
+        if verdict is None:
+            verdict = _judge(At(record.position, system_time), header, reading.event, rows, folded.changes)
         seen.remember(header, record.position, verdict, folded.marked)
-        folded.judged.append(Judged(record, folded.system_time, header, verdict))
+        judged.append(Judged(record, system_time, header, verdict))
+    folded.system_time = system_time
     return folded
 
 
-def _judge(record: Record, decoded: Decoded, rows: PartitionRows, folded: Folded) -> Verdict:
-    header = decoded.header
-    outcome = apply(header, decoded.event, At(record.position, folded.system_time), rows.of(header))
-    if isinstance(outcome, Accepted):
+def _judge(at: At, header: Header, event: Any, rows: PartitionRows, changes: list[Change]) -> Verdict:
+    outcome = apply(header, event, at, rows.of(header))
+    if type(outcome) is Accepted:
         for after in outcome.rows:
-            folded.changes.append(Change(rows.advance(after), after))
+            changes.append(Change(rows.advance(after), after))
         return _ACCEPTED
-    if isinstance(outcome, Rejected):
+    if type(outcome) is Rejected:
         return Verdict(REJECTED, outcome.reason, outcome.detail)
     return _UNCHANGED
 
@@ -222,7 +273,7 @@ class PartitionRows:
         header = self._own()
         if urn not in header.entities or Urn.parse(urn).aggregate != header.aggregate:
             raise ForeignRowError(f"an event of {header.aggregate} asked for {urn}")
-        key = (header.tenant, str(urn))
+        key = (header.tenant, urn)
         found = self._current.get(key)
         return found if found is not None else self._prior.rows[key]
 

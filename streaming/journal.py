@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..lake.columns import JOURNAL
+from ..lake.entities import lists, microseconds
 from ..rules.admission import EARLIEST_MS, LATEST_MS
 from ..schemas.header import Header
 from ..schemas.ids import id_text
-from .fold import Judged
-from .records import Place
+from .fold import Folded, Judged
+from .records import Place, Record
 
 _DAY_MS = 86_400_000
 
@@ -28,50 +28,98 @@ def journal_rows(judged: Iterable[tuple[Place, Judged]]) -> pa.Table:
     Returns:
         A table of schema JOURNAL.
     """
-    rows = [_row(place, one) for place, one in judged]
-    return pa.Table.from_pylist(rows, schema=JOURNAL)
+    given = list(judged)
+    places = [place for place, _ in given]
+    records = [one.record for _, one in given]
+    verbatim = {
+        "key": pa.array([record.key for record in records], pa.binary()),
+        "event_payload": pa.array([record.value for record in records], pa.binary()),
+        "headers": pa.array([_header_dicts(record) for record in records], JOURNAL.field("headers").type),
+    }
+    return _table(places, [one for _, one in given], verbatim)
 
 
-def _row(place: Place, one: Judged) -> dict[str, Any]:
-    record, verdict = one.record, one.verdict
-    detail = verdict.detail
+def _header_dicts(record: Record) -> list[dict[str, Any]]:
+    return [{"key": name, "value": value} for name, value in record.headers]
+
+
+def journal_table(folded: Folded) -> pa.Table:
+    """The same rows of one partition's records; what is verbatim goes from column to column where there are columns."""
+    given, columns = folded.judged, folded.columns
+    if columns is None:
+        return journal_rows((folded.place, one) for one in given)
+    headers = columns["headers"].cast(JOURNAL.field("headers").type)
+    verbatim = {
+        "key": columns["key"],
+        "event_payload": columns["value"],
+        "headers": pc.fill_null(headers, pa.scalar([], headers.type)) if headers.null_count else headers,
+    }
+    return _table([folded.place] * len(given), given, verbatim)
+
+
+def _table(places: Sequence[Place], judged: Sequence[Judged], verbatim: Mapping[str, Any]) -> pa.Table:
+    """The columns of the journal table, those about the event from its header."""
+    records = [one.record for one in judged]
+    verdicts = [one.verdict for one in judged]
+    made = {
+        "topic": pa.array([place.topic for place in places], pa.string()),
+        "journal_partition": pa.array([place.partition for place in places], pa.int32()),
+        "logical_timestamp": pa.array([record.position for record in records], pa.int64()),
+        "system_date": pa.array([one.system_time // _DAY_MS for one in judged], pa.int32()).cast(pa.date32()),
+        "system_time": microseconds([one.system_time for one in judged]),
+        "append_time": microseconds([record.append_time for record in records]),
+        "outcome": pa.array([verdict.outcome for verdict in verdicts], pa.string()),
+        "reason": pa.array([verdict.reason for verdict in verdicts], pa.string()),
+        "detail": pa.array([_json(verdict.detail) for verdict in verdicts], pa.string()),
+        "duplicate_of": pa.array([verdict.duplicate_of for verdict in verdicts], pa.int64()),
+        **_header_columns([one.header for one in judged]),
+        **verbatim,
+    }
+    return pa.table([made[field.name] for field in JOURNAL], schema=JOURNAL)
+
+
+def _json(detail: Any) -> str | None:
+    return None if detail is None else json.dumps(detail, ensure_ascii=False, sort_keys=True)
+
+
+def _header_columns(headers: Sequence[Header | None]) -> dict[str, pa.Array]:
+    """The columns of the events' headers; all null where a record is no event."""
+    columns = zip(*[_NO_HEADER if header is None else header for header in headers], strict=True)
+    held = dict(zip(Header._fields, columns, strict=True)) if headers else dict.fromkeys(Header._fields, ())
+    units: Any = held["unit"]
     return {
-        "topic": place.topic,
-        "journal_partition": place.partition,
-        "logical_timestamp": record.position,
-        "system_date": _day(one.system_time // _DAY_MS),
-        "system_time": one.system_time * 1000,
-        "append_time": record.append_time * 1000,
-        "outcome": verdict.outcome,
-        "reason": verdict.reason,
-        "detail": None if detail is None else json.dumps(detail, ensure_ascii=False, sort_keys=True),
-        "duplicate_of": verdict.duplicate_of,
-        "key": record.key,
-        "event_payload": record.value,
-        "headers": [{"key": name, "value": value} for name, value in record.headers],
-        **(_header(one.header) if one.header else {}),
+        "event_id": _ids(held["event_id"]),
+        "tenant": pa.array(held["tenant"], pa.string()),
+        "event_type": pa.array(held["type"], pa.string()),
+        "aggregate": pa.array(held["aggregate"], pa.string()),
+        "entities": _entities(held["entities"]),
+        "actor": pa.array(held["actor"], pa.string()),
+        "event_time": microseconds([_in_range(time_ms) for time_ms in held["event_time"]]),
+        "expected": pa.array(held["expected"], pa.int64()),
+        "unit_id": _ids([unit and unit.id for unit in units]),
+        "unit_index": pa.array([unit and unit.index for unit in units], pa.int32()),
+        "unit_count": pa.array([unit and unit.count for unit in units], pa.int32()),
+        "cause": _ids(held["cause"]),
+        "repeat": pa.array(held["repeat"], pa.bool_()),
     }
 
 
-def _header(header: Header) -> dict[str, Any]:
-    unit = header.unit
-    return {
-        "event_id": id_text(header.event_id),
-        "tenant": header.tenant,
-        "event_type": header.type,
-        "aggregate": header.aggregate,
-        "entities": list(header.entities),
-        "actor": header.actor,
-        "event_time": header.event_time * 1000 if EARLIEST_MS <= header.event_time <= LATEST_MS else None,
-        "expected": header.expected,
-        "unit_id": unit and id_text(unit.id),
-        "unit_index": unit and unit.index,
-        "unit_count": unit and unit.count,
-        "cause": header.cause and id_text(header.cause),
-        "repeat": header.repeat,
-    }
+_NO_HEADER: Final = (None,) * len(Header._fields)
 
 
-@lru_cache(maxsize=64)
-def _day(number: int) -> Any:
-    return datetime.fromtimestamp(number * 86_400, UTC).date()
+def _in_range(time_ms: int | None) -> int | None:
+    return time_ms if time_ms is not None and EARLIEST_MS <= time_ms <= LATEST_MS else None
+
+
+def _ids(ids: Sequence[bytes | None]) -> pa.Array:
+    """A column of ids as text."""
+    return pa.array([one and id_text(one) for one in ids], pa.string())
+
+
+def _entities(values: Sequence[Sequence[str] | None]) -> pa.Array:
+    """A column of lists; a record that is no event has none, which is not an empty one."""
+    held = lists([value or () for value in values])
+    if None not in values:
+        return held
+    missing = pa.array([value is None for value in values])
+    return pc.if_else(missing, pa.scalar(None, held.type), held)

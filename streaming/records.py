@@ -6,14 +6,20 @@ does not know stops the partition there. Nothing is decided here about what an e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise, repeat
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from ..schemas.bulk import decode_all, partitions_of
 from ..schemas.codec import Decoded, decode
 from ..schemas.errors import InvalidUrnError, NotSingleObject, Undecodable, UnknownFingerprint
-from ..schemas.hashing import DIGEST_HEADER, digest, partition_of
+from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, digest, partition_of
+from ..schemas.header import Header
 from ..schemas.limits import MAX_EVENT_BYTES
 from ..schemas.positions import position
 from ..schemas.urn import Urn
@@ -22,9 +28,8 @@ _SHOWN_BYTES = 1_200  # a tenant and the longest URN
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One journal record, verbatim.
+class Record(NamedTuple):
+    """One journal record, verbatim. (A tuple: there is one for every event.)
 
     Attributes:
         position: epoch and offset in one number.
@@ -74,14 +79,116 @@ def records_of(table: pa.Table, epoch: int) -> Iterator[Record]:
         table: columns offset (int64), timestamp (timestamp), key, value (binary), headers (list of key, value structs).
         epoch: the topic's epoch.
     """
-    offsets = table["offset"].to_pylist()
+    first = position(epoch, 0)
+    positions = [first + offset for offset in table["offset"].to_pylist()]
     times = table["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
-    keys, values = table["key"].to_pylist(), table["value"].to_pylist()
-    for offset, time_ms, key, value, headers in zip(
-        offsets, times, keys, values, table["headers"].to_pylist(), strict=True
-    ):
-        pairs = tuple((header["key"], header["value"]) for header in headers or ())
-        yield Record(position(epoch, offset), time_ms, key, value, pairs)
+    keys, values = _bytes_of(table["key"].dictionary_encode()), _bytes_of(table["value"])
+    return map(Record, positions, times, keys, values, _headers_of(table["headers"]))
+
+
+def _bytes_of(column: pa.ChunkedArray) -> list[bytes | None]:
+    """Binary values of a column; of a dictionary one object for equal values."""
+    found: list[bytes | None] = []
+    for chunk in column.chunks:
+        if isinstance(chunk, pa.DictionaryArray):
+            distinct = _bytes_of_array(chunk.dictionary)
+            found += [None if index is None else distinct[index] for index in chunk.indices.to_pylist()]
+        else:
+            found += _bytes_of_array(chunk)
+    return found
+
+
+def _bytes_of_array(array: pa.Array) -> list[bytes | None]:
+    """The same as `to_pylist`, at a third of its price where nothing is null."""
+    if array.null_count or array.type != pa.binary() or not len(array):
+        return array.to_pylist()  # type: ignore[no-any-return]
+    _, offsets, data = array.buffers()
+    bounds = memoryview(offsets).cast("i")[array.offset : array.offset + len(array) + 1].tolist()
+    start = bounds[0]
+    whole = data.slice(start, bounds[-1] - start).to_pybytes() if data is not None else b""
+    return [whole[begin - start : end - start] for begin, end in pairwise(bounds)]
+
+
+def _headers_of(column: pa.ChunkedArray) -> list[Headers]:
+    found: list[Headers] = []
+    for chunk in column.chunks:
+        names, values = _only_headers(chunk)
+        if names is None:
+            found += [tuple((one["key"], one["value"]) for one in many or ()) for many in chunk.to_pylist()]
+        else:
+            found += zip(zip(names, values, strict=False), strict=True)
+    return found
+
+
+def _only_headers(chunk: pa.ListArray) -> tuple[Iterable[str] | None, Sequence[bytes | None]]:
+    """Names and values of headers where each record has the digest alone, as producers write it; else no names."""
+    flat = chunk.flatten()
+    alone = len(flat) == len(chunk) and pc.all(pc.equal(pc.list_value_length(chunk), 1), skip_nulls=False).as_py()
+    if not alone or flat.null_count:
+        return None, ()
+    names, values = flat.flatten()
+    if not pc.all(pc.equal(names, DIGEST_HEADER), skip_nulls=False).as_py():
+        return None, ()
+    return repeat(DIGEST_HEADER), _bytes_of_array(values)
+
+
+def read_side_by_side(records: Sequence[Record], place: Place) -> list[Reading]:
+    """What `read` gives for each record, several times as fast; up to the first unknown schema and no further.
+
+    Every value with the right digest is decoded together with the others; what is not an event in its place is then
+    judged by `read` alone, so that there is one judge of what is wrong.
+    """
+    whole = [_whole(record, place) for record in records]
+    decoded = iter(decode_all([record.value or b"" for record, fine in zip(records, whole, strict=True) if fine]))
+    placed = _Placed(records, place)
+    found: list[Reading] = []
+    for record, fine in zip(records, whole, strict=True):
+        one = next(decoded) if fine else None
+        reading = one if type(one) is Decoded and placed.holds(record, one.header) else read(record, place)
+        found.append(reading)
+        if type(reading) is UnknownSchema:
+            break
+    return found
+
+
+def _whole(record: Record, place: Place) -> bool:
+    """Whether nothing speaks against decoding a record."""
+    headers, value = record.headers, record.value
+    return (
+        value is not None
+        and len(headers) == 1
+        and headers[0][0] == DIGEST_HEADER
+        and headers[0][1] == blake2b(value, digest_size=DIGEST_BYTES).digest()
+        and len(value) <= MAX_EVENT_BYTES
+        and record.position not in place.shelved
+    )
+
+
+class _Placed:
+    """Which records stand under the key and in the partition and topic of their aggregate: looked up once for a key."""
+
+    def __init__(self, records: Sequence[Record], place: Place) -> None:
+        keys = [*{record.key for record in records if record.key is not None}]
+        belongs = partitions_of(keys, place.partitions)
+        self._here = {key for key, partition in zip(keys, belongs, strict=True) if partition == place.partition}
+        self._place = place
+        self._known: dict[bytes, tuple[str, str]] = {}
+
+    def holds(self, record: Record, header: Header) -> bool:
+        """True where a record is in its place; False where `read` has to see why not."""
+        key = record.key
+        if key is None:
+            return False
+        if self._known.get(key) == (header.tenant, header.aggregate):
+            return True
+        fine = (
+            key in self._here
+            and key == f"{header.tenant}/{header.aggregate}".encode()
+            and _belongs(header.aggregate, self._place.domain)
+        )
+        if fine:
+            self._known[key] = (header.tenant, header.aggregate)
+        return fine
 
 
 def read(record: Record, place: Place) -> Reading:
@@ -121,10 +228,14 @@ def _misplaced(record: Record, decoded: Decoded, place: Place) -> Shelved | None
     belongs = partition_of(key, place.partitions)
     if belongs != place.partition:
         return Shelved("wrong-partition", f"key {_shown(key)} belongs to partition {belongs}")
-    try:
-        domain = Urn.parse(header.aggregate).domain
-    except InvalidUrnError:
-        return None  # the rules refuse it, with every other fault of the event
-    if domain != place.domain:
-        return Shelved("wrong-topic", f"{header.aggregate} belongs to domain {domain!r}")
+    if not _belongs(header.aggregate, place.domain):
+        return Shelved("wrong-topic", f"{header.aggregate} belongs to domain {Urn.parse(header.aggregate).domain!r}")
     return None
+
+
+def _belongs(aggregate: str, domain: str) -> bool:
+    """Whether an aggregate's events belong to a domain's topic; what is no URN, the rules refuse with every fault."""
+    try:
+        return Urn.parse(aggregate).domain == domain
+    except InvalidUrnError:
+        return True

@@ -1,0 +1,203 @@
+"""Where each microsecond of the fold goes: one process, one journal partition, no service.
+
+`python -m bench.fold` folds a generated journal from Arrow records to Parquet and prints microseconds per event for
+each part, the best of several rounds. The rounds go through all parts in turn, since a machine's speed drifts.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from metajournal.lake.entities import rows_to_arrow
+from metajournal.schemas import codec
+from metajournal.schemas.events.catalog import (
+    EntityRegistered,
+    MetadataCleared,
+    PropertiesRemoved,
+    PropertiesSet,
+    TagsAdded,
+    TagsRemoved,
+)
+from metajournal.schemas.hashing import DIGEST_HEADER, digest, record_key
+from metajournal.schemas.header import Header
+from metajournal.schemas.topics import TopicNames
+from metajournal.schemas.urn import Urn, dataset
+from metajournal.streaming.catalog import outgoing
+from metajournal.streaming.fold import Folded, Prior, Readings, fold, read_table
+from metajournal.streaming.journal import journal_table
+from metajournal.streaming.prior import KnownOriginals
+from metajournal.streaming.records import Place
+
+EVENTS: Final = 200_000
+ENTITIES: Final = 60_000
+ROUNDS: Final = 5
+TOPIC: Final = "metajournal.journal.catalog"
+PLACE: Final = Place(TOPIC, 0, 1, "catalog", frozenset())
+NAMES: Final = TopicNames("metajournal")
+_START_MS: Final = 1_760_000_000_000
+_SCHEMA_TEXT: Final = (
+    '{"type":"record","name":"purchase","fields":[{"name":"id","type":"long"},{"name":"customer","type":"string"},'
+    '{"name":"amount","type":{"type":"bytes","logicalType":"decimal","precision":12,"scale":2}}]}'
+)
+_WRITE: Final = {"compression": "zstd", "compression_level": 1, "row_group_size": 16_384}
+
+
+def journal(events: int = EVENTS, entities: int = ENTITIES, *, seed: int = 7) -> Iterator[tuple[str, Urn, Any]]:
+    """Tenant, entity and event of each record: every entity is registered, then changed; 10 % of all change nothing
+    and 2 % are rejected."""
+    chance = random.Random(seed)
+    known: list[tuple[str, Urn]] = []
+    last: dict[tuple[str, Urn], Any] = {}
+    for number in range(events):
+        draw = chance.random()
+        if known and draw < 0.02:
+            yield (
+                chance.choice(known)[0],
+                dataset("lost", f"t{number}"),
+                TagsAdded(dataset("lost", f"t{number}"), ["x"]),
+            )
+            continue
+        again = chance.choice(known) if known else None
+        if again in last and draw < 0.12:
+            yield *again, last[again]
+            continue
+        if len(known) * events <= number * entities:
+            named = (f"tenant-{number % 4}", dataset(f"space{number % 40}", f"orders_{number:07}"))
+            known.append(named)
+            event: Any = _registered(named[1], number)
+        else:
+            named = again or known[0]
+            event = _changed(chance, named[1], number)
+        if isinstance(event, PropertiesSet | TagsAdded):
+            last[named] = event
+        elif not isinstance(event, EntityRegistered):
+            last.pop(named, None)
+        yield *named, event
+
+
+def _registered(entity: Urn, number: int) -> EntityRegistered:
+    properties = {"owner": f"team-{number % 50}", "retention": "90 days", "location": f"s3://lake/{entity.name}"}
+    return EntityRegistered(
+        entity, f"Orders of day {number}.", _SCHEMA_TEXT, properties, ["daily", f"zone-{number % 9}"]
+    )
+
+
+def _changed(chance: random.Random, entity: Urn, number: int) -> Any:
+    draw = chance.random()
+    if draw < 0.55:
+        return PropertiesSet(entity, {"rows": str(number), "checked_by": f"job-{number % 300}"})
+    if draw < 0.85:
+        return TagsAdded(entity, [f"batch-{number % 1000}", "checked"])
+    if draw < 0.92:
+        return PropertiesRemoved(entity, ["rows", "checked_by"])
+    if draw < 0.98:
+        return TagsRemoved(entity, ["checked", "daily"])
+    return MetadataCleared(entity)
+
+
+def records(events: int = EVENTS, entities: int = ENTITIES) -> pa.Table:
+    """The journal as Spark's Kafka source gives one partition of it."""
+    rows = [_record(offset, *one) for offset, one in enumerate(journal(events, entities))]
+    schema = pa.schema(
+        [
+            ("topic", pa.string()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("timestamp", pa.timestamp("us", "UTC")),
+            ("key", pa.binary()),
+            ("value", pa.binary()),
+            ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ]
+    )
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _record(offset: int, tenant: str, entity: Urn, event: Any) -> dict[str, Any]:
+    time_ms = _START_MS + offset // 20
+    identity = (time_ms << 80 | 7 << 76 | offset).to_bytes(16, "big")
+    header = Header(identity, tenant, event.TYPE, str(entity), (str(entity),), f"user-{offset % 200}", time_ms)
+    value = codec.encode(event, header)
+    return {
+        "topic": TOPIC,
+        "partition": 0,
+        "offset": offset,
+        "timestamp": time_ms * 1000,
+        "key": record_key(tenant, str(entity)),
+        "value": value,
+        "headers": [{"key": DIGEST_HEADER, "value": digest(value)}],
+    }
+
+
+class Nothing(dict[Any, Any]):
+    """Prior rows of an empty lake."""
+
+    def __missing__(self, key: Any) -> None:
+        return None
+
+
+def parts(table: pa.Table, folder: Path) -> Iterator[tuple[str, Callable[[dict[str, Any]], Any]]]:
+    """Each part: its name, and a function of what the parts before it made."""
+    end = (1 << 40) + table.num_rows
+    yield "digest", lambda _: [digest(value) for value in table["value"].to_pylist()]
+    yield "decode one by one", lambda _: [codec.decode(value) for value in table["value"].to_pylist()]
+    yield "read", lambda _: read_table(table, PLACE, 1, 1 << 40, end)
+    yield "needs", lambda made: made["read"].needs()
+    yield "fold", lambda made: _folded(made["read"])
+    yield "records to publish", lambda made: _published(made["fold"])
+    yield "entity rows", lambda made: rows_to_arrow((one.after, "catalog", 0) for one in made["fold"].changes)
+    yield "journal rows", lambda made: journal_table(made["fold"])
+    yield "entities, Parquet", lambda made: pq.write_table(made["entity rows"], folder / "entities", **_WRITE)
+    yield "journal, Parquet", lambda made: pq.write_table(made["journal rows"], folder / "journal", **_WRITE)
+
+
+def _folded(readings: Readings) -> Folded:
+    return fold(readings, Prior(Nothing(), {}, KnownOriginals({}, {})), 0)
+
+
+def _published(folded: Folded) -> int:
+    return sum(1 for change in folded.changes for _ in outgoing(folded, change, NAMES))
+
+
+REBUILD: Final = ("read", "needs", "fold", "entity rows", "entities, Parquet")
+CATCH_UP: Final = (*REBUILD, "records to publish", "journal rows", "journal, Parquet")
+
+
+def measure(rounds: int = ROUNDS, events: int = EVENTS, entities: int = ENTITIES) -> dict[str, float]:
+    """Microseconds per event of each part, the best of some rounds."""
+    table = records(events, entities)
+    best: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder:
+        for _ in range(rounds):
+            made: dict[str, Any] = {}
+            for name, run in parts(table, Path(folder)):
+                gc.collect()
+                gc.disable()
+                start = time.process_time()
+                made[name] = run(made)
+                best[name] = min(best.get(name, 1e9), (time.process_time() - start) / events * 1e6)
+                gc.enable()
+    return best
+
+
+def main() -> None:
+    """Print the table. Arguments: rounds, events."""
+    given = [int(one) for one in sys.argv[1:]]
+    best = measure(*given)
+    for name, cost_us in best.items():
+        print(f"{name:24} {cost_us:6.2f}")
+    for name, names in (("rebuild: sum", REBUILD), ("catch-up: sum", CATCH_UP)):
+        print(f"{name:24} {sum(best[one] for one in names):6.2f} us per event and core")
+
+
+if __name__ == "__main__":
+    main()
