@@ -11,6 +11,7 @@ they have seen. How records come here, and what is done when something fails, is
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -167,6 +168,8 @@ class Engine:
             self._crash.at("after-history")
             plan = replace(plan, kill=os.getpid() if self._crash.strikes("mid-publish") else None)
             published = tasks.publish(plan, parts)
+            if plan.kill is not None:
+                os.kill(plan.kill, signal.SIGKILL)  # there was nothing to publish
             clock.lap("publish")
             self._crash.at("after-outcomes")
             self._add_files("journal", parts, self._reached_by(parts, clocks=True))
@@ -194,7 +197,7 @@ class Engine:
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
             for table in self._lake.tables.values()
         }
-        return Plan(tasks, pins, self.names, self._publisher.partitions, staging)
+        return Plan(tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging)
 
     def _add_files(self, name: str, parts: Sequence[Part], reached: Reached) -> None:
         """A batch's new files of one table; only the journal table is committed also where there are none."""

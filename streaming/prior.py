@@ -51,6 +51,7 @@ class PriorRows:
         self._lake = lake
         self._below = below
         self._own_programs: dict[RowKey, dict[str, EntityRow]] = {}
+        self._own_events: dict[IdKey, tuple[int, Verdict]] = {}
         self._cache: OrderedDict[RowKey, EntityRow | None] = OrderedDict()
         self._limit = cache_rows
         self._marked: dict[tuple[str, int], dict[IdKey, tuple[int, Verdict]]] = {}
@@ -140,7 +141,7 @@ class PriorRows:
 
     def _originals(self, one: Readings, need: Needs) -> KnownOriginals:
         start = one.start if self._below is None else self._below
-        found: dict[IdKey, tuple[int, Verdict]] = {}
+        found = {key: self._own_events[key] for key in need.originals if key in self._own_events}
         for chunk in _chunks(sorted(need.originals), _KEYS_PER_QUERY):
             ids = ", ".join(quoted(id_text(event_id)) for _, _, event_id in chunk)
             found |= dict(self._journal(one.place, start, f"event_id in ({ids})"))
@@ -159,8 +160,10 @@ class PriorRows:
             yield key, (row["logical_timestamp"], verdict)
 
     def advance(self, folded: Iterable[Folded]) -> None:
-        """Take over a finished batch's rows: call this after step 6 only."""
+        """Take over a finished batch's rows: call this after step 6 only (or after a slice, within a task)."""
         for one in folded:
+            if self._below is not None:
+                self._remember_events(one)
             self.remember((one.place.topic, one.place.partition), one.marked)
             for key, row in one.current.items():
                 if row.kind == "program" and self._below is not None:
@@ -168,6 +171,14 @@ class PriorRows:
                 self._cache[key] = row
                 self._cache.move_to_end(key)
         self._shrink()
+
+    def _remember_events(self, folded: Folded) -> None:
+        """Within a task, a later slice may repeat an event of an earlier one, which the lake does not hold yet."""
+        for judged in folded.judged:
+            header = judged.header
+            if header is not None:
+                key = (header.tenant, header.aggregate, header.event_id)
+                self._own_events.setdefault(key, (judged.record.position, judged.verdict))
 
     def _shrink(self) -> None:
         while self._limit is not None and len(self._cache) > self._limit:

@@ -28,17 +28,19 @@ from ..schemas.positions import position
 from ..schemas.topics import TopicNames
 from .catalog import outgoing
 from .deadletters import dead_letter
-from .fold import SHELVED, Folded, IdKey, Verdict, fold, read_all
-from .journal import journal_rows
+from .fold import SHELVED, Folded, IdKey, Verdict, fold, read_table
+from .journal import journal_table
 from .outcomes import outcome_records, record
 from .prior import PriorRows
 from .publish import Outgoing
-from .records import Place, records_of
+from .records import Place
+from .replay import journal_slices
 from .staging import Staging
 
 PartitionKey = tuple[str, int]
 _SLICE_ROWS = 50_000
 _SLICE_BYTES = 128 * 1024 * 1024
+_MOST_DIFFERING = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +100,18 @@ class Plan:
 
     Attributes:
         pins: the tables to look prior rows up in.
+        written: those that the tasks write files for.
         targets: number of partitions of every topic that is published to.
+        staging: where records wait to be published; None: nothing is.
         kill: process to end in the middle of publishing, for crash tests.
     """
 
     tasks: Mapping[PartitionKey, Task]
     pins: Mapping[str, Pin]
+    written: tuple[str, ...]
     names: TopicNames
     targets: Mapping[str, int]
-    staging: Staging
+    staging: Staging | None
     kill: int | None = None
 
 
@@ -120,6 +125,7 @@ class Part:
         files: new files by table.
         staged: whether there are records to publish.
         oldest_ms: append time of the oldest record, milliseconds UTC.
+        differing: positions whose outcome is not what the journal table says (at most 100), where it was asked.
     """
 
     key: PartitionKey
@@ -132,7 +138,7 @@ class Part:
     rows: int = 0
     oldest_ms: int | None = None
     marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
-    worker: str = ""
+    differing: list[int] = field(default_factory=list)
 
 
 def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
@@ -148,8 +154,18 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
         for key, own in _by_partition(rows):
             if key not in folders:
                 folders[key] = _PartitionFolder(plan, plan.tasks[key], lake)
-            folders[key].take(own)
+            folders[key].take(own, plan.tasks[key].epoch)
     return [folder.close() for folder in folders.values()]
+
+
+def refold(plan: Plan, key: PartitionKey) -> Part:
+    """Fold one journal partition's records again, as the journal table holds them."""
+    task = plan.tasks[key]
+    lake = PinnedLake(plan.pins)
+    folder = _PartitionFolder(plan, task, lake)
+    for epoch, rows in journal_slices(lake.journal.delta, key, task.start, task.end, _SLICE_ROWS):
+        folder.take(rows, epoch)
+    return folder.close()
 
 
 def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -179,68 +195,99 @@ class _PartitionFolder:
     """Folds the slices of one journal partition, one after the other."""
 
     def __init__(self, plan: Plan, task: Task, lake: PinnedLake) -> None:
-        self._plan = plan
         self._task = task
         self._names = plan.names
         self._prior = PriorRows(lake, cache_rows=None, below=task.start)
         self._prior.remember((task.place.topic, task.place.partition), task.marked)
-        self._files = {name: TableFiles(pin.name, pin.uri, pin.storage_options) for name, pin in plan.pins.items()}
-        self._waiting: pa.Table | None = None
-        self._stage = plan.staging.writer(f"records-{self._slug}")
-        self._said: list[Outgoing] = []
+        pins = {name: plan.pins[name] for name in plan.written}
+        self._files = {name: TableFiles(pin.name, pin.uri, pin.storage_options) for name, pin in pins.items()}
+        self._staged = None if plan.staging is None else _Staged(plan.staging, task.place)
+        self._waiting: tuple[pa.Table, int] | None = None
         self._part = Part((task.place.topic, task.place.partition), task.start, task.system_time)
 
-    @property
-    def _slug(self) -> str:
-        return f"{self._task.place.topic}-{self._task.place.partition}"
-
-    def take(self, rows: pa.Table) -> None:
+    def take(self, rows: pa.Table, epoch: int) -> None:
         """Fold a slice as soon as the next one says where it ends."""
         if self._waiting is not None:
-            first = position(self._task.epoch, rows["offset"][0].as_py())
-            self._fold(self._waiting, first)
-        self._waiting = rows
+            self._fold(*self._waiting, position(epoch, rows["offset"][0].as_py()))
+        self._waiting = rows, epoch
 
     def close(self) -> Part:
-        if self._waiting is not None:
-            self._fold(self._waiting, self._task.end)
         part = self._part
+        if self._waiting is not None:
+            self._fold(*self._waiting, self._task.end)
+        else:
+            part.end = self._task.end
         part.files = {name: files.close() for name, files in self._files.items()}
-        part.staged = self._stage.close() > 0
-        self._plan.staging.write(f"outcomes-{self._slug}", self._said)
+        part.staged = self._staged is not None and self._staged.close()
         return part
 
-    def _fold(self, rows: pa.Table, end: int) -> None:
+    def _fold(self, rows: pa.Table, epoch: int, end: int) -> None:
         part, task = self._part, self._task
         if part.stopped_by is not None:
             return
-        readings = read_all(records_of(rows, task.epoch), task.place, part.end, end)
+        readings = read_table(rows, task.place, epoch, part.end, end)
         (prior,) = self._prior.fetch([readings])
         folded = fold(readings, prior, part.system_time)
         self._prior.advance([folded])
-        self._keep(folded)
+        if "outcome" in rows.column_names:
+            self._hold_against(rows["outcome"].to_pylist(), folded)
+        self._write(folded)
+        if self._staged is not None:
+            self._staged.write(folded, self._names)
+        self._tell(folded)
 
-    def _keep(self, folded: Folded) -> None:
-        part, place = self._part, self._task.place
-        held = self._task.held["entities"]
-        rows = [
-            (change.after, place.domain, place.partition)
-            for change in folded.changes
-            if change.after.logical_timestamp >= held
-        ]
-        if rows:
-            self._files["entities"].write(rows_to_arrow(rows))
-        if folded.judged:
-            self._files["journal"].write(journal_rows((place, judged) for judged in folded.judged))
-        self._stage.write(staged(folded, self._names))
-        self._said += outcome_records(folded, self._names.outcomes(place.domain), {}, 0)
+    def _write(self, folded: Folded) -> None:
+        place, held = self._task.place, self._task.held
+        if "entities" in self._files:
+            above = held.get("entities", 0)
+            rows = [
+                (change.after, place.domain, place.partition)
+                for change in folded.changes
+                if change.after.logical_timestamp >= above
+            ]
+            self._part.rows += len(rows)
+            if rows:
+                self._files["entities"].write(rows_to_arrow(rows))
+        if "journal" in self._files and folded.judged:
+            self._files["journal"].write(journal_table(folded))
+
+    def _tell(self, folded: Folded) -> None:
+        part = self._part
         part.end, part.system_time = folded.end, folded.system_time
         part.stopped_by = None if folded.stopped_by is None else folded.stopped_by.fingerprint
-        part.rows += len(rows)
         part.verdicts.update(judged.verdict.outcome for judged in folded.judged)
         part.marked.update({key: value for key, value in folded.marked.items() if key not in part.marked})
         times = [judged.record.append_time for judged in folded.judged]
         part.oldest_ms = min([*times, *([] if part.oldest_ms is None else [part.oldest_ms])], default=None)
+
+    def _hold_against(self, outcomes: list[str], folded: Folded) -> None:
+        """Note where the journal table says another outcome than its own bytes give."""
+        found = [one.record.position for one, said in zip(folded.judged, outcomes, strict=False)
+                 if one.verdict.outcome != said]  # fmt: skip
+        self._part.differing = (self._part.differing + found)[:_MOST_DIFFERING]
+
+
+class _Staged:
+    """What one partition publishes, as files: its records, and its outcomes, which come after them."""
+
+    def __init__(self, staging: Staging, place: Place) -> None:
+        self._staging = staging
+        self._place = place
+        self._records = staging.writer(f"records-{_slug(place)}")
+        self._said: list[Outgoing] = []
+
+    def write(self, folded: Folded, names: TopicNames) -> None:
+        self._records.write(staged(folded, names))
+        self._said += outcome_records(folded, names.outcomes(self._place.domain), {}, 0)
+
+    def close(self) -> bool:
+        """Whether there are records besides the outcomes."""
+        self._staging.write(f"outcomes-{_slug(self._place)}", self._said)
+        return self._records.close() > 0
+
+
+def _slug(place: Place) -> str:
+    return f"{place.topic}-{place.partition}"
 
 
 def staged(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:
@@ -268,15 +315,16 @@ def publish_part(plan: Plan, part: Part, publisher: Publishing, now_ms: int) -> 
     """
     task = plan.tasks[part.key]
     place = task.place
-    slug = f"{place.topic}-{place.partition}"
+    staging = plan.staging
+    assert staging is not None  # a plan without it is never published
     count = 0
     if part.staged:
-        count = publisher.publish(plan.staging.read(f"records-{slug}"), between=lambda: _die(plan.kill))
+        count = publisher.publish(staging.read(f"records-{_slug(place)}"), between=lambda: _die(plan.kill))
     targets = [plan.names.changes(place.domain), plan.names.changes_system, plan.names.state(place.domain)]
     ends = {topic: publisher.ends(topic, place.partition) for topic in targets}
     topic = plan.names.outcomes(place.domain)
     if part.verdicts:
-        publisher.publish(_told(plan.staging.read(f"outcomes-{slug}"), ends, now_ms))
+        publisher.publish(_told(staging.read(f"outcomes-{_slug(place)}"), ends, now_ms))
     else:
         publisher.publish([record(place, topic, task.start, part.end, (), ends, part.system_time, now_ms)])
     return count
