@@ -15,6 +15,10 @@ POINTS = (
 )
 """Between the fold's steps 3 and 4, 4 and 5, inside 5 (records sent, not awaited), between the records and the
 outcomes of 5, between 5 and 6, and after 6 before the caches advance."""
+TIDYING = ("compact-before-files", "compact-after-files", "compact-after-commit")
+"""Around a compaction's files and its commit."""
+SWAPPING = ("swap-before", "swap-after")
+"""Around the replacement of the pointer that makes a rebuilt generation the live one."""
 
 
 class CrashPoints:
@@ -31,8 +35,9 @@ class CrashPoints:
         if spec is not None:
             self._point, _, count = spec.partition(":")
             self._left = int(count or 1)
-            if self._point not in POINTS:
-                raise ValueError(f"{self._point!r} is no crash point; there are {', '.join(POINTS)}")
+            known = (*POINTS, *TIDYING, *SWAPPING)
+            if self._point not in known:
+                raise ValueError(f"{self._point!r} is no crash point; there are {', '.join(known)}")
 
     def at(self, point: str) -> None:
         """Pass a point."""

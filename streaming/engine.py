@@ -295,11 +295,13 @@ class Engine:
                 place = one.place
                 raise UnknownSchemaError(place.topic, place.partition, one.end, one.stopped_by.fingerprint)
 
-    def tidy(self) -> None:
-        """Between two batches: compact a table that has many small files, one at a time, so that no pause adds up."""
-        for table in self._lake.tables.values():
-            if table.compact():
-                return
+    def tidy(self) -> bool:
+        """Between two batches: one short piece of compaction, of one table, so that no pause adds up.
+
+        Returns:
+            Whether there was anything to do.
+        """
+        return any(table.tidy(self._crash.at) for table in self._lake.tables.values())
 
     def repeat_outcomes(self, keys: Iterable[PartitionKey]) -> None:
         """Say again how far idle partitions are."""

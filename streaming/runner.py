@@ -39,6 +39,7 @@ _log = logging.getLogger("metajournal.stream")
 _SPARK_GONE = (PySparkException, Py4JError, OSError)  # OSError: its JVM does not even listen any more
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 _LEAST_EVENTS, _REDUCED_S = 16, 60.0
+_QUIET_S = 1.0
 _TOO_LARGE = ("spark.driver.maxResultSize", "OutOfMemoryError", "Java heap space")
 _AWAY = ("TimeoutException", "BrokerNotAvailable", "DisconnectException", "NetworkException", "Connection refused")
 
@@ -67,6 +68,7 @@ class Stream:
         self._said_idle: dict[PartitionKey, float] = {}
         self._status = StatusFile(settings.stack.home, "stream", settings.stream.metrics_file)
         self._checkpoint = ""
+        self._folded_at = 0.0
         self._most_events = settings.stream.max_events_per_batch
 
     def stop(self) -> None:
@@ -203,6 +205,7 @@ class Stream:
 
     def _done(self, engine: Engine, ends: Mapping[PartitionKey, int], report: Report, received_s: float) -> None:
         now = time.monotonic()
+        self._folded_at = now
         self._said_idle.update(dict.fromkeys(ends, now))
         self._status.batch(engine.marks, report, received_s)
         engine.tidy()
@@ -218,6 +221,7 @@ class Stream:
         while _is_active(query) and not self._stop.is_set() and self._failure is None and time.monotonic() < until:
             self._stop.wait(0.2)
             self._repeat_idle()
+            self._tidy_idle()
             self._status.beat(busy=self._batch.locked())
         with self._batch:  # let the batch in hand finish; later ones see the stop
             pass
@@ -227,6 +231,15 @@ class Stream:
         failed = self._failure or error
         if failed is not None and not self._stop.is_set():
             raise _translated(failed) from failed
+
+    def _tidy_idle(self) -> None:
+        """Compact also while nothing comes, in the same short pieces."""
+        quiet = time.monotonic() - self._folded_at > _QUIET_S
+        if quiet and self._engine is not None and self._failure is None and self._batch.acquire(blocking=False):
+            try:
+                self._engine.tidy()
+            finally:
+                self._batch.release()
 
     def _repeat_idle(self) -> None:
         interval_s = self._settings.stream.idle_outcome_interval_s
