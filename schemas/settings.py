@@ -44,6 +44,8 @@ class LakeSettings:
     """Folder or object store URL."""
     storage_options: Mapping[str, str] = field(default_factory=dict)
     """Options of the object store, as delta-rs names them."""
+    vacuum_retention_h: int = 1
+    """Hours that files which the tables need no more are kept; longer than any batch and any reader of one version."""
 
 
 @dataclass(frozen=True, slots=True)
