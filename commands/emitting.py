@@ -1,4 +1,5 @@
-"""`metajournal emit`: one event from options, or many from JSON lines; each with its position and outcome.
+"""`metajournal emit`: one event from options, or many from JSON lines, singly or as one unit; each with its position
+and outcome.
 
 Left to whom: `parsing.py` makes events of text, the `Journal` sends them, `views.py` words the results.
 Invariant: results come in the order of the input, one for each line, also for the lines that were refused before
@@ -9,13 +10,23 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from io import TextIOBase, UnsupportedOperation
 from select import select
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from ..schemas.errors import InputError, OutcomeUnknownError, PositionExpired, UnavailableError
+from ..schemas.errors import (
+    Fault,
+    InputError,
+    InvalidEventError,
+    InvalidUnitError,
+    OutcomeUnknownError,
+    PositionExpired,
+    UnavailableError,
+)
+from ..schemas.limits import MAX_UNIT_EVENTS
 from .parsing import Typed, typed_event
 from .rendering import error_json
 from .views import outcome_json
@@ -31,6 +42,8 @@ IDLE_S: Final = 0.05
 """Seconds without a new line after which the results so far are told."""
 
 READ_BYTES: Final = 65_536
+
+_OF_EVENT: Final = re.compile(r"events\[(\d+)\]\.")
 
 
 class Sending:
@@ -80,27 +93,79 @@ class Sending:
             yield from self._drained(waiting, WINDOW)
         yield from self._drained(waiting, 0)
 
+    def unit(self, lines: TextIO | Iterable[str], unit_id: str | None = None) -> dict[str, Any]:
+        """Emit all JSON lines as one unit and wait: all of them are in the journal afterwards, or none.
+
+        Args:
+            unit_id: id of a unit that is sent again; each of its lines has its `event_id`.
+        Raises:
+            InvalidUnitError: something is wrong with a line; lists every fault of every line. Nothing was sent.
+            MetajournalError: as `Unit.commit`.
+        """
+        typed, numbers = _whole(lines)
+        try:
+            unit = self._journal.emit_unit(typed, unit_id=unit_id, repeat=unit_id is not None)
+        except InvalidUnitError as error:
+            raise InvalidUnitError([_of_line(fault, numbers) for fault in error.faults]) from error
+        results = [self._told(*one) for one in zip(numbers, typed, unit.receipts, strict=True)]
+        return {"ok": all(one["ok"] for one in results), "unit": unit.id, "events": results}
+
     def _emit(self, typed: Typed) -> Receipt:
         return self._journal.emit(typed.event, **typed.about)
 
     def _drained(self, waiting: deque[tuple[int, Typed, Receipt]], keep: int) -> Iterator[dict[str, Any]]:
         while len(waiting) > keep:
-            number, typed, receipt = waiting.popleft()
-            result = {"line": number, **_named(typed, receipt)}
-            try:
-                yield result | self._result(typed, receipt)
-            except (UnavailableError, OutcomeUnknownError, PositionExpired) as error:
-                self._gave_up = True  # waited for long enough: what came with it is asked without waiting again
-                where = {"position": str(receipt.position)} if receipt.acknowledged else {}
-                yield result | where | error_json(error.code, error.message, error.hint, error.data)
+            yield self._told(*waiting.popleft())
+
+    def _told(self, number: int, typed: Typed, receipt: Receipt) -> dict[str, Any]:
+        """The result of a line, or why there is none yet."""
+        result = {"line": number, **_named(typed, receipt)}
+        try:
+            return result | self._result(typed, receipt)
+        except (UnavailableError, OutcomeUnknownError, PositionExpired) as error:
+            self._gave_up = True  # waited for long enough: what came with it is asked without waiting again
+            where = {"position": str(receipt.position)} if receipt.acknowledged else {}
+            return result | where | error_json(error.code, error.message, error.hint, error.data)
 
     def _result(self, typed: Typed, receipt: Receipt) -> dict[str, Any]:
         result = {"ok": True, **_named(typed, receipt)}
         result |= {"position": str(receipt.position), "system_time": receipt.system_time}
         if self._outcome:
             result |= outcome_json(receipt.outcome(0.0 if self._gave_up else self._timeout_s))
-            result["ok"] = result["outcome"] not in ("rejected", "shelved")
+            result["ok"] = result.get("original", result)["outcome"] not in ("rejected", "shelved")
         return result
+
+
+def _whole(lines: Iterable[str]) -> tuple[list[Typed], list[int]]:
+    """The events of all lines, with their numbers; empty lines count and are passed over.
+
+    Raises:
+        InvalidUnitError: a line is no event, or there are too many; lists every fault.
+    """
+    typed: list[Typed] = []
+    numbers: list[int] = []
+    faults: list[Fault] = []
+    for number, line in enumerate(lines, 1):
+        if len(numbers) > MAX_UNIT_EVENTS:
+            break  # the unit refuses them all; the rest need not be held
+        if not line.strip():
+            continue
+        numbers.append(number)
+        try:
+            typed.append(typed_event(line))
+        except InvalidEventError as error:
+            faults += [Fault(f"line {number}: {fault.field}", fault.message) for fault in error.faults]
+        except InputError as error:
+            faults.append(Fault(f"line {number}", error.message))
+    if faults:
+        raise InvalidUnitError(faults)
+    return typed, numbers
+
+
+def _of_line(fault: Fault, numbers: list[int]) -> Fault:
+    """A unit's fault with the number of its line instead of the event's."""
+    at = _OF_EVENT.match(fault.field)
+    return fault if at is None else Fault(f"line {numbers[int(at[1])]}: {fault.field[at.end() :]}", fault.message)
 
 
 def _arriving(lines: TextIO | Iterable[str]) -> Iterator[str | None]:

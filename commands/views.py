@@ -100,11 +100,13 @@ def _property_differences(old: Mapping[str, str], new: Mapping[str, str]) -> lis
 
 
 def outcome_json(outcome: Any) -> dict[str, Any]:
-    """A receipt's outcome: its word and, where it has them, reason and detail."""
+    """A receipt's outcome: its word and, where it has them, reason and detail; of a duplicate the original's too."""
     found: dict[str, Any] = {"outcome": outcome.word}
     found |= {key: getattr(outcome, key) for key in ("reason", "detail") if getattr(outcome, key, None) is not None}
     if (original := getattr(outcome, "of", None)) is not None:
         found["of"] = original if isinstance(original, int) else str(original)
+    if (judged := getattr(outcome, "original", None)) is not None:
+        found["original"] = outcome_json(judged)
     return found
 
 
@@ -114,6 +116,8 @@ def outcome_line(line: Mapping[str, Any]) -> Text:
     text = Text.assemble(verdict(word), f"  {line['position']}  {shortened(line['entity'], 120)}")
     if "reason" in line:
         text.append(f"  {line['reason']}: {shortened(detail_text(line.get('detail')), 160)}")
+    if "original" in line:
+        text.append(f"  of {line['of']}, which was {line['original']['outcome']}")
     return text
 
 
@@ -135,6 +139,13 @@ def result_line(result: Mapping[str, Any]) -> Text:
         verdict("unknown" if "event_id" in result else "refused"),
         f"  line {result['line']}  {error['code']}: {shortened(error['message'], 200)}",
     )
+
+
+def unit_view(unit: Mapping[str, Any]) -> RenderableType:
+    """A unit as `emitting.py` gives it: its id, then each event's result."""
+    count = len(unit["events"])
+    head = Text(f"unit {unit['unit']} is in the journal, {count:,} event{'' if count == 1 else 's'}")
+    return Group(head, *map(result_line, unit["events"]))
 
 
 def config_json(lines: Iterable[Any], *, origin: bool) -> dict[str, Any]:

@@ -29,6 +29,8 @@ from .rendering import console, print_json
 @click.option("--actor", metavar="NAME", help="Who does this.")
 @click.option("--expected", type=int, metavar="N", help="Only if the entity's logical timestamp is N; 0: not there.")
 @click.option("--event-time", metavar="TIME", help="When it happened: ISO 8601, or milliseconds since 1970.")
+@click.option("--unit", "as_unit", is_flag=True, help="Emit all JSON lines as one unit: all of them or none.")
+@click.option("--unit-id", metavar="ID", help="Send this unit again: its lines have their event_id.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the outcome, only until Kafka has the event.")
 @click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="How long to wait for an outcome.")
 @json_option
@@ -38,6 +40,8 @@ def emit(
     /,
     type_: str,
     entity: str | None,
+    as_unit: bool,
+    unit_id: str | None,
     no_wait: bool,
     timeout_s: float | None,
     as_json: bool,
@@ -49,17 +53,24 @@ def emit(
     metajournal emit EntityRegistered dataset:default/purchases --property owner=alice
     metajournal emit TagsAdded dataset:default/purchases --tag pii --actor alice
     echo '{"type": "TagsAdded", "entity": "dataset:default/purchases", "tags": ["pii"]}' | metajournal emit -
+    metajournal emit --unit - < events.jsonl
     """
     from .emitting import Sending
     from .parsing import typed_options
-    from .views import result_line
+    from .views import result_line, unit_view
 
     if type_ == "-" and (entity or any(typed.values())):
         raise click.UsageError("With '-' everything stands in the JSON lines; leave the other arguments away.")
+    if type_ != "-" and (as_unit or unit_id):
+        raise click.UsageError("A unit is read from JSON lines: metajournal emit --unit - < FILE")
     event = None if type_ == "-" else typed_options(type_, entity, **typed)
     ok, out = True, console()
     with given.journal() as journal:
         send = Sending(journal, outcome=not no_wait, timeout_s=timeout_s)
+        if as_unit or unit_id:
+            unit = send.unit(sys.stdin, unit_id)
+            print_json(unit) if as_json else out.print(unit_view(unit), soft_wrap=True)
+            return FINE if unit["ok"] else PROBLEM
         for result in send.lines(sys.stdin) if event is None else [send.one(event)]:
             ok = ok and result["ok"]
             print_json(result) if as_json else out.print(result_line(result), soft_wrap=True)
