@@ -24,6 +24,7 @@ from ..schemas.errors import StreamError
 from .columns import HISTORY_TABLES, JOURNAL_TABLE, PARTITION_COLUMNS, SCHEMAS, STATISTICS
 from .compaction import At, Compaction, passed
 from .files import DataFile
+from .generations import Generations, Pointer, folder
 from .runs import LiveFile
 
 PartitionKey = tuple[str, int]
@@ -37,6 +38,8 @@ _CONFIGURATION = {
     "delta.logRetentionDuration": "interval 1 days",
 }
 _COMPACTION = "metajournal.compaction"
+_FIRST_VACUUM_S = 600.0
+_UNSEEN = object()
 _WRITER = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=16_384)
 
 
@@ -97,8 +100,11 @@ class Table:
         )
 
     def refresh(self) -> None:
-        self.delta.update_incremental()
+        """See what others have written."""
+        if self._table is not None:
+            self._table.update_incremental()
         self._held.clear()
+        _ = self.delta  # opened now where it was not, so that a table that is not there is said at once
 
     def _version_of(self, app: str) -> int | None:
         if app not in self._held:
@@ -246,17 +252,56 @@ class Table:
 
 
 class Lake:
-    """The tables of one lake under one path.
+    """The tables of one lake under one path, where its pointer says (see `generations`).
 
     Args:
         path: local folder or a URI of a store that delta-rs speaks.
         storage_options: options of that store.
+        vacuum_retention_h: hours that files which no version needs are kept.
     """
 
-    def __init__(self, path: str, storage_options: Mapping[str, str] | None = None) -> None:
-        base = path.rstrip("/")
-        self.path = base
-        self.tables = {name: Table(name, f"{base}/{name}", storage_options or {}) for name in SCHEMAS}
+    def __init__(
+        self, path: str, storage_options: Mapping[str, str] | None = None, *, vacuum_retention_h: int = 1
+    ) -> None:
+        self.path = path.rstrip("/")
+        self._options = dict(storage_options or {})
+        self._retention_h = vacuum_retention_h
+        self._vacuum_at = time.monotonic() + _FIRST_VACUUM_S
+        self._waiting: list[str] = []
+        self._turn = 0
+        self._generations = Generations(self.path, self._options)
+        self._number: int | None = None
+        self._overrides: Mapping[str, str] = {}
+        self._seen: object = _UNSEEN
+        self._pointer = Pointer()
+        self._tables: dict[str, Table] = {}
+
+    @property
+    def tables(self) -> dict[str, Table]:
+        """Every table by name, as the pointer stood when it was last looked at."""
+        if self._seen is _UNSEEN:
+            self._look()
+        return self._tables
+
+    @property
+    def generation(self) -> int:
+        """How often the tables were swapped; of a view on a generation, its number."""
+        if self._seen is _UNSEEN:
+            self._look()
+        return self._pointer.generation
+
+    def _look(self) -> None:
+        """Follow the pointer; tables that stay where they were keep their handles."""
+        version = self._generations.version()
+        if version == self._seen:
+            return
+        found = self._generations.read()
+        generation = found.generation if self._number is None else self._number
+        self._pointer = Pointer(generation, {**found.tables, **self._overrides})
+        uris = {name: f"{self.path}/{self._pointer.folder(name)}" for name in SCHEMAS}
+        kept = {name: table for name, table in self._tables.items() if table.uri == uris[name]}
+        self._tables = {name: kept.get(name) or Table(name, uri, self._options) for name, uri in uris.items()}
+        self._seen = version
 
     @property
     def journal(self) -> Table:
@@ -284,8 +329,107 @@ class Lake:
             table.create()
 
     def refresh(self) -> None:
+        """See what others have written, and the tables that others have swapped in."""
+        self._look()
         for table in self.tables.values():
             table.refresh()
+
+    def tidy(self, at: At = passed) -> bool:
+        """Do at most one short piece of upkeep: a step of compaction, or vacuum of one table where it is due.
+
+        Only the stream's driver may call it, between two batches.
+
+        Args:
+            at: called at the points of `Table.tidy`, and at "vacuum-before" and "vacuum-after".
+        Returns:
+            Whether there was anything to do.
+        """
+        tables = list(self.tables.values())
+        if not self._waiting and time.monotonic() >= self._vacuum_at:
+            self._waiting = [table.name for table in tables]
+            self._vacuum_at = time.monotonic() + self._retention_h * 3600
+        if self._waiting:
+            at("vacuum-before")
+            self.tables[self._waiting.pop()].vacuum(self._retention_h)
+            at("vacuum-after")
+            return True
+        turn = self._turn = (self._turn + 1) % len(tables)
+        return any(table.tidy(at) for table in tables[turn:] + tables[:turn])
+
+    def begin_generation(self, names: Sequence[str]) -> Lake:
+        """Fresh tables of these names beside the live ones, to be filled and then swapped in.
+
+        Args:
+            names: tables to make anew. One begun before with the same names is continued.
+        Returns:
+            This lake, with those tables (and their number as `generation`) in the place of the live ones.
+        Raises:
+            StreamError: a generation of other tables was begun and not finished.
+        """
+        self._look()
+        number = self.generation + 1
+        begun = self._generations.begun(number)
+        if begun is None:
+            self._generations.begin(number, names)
+        elif sorted(begun) != sorted(names):
+            raise StreamError(
+                f"Another rebuild of the lake {self.path} was begun, of {', '.join(begun)}.",
+                code="other-generation",
+                hint="Finish it, or drop it and begin anew.",
+                generation=number,
+            )
+        view = Lake(self.path, self._options, vacuum_retention_h=self._retention_h)
+        view._number = number
+        view._overrides = {name: f"{folder(number)}/{name}" for name in names}
+        for name in names:
+            view.tables[name].create()
+        return view
+
+    def swap_to(self, number: int, at: At = passed) -> None:
+        """Put the tables of a generation in the place of the live ones, all at once; the old ones stay on disk.
+
+        Args:
+            number: the generation; one that is live already is left as it is.
+            at: called at "swap-before" and "swap-after".
+        Raises:
+            StreamError: it was never begun, or a newer one is live.
+        """
+        self._look()
+        if number == self.generation:
+            return
+        names = self._generations.begun(number)
+        if names is None or number < self.generation:
+            raise StreamError(
+                f"The lake {self.path} has no generation {number} to swap in; {self.generation} is live.",
+                code="no-generation",
+                hint="Rebuild again.",
+            )
+        at("swap-before")
+        self._generations.swap(
+            Pointer(number, {**self._pointer.tables, **{name: f"{folder(number)}/{name}" for name in names}})
+        )
+        at("swap-after")
+        self._look()
+
+    def drop_generation(self, number: int) -> None:
+        """Delete the tables of a generation that are not live; 0 means those at their own names.
+
+        Raises:
+            StreamError: one of its tables is live.
+        """
+        self._look()
+        if any(where.startswith(f"{folder(number)}/") for where in self._pointer.tables.values()):
+            raise StreamError(
+                f"Generation {number} of the lake {self.path} is live.",
+                code="generation-live",
+                hint="Only tables that were swapped out, or never in, are dropped.",
+            )
+        if number:
+            self._generations.remove(number)
+            return
+        for name, where in self._pointer.tables.items():
+            if where != name:
+                self._generations.remove_table(name)
 
 
 def _is_conflict(error: Exception) -> bool:

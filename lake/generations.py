@@ -1,0 +1,172 @@
+"""Which folder of a lake holds which table: one pointer, replaced as a whole.
+
+Without the pointer `tables.json` every table stands under its own name. A rebuild fills fresh tables under `gen-N/`
+beside the live ones; replacing the pointer puts all of them in place at once, so readers see the old tables or the new
+ones and never some of each. A generation that was begun and not finished is found again by its manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow.fs as pafs
+
+from ..schemas.errors import StreamError
+
+POINTER = "tables.json"
+_MANIFEST = "generation.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Where the tables are.
+
+    Attributes:
+        generation: counts the swaps of this lake; 0 before the first.
+        tables: folder by table, relative to the lake; those at their own name are not in it.
+    """
+
+    generation: int = 0
+    tables: Mapping[str, str] = field(default_factory=dict)
+
+    def folder(self, name: str) -> str:
+        return self.tables.get(name, name)
+
+
+class Generations:
+    """The pointer and the generations of one lake.
+
+    Args:
+        path: local folder or URI of the lake, without a slash at the end.
+        storage_options: options of its store.
+    """
+
+    def __init__(self, path: str, storage_options: Mapping[str, str]) -> None:
+        self._path = path
+        self._store = _Folder(path) if "://" not in path else _Store(path, storage_options)
+
+    def version(self) -> object:
+        """Something that differs once the pointer was replaced, cheap to get."""
+        return self._store.version(POINTER)
+
+    def read(self) -> Pointer:
+        """The pointer as it stands now.
+
+        Raises:
+            StreamError: there is one, and it cannot be read.
+        """
+        text = self._store.read(POINTER)
+        if text is None:
+            return Pointer()
+        try:
+            found = json.loads(text)
+            return Pointer(int(found["generation"]), {str(name): str(at) for name, at in found["tables"].items()})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StreamError(
+                f"The lake's pointer {self._path}/{POINTER} cannot be read.",
+                code="lake-pointer",
+                hint="Put it back from a copy, or delete it: the tables at their own names are then the lake again.",
+            ) from error
+
+    def swap(self, pointer: Pointer) -> None:
+        """Replace the pointer, in one operation."""
+        text = json.dumps({"generation": pointer.generation, "tables": dict(pointer.tables)}, indent=1)
+        self._store.replace(POINTER, text + "\n")
+
+    def begun(self, number: int) -> list[str] | None:
+        """The tables that a generation was begun with; None where there is none, or a part of one being removed."""
+        text = self._store.read(f"{folder(number)}/{_MANIFEST}")
+        return None if text is None else list(map(str, json.loads(text)["tables"]))
+
+    def begin(self, number: int, names: Sequence[str]) -> None:
+        """Make room for a generation; whatever stood there without a manifest goes."""
+        self.remove(number)
+        self._store.replace(f"{folder(number)}/{_MANIFEST}", json.dumps({"tables": list(names)}) + "\n")
+
+    def remove(self, number: int) -> None:
+        """Delete a generation. Its manifest goes first, so that what an interrupted removal leaves is never used."""
+        self._store.delete(f"{folder(number)}/{_MANIFEST}")
+        self._store.delete_folder(folder(number))
+
+    def remove_table(self, name: str) -> None:
+        """Delete a table at its own name."""
+        self._store.delete_folder(name)
+
+
+def folder(number: int) -> str:
+    """The folder of a generation's tables."""
+    return f"gen-{number}"
+
+
+class _Folder:
+    """Objects of a lake on this machine."""
+
+    def __init__(self, path: str) -> None:
+        self._root = Path(path)
+
+    def version(self, name: str) -> object:
+        try:
+            found = (self._root / name).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def read(self, name: str) -> str | None:
+        try:
+            return (self._root / name).read_text()
+        except FileNotFoundError:
+            return None
+
+    def replace(self, name: str, text: str) -> None:
+        target = self._root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        with draft.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(target)
+
+    def delete(self, name: str) -> None:
+        (self._root / name).unlink(missing_ok=True)
+
+    def delete_folder(self, name: str) -> None:
+        if (self._root / name).exists():
+            shutil.rmtree(self._root / name)
+
+
+class _Store:
+    """Objects of a lake in a store, where putting an object replaces it as a whole."""
+
+    def __init__(self, path: str, storage_options: Mapping[str, str]) -> None:
+        from deltalake.fs import DeltaStorageHandler
+
+        self._files: Any = pafs.PyFileSystem(DeltaStorageHandler(path, dict(storage_options)))
+
+    def version(self, name: str) -> object:
+        return self.read(name)
+
+    def read(self, name: str) -> str | None:
+        if self._files.get_file_info(name).type == pafs.FileType.NotFound:
+            return None
+        with self._files.open_input_stream(name) as stream:
+            return str(stream.read().decode())
+
+    def replace(self, name: str, text: str) -> None:
+        with self._files.open_output_stream(name) as stream:
+            stream.write(text.encode())
+
+    def delete(self, name: str) -> None:
+        if self._files.get_file_info(name).type != pafs.FileType.NotFound:
+            self._files.delete_file(name)
+
+    def delete_folder(self, name: str) -> None:
+        for one in self._files.get_file_info(pafs.FileSelector(name, allow_not_found=True, recursive=True)):
+            if one.type == pafs.FileType.File:
+                self._files.delete_file(one.path)

@@ -1,0 +1,142 @@
+"""Generations of tables: filled beside the live ones, swapped in all at once, found again after a crash."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metajournal.lake.generations import POINTER
+from metajournal.lake.tables import Lake, Reached
+from metajournal.schemas.errors import StreamError
+from tests.lake.test_compaction import KEY, KilledError, append, killing
+from tests.lake.test_tables import lake_at
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = lake_at(tmp_path)
+    append(lake.tables["entities"], [1], 1)
+    return lake
+
+
+def positions(lake: Lake) -> list[int]:
+    return sorted(one["logical_timestamp"] for one in lake.tables["entities"].query("logical_timestamp", "true"))
+
+
+def rebuilt(lake: Lake) -> Lake:
+    view = lake.begin_generation(["entities"])
+    append(view.tables["entities"], [5, 6], 100)
+    return view
+
+
+def test_a_lake_without_a_pointer_has_its_tables_at_their_own_names(lake: Lake, tmp_path: Path) -> None:
+    assert lake.generation == 0
+    assert lake.tables["entities"].uri == f"{tmp_path}/entities"
+    assert not (tmp_path / POINTER).exists()
+
+
+def test_a_generation_is_seen_by_nobody_until_it_is_swapped_in(lake: Lake, tmp_path: Path) -> None:
+    view = rebuilt(lake)
+    assert view.generation == 1
+    assert view.tables["entities"].uri == f"{tmp_path}/gen-1/entities"
+    assert view.journal.uri == lake.journal.uri
+    assert (positions(view), positions(lake), positions(Lake(str(tmp_path)))) == ([100, 101], [1], [1])
+    lake.swap_to(1)
+    assert (lake.generation, positions(lake), positions(Lake(str(tmp_path)))) == (1, [100, 101], [100, 101])
+
+
+def test_a_reader_sees_the_swap_when_it_refreshes_and_reads_the_old_tables_till_then(
+    lake: Lake, tmp_path: Path
+) -> None:
+    reader = Lake(str(tmp_path))
+    assert positions(reader) == [1]
+    journal = reader.journal
+    rebuilt(lake)
+    lake.swap_to(1)
+    assert positions(reader) == [1]
+    reader.refresh()
+    assert (reader.generation, positions(reader)) == (1, [100, 101])
+    assert reader.journal is journal
+
+
+def test_an_unfinished_generation_is_found_again_and_continued(lake: Lake, tmp_path: Path) -> None:
+    rebuilt(lake)
+    again = Lake(str(tmp_path)).begin_generation(["entities"])
+    assert again.tables["entities"].mark(KEY) == 102
+    append(again.tables["entities"], [7], 102)
+    lake.swap_to(again.generation)
+    assert positions(lake) == [100, 101, 102]
+
+
+@pytest.mark.parametrize(("point", "expected"), [("swap-before", [1]), ("swap-after", [100, 101])])
+def test_a_swap_is_all_or_nothing_wherever_the_process_ends(
+    lake: Lake, tmp_path: Path, point: str, expected: list[int]
+) -> None:
+    rebuilt(lake)
+    with pytest.raises(KilledError):
+        lake.swap_to(1, killing(point))
+    again = Lake(str(tmp_path))
+    assert positions(again) == expected
+    again.swap_to(1)
+    assert positions(again) == [100, 101]
+
+
+def test_swapped_out_and_aborted_generations_are_dropped_and_live_ones_never(lake: Lake, tmp_path: Path) -> None:
+    rebuilt(lake)
+    lake.swap_to(1)
+    rebuilt(lake)
+    with pytest.raises(StreamError, match="is live"):
+        lake.drop_generation(1)
+    lake.drop_generation(2)
+    lake.drop_generation(0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gen-1", "journal", POINTER]
+    view = rebuilt(lake)
+    assert view.generation == 2
+    lake.swap_to(2)
+    lake.drop_generation(1)
+    assert positions(Lake(str(tmp_path))) == [100, 101]
+
+
+def test_what_an_interrupted_removal_leaves_is_never_used(lake: Lake, tmp_path: Path) -> None:
+    rebuilt(lake)
+    (tmp_path / "gen-1" / "generation.json").unlink()  # the first step of a removal
+    with pytest.raises(StreamError) as refused:
+        lake.swap_to(1)
+    assert refused.value.code == "no-generation"
+    view = lake.begin_generation(["entities"])
+    assert positions(view) == []
+
+
+def test_a_generation_of_other_tables_is_not_continued(lake: Lake) -> None:
+    rebuilt(lake)
+    with pytest.raises(StreamError, match="Another rebuild"):
+        lake.begin_generation(["entities", "journal"])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"generation": "x", "tables": {}}', '{"generation": 1, "tables": 3}']
+)
+def test_a_pointer_that_cannot_be_read_is_told_and_never_taken_for_none(lake: Lake, tmp_path: Path, text: str) -> None:
+    (tmp_path / POINTER).write_text(text)
+    with pytest.raises(StreamError) as refused:
+        lake.refresh()
+    assert refused.value.code == "lake-pointer"
+
+
+def test_the_pointer_says_in_plain_json_where_the_tables_are(lake: Lake, tmp_path: Path) -> None:
+    rebuilt(lake)
+    lake.swap_to(1)
+    found: dict[str, Any] = json.loads((tmp_path / POINTER).read_text())
+    assert found == {"generation": 1, "tables": {"entities": "gen-1/entities"}}
+
+
+def test_a_lost_table_of_the_live_generation_is_not_made_anew(lake: Lake, tmp_path: Path) -> None:
+    lake.journal.append(lake.journal.schema.empty_table(), Reached({KEY: 1}, {}, "rules-1"))
+    rebuilt(lake)
+    lake.swap_to(1)
+    (tmp_path / "gen-1").rename(tmp_path / "elsewhere")
+    with pytest.raises(StreamError, match="is gone"):
+        Lake(str(tmp_path)).create()
