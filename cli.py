@@ -14,6 +14,7 @@ from .commands.configuration import CONFIGURATION
 from .commands.exits import Commands
 from .commands.options import Options
 from .commands.reading import READING
+from .commands.rebuild import REBUILDING
 from .commands.rendering import start_logging
 from .commands.services import SERVICES
 from .commands.writing import WRITING
@@ -34,7 +35,7 @@ def main(context: click.Context, file: str | None, overrides: tuple[str, ...], v
         logging.basicConfig(handlers=[logging.NullHandler()])
 
 
-for _command in (*WRITING, *READING, *SERVICES, *CONFIGURATION):
+for _command in (*WRITING, *READING, *SERVICES, *REBUILDING, *CONFIGURATION):
     main.add_command(_command)
 
 if __name__ == "__main__":

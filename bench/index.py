@@ -1,8 +1,8 @@
 """How fast state records become searchable, held against Elasticsearch's own speed with the same documents.
 
 The real indexer, in a process of its own, from the first state record that is published to the position vector that
-shows the last one. Raw hands the request bodies that the indexer would build, built before, to `_bulk` of an index of the
-same mapping, at the best of three settings, and refreshes it once. Both sides in turns, on the same Elasticsearch.
+shows the last one. Raw hands the request bodies that the indexer would build, built before, to `_bulk` of an index of
+the same mapping, at the best of three settings, and refreshes it once. Both sides in turns, on the same Elasticsearch.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gc
 import multiprocessing
 import statistics
 import time
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -58,8 +59,8 @@ def run(
         say(f"raw _bulk, {size} documents a request, {at_once} at once: {rate:,.0f}/s")
     fastest = max(settled, key=lambda one: settled[one])
     raw, indexed = [settled[fastest]], []
-    for number in range(rounds):
-        indexed.append(indexer_rate(settings, number, records))
+    for _ in range(rounds):
+        indexed.append(indexer_rate(settings, records))
         raw.append(raw_rate(client, bodies, *fastest))
         say(f"indexer {indexed[-1]:,.0f}/s, raw {raw[-1]:,.0f}/s")
     client.close()
@@ -93,9 +94,9 @@ def raw_rate(client: Elasticsearch, bodies: list[bytes], size: int, at_once: int
     return len(bodies) / took_s
 
 
-def indexer_rate(settings: Settings, number: int, records: list[tuple[str, bytes, int]]) -> float:
+def indexer_rate(settings: Settings, records: list[tuple[str, bytes, int]]) -> float:
     """Documents a second of the real indexer: from the first record published to the vector that shows the last."""
-    names = f"bench-index-{number}"
+    names = f"bench-{uuid.uuid4().hex[:8]}"
     own = replace(
         settings,
         journal=replace(settings.journal, prefix=names),
@@ -104,7 +105,8 @@ def indexer_rate(settings: Settings, number: int, records: list[tuple[str, bytes
     )
     topics = own.journal.topics
     state, outcomes, journal = topics.state("catalog"), topics.outcomes("catalog"), topics.journal("catalog")
-    made = AdminClient(dict(own.kafka)).create_topics([NewTopic(one, PARTITIONS, 1) for one in (state, outcomes)])
+    admin = AdminClient(dict(own.kafka))
+    made = admin.create_topics([NewTopic(one, PARTITIONS, 1) for one in (state, outcomes)])
     for future in made.values():
         future.result()
     client = make_client(own)

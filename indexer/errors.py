@@ -35,8 +35,8 @@ class MappingMismatchError(OperatorError):
 
     CODE = "mapping-mismatch"
     HINT = (
-        "Stop the indexer, delete that index in Elasticsearch and start the indexer again (`metajournal index`): it"
-        " makes the index anew and fills it from the state topics. Or use the version of metajournal that made it."
+        "`metajournal rebuild index` makes it anew from the lake while searches go on. Or stop the indexer, delete that"
+        " index in Elasticsearch and start the indexer again (`metajournal index`); the state topics fill it."
     )
     _NOT_OURS = "Choose another name (elasticsearch.index), or delete that index if nobody needs it."
 

@@ -26,6 +26,7 @@ _log = logging.getLogger("metajournal.indexer")
 _ANSWER_S: Final = 5.0
 _QUICK_S: Final = 0.5
 _ASK_AGAIN_S: Final = 1.0
+_OUTCOMES_BEFORE: Final = 1_000
 _EXPIRED: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _GONE: Final = frozenset({KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART})
 
@@ -66,6 +67,18 @@ class Intake:
         partitions = self._partitions()
         self._consumer.assign([TopicPartition(*at, self._first(at, offsets.get(at))) for at in partitions])
 
+    def ends(self) -> dict[Partition, int]:
+        """Where a rebuild goes on that reads the lake after this call.
+
+        State topics at their ends: the lake holds what is published. Outcomes a little before, since those of a batch
+        that the lake has not finished speak of more than its marks say; a repeated one changes nothing.
+        """
+        ends: dict[Partition, int] = {}
+        for at in self._partitions():
+            low, high = self._watermarks(at)
+            ends[at] = high if at[0] in self.state_topics else max(low, high - _OUTCOMES_BEFORE)
+        return ends
+
     def _partitions(self) -> list[Partition]:
         found: list[Partition] = []
         for name in (*sorted(self.state_topics), *sorted(self._outcomes)):
@@ -82,7 +95,7 @@ class Intake:
         except KafkaException:
             return 0
 
-    def _first(self, at: Partition, stored: int | None) -> int:
+    def _watermarks(self, at: Partition) -> tuple[int, int]:
         while True:
             try:
                 low, high = self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=_ANSWER_S)
@@ -90,13 +103,17 @@ class Intake:
             except KafkaException as error:
                 self._patience.wait(f"Kafka does not answer ({error.args[0].str()})")
         self._patience.over()
+        return int(low), int(high)
+
+    def _first(self, at: Partition, stored: int | None) -> int:
+        low, high = self._watermarks(at)
         if stored is not None and low <= stored <= high:
             return stored
         if stored is not None:
             _log.warning(
                 "%s/%d holds [%d, %d), not the stored offset %d; reading from %d.", *at, low, high, stored, low
             )
-        return int(low)
+        return low
 
     def take(self, timeout_s: float, gather_s: float) -> Taken:
         """What has arrived.

@@ -22,6 +22,12 @@ MAPPING_VERSION: Final = 1
 POSITIONS_ID: Final = "positions"
 """`_id` of the document that says how far the index shows the journal; no entity's `_id` (32 hex digits) is equal."""
 
+REBUILD_ID: Final = "rebuild"
+"""`_id` of the document that says how far a rebuild of this index is; it is gone when the index is in use."""
+
+KEPT_IDS: Final = frozenset({POSITIONS_ID, REBUILD_ID})
+"""Documents that are no entity's."""
+
 _KEYWORD: Final = {"type": "keyword"}
 _FILTER: Final = {"type": "keyword", "doc_values": False}
 _WORDS: Final = {"type": "text", "analyzer": "whitespace", "norms": False}

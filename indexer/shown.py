@@ -8,7 +8,7 @@ position of each journal partition), the indexer's own offsets, and the digest o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from elasticsearch import ApiError, Elasticsearch
@@ -61,21 +61,32 @@ def read_shown(client: Elasticsearch, alias: str) -> Shown:
     )
 
 
-def write_shown(
-    client: Elasticsearch, alias: str, vector: Cut, offsets: Cut, after: Shown, *, handover: str = ""
-) -> Shown:
+def write_shown(client: Elasticsearch, alias: str, vector: Cut, offsets: Cut, after: Shown) -> Shown:
     """Store what the index shows now; only over the document that was read or written last.
 
     Raises:
         ApiError: 409 when another writer, or another index behind the alias, came between.
     """
-    held: dict[str, Any] = {"vector": cut_to_json(vector), "offsets": cut_to_json(offsets)}
-    held["mapping"] = mapping_digest() if not handover else after.mapping
-    if handover:
-        held["handover"] = handover
+    return _write(client, alias, Shown(dict(vector), dict(offsets), mapping_digest(), after.token))
+
+
+def hand_over(client: Elasticsearch, alias: str, shown: Shown, successor: str) -> Shown:
+    """Write into an index's positions which index takes its place ("" for none), and leave the rest as it is.
+
+    Raises:
+        ApiError: as `write_shown`.
+    """
+    return _write(client, alias, replace(shown, handover=successor))
+
+
+def _write(client: Elasticsearch, alias: str, shown: Shown) -> Shown:
+    held: dict[str, Any] = {"vector": cut_to_json(shown.vector), "offsets": cut_to_json(shown.offsets)}
+    held["mapping"] = shown.mapping
+    if shown.handover:
+        held["handover"] = shown.handover
     body = {"positions": held, "deleted": True}  # no search shows it
     only: dict[str, Any] = {"op_type": "create"}
-    if after.token is not None:
-        only = {"if_seq_no": after.token[0], "if_primary_term": after.token[1]}
+    if shown.token is not None:
+        only = {"if_seq_no": shown.token[0], "if_primary_term": shown.token[1]}
     done = client.index(index=alias, id=POSITIONS_ID, document=body, require_alias=True, **only).body
-    return Shown(dict(vector), dict(offsets), held["mapping"], (done["_seq_no"], done["_primary_term"]), handover)
+    return replace(shown, token=(done["_seq_no"], done["_primary_term"]))

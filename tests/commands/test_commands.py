@@ -21,7 +21,7 @@ def run(*words: str) -> Result:
 def test_help_lists_exactly_the_commands_that_are_there() -> None:
     listed = run("--help").stdout.partition("Commands:")[2]
     words = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
-    there = "config demo doctor down emit history index search shelve show status stream tail up"
+    there = "config demo doctor down emit history index rebuild search shelve show status stream tail up"
     assert words == there.split()
     for word in words:
         assert run(word, "--help").exit_code == 0

@@ -1,0 +1,101 @@
+"""Commands that make anew what can be made anew: `rebuild index`.
+
+Thin: the rooms rebuild, here it is told how far they are.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from ..schemas.errors import MissingExtraError
+from .options import Options, json_option, options
+from .rendering import console, print_json, safe
+
+if TYPE_CHECKING:
+    from ..indexer.rebuild import Rebuilt, Stage
+
+_TELL_S = 2.0  # seconds between two lines of progress
+_PHASES = {
+    "load": "index the lake's entities",
+    "catch-up": "catch up with the state topics",
+    "compare": "compare with the lake",
+    "swap": "swap",
+}
+
+
+@click.group()
+def rebuild() -> None:
+    """Make anew what follows from the journal, beside the live system."""
+
+
+@rebuild.command("index", short_help="Build the search index anew from the lake.")
+@click.option("--keep-old", is_flag=True, help="Leave the old index in Elasticsearch, unused.")
+@json_option
+@options
+def rebuild_index_command(given: Options, /, keep_old: bool, as_json: bool) -> None:
+    """Build the search index anew from the lake, beside the live one, and put it in its place.
+
+    Searches and the indexer go on meanwhile. The new index is compared with the lake, document by document, before the
+    alias is swapped in one step. A rebuild that was ended or killed is continued by the next one.
+    """
+    try:
+        from ..indexer.rebuild import rebuild_index
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("lake", "Rebuilding the index") from error
+    told = _Told(console(stderr=True))
+    done = rebuild_index(given.settings, keep_old=keep_old, tell=told.stage, say=told.say)
+    print_json({"ok": True, **asdict(done)}) if as_json else _show(done)
+
+
+class _Told:
+    """Progress on standard error: each phase when it begins, then a line every now and then."""
+
+    def __init__(self, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._out = out
+        self._clock = clock
+        self._phase = ""
+        self._told_s = 0.0
+
+    def stage(self, stage: Stage) -> None:
+        if stage.phase == self._phase and self._clock() - self._told_s < _TELL_S:
+            return
+        self._phase, self._told_s = stage.phase, self._clock()
+        self._out.print(Text(f"{_PHASES[stage.phase]}{_numbers(stage)}"), soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        if text:
+            self._out.print(Text(safe(f"{text}; waiting for it")), soft_wrap=True)
+
+
+def _numbers(stage: Stage) -> str:
+    if stage.phase == "catch-up":
+        return f": {stage.total:,} positions behind" if stage.total else ""
+    if not stage.total:
+        return ""
+    left = "" if stage.left_s is None else f", {stage.left_s:,.0f} s left"
+    return f": {stage.done:,} of about {stage.total:,}, {stage.rate:,.0f} a second{left}"
+
+
+def _show(done: Rebuilt) -> None:
+    out = console()
+
+    def say(text: str) -> None:
+        out.print(Text(safe(text)), soft_wrap=True)
+
+    for name in done.thrown_away:
+        say(f"{name}, an unfinished index that could not be continued, was thrown away.")
+    if done.resumed:
+        say("An unfinished rebuild was continued.")
+    say(f"Searches use {done.index}: {done.documents:,} entities of the lake, each compared; {done.took_s:.1f} s.")
+    if done.old:
+        say(f"The old index {done.old} {'is still there' if done.kept else 'is deleted'}.")
+
+
+REBUILDING: tuple[Any, ...] = (rebuild,)

@@ -1,0 +1,153 @@
+"""What the stream leaves behind, without Spark: rows in the lake, states and outcomes in their topics, then the marks.
+
+The steps stand in the stream's own order, and a batch can be left unfinished after any of them, as a crash leaves it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from metajournal.indexer.connection import make_client
+from metajournal.indexer.documents import document_id
+from metajournal.indexer.shown import read_shown
+from metajournal.lake.columns import JOURNAL
+from metajournal.lake.entities import rows_to_arrow
+from metajournal.lake.tables import Lake, Reached
+from metajournal.rules.documents import state_document
+from metajournal.rules.entity import EntityRow
+from metajournal.schemas.hashing import canonical_json, partition_of
+from metajournal.schemas.positions import behind, position
+from metajournal.schemas.settings import Settings
+from metajournal.schemas.urn import Urn, dataset
+
+PARTITIONS: Final = 4
+_TENANTS: Final = ("default", "other")
+_EPOCH_MS: Final = 1_760_000_000_000
+_WORDS: Final = ("orders", "Café", "customerOrders", "東京", "raw-events", "x/y", "it's", "a%b", "Ångström", "2024_Q1")
+
+
+class Feed:
+    """Writes batches of rows; `model` is what index and lake must hold."""
+
+    def __init__(self, settings: Settings, chance: random.Random) -> None:
+        names = settings.journal.topics
+        self.journal, self.state, self.outcomes = (
+            names.journal("catalog"),
+            names.state("catalog"),
+            names.outcomes("catalog"),
+        )
+        self._settings = settings
+        self._chance = chance
+        admin = AdminClient(dict(settings.kafka))
+        for future in admin.create_topics(
+            [NewTopic(one, PARTITIONS, 1) for one in (self.state, self.outcomes)]
+        ).values():
+            future.result()
+        self._producer = Producer({**settings.kafka, "enable.idempotence": True})
+        self.lake = Lake(settings.lake.path)
+        self.lake.create()
+        self._ends = dict.fromkeys(range(PARTITIONS), 0)
+        self._next = dict.fromkeys(range(PARTITIONS), 0)
+        self.model: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def rows(self, count: int, entities: int = 500) -> list[EntityRow]:
+        """Random new rows of random entities, some of them deletions."""
+        return [self._row(self._chance.randrange(entities)) for _ in range(count)]
+
+    def _row(self, number: int) -> EntityRow:
+        named = Urn.parse(dataset(f"ns{number % 3}", f"{_WORDS[number % len(_WORDS)]} {number}"))
+        tenant = _TENANTS[number % len(_TENANTS)]
+        partition = partition_of(f"{tenant}/{named.aggregate}".encode(), PARTITIONS)
+        at = position(1, self._next[partition])
+        self._next[partition] += 1 + self._chance.randrange(2)
+        gone = self._chance.random() < 0.1
+        said = " ".join(self._chance.choices(_WORDS, k=self._chance.randrange(1, 9)))
+        user = {} if gone else {"note": said, "n": str(at)}
+        tags = () if gone else tuple(sorted({*self._chance.choices(_WORDS, k=2)}))
+        head = (tenant, str(named), named.kind, named.namespace, named.name, str(named.aggregate))
+        time_ms = _EPOCH_MS + number
+        identity = f"01900000-0000-7000-8000-{number:012x}"
+        return EntityRow(*head, at, 0, time_ms, time_ms, identity, None, gone, dict(sorted(user.items())), tags, {}, ())
+
+    def batch(self, rows: Sequence[EntityRow], *, steps: int = 4) -> None:
+        """Append rows, publish states, publish outcomes, commit the journal; only the first of these steps."""
+        placed = [(row, self._partition(row)) for row in rows]
+        marks = {(self.journal, partition): position(1, self._next[partition]) for partition in range(PARTITIONS)}
+        reached = Reached(marks, {}, "rules")
+        self.lake.tables["entities"].append(rows_to_arrow((row, "catalog", at) for row, at in placed), reached)
+        for row, at in placed:
+            state = state_document(row, at)
+            self.model[row.tenant, row.urn] = state
+            if steps > 1:
+                self._producer.produce(self.state, canonical_json(state), f"{row.tenant}/{row.urn}", at)
+                self._ends[at] += 1
+        self._producer.flush()
+        if steps > 2:
+            self._say(marks)
+        if steps > 3:
+            self.lake.journal.append(_journal_rows(self.journal, placed), reached)
+
+    @staticmethod
+    def _partition(row: EntityRow) -> int:
+        return partition_of(f"{row.tenant}/{row.aggregate}".encode(), PARTITIONS)
+
+    def _say(self, marks: dict[tuple[str, int], int]) -> None:
+        for (topic, partition), to in marks.items():
+            ends = {self.state: {str(partition): self._ends[partition]}}
+            said = {"topic": topic, "partition": partition, "from": 0, "to": to, "verdicts": [], "ends": ends}
+            self._producer.produce(
+                self.outcomes, canonical_json({**said, "system_time": _EPOCH_MS}), f"{topic}/{partition}", partition
+            )
+        self._producer.flush()
+
+    @property
+    def marks(self) -> dict[tuple[str, int], int]:
+        """How far the newest batch goes."""
+        reached = {(self.journal, partition): position(1, self._next[partition]) for partition in range(PARTITIONS)}
+        return {key: mark for key, mark in reached.items() if mark > position(1, 0)}
+
+    def lacking(self) -> dict[tuple[str, int], int]:
+        """What searches do not see yet of all that was published."""
+        client = make_client(self._settings)
+        try:
+            return behind(read_shown(client, self._settings.elasticsearch.index).vector, self.marks)
+        finally:
+            client.close()
+
+    def shown(self) -> bool:
+        """Whether searches see everything that was published (not: an error of Elasticsearch, which is "not yet")."""
+        try:
+            return not self.lacking()
+        except Exception as error:
+            raise AssertionError(f"the index does not answer: {error}") from error
+
+    def expected(self) -> dict[str, dict[str, Any]]:
+        """The whole index, as `index_holds` gives it."""
+        return {
+            document_id(tenant, urn): {"entity": state, "version": state["logical_timestamp"]}
+            for (tenant, urn), state in self.model.items()
+        }
+
+
+def _journal_rows(topic: str, placed: Sequence[tuple[EntityRow, int]]) -> pa.Table:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [
+        {
+            "topic": topic,
+            "journal_partition": at,
+            "logical_timestamp": row.logical_timestamp,
+            "system_date": now.date(),
+            "system_time": now,
+            "append_time": now,
+            "outcome": "accepted",
+        }
+        for row, at in placed
+    ]
+    return pa.Table.from_pylist(rows, schema=JOURNAL)

@@ -1,0 +1,286 @@
+"""`rebuild index`: a new index from the lake, beside the live one and then in its place."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from elasticsearch import Elasticsearch
+
+from metajournal.indexer.compare import compare_index
+from metajournal.indexer.connection import make_client
+from metajournal.indexer.documents import document_id
+from metajournal.indexer.errors import MappingMismatchError
+from metajournal.indexer.lake_states import LakeStates
+from metajournal.indexer.lease import Begun, Lease, RebuildRunningError
+from metajournal.indexer.mapping import concrete_of, index_body, own_alias
+from metajournal.indexer.rebuild import RebuildDiffersError, Stage, rebuild_index
+from metajournal.indexer.runner import Indexer
+from metajournal.indexer.search import Search
+from metajournal.indexer.shown import hand_over, read_shown
+from metajournal.schemas.errors import KafkaUnavailableError, SearchUnavailableError, UnavailableError
+from metajournal.schemas.positions import behind
+from metajournal.schemas.settings import ElasticsearchSettings, Settings
+from tests.index import index_holds
+from tests.indexer.feed import Feed
+from tests.wait import eventually
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def feed(settings: Settings) -> Feed:
+    return Feed(settings, random.Random(4))
+
+
+@pytest.fixture
+def client(settings: Settings) -> Iterator[Elasticsearch]:
+    client = make_client(settings)
+    yield client
+    client.close()
+
+
+@contextmanager
+def indexing(settings: Settings) -> Iterator[Indexer]:
+    indexer, stop, failed = Indexer(settings), threading.Event(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            indexer.run(stop)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield indexer
+    finally:
+        stop.set()
+        thread.join(30)
+    assert not thread.is_alive()
+    assert not failed, failed
+
+
+def names(client: Elasticsearch, settings: Settings) -> set[str]:
+    return set(client.indices.get(index=f"{settings.elasticsearch.index}-*").body)
+
+
+def test_an_index_from_the_lake_alone_is_what_the_lake_says(
+    settings: Settings, feed: Feed, client: Elasticsearch
+) -> None:
+    for _ in range(4):
+        feed.batch(feed.rows(300))
+    stages: list[Stage] = []
+    done = rebuild_index(settings, tell=stages.append)
+    assert index_holds(settings) == feed.expected()
+    assert done.documents == done.compared == len(feed.model)
+    assert (done.old, done.resumed, done.index) == (None, False, f"{settings.elasticsearch.index}-000001")
+    assert not feed.lacking()
+    assert next(one.phase for one in stages) == "load"
+    assert max(one.done for one in stages) == len(feed.model)
+
+
+def test_a_rebuild_takes_the_place_of_a_live_index_that_goes_on_meanwhile(
+    settings: Settings, feed: Feed, client: Elasticsearch
+) -> None:
+    """Batches, searches and the vector go on all the time; nobody ever sees less than before."""
+    for _ in range(3):
+        feed.batch(feed.rows(200))
+    stop, problems, seen = threading.Event(), list[str](), 0
+
+    def look() -> None:
+        nonlocal seen
+        before: dict[tuple[str, int], int] = {}
+        with Search(settings) as search:
+            while not stop.is_set():
+                results = search.search("", limit=1, paging=False)
+                if lost := behind(results.position_vector, before):
+                    problems.append(f"the vector went back by {lost}")
+                before, seen = dict(results.position_vector), seen + 1
+
+    def feeding() -> None:
+        while not stop.is_set():
+            feed.batch(feed.rows(20))
+
+    with indexing(settings):
+        eventually(feed.shown, 30, "the first batches")
+        threads = [threading.Thread(target=one) for one in (look, feeding)]
+        for thread in threads:
+            thread.start()
+        try:
+            done = [rebuild_index(settings) for _ in range(2)]
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(30)
+        feed.batch(feed.rows(20))
+        eventually(feed.shown, 30, "everything in the new index")
+        assert index_holds(settings) == feed.expected()
+    assert problems == []
+    assert seen > 10
+    assert [one.old for one in done] == [f"{settings.elasticsearch.index}-00000{number}" for number in (1, 2)]
+    assert names(client, settings) == {done[1].index}
+    assert compare_index(settings).count == 0
+
+
+def test_what_an_unfinished_batch_has_published_is_in_the_new_index(settings: Settings, feed: Feed) -> None:
+    """The stream died between publishing and the journal's commit: the marks do not speak of rows that are out."""
+    feed.batch(feed.rows(100))
+    feed.batch(feed.rows(50), steps=3)
+    rebuild_index(settings)
+    assert index_holds(settings) == feed.expected()
+    assert not feed.lacking()
+
+
+def test_pages_give_each_entity_once_and_newest_whatever_their_size(settings: Settings, feed: Feed) -> None:
+    for _ in range(5):
+        feed.batch(feed.rows(60, entities=40))
+    for size in (3, 1000):
+        pages = list(LakeStates(settings, page_rows=size).pages())
+        states = [state for _, page in pages for state in page]
+        assert len(states) == len(feed.model)
+        assert {(one["tenant"], one["urn"]): one for one in states} == feed.model
+        resumed = [state for _, page in LakeStates(settings, page_rows=size).pages(pages[0][0]) for state in page]
+        assert resumed == states[len(pages[0][1]) :]
+
+
+def test_the_comparison_finds_each_kind_of_difference(settings: Settings, feed: Feed, client: Elasticsearch) -> None:
+    feed.batch(feed.rows(300))
+    rebuild_index(settings)
+    assert compare_index(settings).count == 0
+    index = settings.elasticsearch.index
+    first, second, third = list(feed.model.items())[:3]
+
+    def put(key: str, version: int, state: object) -> None:
+        client.index(
+            index=index, id=key, document={"tenant": "default", "urn": "dataset:a/b", "deleted": True, "entity": state},
+            version=version, version_type="external_gte",
+        )  # fmt: skip
+
+    client.delete(index=index, id=document_id(*first[0]))
+    put(document_id(*second[0]), second[1]["logical_timestamp"], {**second[1], "actor": "nobody"})
+    put("f" * 32, 1, {**third[1], "urn": "dataset:a/b", "logical_timestamp": 1})
+    found = compare_index(settings)
+    assert {(one.urn, one.fault) for one in found.differences} == {
+        (first[0][1], "missing"),
+        (second[0][1], "differs"),
+        ("dataset:a/b", "unknown"),
+    }
+    assert found.count == 3
+
+
+def test_a_new_index_that_differs_is_not_put_in_place(
+    settings: Settings, feed: Feed, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed.batch(feed.rows(100))
+    first = rebuild_index(settings).index
+    lost = next(iter(feed.model))
+
+    def damaged(given: Settings, *, index: str, **more: object) -> object:
+        client.delete(index=index, id=document_id(*lost))
+        return compare_index(given, index=index, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("metajournal.indexer.rebuild.compare_index", damaged)
+    with pytest.raises(RebuildDiffersError, match="1 document") as caught:
+        rebuild_index(settings)
+    assert caught.value.data["differences"][0]["fault"] == "missing"
+    assert concrete_of(client, settings.elasticsearch.index) == first
+    monkeypatch.undo()
+    done = rebuild_index(settings)
+    assert len(done.thrown_away) == 1
+    assert index_holds(settings) == feed.expected()
+
+
+def test_two_rebuilds_at_once_are_refused(settings: Settings, feed: Feed, client: Elasticsearch) -> None:
+    feed.batch(feed.rows(50))
+    name = f"{settings.elasticsearch.index}-000007"
+    body = index_body()
+    body["mappings"]["_meta"]["metajournal"]["rebuild"] = True
+    client.indices.create(index=name, aliases={own_alias(name): {}}, **body)
+    lease = Lease(client, name, Begun(), None)
+    try:
+        with pytest.raises(RebuildRunningError, match="000007"):
+            rebuild_index(settings)
+    finally:
+        lease.end()
+    done = rebuild_index(settings)
+    assert (done.index, done.resumed) == (name, True)
+    assert index_holds(settings) == feed.expected()
+
+
+def test_a_rebuild_that_was_overtaken_ends(settings: Settings, feed: Feed, client: Elasticsearch) -> None:
+    name = f"{settings.elasticsearch.index}-000001"
+    client.indices.create(index=name, aliases={own_alias(name): {}}, **index_body())
+    first = Lease(client, name, Begun(), None)
+    first.end()
+    second = Lease(client, name, Begun(), first._token)
+    with pytest.raises(RebuildRunningError):
+        first.tell()
+    second.remove()
+    assert index_holds(replace_index(settings, name)) == {}
+
+
+def replace_index(settings: Settings, name: str) -> Settings:
+    return replace(settings, elasticsearch=replace(settings.elasticsearch, index=name))
+
+
+def test_an_old_index_can_be_kept_and_one_of_another_version_is_replaced(
+    settings: Settings, feed: Feed, client: Elasticsearch
+) -> None:
+    feed.batch(feed.rows(80))
+    old, body = f"{settings.elasticsearch.index}-000003", index_body()
+    body["mappings"]["_meta"]["metajournal"] = {"version": 0, "digest": "other"}
+    client.indices.create(index=old, aliases={settings.elasticsearch.index: {}}, **body)
+    done = rebuild_index(settings, keep_old=True)
+    assert (done.old, done.kept) == (old, True)
+    assert names(client, settings) == {old, done.index}
+    assert index_holds(settings) == feed.expected()
+    assert rebuild_index(settings).thrown_away == ()
+    assert old in names(client, settings)
+
+
+def test_an_indexer_stands_back_only_while_a_rebuild_is_at_work(
+    settings: Settings, feed: Feed, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rebuild that was killed in the middle of the swap does not hold the index up for ever."""
+    monkeypatch.setattr("metajournal.indexer.runner.HANDOVER_S", 3.0)
+    feed.batch(feed.rows(30))
+    with indexing(settings):
+        eventually(feed.shown, 30, "the first batch")
+        target = own_alias(concrete_of(client, settings.elasticsearch.index))
+
+        def marked() -> bool:
+            try:
+                hand_over(client, target, read_shown(client, target), "nobody-000002")
+            except Exception as error:
+                raise AssertionError(str(error)) from error
+            return True
+
+        eventually(marked, 10, "the mark")
+        frozen = read_shown(client, target)
+        feed.batch(feed.rows(30))
+        assert read_shown(client, target).vector == frozen.vector
+        eventually(feed.shown, 30, "the indexer goes on")
+        assert read_shown(client, target).handover == ""
+
+
+def test_what_cannot_be_done_is_said(
+    settings: Settings, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metajournal.indexer.rebuild._ANSWER_S", 0.5)
+    with pytest.raises(UnavailableError, match="no lake"):
+        rebuild_index(settings)
+    Feed(settings, random.Random(1))
+    away = replace(settings, elasticsearch=ElasticsearchSettings(url="http://127.0.0.1:9", index="none"))
+    with pytest.raises(SearchUnavailableError):
+        rebuild_index(away)
+    with pytest.raises(KafkaUnavailableError):
+        rebuild_index(replace(settings, kafka={"bootstrap.servers": "127.0.0.1:9"}))
+    client.indices.create(index=settings.elasticsearch.index)
+    with pytest.raises(MappingMismatchError, match="not metajournal's"):
+        rebuild_index(settings)
+    client.indices.delete(index=settings.elasticsearch.index)
