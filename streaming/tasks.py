@@ -82,7 +82,7 @@ class Task:
         end: the planned end.
         system_time: the running system_time at the mark, milliseconds UTC.
         held: up to where each history table holds it already.
-        marked: earlier events of it that were marked `repeat`, with their originals.
+        marked: earlier events of it that were marked `repeat`, with their originals; None: look them up.
     """
 
     place: Place
@@ -91,7 +91,7 @@ class Task:
     end: int
     system_time: int
     held: Mapping[str, int]
-    marked: Mapping[IdKey, tuple[int, Verdict]]
+    marked: Mapping[IdKey, tuple[int, Verdict]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,8 @@ class _PartitionFolder:
         self._task = task
         self._names = plan.names
         self._prior = PriorRows(lake, cache_rows=None, below=task.start)
-        self._prior.remember((task.place.topic, task.place.partition), task.marked)
+        if task.marked is not None:
+            self._prior.remember((task.place.topic, task.place.partition), task.marked)
         pins = {name: plan.pins[name] for name in plan.written}
         self._files = {name: TableFiles(pin.name, pin.uri, pin.storage_options) for name, pin in pins.items()}
         self._staged = None if plan.staging is None else _Staged(plan.staging, task.place)

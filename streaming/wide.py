@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from ..schemas.settings import Settings
 from .publish import BulkPublisher
-from .tasks import Part, Plan, fold_batch, publish_part
+from .tasks import Part, Plan, fold_batch, publish_part, refold
 
 _RESULT = "result binary"
 
@@ -43,6 +43,23 @@ class SparkTasks:
         session = self._frame.sparkSession
         frame = session.range(0, len(parts), 1, len(parts))
         return sum(_collected(frame, _publishing(plan, list(parts), self._settings)))
+
+
+class SparkRefold:
+    """Folds the journal table again in Spark's executors, each of which reads the table's files itself."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+
+    def refold(self, plan: Plan) -> list[Part]:
+        """Fold every partition of a plan, each by one task."""
+        keys = list(plan.tasks)
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
+            for number in [number for batch in batches for number in batch["id"].to_pylist()]:
+                yield refold(plan, keys[number])
+
+        return _collected(self._session.range(0, len(keys), 1, len(keys)), work)
 
 
 _Work = Callable[[Iterable[pa.RecordBatch]], Iterator[Any]]

@@ -1,0 +1,258 @@
+"""Rebuilding the history tables beside the live ones, from what the journal table holds.
+
+The wide way over the journal table, without publishing: rounds of tasks fold every partition's records again into the
+tables of a new generation, whose own marks say how far they are, so a rebuild that was killed goes on where it stood.
+When it has caught up, its rows below the marks are held against the live tables by digest, and one pointer is
+replaced. While a stream runs, the stream does the last step itself, between two batches.
+
+A rebuild never writes to the live tables, to the journal table or to Kafka.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+from deltalake import DeltaTable
+
+from ..lake.digest import table_digest
+from ..lake.tables import Lake, Reached, Table
+from ..producers.topics import Epochs
+from ..rules.digest import RULES_DIGEST
+from ..schemas.errors import StreamError
+from ..schemas.positions import position
+from ..schemas.settings import Settings
+from .records import Place
+from .replay import count_records, reached_after
+from .tasks import Part, Pin, Plan, Task, refold
+
+PartitionKey = tuple[str, int]
+Marks = Mapping[PartitionKey, int]
+RECORDS_PER_ROUND = 250_000
+"""Most records of one partition in one round: what a kill may cost, and what a task keeps in memory."""
+
+
+class Refolding(Protocol):
+    """Where the tasks of a rebuild run."""
+
+    def refold(self, plan: Plan) -> list[Part]:
+        """Fold every partition of a plan again (`tasks.refold`)."""
+
+
+class InProcess:
+    """Runs the tasks one after the other in this process: for the last few records, and for tests."""
+
+    def refold(self, plan: Plan) -> list[Part]:
+        return [refold(plan, key) for key in plan.tasks]
+
+
+class Pool:
+    """Runs the tasks in processes of this machine, one a core: a context manager."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(os.cpu_count() or 1, context)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def warm_up(self) -> None:
+        """Start the processes and have them import what they need."""
+        for one in [self._pool.submit(_imported) for _ in range(os.cpu_count() or 1)]:
+            one.result()
+
+    def refold(self, plan: Plan) -> list[Part]:
+        return [one.result() for one in [self._pool.submit(refold, plan, key) for key in plan.tasks]]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a rebuild is.
+
+    Attributes:
+        records: folded so far, those of an earlier try included.
+        of: records that the journal table holds.
+        per_s: records a second in this run.
+        left_s: seconds left at that rate; None before the first round.
+    """
+
+    records: int
+    of: int
+    per_s: float
+    left_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a rebuild has made.
+
+    Attributes:
+        marks: up to where.
+        digests: digest of each table below the marks.
+        live: the same of the live tables; None where a table is missing.
+        differing: positions whose outcome is not what the journal table says, at most 100 for each partition.
+        seconds: how long this run took.
+    """
+
+    generation: int
+    records: int
+    marks: Marks
+    digests: Mapping[str, str]
+    live: Mapping[str, str | None]
+    differing: Mapping[PartitionKey, Sequence[int]]
+    seconds: float
+
+    @property
+    def equal(self) -> bool:
+        """Whether every table that was there before holds the same rows, and every event has its outcome."""
+        known = {name: digest for name, digest in self.live.items() if digest is not None}
+        return not self.differing and all(self.digests[name] == digest for name, digest in known.items())
+
+
+class LakeRebuild:
+    """One rebuild of the history tables.
+
+    Args:
+        settings: names, the lake's store.
+        epochs: the journal topics with epoch and number of partitions, and shelved positions.
+        live: the lake; its journal table is read, its history tables may be missing.
+        target: the tables of the new generation; exist already.
+        generation: its number.
+        tasks: where the folding runs.
+        say: told after each round.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        epochs: Epochs,
+        live: Lake,
+        target: Mapping[str, Table],
+        generation: int,
+        tasks: Refolding,
+        say: Callable[[Progress], None] = lambda progress: None,
+    ) -> None:
+        self._settings = settings
+        self._epochs = epochs
+        self._live = live
+        self._target = target
+        self._generation = generation
+        self._tasks = tasks
+        self._say = say
+        self._differing: dict[PartitionKey, list[int]] = {}
+        self._folded = 0
+
+    def run(self) -> Rebuilt:
+        """Fold until the new tables hold what the journal table held when the last round began.
+
+        Raises:
+            StreamError: the journal table holds what this version cannot read.
+        """
+        started = time.monotonic()
+        before = self._count(self._first(), self.marks())
+        while True:
+            self._live.journal.refresh()
+            marks = self._live_marks()
+            total = self._count(self._first(), marks)
+            self._tell(before, total, time.monotonic() - started)
+            if not self.round(marks):
+                break
+        reached = self.marks()
+        digests = {name: table_digest(table.delta, reached) for name, table in self._target.items()}
+        live = {table.name: _digest(table, reached) for table in self._live.histories}
+        took_s = time.monotonic() - started
+        return Rebuilt(
+            self._generation, before + self._folded, reached, digests, live, self._differing, took_s
+        )  # fmt: skip
+
+    def round(self, marks: Marks, records: int = RECORDS_PER_ROUND) -> int:
+        """Fold at most so many records of each partition, up to the marks; gives how many there were."""
+        plan = self._plan(marks, records)
+        if not plan.tasks:
+            return 0
+        parts = self._tasks.refold(plan)
+        for part in parts:
+            if part.stopped_by is not None:
+                raise StreamError(
+                    f"The journal table holds a record of an unknown schema at {part.key[0]}/{part.key[1]}/{part.end}.",
+                    code="unknown-schema",
+                    hint="Rebuild with the version of metajournal that folded it, or a newer one.",
+                )
+            if part.differing:
+                self._differing.setdefault(part.key, []).extend(part.differing)
+        reached = Reached(
+            {part.key: part.end for part in parts}, {part.key: part.system_time for part in parts}, RULES_DIGEST
+        )
+        for name, table in self._target.items():
+            table.add_files([file for part in parts for file in part.files.get(name, ())], reached)
+        folded = sum(part.verdicts.total() for part in parts)
+        self._folded += folded
+        return max(folded, 1)
+
+    def marks(self) -> dict[PartitionKey, int]:
+        """Up to where every new table is filled."""
+        first = self._first()
+        return {
+            key: min(max(table.mark(key), start) for table in self._target.values()) for key, start in first.items()
+        }
+
+    def _first(self) -> dict[PartitionKey, int]:
+        return {
+            (topic, partition): position(1, 0)
+            for topic, epoch in self._epochs.items()
+            for partition in range(epoch.partitions)
+        }
+
+    def _live_marks(self) -> dict[PartitionKey, int]:
+        return {key: max(self._live.journal.mark(key), start) for key, start in self._first().items()}
+
+    def _count(self, starts: Marks, ends: Marks) -> int:
+        return count_records(
+            self._live.journal.delta, list(starts), list(starts.values()), [ends[key] for key in starts]
+        )
+
+    def _plan(self, marks: Marks, records: int) -> Plan:
+        journal = self._live.journal
+        tasks = {}
+        for (topic, partition), start in self.marks().items():
+            key = (topic, partition)
+            end = reached_after(journal.delta, key, start, marks[key], records)
+            if end <= start:
+                continue
+            shelved = frozenset(p for t, n, p in self._epochs.shelved if (t, n) == key)
+            epoch = self._epochs[topic]
+            domain = self._settings.journal.topics.domain_of(topic)
+            place = Place(topic, partition, epoch.partitions, domain, shelved)
+            held = {name: table.mark(key) for name, table in self._target.items()}
+            clock = max(table.clock(key) for table in self._target.values())
+            tasks[key] = Task(place, epoch.epoch, start, end, clock, held, None)
+        pins = {table.name: _pin(table) for table in (journal, *self._target.values())}
+        return Plan(tasks, pins, tuple(self._target), self._settings.journal.topics, {}, None)
+
+    def _tell(self, before: int, total: int, seconds: float) -> None:
+        done = before + self._folded
+        rate = self._folded / seconds if seconds else 0.0
+        self._say(Progress(done, total, rate, (total - done) / rate if rate else None))
+
+
+def _imported() -> None:
+    """Nothing: to ask for it imports this module, and with it all that tasks need."""
+
+
+def _pin(table: Table) -> Pin:
+    return Pin(table.name, table.uri, table.delta.version(), table.storage_options)
+
+
+def _digest(table: Table, marks: Marks) -> str | None:
+    if not DeltaTable.is_deltatable(table.uri, storage_options=table.storage_options):
+        return None
+    table.refresh()
+    return table_digest(table.delta, marks)
