@@ -7,6 +7,7 @@ entity of the event without meeting a row of another aggregate.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from ..schemas.errors import Fault
@@ -22,7 +23,11 @@ EARLIEST_MS: Final = -62_135_596_800_000
 LATEST_MS: Final = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z."""
 
-_TENANT: Final = TENANT_PATTERN.fullmatch
+
+@lru_cache(maxsize=4096)
+def _is_tenant(text: str) -> bool:
+    """Whether a tenant's name has its form: few names come in many events."""
+    return TENANT_PATTERN.fullmatch(text) is not None
 
 
 def refusal(header: Header, event: Event) -> Rejected | None:
@@ -35,7 +40,7 @@ def refusal(header: Header, event: Event) -> Rejected | None:
     faults = event.validate()
     if header.type != event.TYPE:
         faults.append(Fault("header.type", f"must be {event.TYPE}, as the record's schema says"))
-    if not _TENANT(header.tenant):
+    if not _is_tenant(header.tenant):
         faults.append(Fault("header.tenant", f"must match {TENANT_PATTERN.pattern}"))
     if not EARLIEST_MS <= header.event_time <= LATEST_MS:
         faults.append(Fault("header.event_time", f"must be between {EARLIEST_MS} and {LATEST_MS} ms, years 1 to 9999"))
@@ -45,9 +50,13 @@ def refusal(header: Header, event: Event) -> Rejected | None:
 
 
 def _disagreement(header: Header, event: Event) -> Rejected | None:
-    entities = event.entities
-    if header.entities == entities and {entity.aggregate for entity in entities} == {header.aggregate}:
-        return None
+    entities, aggregate = event.entities, header.aggregate
+    if header.entities == entities and entities:
+        for entity in entities:
+            if entity.aggregate != aggregate:
+                break
+        else:
+            return None
     detail = {"aggregate": str(event.aggregate), "entities": [str(entity) for entity in entities]}
     return Rejected("wrong-aggregate", detail)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 def id_text(value: bytes) -> str:
     """The text of a 16-byte id, as RFC 9562 writes it."""
-    digits = value.hex()
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    fours = value.hex("-", 2)
+    return f"{fours[:4]}{fours[5:29]}{fours[30:34]}{fours[35:]}"
 
 
 def id_bytes(text: str) -> bytes:

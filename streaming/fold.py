@@ -270,7 +270,7 @@ class PartitionRows:
 
     def entity(self, urn: str) -> EntityRow | None:
         """The newest row of an entity that the header names. Raises ForeignRowError for any other."""
-        header = self._own()
+        header = self._header or self._own()
         if urn not in header.entities or Urn.parse(urn).aggregate != header.aggregate:
             raise ForeignRowError(f"an event of {header.aggregate} asked for {urn}")
         key = (header.tenant, urn)

@@ -19,11 +19,6 @@ from .base import text_fault
 SCOPES: Final = frozenset({"USER", "SYSTEM"})
 
 
-def plain_key(value: Any) -> bool:
-    """The happy case of a key or tag: ASCII text, not empty, not too long. Cheap; False decides nothing."""
-    return isinstance(value, str) and value.isascii() and 0 < len(value) <= MAX_KEY_BYTES
-
-
 def urn_faults(field: str, value: Any) -> list[Fault]:
     """Why a value is no URN."""
     if type(value) is Urn:
@@ -74,7 +69,16 @@ def count_faults(field: str, count: int) -> list[Fault]:
 
 def plain_keys(values: Any) -> bool:
     """The happy case of a list of keys or tags."""
-    return type(values) is tuple and len(values) <= MAX_ENTRIES and all(map(plain_key, values))
+    return type(values) is tuple and len(values) <= MAX_ENTRIES and "" not in values and _short_ascii(values)
+
+
+def _short_ascii(keys: Any) -> bool:
+    """Whether all are ASCII texts and none is too long. One joined text is faster to look at than each by itself."""
+    try:
+        text = "".join(keys)
+    except TypeError:
+        return False
+    return text.isascii() and (len(text) <= MAX_KEY_BYTES or max(map(len, keys)) <= MAX_KEY_BYTES)
 
 
 def plain_choice(values: Any, everything: Any) -> bool:
@@ -84,12 +88,12 @@ def plain_choice(values: Any, everything: Any) -> bool:
 
 def plain_properties(values: Any) -> bool:
     """The happy case of properties."""
-    if type(values) is not dict or len(values) > MAX_ENTRIES:
+    if type(values) is not dict or len(values) > MAX_ENTRIES or "" in values or not _short_ascii(values):
         return False
-    for key, value in values.items():  # a loop: half the time of all() over a generator  # noqa: SIM110
-        if not (plain_key(key) and isinstance(value, str) and value.isascii()):
-            return False
-    return True
+    try:
+        return "".join(values.values()).isascii()
+    except TypeError:
+        return False
 
 
 def scope_faults(scope: Any, *, both: bool = False) -> list[Fault]:
