@@ -7,6 +7,7 @@ history stops the stream with what to do.
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 import signal
@@ -317,4 +318,6 @@ def run_stream(settings: Settings, jars: Sequence[str], spark: Mapping[str, str]
 
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, ended)
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 100)  # the cache of rows is large and has no cycles: a full look is a pause
     stream.run()

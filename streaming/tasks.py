@@ -8,11 +8,13 @@ fail and run again.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -148,24 +150,38 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
         plan: the batch.
         batches: columns as Spark's Kafka source has them, in offset order per partition.
     """
-    lake = PinnedLake(plan.pins)
-    folders: dict[PartitionKey, _PartitionFolder] = {}
-    for rows in _slices(batches):
-        for key, own in _by_partition(rows):
-            if key not in folders:
-                folders[key] = _PartitionFolder(plan, plan.tasks[key], lake)
-            folders[key].take(own, plan.tasks[key].epoch)
-    return [folder.close() for folder in folders.values()]
+    with _without_collector():
+        lake = PinnedLake(plan.pins)
+        folders: dict[PartitionKey, _PartitionFolder] = {}
+        for rows in _slices(batches):
+            for key, own in _by_partition(rows):
+                if key not in folders:
+                    folders[key] = _PartitionFolder(plan, plan.tasks[key], lake)
+                folders[key].take(own, plan.tasks[key].epoch)
+        return [folder.close() for folder in folders.values()]
 
 
 def refold(plan: Plan, key: PartitionKey) -> Part:
     """Fold one journal partition's records again, as the journal table holds them."""
-    task = plan.tasks[key]
-    lake = PinnedLake(plan.pins)
-    folder = _PartitionFolder(plan, task, lake)
-    for epoch, rows in journal_slices(lake.journal.delta, key, task.start, task.end, _SLICE_ROWS):
-        folder.take(rows, epoch)
-    return folder.close()
+    with _without_collector():
+        task = plan.tasks[key]
+        lake = PinnedLake(plan.pins)
+        folder = _PartitionFolder(plan, task, lake)
+        for epoch, rows in journal_slices(lake.journal.delta, key, task.start, task.end, _SLICE_ROWS):
+            folder.take(rows, epoch)
+        return folder.close()
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Without the collector of cycles: a task makes millions of values and no cycle, and each look costs seconds."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
