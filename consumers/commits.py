@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -38,6 +38,11 @@ class Commits:
         self._poll = poll
         self._last = 0.0
         self._revoked_in_order = True
+
+    @property
+    def due(self) -> bool:
+        """Whether something is done that the broker has not confirmed."""
+        return any(one.offset != one.kept for one in self._readings().values())
 
     def answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """What librdkafka calls with the broker's answer (`on_commit`)."""
@@ -78,13 +83,25 @@ class Commits:
                 self._revoked_in_order = False
                 _log.warning("The last commit before a rebalance failed: %s", error.args[0].str())
 
+    def at_first(self, consumer: Consumer, begun: Iterable[Reading]) -> None:
+        """Keep where a new group begins, so that it misses nothing if it ends before its first change.
+
+        The broker takes this from somebody outside the group as long as it has no members; they keep it otherwise.
+        """
+        first = [one.commit for one in begun]
+        if first:
+            try:
+                consumer.commit(offsets=first, asynchronous=False)
+            except KafkaException as error:
+                _log.info("The start of the group was not kept: %s", error.args[0].str())
+
     def wait(self, consumer: Consumer, timeout_s: float) -> bool:
         """Send what is done and wait for the answer; false when it is not confirmed in time.
 
         (librdkafka's own waiting takes up to a minute when the broker is away.)
         """
         deadline, mine = time.monotonic() + timeout_s, self._readings()
-        while any(one.offset != one.kept for one in mine.values()):
+        while self.due:
             if time.monotonic() > deadline:
                 return False
             self.send(consumer)

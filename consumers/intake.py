@@ -31,7 +31,7 @@ MOST: Final = 2000
 """Records that are kept before they are delivered."""
 _PAUSE_S: Final = 0.5
 _ASK_AGAIN_S: Final = 1.0
-_QUICK_S: Final = 0.5
+_ANSWER_S: Final = 1.0
 _EXPIRED: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _REFUSED: Final = frozenset(
@@ -92,7 +92,7 @@ class Intake:
         self.begun_at: float | None = None
         """When it got its first partitions, or learned that there are none for it; seconds, monotonic."""
         self.well_at = self.polled_at = 0.0
-        self.commits = Commits(lambda: self.readings, interval_s, self._listen)
+        self.commits = Commits(lambda: self.readings if group is not None else {}, interval_s, self._listen)
         more: dict[str, Any] = {"on_commit": self.commits.answered}
         if group is not None:
             # Eager, so that a partition has one member at any time; range, so that one member has both scopes of it.
@@ -112,9 +112,11 @@ class Intake:
             opener = self._opener(look_up)
             known = opener.commits(self._consumer, every) if self._group is not None else {}
             self._starts = opener.found(self._since, [at for at in every if at not in known])
-            if self._group is None:
-                self._begin({at: opener.begun(at, self._starts[at]) for at in every})
-        if self._group is not None:
+            begun = {at: opener.begun(at, start) for at, start in self._starts.items()}
+        if self._group is None:
+            self._begin(begun)
+        else:
+            self.commits.at_first(self._consumer, begun.values())
             self._join()
 
     def _look_up(self) -> LookUp:
@@ -244,14 +246,11 @@ class Intake:
         if latest is None or latest.at <= self.well_at or now - self._asked < _ASK_AGAIN_S:
             return
         self._asked = now
-        try:
-            self._consumer.list_topics(next(iter(self._targets)), timeout=_QUICK_S)
-        except KafkaException:
-            if not self._said:
-                self._said = True
-                _log.warning("Kafka does not answer (%s); waiting for it.", latest.text)
-        else:
+        if self._answers():
             self.well()
+        elif not self._said:
+            self._said = True
+            _log.warning("Kafka does not answer (%s); waiting for it.", latest.text)
 
     def well(self) -> None:
         """Kafka has answered."""
@@ -268,15 +267,31 @@ class Intake:
     # Commits and the end
 
     def keep_if_due(self) -> None:
-        """Commit what is done, now and then."""
-        if self._group is not None:
+        """Commit what is done, now and then; not while Kafka is away, since closing would wait for the answer."""
+        if self._group is not None and self.errors.since(self.well_at) is None:
             self.commits.if_due(self._consumer)
 
     def keep(self, timeout_s: float) -> bool:
         """Commit what is done and wait for the answer; false when none came."""
         return self._group is None or self.commits.wait(self._consumer, timeout_s)
 
-    def close(self) -> None:
-        """Leave the group and end the threads."""
+    def close(self, timeout_s: float) -> None:
+        """Keep what is done, leave the group and end the threads.
+
+        Args:
+            timeout_s: how long to wait for the commit, and again for the consumer. One whose commit is still under way
+                when Kafka goes away takes up to 45 s to end, which it then does by itself.
+        """
         self.closing.set()
-        self._consumer.close()
+        if self.commits.due and not (self._answers() and self.keep(timeout_s)):
+            _log.warning("Kafka has not confirmed the last commit of group %s: its changes come again.", self._group)
+        closing = threading.Thread(target=self._consumer.close, name="metajournal-subscription-end", daemon=True)
+        closing.start()
+        closing.join(timeout_s)
+
+    def _answers(self) -> bool:
+        try:
+            self._consumer.list_topics(next(iter(self._targets)), timeout=_ANSWER_S)
+        except KafkaException:
+            return False
+        return True

@@ -46,7 +46,7 @@ _BACKLOG_S: Final = 5.0
 _TOP_UP_S: Final = 0.25
 """A slow caller lets librdkafka see to its group so often."""
 _COMMIT_S: Final = 10.0
-_CLOSING_COMMIT_S: Final = 3.0
+_CLOSING_S: Final = 3.0
 
 
 def changes(settings: Settings, epochs: Epochs, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
@@ -269,10 +269,7 @@ class Subscription(Generic[T]):
             if self._intake is None:
                 return
             self._intake = None
-            try:
-                intake.keep(_CLOSING_COMMIT_S)
-            finally:
-                intake.close()
+            intake.close(_CLOSING_S)
 
     def __enter__(self) -> Self:
         return self

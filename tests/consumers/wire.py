@@ -7,6 +7,7 @@ own `Publisher`, and may crash in the middle of a batch, after which the batch, 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,8 @@ from metajournal.schemas.settings import Settings
 from metajournal.streaming.publish import Outgoing, Publisher
 
 START = 1 << 40
-BEGAN_MS = 1_700_000_000_000
+BEGAN_MS = int(time.time() * 1000) - 3_600_000
+"""An hour ago: what is older than a week would be deleted by age."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Wire:
 
 def change(event: Event) -> dict[str, Any]:
     """A change record that adds the event's tags."""
-    nothing = {"properties": {}, "tags": []}
+    nothing: dict[str, Any] = {"properties": {}, "tags": []}
     added = {"properties": {}, "tags": sorted(event.tags)}
     return {
         "previous": nothing,
