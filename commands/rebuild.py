@@ -64,7 +64,8 @@ class _Told:
         self._told_s = 0.0
 
     def stage(self, stage: Stage) -> None:
-        if stage.phase == self._phase and self._clock() - self._told_s < _TELL_S:
+        whole = stage.done == stage.total > 0
+        if stage.phase == self._phase and not whole and self._clock() - self._told_s < _TELL_S:
             return
         self._phase, self._told_s = stage.phase, self._clock()
         self._out.print(Text(f"{_PHASES[stage.phase]}{_numbers(stage)}"), soft_wrap=True)

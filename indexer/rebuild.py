@@ -266,6 +266,7 @@ class _Rebuild:
                 lease.check()
                 pace.reached(lease.begun.done)
             flights.land()
+            pace.reached(lease.begun.done, lease.begun.done)
         finally:
             flights.close()
         self._call("refresh", lambda: self._client.indices.refresh(index=name))

@@ -6,6 +6,7 @@ The steps stand in the stream's own order, and a batch can be left unfinished af
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -26,6 +27,7 @@ from metajournal.schemas.hashing import canonical_json, partition_of
 from metajournal.schemas.positions import behind, position
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn, dataset
+from tests.index import index_holds
 
 PARTITIONS: Final = 4
 _TENANTS: Final = ("default", "other")
@@ -56,6 +58,8 @@ class Feed:
         self._ends = dict.fromkeys(range(PARTITIONS), 0)
         self._next = dict.fromkeys(range(PARTITIONS), 0)
         self.model: dict[tuple[str, str], dict[str, Any]] = {}
+        self._published: list[tuple[str, int, int]] = []
+        self._lock = threading.Lock()
 
     def rows(self, count: int, entities: int = 500) -> list[EntityRow]:
         """Random new rows of random entities, some of them deletions."""
@@ -84,7 +88,9 @@ class Feed:
         self.lake.tables["entities"].append(rows_to_arrow((row, "catalog", at) for row, at in placed), reached)
         for row, at in placed:
             state = state_document(row, at)
-            self.model[row.tenant, row.urn] = state
+            with self._lock:
+                self.model[row.tenant, row.urn] = state
+                self._published.append((document_id(row.tenant, row.urn), at, row.logical_timestamp))
             if steps > 1:
                 self._producer.produce(self.state, canonical_json(state), f"{row.tenant}/{row.urn}", at)
                 self._ends[at] += 1
@@ -120,6 +126,22 @@ class Feed:
             return behind(read_shown(client, self._settings.elasticsearch.index).vector, self.marks)
         finally:
             client.close()
+
+    def assert_shown_is_searchable(self) -> None:
+        """Whatever the vector says is shown, a search finds: each document at least as new as below the vector."""
+        client = make_client(self._settings)
+        try:
+            vector = read_shown(client, self._settings.elasticsearch.index).vector
+        finally:
+            client.close()
+        held = index_holds(self._settings)
+        with self._lock:
+            published = list(self._published)
+        for name, partition, version in published:
+            if version < vector.get((self.journal, partition), 0):
+                found = held.get(name, {"version": None})["version"]
+                assert found is not None, f"{name} is not found, the vector is beyond {version}"
+                assert found >= version, f"{name} is found at {found}, the vector is beyond {version}"
 
     def shown(self) -> bool:
         """Whether searches see everything that was published (not: an error of Elasticsearch, which is "not yet")."""
