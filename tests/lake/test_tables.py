@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -185,3 +187,36 @@ def test_tables_have_the_columns_that_every_history_table_has() -> None:
     ]
     assert set(common) <= set(ENTITIES.names)
     assert pa.types.is_int64(ENTITIES.field("logical_timestamp").type)
+
+
+def test_the_log_stays_short_and_still_names_the_rules(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    log = tmp_path / "entities" / "_delta_log"
+    for number in range(45):
+        append(lake, [row(number)], {KEY: number + 1})
+    an_hour_ago = time.time() - 3600
+    for path in log.iterdir():
+        os.utime(path, (an_hour_ago, an_hour_ago))
+    for number in range(45, 65):
+        append(lake, [row(number)], {KEY: number + 1})
+    assert sorted(log.glob("*.checkpoint.parquet"))
+    assert not (log / f"{5:020}.json").exists()
+    again = Lake(str(tmp_path)).tables["entities"]
+    assert (again.mark(KEY), again.rules(), len(again.query("urn", "true"))) == (65, "rules-1", 65)
+    for _ in range(12):
+        lake.tables["entities"].vacuum(1)
+    assert Lake(str(tmp_path)).tables["entities"].rules() == "rules-1"
+
+
+def test_a_table_made_with_other_properties_gets_the_current_ones_and_keeps_its_rows(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    append(lake, [row(1)], {KEY: 1})
+    longer = Lake(str(tmp_path), vacuum_retention_h=48)
+    longer.create()
+    entities = Lake(str(tmp_path)).tables["entities"]
+    assert entities.delta.metadata().configuration["delta.deletedFileRetentionDuration"] == "interval 48 hours"
+    assert (entities.mark(KEY), entities.rules(), len(entities.query("urn", "true"))) == (1, "rules-1", 1)
+    version = entities.delta.version()
+    longer.create()
+    append(longer, [row(2)], {KEY: 2})
+    assert Lake(str(tmp_path)).tables["entities"].delta.version() == version + 1
