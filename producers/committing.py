@@ -29,7 +29,7 @@ _TURN_S: Final = 0.01
 
 
 class Committing:
-    """An emitter as its units see it (units.Sending); shared between threads.
+    """An emitter as its units see it (gathering.Sending); shared between threads.
 
     Args:
         producer: that of the single events.
@@ -69,7 +69,7 @@ class Committing:
         return journal
 
     def commit(self, event_types: Iterable[str], records: list[Outgoing], *, block_s: float) -> list[Message]:
-        """Write all records in one transaction. See `units.Sending.commit`."""
+        """Write all records in one transaction. See `gathering.Sending.commit`."""
         if self._closed:
             raise InputError("The journal is closed; nothing was sent.", hint="Connect again: Journal.connect().")
         for event_type in event_types:
@@ -80,6 +80,10 @@ class Committing:
             if not self._latest.settled({record.key for record in records}, self._producer.flush, deadline):
                 raise NotCommitted("events emitted before it are not acknowledged", again=False)
             return self._transactions.commit(records, deadline)
+
+    def serve(self) -> None:
+        """Called now and then, so that idle connections do not pile up what they tell."""
+        self._transactions.serve()
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -294,4 +294,5 @@ class Emitter:
         while not self._closing.wait(_IDLE_S):
             if emits == self._emits:
                 self._producer.poll(0)
+                self._committing.serve()
             emits = self._emits

@@ -2,7 +2,7 @@
 
 Job: a small pool of transactional producers, each with a transactional id that no other process has; one attempt after
 the other until the records are committed or the time is over. Left to others: what the records are and what a user is
-told (units, unit).
+told (units).
 Invariants: `NotCommitted` is raised only where no reader can ever see one of the records: the commit was never asked
 for, or the broker's time-out had ended the transaction before. Everything else is `CommitUnknown`. After any error the
 producer is thrown away: librdkafka lacks the second part of KIP-890, so what it may still have on the wire must meet
@@ -94,6 +94,12 @@ class Transactions:
         finally:
             self._give_back(sender)
 
+    def serve(self) -> None:
+        """Take in what the idle producers log and tell, which would pile up while a broker is away."""
+        with self._changed:
+            for sender in self._free:
+                sender.serve()
+
     def close(self) -> None:
         """Let go of the connections; a commit that is under way ends first, in its own thread."""
         with self._changed:
@@ -140,6 +146,14 @@ class _Sender:
             self.forget()
             raise
         return reports
+
+    def serve(self) -> None:
+        """Take in what is told; after a fatal error the next transaction needs another producer."""
+        try:
+            if self._producer is not None:
+                self._producer.poll(0)
+        except KafkaException:
+            self.forget()
 
     def forget(self) -> None:
         """Throw the producer away, with what it has not sent."""

@@ -92,8 +92,8 @@ def _assert_in_order(book: Book, copies: dict[str, list[Copy]]) -> None:
         for event_id, urn, _ in intent.events:
             if copies.get(event_id):
                 ordered[urn].append(copies[event_id][0].position)
-    for urn, positions in ordered.items():
-        assert all(one < other for one, other in pairwise(positions)), f"{urn} is out of order"
+    for aggregate, positions in ordered.items():
+        assert all(one < other for one, other in pairwise(positions)), f"{aggregate} is out of order"
 
 
 def _assert_counted_once(copies: dict[str, list[Copy]], records: list[JournalRecord], folder: Path) -> None:

@@ -194,7 +194,7 @@ def test_a_committed_unit_takes_nothing_more_and_an_empty_one_sends_nothing(
     assert unit.committed
     assert (unit.positions, unit.outcome().events) == ((), ())
     for more in (lambda: unit.emit(TagsAdded(SOME[0], ["a"])), unit.commit):
-        with pytest.raises(InputError, match="is committed"):
+        with pytest.raises(InputError, match="committed already"):
             more()
     assert headers(settings) == []
 
