@@ -69,7 +69,30 @@ def newest_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -
         return cursor.sql(statement).to_arrow_table().cast(schema)
 
 
-def _paths(table: DeltaTable, keys: pa.Table, partition: int, below: int) -> list[str]:
+def rows_of_key(table: DeltaTable, key: Mapping[str, str], rest: str) -> pa.Table:
+    """All rows of one key, or those of them that `rest` asks for.
+
+    Args:
+        table: a handle; its version is the one that is read.
+        key: a value for each key column.
+        rest: what comes behind the key's own condition, as SQL: `and …`, `order by …`, `limit …`. Callers put only
+            numbers into it.
+    Returns:
+        The table's columns in their order and types.
+    """
+    schema = pa.schema(table.schema().to_arrow())
+    paths = _paths(table, pa.table({name: [value] for name, value in key.items()}), None, None)
+    if not paths:
+        return schema.empty_table()
+    names = ", ".join(schema.names)
+    with scan.cursor() as cursor:
+        rows = scan.source(cursor, table, paths)
+        condition = " and ".join(f"{name} = ${name}" for name in key)
+        found = cursor.sql(f"select {names} from {rows} where {condition} {rest}", params=dict(key))
+        return found.to_arrow_table().cast(schema)
+
+
+def _paths(table: DeltaTable, keys: pa.Table, partition: int | None, below: int | None) -> list[str]:
     """The files that can hold a key, relative to the table's folder and in URL form."""
     files = pa.table(table.get_add_actions(flatten=True))
     files = files.filter(_possible(files, partition, below))
@@ -91,7 +114,7 @@ def _paths(table: DeltaTable, keys: pa.Table, partition: int, below: int) -> lis
     ]
 
 
-def _possible(files: pa.Table, partition: int, below: int) -> pa.Array:
+def _possible(files: pa.Table, partition: int | None, below: int | None) -> pa.Array:
     """Which files can hold rows of a partition below a position; those that do not say so can."""
     mask = pa.array([True] * files.num_rows, pa.bool_())
     for name, holds, value in (
@@ -99,7 +122,7 @@ def _possible(files: pa.Table, partition: int, below: int) -> pa.Array:
         ("max.journal_partition", pc.greater_equal, partition),
         ("min.logical_timestamp", pc.less, below),
     ):
-        if name in files.column_names:
+        if value is not None and name in files.column_names:
             mask = pc.and_(mask, pc.fill_null(holds(files[name], value), True))
     return mask
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from deltalake.exceptions import TableNotFoundError
 
@@ -20,7 +19,8 @@ from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Position
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
-from .entities import COLUMNS, milliseconds, row_from_dict
+from .entities import milliseconds, row_from_dict
+from .lookup import rows_of_key
 from .tables import Lake, PartitionKey, quoted
 
 _BEFORE_ALL_MS = 0
@@ -118,7 +118,7 @@ class LakeReader:
         key, mark = self._held(tenant, urn)
         where = f"logical_timestamp < {mark if position is None else min(mark, position + 1)}"
         if time_ms is not None:
-            where += f" and system_time <= to_timestamp_millis({int(time_ms)})"
+            where += f" and epoch_us(system_time) <= {int(time_ms) * 1000}"
         rows = self._rows(tenant, urn, f"{where} order by logical_timestamp desc, seq desc limit 1")
         final = position is not None or (time_ms is not None and self._lake.journal.clock(key) > time_ms)
         return Answer(urn, rows[0] if rows else None, Position(*key, mark), final)
@@ -143,9 +143,8 @@ class LakeReader:
         return self._partitions if isinstance(self._partitions, int) else self._partitions[topic]
 
     def _rows(self, tenant: str, urn: Urn, rest: str) -> list[EntityRow]:
-        where = f"tenant = {quoted(tenant)} and urn = {quoted(urn)} and {rest}"
-        found: list[dict[str, Any]] = self._lake.tables["entities"].query(COLUMNS, where)
-        return [row_from_dict(row) for row in found]
+        found = rows_of_key(self._lake.tables["entities"].delta, {"tenant": tenant, "urn": str(urn)}, f"and {rest}")
+        return [row_from_dict(row) for row in found.to_pylist(maps_as_pydicts="strict")]
 
     @staticmethod
     def _found(answer: Answer) -> Answer:
