@@ -112,7 +112,7 @@ def test_a_rebuild_takes_the_place_of_a_live_index_that_goes_on_meanwhile(
         for thread in threads:
             thread.start()
         try:
-            done = [rebuild_index(settings) for _ in range(2)]
+            done = [rebuild_index(settings, keep_old=keep_old) for keep_old in (True, False)]
         finally:
             stop.set()
             for thread in threads:
@@ -123,7 +123,7 @@ def test_a_rebuild_takes_the_place_of_a_live_index_that_goes_on_meanwhile(
     assert problems == []
     assert seen > 10
     assert [one.old for one in done] == [f"{settings.elasticsearch.index}-00000{number}" for number in (1, 2)]
-    assert names(client, settings) == {done[1].index}
+    assert names(client, settings) == {done[0].old, done[1].index}
     assert compare_index(settings).count == 0
 
 
