@@ -6,7 +6,10 @@ Invariant: a record counts as done in its group only once its line is printed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ..consumers.records import Change, State
+    from ..consumers.subscription import Subscription
 
 _SIGNS = (("additions", "+"), ("deletions", "-"))
 
@@ -77,12 +81,32 @@ def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool,
     out = console()
     with given.journal() as journal:
         own = journal.settings.journal.tenant
-        with journal.states(domain, **how) if state else journal.subscribe(domain, **how) as found:
+        subscription = journal.states(domain, **how) if state else journal.subscribe(domain, **how)
+        with subscription as found, _interruptible(found):
             for one in found:
                 if as_json:
                     print_json(record_json(one))
                 else:
                     out.print(record_line(one, own), soft_wrap=True)
+
+
+@contextmanager
+def _interruptible(found: Subscription[Any]) -> Iterator[None]:
+    """The first Ctrl-C ends the loop between two lines, so that each printed line counts as done; a second one cuts."""
+
+    def stop(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        found.stop()
+
+    before = signal.getsignal(signal.SIGINT)
+    mine = threading.current_thread() is threading.main_thread() and before is not signal.SIG_IGN
+    if mine:
+        signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        if mine:
+            signal.signal(signal.SIGINT, before)
 
 
 def _point(text: str | None) -> Any:

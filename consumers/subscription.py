@@ -131,6 +131,7 @@ class Subscription(Generic[T]):
         self._group = group
         self._lock = threading.RLock()
         self._given = 0
+        self._stopped = False
         self._hand: tuple[Reading, Identity, Message] | None = None
         self._quiet_since = 0.0
         begin: Since = since if since is not None else "earliest" if compacted else "latest"
@@ -176,7 +177,7 @@ class Subscription(Generic[T]):
         intake.keep_if_due()
         if intake.buffer and time.monotonic() - intake.polled_at > _TOP_UP_S:
             intake.fetch(0.0)
-        while not intake.closing.is_set():
+        while not intake.closing.is_set() and not self._stopped:
             while intake.buffer:
                 found = self._read(intake, intake.buffer.popleft())
                 if found is not None:
@@ -257,6 +258,10 @@ class Subscription(Generic[T]):
                     f"The group {self._group} could not keep what is done within {_COMMIT_S:g} s.",
                     hint="Go on: the next commit keeps it. What is not kept comes again, with the same id.",
                 )
+
+    def stop(self) -> None:
+        """End the iteration when the next one is asked for, and keep what is done; fit for a signal handler."""
+        self._stopped = True
 
     def close(self) -> None:
         """End: keep what is done, leave the group, end the threads. What is at hand is not done."""

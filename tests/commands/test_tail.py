@@ -99,11 +99,11 @@ def test_people_get_one_line_for_each_change(here: Installation, wire: Wire) -> 
 def test_a_line_says_what_came_what_went_and_what_changed() -> None:
     position = Position("j", 0, START)
     added = {"properties": {"owner": "bob", "new": "1"}, "tags": ["a"]}
-    gone = {"properties": {"owner": "alice", "old": "\x1b[2J"}, "tags": ["b\n"]}
+    gone = {"properties": {"owner": "alice", "old": "\x1b[2J"}, "tags": ["b\nc"]}
     record = {"changes": {"additions": added, "deletions": gone}, "updater": "carol\x07"}
     change = Change("dataset:default/a", position, 0, "USER", "t", 1_700_000_000_000, record, 0)
     assert record_line(change, "default").plain == (
-        "2023-11-14 22:13:20.000Z  dataset:default/a  USER    +tag a, -tag b, owner: alice → bob, +new, -old"
+        "2023-11-14 22:13:20.000Z  dataset:default/a  USER    +tag a, -tag b c, owner: alice → bob, +new, -old"
         "  by carol\\x07"
     )
 

@@ -200,7 +200,8 @@ class Reader:
     def __init__(self, settings: Settings, epochs: Epochs, delivered: list[Change], lock: Any) -> None:
         self.count = 0
         self._found: Subscription[Change] | None = None
-        self._make = lambda: changes(settings, epochs, group="g")
+        self._settings = settings
+        self._epochs = epochs
         self._delivered = delivered
         self._lock = lock
         self._thread = threading.Thread(target=self._run)
@@ -213,7 +214,7 @@ class Reader:
             self.count += 1
 
     def start(self) -> None:
-        self._found = self._make()
+        self._found = changes(self._settings, self._epochs, group="g")
         self._thread.start()
 
     def stop(self) -> None:
