@@ -21,6 +21,7 @@ from ..schemas.errors import StreamError
 
 POINTER = "tables.json"
 _MANIFEST = "generation.json"
+_OFFER = "offer.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,18 @@ class Generations:
         """Make room for a generation; whatever stood there without a manifest goes."""
         self.remove(number)
         self._store.replace(f"{folder(number)}/{_MANIFEST}", json.dumps({"tables": list(names)}) + "\n")
+
+    def offer(self, number: int) -> None:
+        """Say that a generation is filled and may be swapped in by whoever writes the lake."""
+        self._store.replace(f"{folder(number)}/{_OFFER}", "{}\n")
+
+    def withdraw(self, number: int) -> None:
+        """Take the offer back."""
+        self._store.delete(f"{folder(number)}/{_OFFER}")
+
+    def offered(self, number: int) -> bool:
+        """Whether a generation waits to be swapped in; cheap enough to ask between two batches."""
+        return self._store.version(f"{folder(number)}/{_OFFER}") is not None
 
     def remove(self, number: int) -> None:
         """Delete a generation. Its manifest goes first, so that what an interrupted removal leaves is never used."""

@@ -35,6 +35,7 @@ from .journal import journal_rows
 from .outcomes import outcome_records, record
 from .prior import PriorRows
 from .publish import Publisher
+from .rebuild import finish
 from .records import Place, records_of
 from .staging import Staging
 from .tasks import Part, Pin, Plan, Task, empty_part, staged
@@ -301,7 +302,23 @@ class Engine:
         Returns:
             Whether there was anything to do.
         """
-        return any(table.tidy(self._crash.at) for table in self._lake.tables.values())
+        return self._lake.tidy(self._crash.at)
+
+    def take_over(self) -> int | None:
+        """Between two batches: put a rebuilt generation in the place of the live tables, when one is offered.
+
+        What was folded since it was filled is folded into it first, so that it holds what the live tables hold.
+
+        Returns:
+            Its number; None where there was none.
+        """
+        offered = self._lake.offered_generation()
+        if offered is None:
+            return None
+        finish(self._settings, self._epochs, self._lake, offered)
+        self._lake.swap_to(offered.generation, self._crash.at)
+        self._prior.forget_rows()
+        return self._lake.generation
 
     def repeat_outcomes(self, keys: Iterable[PartitionKey]) -> None:
         """Say again how far idle partitions are."""

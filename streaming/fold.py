@@ -228,18 +228,18 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
     seen = _Seen(prior.originals, bool(readings.needs().originals))
     judged = folded.judged
     for record, reading in readings.items:
-        append_time = record.append_time
+        position, append_time, *_ = record
         if append_time > system_time:
             system_time = append_time
         if isinstance(reading, Shelved):
             judged.append(Judged(record, system_time, None, Verdict(SHELVED, reading.reason, reading.detail)))
             continue
-        header = reading.header
+        header, event, _ = reading
         verdict = seen.original(header)
         if verdict is None:
-            verdict = _judge(At(record.position, system_time), header, reading.event, rows, folded.changes)
-        seen.remember(header, record.position, verdict, folded.marked)
-        judged.append(Judged(record, system_time, header, verdict))
+            verdict = _judge(At(position, system_time), header, event, rows, folded.changes)
+        seen.remember(header, position, verdict, folded.marked)
+        judged.append(tuple.__new__(Judged, (record, system_time, header, verdict)))  # past its own slower constructor
     folded.system_time = system_time
     return folded
 
@@ -248,7 +248,7 @@ def _judge(at: At, header: Header, event: Any, rows: PartitionRows, changes: lis
     outcome = apply(header, event, at, rows.of(header))
     if type(outcome) is Accepted:
         for after in outcome.rows:
-            changes.append(Change(rows.advance(after), after))
+            changes.append(tuple.__new__(Change, (rows.advance(after), after)))
         return _ACCEPTED
     if type(outcome) is Rejected:
         return Verdict(REJECTED, outcome.reason, outcome.detail)

@@ -117,15 +117,105 @@ class Rebuilt:
         return not self.differing and all(self.digests[name] == digest for name, digest in known.items())
 
 
+def rebuild_lake(
+    settings: Settings,
+    epochs: Epochs,
+    tasks: Refolding,
+    *,
+    offline: bool,
+    from_kafka: bool = False,
+    accept: bool = False,
+    say: Callable[[Progress], None] = lambda progress: None,
+    wait: Callable[[], None] = lambda: time.sleep(0.2),
+) -> Rebuilt:
+    """Rebuild the history tables from the journal table, and have the result swapped in.
+
+    Args:
+        settings: names, the lake's store.
+        epochs: the journal topics with epoch and number of partitions, and shelved positions.
+        tasks: where the folding runs.
+        from_kafka: read the journal topic and make the journal table anew too; else read the journal table.
+        offline: no stream writes this lake; then the swap is done here. Else the running stream does it.
+        accept: swap also where the new tables differ from the live ones; else they stay aside.
+        say: told after each round.
+        wait: called over and over while the stream has not taken the tables over yet; may raise.
+    Raises:
+        StreamError: there is no journal table, the result differs, or a stream wrote while `offline` was said.
+    """
+    lake = Lake(settings.lake.path, settings.lake.storage_options)
+    if not lake.journal.exists():
+        raise StreamError(
+            f"There is no journal table at {lake.path}.",
+            code="no-lake",
+            hint="Point [lake] path at the lake; one that is lost is folded anew by the stream, from Kafka.",
+        )
+    names = [table.name for table in lake.histories] + ([lake.journal.name] if from_kafka else [])
+    target = lake.begin_generation(names)
+    lake.withdraw_generation(target.generation)
+    done = LakeRebuild(settings, epochs, lake, target, names, tasks, say).run()
+    if not done.equal and not accept:
+        raise _different(done)
+    if offline:
+        _swap_offline(settings, epochs, lake, target)
+    else:
+        lake.offer_generation(target.generation)
+        while lake.generation < target.generation:
+            wait()
+            lake.refresh_pointer()
+    return done
+
+
+def _swap_offline(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> None:
+    finish(settings, epochs, lake, target)
+    version = lake.journal.delta.version()
+    lake.swap_to(target.generation)
+    lake.journal.refresh()
+    if lake.journal.delta.version() != version:
+        raise StreamError(
+            "A stream wrote to the lake while its tables were swapped.",
+            code="second-writer",
+            hint="Stop the stream, then run `metajournal rebuild lake` again before you start it.",
+        )
+
+
+def finish(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> None:
+    """Fold into a generation, in this process, what the journal table has got since it was filled.
+
+    Args:
+        lake: the live tables; nobody may write them meanwhile.
+        target: the generation, as `Lake.begin_generation` gives it.
+    """
+    names = [name for name, table in target.tables.items() if table.uri != lake.tables[name].uri]
+    rest = LakeRebuild(settings, epochs, lake, target, names, InProcess())
+    lake.journal.refresh()
+    while rest.round(rest.live_marks()):
+        pass
+
+
+def _different(done: Rebuilt) -> StreamError:
+    tables = [name for name, digest in done.live.items() if digest not in (None, done.digests[name])]
+    events = [f"{topic}/{partition}/{at}" for (topic, partition), many in done.differing.items() for at in many]
+    what = [f"the rows of {', '.join(tables)}"] if tables else []
+    what += [f"the outcome of {len(events)} events ({', '.join(events[:5])})"] if events else []
+    return StreamError(
+        f"The rebuilt tables differ from the live ones in {' and '.join(what)}.",
+        code="rebuild-differs",
+        hint="The live tables were changed by hand or by other rules. `metajournal rebuild lake --accept` swaps the "
+        "rebuilt ones in; they are kept until then.",
+        tables=tables,
+        events=events,
+    )
+
+
 class LakeRebuild:
     """One rebuild of the history tables.
 
     Args:
         settings: names, the lake's store.
         epochs: the journal topics with epoch and number of partitions, and shelved positions.
-        live: the lake; its journal table is read, its history tables may be missing.
-        target: the tables of the new generation; exist already.
-        generation: its number.
+        live: the lake; its history tables may be missing.
+        target: the new generation, as `Lake.begin_generation` gives it.
+        names: the tables that are made anew; with the journal table among them, records come from Kafka.
         tasks: where the folding runs.
         say: told after each round.
     """
@@ -135,16 +225,17 @@ class LakeRebuild:
         settings: Settings,
         epochs: Epochs,
         live: Lake,
-        target: Mapping[str, Table],
-        generation: int,
+        target: Lake,
+        names: Sequence[str],
         tasks: Refolding,
         say: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
         self._settings = settings
         self._epochs = epochs
         self._live = live
-        self._target = target
-        self._generation = generation
+        self._target = {name: target.tables[name] for name in names}
+        self._generation = target.generation
+        self._from_kafka = live.journal.name in names
         self._tasks = tasks
         self._say = say
         self._differing: dict[PartitionKey, list[int]] = {}
@@ -160,14 +251,14 @@ class LakeRebuild:
         before = self._count(self._first(), self.marks())
         while True:
             self._live.journal.refresh()
-            marks = self._live_marks()
+            marks = self.live_marks()
             total = self._count(self._first(), marks)
             self._tell(before, total, time.monotonic() - started)
             if not self.round(marks):
                 break
         reached = self.marks()
         digests = {name: table_digest(table.delta, reached) for name, table in self._target.items()}
-        live = {table.name: _digest(table, reached) for table in self._live.histories}
+        live = {name: _digest(self._live.tables[name], reached) for name in self._target}
         took_s = time.monotonic() - started
         return Rebuilt(
             self._generation, before + self._folded, reached, digests, live, self._differing, took_s
@@ -206,25 +297,31 @@ class LakeRebuild:
 
     def _first(self) -> dict[PartitionKey, int]:
         return {
-            (topic, partition): position(1, 0)
+            (topic, partition): position(epoch.epoch if self._from_kafka else 1, 0)
             for topic, epoch in self._epochs.items()
             for partition in range(epoch.partitions)
         }
 
-    def _live_marks(self) -> dict[PartitionKey, int]:
+    def live_marks(self) -> dict[PartitionKey, int]:
         return {key: max(self._live.journal.mark(key), start) for key, start in self._first().items()}
 
     def _count(self, starts: Marks, ends: Marks) -> int:
+        if self._from_kafka:
+            return sum(max(0, ends[key] - start) for key, start in starts.items())
         return count_records(
             self._live.journal.delta, list(starts), list(starts.values()), [ends[key] for key in starts]
         )
 
+    def _reached(self, key: PartitionKey, start: int, end: int, records: int) -> int:
+        if self._from_kafka:
+            return min(end, start + records)
+        return reached_after(self._live.journal.delta, key, start, end, records)
+
     def _plan(self, marks: Marks, records: int) -> Plan:
-        journal = self._live.journal
         tasks = {}
         for (topic, partition), start in self.marks().items():
             key = (topic, partition)
-            end = reached_after(journal.delta, key, start, marks[key], records)
+            end = self._reached(key, start, marks[key], records)
             if end <= start:
                 continue
             shelved = frozenset(p for t, n, p in self._epochs.shelved if (t, n) == key)
@@ -234,8 +331,10 @@ class LakeRebuild:
             held = {name: table.mark(key) for name, table in self._target.items()}
             clock = max(table.clock(key) for table in self._target.values())
             tasks[key] = Task(place, epoch.epoch, start, end, clock, held, None)
-        pins = {table.name: _pin(table) for table in (journal, *self._target.values())}
-        return Plan(tasks, pins, tuple(self._target), self._settings.journal.topics, {}, None)
+        tables = {self._live.journal.name: self._live.journal, **self._target}
+        pins = {name: _pin(table) for name, table in tables.items()}
+        kafka = self._settings if self._from_kafka else None
+        return Plan(tasks, pins, tuple(self._target), self._settings.journal.topics, {}, None, kafka)
 
     def _tell(self, before: int, total: int, seconds: float) -> None:
         done = before + self._folded

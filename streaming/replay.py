@@ -1,4 +1,4 @@
-"""Records as the journal table holds them, given out as Kafka's source would give them, to be folded again.
+"""Records to be folded again, as Spark's Kafka source would give them: from the journal table, or from the topic.
 
 In slices of consecutive positions, so that memory stays bounded whatever the table's size. Files that hold nothing of
 a slice are left out by the statistics in the table's log.
@@ -6,16 +6,22 @@ a slice are left out by the statistics in the table's log.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from deltalake import DeltaTable
 
 from ..lake import scan
-from ..schemas.positions import MAX_OFFSET, epoch_of, position
+from ..producers.kafka import ErrorLog, make_consumer
+from ..schemas.errors import KafkaUnavailableError, StreamError
+from ..schemas.positions import MAX_OFFSET, epoch_of, offset_of, position
+from ..schemas.settings import Settings
 
 PartitionKey = tuple[str, int]
+_CONSUMED, _PATIENCE_S = 10_000, 60
 _FIRST_STEP, _SLICE_BYTES = 1_000, 128 * 1024 * 1024
 _COLUMNS = f"""
     topic, journal_partition as "partition", logical_timestamp & {MAX_OFFSET} as "offset", append_time as "timestamp",
@@ -50,6 +56,81 @@ def journal_slices(
             step = max(1, min(positions, step * 8, fitting))
         else:
             at = _next(journal, files, key, until, end)
+
+
+def kafka_slices(
+    settings: Settings, key: PartitionKey, start: int, end: int, records: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """The same, read from the journal topic; without the outcome, which Kafka does not know.
+
+    Args:
+        settings: how to reach Kafka.
+        key, start, end: as in `journal_slices`, within one epoch.
+        records: most records in a slice.
+    Raises:
+        KafkaUnavailableError: the broker gave nothing for a minute.
+        StreamError: the topic does not hold that range any more.
+    """
+    errors = ErrorLog()
+    consumer = make_consumer(settings, errors, role="rebuild", **{"enable.partition.eof": True})
+    place = TopicPartition(*key, offset_of(start))
+    try:
+        consumer.assign([place])
+        held: list[Message] = []
+        size, heard = 0, time.monotonic()
+        while offset_of(start) < offset_of(end) and _position(consumer, place) < offset_of(end):
+            found = consumer.consume(_CONSUMED, timeout=1.0)
+            heard = time.monotonic() if found else heard
+            if time.monotonic() - heard > _PATIENCE_S:
+                raise KafkaUnavailableError(f"Kafka gave no record of {key[0]}/{key[1]} for {_PATIENCE_S} s.")
+            taken = [one for one in map(_checked, found) if one is not None and (one.offset() or 0) < offset_of(end)]
+            held += taken
+            size += sum(len(one.value() or b"") for one in taken)
+            if len(held) >= records or size >= _SLICE_BYTES:
+                yield epoch_of(start), _as_source(held)
+                held, size = [], 0
+        if held:
+            yield epoch_of(start), _as_source(held)
+    except KafkaException as error:
+        raise KafkaUnavailableError(f"The journal topic cannot be read: {error.args[0].str()}.") from error
+    finally:
+        consumer.close()
+
+
+def _position(consumer: Consumer, place: TopicPartition) -> int:
+    """The next offset that the consumer will give; the markers of transactions move it too."""
+    (found,) = consumer.position([place])
+    return max(place.offset, int(found.offset))
+
+
+def _checked(message: Message) -> Message | None:
+    error = message.error()
+    if error is None:
+        return message
+    if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        raise StreamError(
+            f"{message.topic()}/{message.partition()} does not hold the range that is to be folded again.",
+            code="journal-lost-records",
+            hint="The topic lost records: rebuild from the journal table (--from journal), which holds them.",
+        )
+    if error.code() != KafkaError._PARTITION_EOF and error.fatal():
+        raise KafkaException(error)
+    return None
+
+
+def _as_source(messages: Sequence[Message]) -> pa.Table:
+    pairs: list[Any] = [one.headers() or () for one in messages]
+    headers = [[{"key": name, "value": value} for name, value in many] for many in pairs]
+    columns = [
+        pa.array([one.topic() for one in messages], pa.string()),
+        pa.array([one.partition() for one in messages], pa.int32()),
+        pa.array([one.offset() for one in messages], pa.int64()),
+        pa.array([one.timestamp()[1] for one in messages], pa.timestamp("ms", "UTC")),
+        pa.array([one.key() for one in messages], pa.binary()),
+        pa.array([one.value() for one in messages], pa.binary()),
+        pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+    return pa.table(columns, names=["topic", "partition", "offset", "timestamp", "key", "value", "headers"])
 
 
 def count_records(journal: DeltaTable, keys: Sequence[PartitionKey], starts: Sequence[int], ends: Sequence[int]) -> int:

@@ -116,7 +116,8 @@ class Stream:
     def _fold_from_marks(self, session: SparkSession) -> None:
         """One run of the query, from the marks until it is stopped or fails."""
         epochs = ensure_topics(self._settings)
-        lake = Lake(self._settings.lake.path, self._settings.lake.storage_options)
+        asked = self._settings.lake
+        lake = Lake(asked.path, asked.storage_options, vacuum_retention_h=asked.vacuum_retention_h)
         lake.create()
         publisher = self._publisher(epochs)
         self._engine = engine = Engine(self._settings, epochs, lake, publisher)
@@ -210,6 +211,7 @@ class Stream:
         self._said_idle.update(dict.fromkeys(ends, now))
         self._status.batch(engine.marks, report, received_s)
         engine.tidy()
+        self._take_over(engine)
         _log.debug("batch: %s events, %s rows, %s", report.events, report.rows, dict(report.seconds))
 
     def _watch(self, query: StreamingQuery) -> None:
@@ -239,8 +241,14 @@ class Stream:
         if quiet and self._engine is not None and self._failure is None and self._batch.acquire(blocking=False):
             try:
                 self._engine.tidy()
+                self._take_over(self._engine)
             finally:
                 self._batch.release()
+
+    def _take_over(self, engine: Engine) -> None:
+        number = engine.take_over()
+        if number is not None:
+            _log.info("Generation %d of the lake is the live one from now on.", number)
 
     def _repeat_idle(self) -> None:
         interval_s = self._settings.stream.idle_outcome_interval_s

@@ -27,6 +27,7 @@ from ..lake.files import DataFile, TableFiles
 from ..lake.tables import Table
 from ..schemas.hashing import canonical_json
 from ..schemas.positions import position
+from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
 from .catalog import outgoing
 from .deadletters import dead_letter
@@ -36,7 +37,7 @@ from .outcomes import outcome_records, record
 from .prior import PriorRows
 from .publish import Outgoing
 from .records import Place
-from .replay import journal_slices
+from .replay import journal_slices, kafka_slices
 from .staging import Staging
 
 PartitionKey = tuple[str, int]
@@ -105,6 +106,7 @@ class Plan:
         written: those that the tasks write files for.
         targets: number of partitions of every topic that is published to.
         staging: where records wait to be published; None: nothing is.
+        kafka: where a rebuild reads the records; None: in the journal table.
         kill: process to end in the middle of publishing, for crash tests.
     """
 
@@ -114,6 +116,7 @@ class Plan:
     names: TopicNames
     targets: Mapping[str, int]
     staging: Staging | None
+    kafka: Settings | None = None
     kill: int | None = None
 
 
@@ -162,12 +165,16 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
 
 
 def refold(plan: Plan, key: PartitionKey) -> Part:
-    """Fold one journal partition's records again, as the journal table holds them."""
+    """Fold one journal partition's records again: as the journal table holds them, or as Kafka does."""
     with _without_collector():
         task = plan.tasks[key]
         lake = PinnedLake(plan.pins)
         folder = _PartitionFolder(plan, task, lake)
-        for epoch, rows in journal_slices(lake.journal.delta, key, task.start, task.end, _SLICE_ROWS):
+        if plan.kafka is None:
+            slices = journal_slices(lake.journal.delta, key, task.start, task.end, _SLICE_ROWS)
+        else:
+            slices = kafka_slices(plan.kafka, key, task.start, task.end, _SLICE_ROWS)
+        for epoch, rows in slices:
             folder.take(rows, epoch)
         return folder.close()
 

@@ -10,23 +10,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal.lake.digest import table_digest
-from metajournal.lake.tables import Table
+from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
-from metajournal.streaming.rebuild import InProcess, LakeRebuild, Progress
+from metajournal.schemas.errors import StreamError
+from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
+from metajournal.streaming.rebuild import InProcess, LakeRebuild, Progress, rebuild_lake
 from tests.model import JournalRecord, Model
 from tests.strategies import journals
-from tests.streaming.harness import TOPIC, Fold
-from tests.streaming.test_engine import PARTITIONS, assert_equal
+from tests.streaming.harness import TOPIC, Crash, Fold
+from tests.streaming.test_engine import PARTITIONS, PURCHASES, assert_equal, journal_of
 
 many = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 
 
+def epochs_of(fold: Fold) -> Epochs:
+    return Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", PARTITIONS)}, fold.shelved)
+
+
 def rebuild(fold: Fold, said: list[Progress] | None = None) -> LakeRebuild:
-    epochs = Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", PARTITIONS)}, fold.shelved)
-    target = Table("entities", str(fold.path / "gen-1" / "entities"), {})
-    target.create()
+    target = fold.lake.begin_generation(["entities"])
     say: Any = (lambda progress: None) if said is None else said.append
-    return LakeRebuild(fold.settings, epochs, fold.lake, {"entities": target}, 1, InProcess(), say)
+    return LakeRebuild(fold.settings, epochs_of(fold), fold.lake, target, ["entities"], InProcess(), say)
 
 
 @given(journals(partitions=PARTITIONS), st.data())
@@ -76,8 +80,68 @@ def test_a_rebuild_does_without_the_history_tables_and_tells_of_other_rows(
     assert found.equal == (not fold.lake.tables["entities"].sql("select 1 from entities").num_rows
                            and not Model.of(journal).tables["entities"])  # fmt: skip
     (path / "entities").rename(path / "gone")
-    fold.lake.tables["entities"] = Table("entities", str(path / "entities"), {})
+    fold.lake = Lake(str(path))
     found = rebuild(fold).run()
     assert found.live == {"entities": None}
     assert found.equal
     assert found.digests["entities"] == digest
+
+
+@given(journals(partitions=PARTITIONS), st.data())
+@many
+def test_the_stream_takes_a_rebuilt_generation_over_between_two_batches_and_goes_on(
+    tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], data: st.DataObject
+) -> None:
+    """Whatever is folded between the offer and the swap, and wherever the stream dies around the swap."""
+    fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS)
+    first, second = sorted(data.draw(st.tuples(st.integers(0, len(journal)), st.integers(0, len(journal)))))
+    fold.batch(journal, until=journal[:first])
+    assert fold.engine.take_over() is None
+    offering = Lake(str(fold.path))
+    LakeRebuild(
+        fold.settings, epochs_of(fold), offering, offering.begin_generation(["entities"]), ["entities"], InProcess()
+    ).run()
+    offering.offer_generation(1)
+    fold.batch(journal, until=journal[:second], wide=data.draw(st.booleans()))
+    point = data.draw(st.sampled_from(["none", "swap-before", "swap-after"]))
+
+    def die(passed: str) -> None:
+        if passed == point:
+            raise Crash
+
+    fold.engine._crash.at = die  # type: ignore[method-assign]
+    try:
+        assert fold.engine.take_over() == 1
+    except Crash:
+        fold.start()
+        assert fold.engine.take_over() == (1 if point == "swap-before" else None)
+    assert fold.lake.generation == 1
+    assert fold.lake.tables["entities"].uri.endswith("gen-1/entities")
+    fold.batch(journal)
+    assert_equal(fold, Model.of(journal))
+
+
+def test_a_rebuild_that_differs_is_not_swapped_in_unless_it_is_accepted(tmp_path: Path) -> None:
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(journal_of(EntityRegistered(PURCHASES), TagsAdded(PURCHASES, ["pii"])))
+    fold.lake.tables["entities"].delta.delete("seq >= 0")
+    with pytest.raises(StreamError, match="rows of entities") as refused:
+        rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True)
+    assert refused.value.code == "rebuild-differs"
+    assert Lake(str(tmp_path)).generation == 0
+    done = rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True, accept=True)
+    assert not done.equal
+    fold.start()
+    assert fold.lake.generation == 1
+    assert [row.user_tags for row in fold.rows()] == [(), ("pii",)]
+
+
+def test_a_rebuild_says_where_the_journal_table_has_another_outcome_than_its_bytes_give(tmp_path: Path) -> None:
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(journal_of(EntityRegistered(PURCHASES), TagsAdded(PURCHASES, ["pii"])))
+    fold.lake.journal.delta.update(updates={"outcome": "'unchanged'"}, predicate="event_type = 'catalog.TagsAdded.1'")
+    fold.start()
+    with pytest.raises(StreamError, match="outcome of 1 events") as refused:
+        rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True)
+    (place,) = [row["logical_timestamp"] for row in fold.journal() if row["outcome"] == "unchanged"]
+    assert [one.rpartition("/")[2] for one in refused.value.data["events"]] == [str(place)]
