@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from json.encoder import encode_basestring
 from typing import Final, NamedTuple, Protocol
 
-from ..schemas.limits import MAX_ENTITY_BYTES
+from ..schemas.limits import MAX_ENTITY_BYTES, MAX_KEY_BYTES
 
 
 class At(NamedTuple):
@@ -84,7 +84,7 @@ class RowReader(Protocol):
 
 _SKELETON_BYTES: Final = len('{"system":{"properties":{},"tags":[]},"user":{"properties":{},"tags":[]}}')
 _WORST_BYTES_PER_CHARACTER: Final = 6  # a control character as \\u001f; four at most for anything else
-_BYTES_PER_STRING: Final = 3  # two quotes and the colon or comma after it
+_WORST_BYTES_PER_NAME: Final = 6 * MAX_KEY_BYTES + 6  # two quotes and a colon or comma, of a key and of its value
 
 
 def metadata_size(row: EntityRow) -> int:
@@ -101,13 +101,15 @@ def metadata_size(row: EntityRow) -> int:
 def excess(row: EntityRow) -> int | None:
     """The size of an entity's metadata in bytes when it is beyond MAX_ENTITY_BYTES, else None.
 
-    Nearly every row ends at an upper bound that needs the number of characters only.
+    Nearly every row ends at an upper bound that needs the number of its names and the length of its values only: no
+    key and no tag that passed its event's validation is longer than MAX_KEY_BYTES.
     """
-    strings = _strings(row)
-    characters = len("".join(strings))
-    if _WORST_BYTES_PER_CHARACTER * characters + _BYTES_PER_STRING * len(strings) + _SKELETON_BYTES <= MAX_ENTITY_BYTES:
+    user, user_tags, system, system_tags = row[-4:]
+    names = len(user) + len(user_tags) + len(system) + len(system_tags)
+    values = len("".join(user.values())) + len("".join(system.values()))
+    if _WORST_BYTES_PER_CHARACTER * values + _WORST_BYTES_PER_NAME * names + _SKELETON_BYTES <= MAX_ENTITY_BYTES:
         return None
-    size_bytes = _exact_size(row, strings)
+    size_bytes = _exact_size(row, _strings(row))
     return size_bytes if size_bytes > MAX_ENTITY_BYTES else None
 
 

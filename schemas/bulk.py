@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from itertools import accumulate, repeat
 from typing import Any, Final, TypeAlias
@@ -421,8 +422,8 @@ def _reader(fingerprint: int) -> _Record | None:
     event_class = EVENT_TYPES[contract.event_type]
     names = [field["name"] for field in contract.schema["fields"]][1:]
     makers = {name: _calling(maker) for name, maker in (HEADER_MAKERS | getattr(event_class, "NESTED", {})).items()}
-    makers |= {HEADER_NAME: _headers, contract.name: _events(event_class, names, contract.name)}
     try:
+        makers |= {HEADER_NAME: _headers, contract.name: _maker_of(event_class, names, contract.name)}
         record: _Record = _Builder(Types(contract.schema), makers).reader(contract.schema)
     except _LeftOutError:
         return None
@@ -438,26 +439,41 @@ def _headers(*columns: Values) -> Values:
     return list(map(tuple.__new__, repeat(Header), zip(*columns, strict=True)))
 
 
-def _events(event_class: type[Any], names: Sequence[str], schema: str) -> Callable[..., Values]:
+def _maker_of(event_class: type[Any], names: list[str], schema: str) -> Callable[..., Values]:
+    if names[2:4] != ["schema_text", "schema_fields"]:
+        return _events(event_class, names, schema)
+    return _with_schema(_events(event_class, [*names[:2], "schema", *names[4:]], schema))
+
+
+def _events(event_class: type[Any], names: list[str], schema: str) -> Callable[..., Values]:
     """What makes decoded events of columns, the first of which are the headers.
 
     What is decoded has the types that an event holds, so its slots are filled without its constructor, which is there
-    to take what people give; a class whose fields are not those of the wire makes its events itself.
+    to take what people give.
     """
-    from_wire = getattr(event_class, "from_wire", None)
-    slots = [] if from_wire else [getattr(event_class, name).__set__ for name in names]
+    if names != [field.name for field in fields(event_class)]:
+        raise _LeftOutError
+    slots = [getattr(event_class, name).__set__ for name in names]
 
     def make_all(headers: Values, *columns: Values) -> Values:
-        urns = [list(map(_URNS.__getitem__, one)) if n == "entity" else one for n, one in zip(names, columns)]  # noqa: B905
-        if from_wire is not None:
-            events = list(map(from_wire, *urns))
-        else:
-            events = [object.__new__(event_class) for _ in headers]
-            for fill, column in zip(slots, urns, strict=True):
-                deque(map(fill, events, column), maxlen=0)
+        events = [object.__new__(event_class) for _ in headers]
+        for name, fill, column in zip(names, slots, columns, strict=True):
+            deque(map(fill, events, map(_URNS.__getitem__, column) if name == "entity" else column), maxlen=0)
         return list(map(tuple.__new__, repeat(Decoded), zip(headers, events, repeat(schema))))
 
     return make_all
+
+
+def _with_schema(make_all: Callable[..., Values]) -> Callable[..., Values]:
+    """The two forms that a schema has on the wire, in the one field that the event has for it."""
+
+    def merged(
+        headers: Values, entity: Values, description: Values, text: Values, named: Values, *rest: Values
+    ) -> Values:
+        schemas = [there if one is None else one for one, there in zip(text, named)]  # noqa: B905
+        return make_all(headers, entity, description, schemas, *rest)
+
+    return merged
 
 
 class _LeftOutError(Exception):
