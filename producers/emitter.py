@@ -16,6 +16,7 @@ import time
 from collections import deque
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import cycle
 from time import time_ns
 from typing import Any, Final, TypeAlias
 
@@ -50,7 +51,7 @@ _SERVE_EVERY: Final = 64
 """Emits between two turns of serving delivery reports. The emitting thread does it: each report takes Python's lock
 anew, so a thread beside it would wait for that lock at every single one."""
 _IDLE_S: Final = 0.05
-"""Seconds without an emit after which the background thread serves the reports."""
+"""Seconds without a turn of an emitting thread after which the background thread serves the reports."""
 _Headers: TypeAlias = list[tuple[str, str | bytes | None]]
 _new_tuple: Final = tuple.__new__
 _KEPT_FAILURES: Final = 1000
@@ -114,7 +115,8 @@ class Emitter:
             settings, self._producer, self._latest, self._journals, new_id=self._new_id, key=self._key,
             publish=self._publish,
         )  # fmt: skip
-        self._emits = 0
+        self._turn_is_due = cycle([False] * (_SERVE_EVERY - 1) + [True]).__next__
+        self._turned = False
         self._closing = threading.Event()
         self._idler = threading.Thread(target=self._serve_idle, name="metajournal-emitter", daemon=True)
         self._idler.start()
@@ -189,10 +191,8 @@ class Emitter:
         except BufferError:
             self._produce_later(receipt, value, key, headers, block_s)
         self._latest_of[key] = receipt
-        self._emits += 1
-        if not self._emits % _SERVE_EVERY:
-            self._producer.poll(0)
-            self._latest.tidy()
+        if self._turn_is_due():
+            self._turn()
         return receipt
 
     def unit(self, **said: Any) -> Unit:
@@ -289,10 +289,15 @@ class Emitter:
             limit=limit,
         )
 
+    def _turn(self) -> None:
+        """What an emitting thread does now and then."""
+        self._turned = True
+        self._producer.poll(0)
+        self._latest.tidy()
+
     def _serve_idle(self) -> None:
-        emits = 0
         while not self._closing.wait(_IDLE_S):
-            if emits == self._emits:
+            if not self._turned:
                 self._producer.poll(0)
                 self._committing.serve()
-            emits = self._emits
+            self._turned = False

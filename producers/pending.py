@@ -14,7 +14,8 @@ from typing import Final
 
 from .receipts import Receipt
 
-_LEAST: Final = 4096
+_LEAST: Final = 16_384
+"""Entries below which nothing is dropped: some 4 MB."""
 _TURN_S: Final = 0.01
 
 
