@@ -80,6 +80,9 @@ class Originals(Protocol):
     def marked(self, key: IdKey) -> tuple[int, Verdict] | None:
         """The same among earlier events that were marked `repeat`."""
 
+    def any_marked(self) -> bool:
+        """Whether any earlier event was marked `repeat`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prior:
@@ -225,7 +228,9 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
         columns=readings.columns,
     )
     rows = PartitionRows(prior, folded.current)
-    seen = _Seen(prior.originals, bool(readings.needs().originals))
+    any_marked = bool(readings.needs().originals)
+    unmarked = not any_marked and not prior.originals.any_marked()  # then nothing here is anything's second copy
+    seen = _Seen(prior.originals, any_marked)
     judged = folded.judged
     for record, reading in readings.items:
         position, append_time, *_ = record
@@ -235,10 +240,11 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
             judged.append(Judged(record, system_time, None, Verdict(SHELVED, reading.reason, reading.detail)))
             continue
         header, event, _ = reading
-        verdict = seen.original(header)
+        verdict = None if unmarked else seen.original(header)
         if verdict is None:
             verdict = _judge(At(position, system_time), header, event, rows, folded.changes)
-        seen.remember(header, position, verdict, folded.marked)
+        if not unmarked:
+            seen.remember(header, position, verdict, folded.marked)
         judged.append(tuple.__new__(Judged, (record, system_time, header, verdict)))  # past its own slower constructor
     folded.system_time = system_time
     return folded

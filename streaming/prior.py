@@ -201,6 +201,9 @@ class KnownOriginals:
     def marked(self, key: IdKey) -> tuple[int, Verdict] | None:
         return self._marked.get(key)
 
+    def any_marked(self) -> bool:
+        return bool(self._marked)
+
 
 def _below(place: Place, start: int) -> str:
     return f"journal_partition = {place.partition} and logical_timestamp < {start}"
