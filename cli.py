@@ -15,6 +15,7 @@ from .commands.exits import Commands
 from .commands.options import Options
 from .commands.reading import READING
 from .commands.rebuild import REBUILDING
+from .commands.refolding import REFOLDING
 from .commands.rendering import start_logging
 from .commands.services import SERVICES
 from .commands.writing import WRITING
@@ -35,7 +36,7 @@ def main(context: click.Context, file: str | None, overrides: tuple[str, ...], v
         logging.basicConfig(handlers=[logging.NullHandler()])
 
 
-for _command in (*WRITING, *READING, *SERVICES, *REBUILDING, *CONFIGURATION):
+for _command in (*WRITING, *READING, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION):
     main.add_command(_command)
 
 if __name__ == "__main__":

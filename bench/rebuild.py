@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from bench.workload import journal
 from metajournal.lake.digest import table_digest
-from metajournal.lake.tables import Lake, Table
+from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas import codec
 from metajournal.schemas.hashing import DIGEST_HEADER, digest, partition_of, record_key
@@ -48,12 +48,11 @@ def run(say: Say, *, events: int = EVENTS, entities: int = ENTITIES) -> list[dic
         before = table_digest(lake.tables["entities"].delta, marks)
         shutil.rmtree(Path(folder) / "entities")
         lake = Lake(folder)
-        target = Table("entities", f"{folder}/gen-1/entities", {})
-        target.create()
+        target = lake.begin_generation(["entities"])
         with Pool() as pool:
             pool.warm_up()
             started = time.monotonic()
-            done = LakeRebuild(settings, epochs, lake, {"entities": target}, 1, pool, _telling(say)).run()
+            done = LakeRebuild(settings, epochs, lake, target, ["entities"], pool, _telling(say)).run()
             took_s = time.monotonic() - started
         assert done.digests["entities"] == before, "the rebuilt table differs"
         assert done.records == events

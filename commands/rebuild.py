@@ -1,4 +1,4 @@
-"""Commands that make anew what can be made anew: `rebuild index`.
+"""Commands that make anew what can be made anew: `rebuild index` and `rebuild lake`.
 
 Thin: the rooms rebuild, here it is told how far they are.
 """
@@ -16,6 +16,7 @@ from rich.text import Text
 
 from ..schemas.errors import MissingExtraError
 from .options import Options, json_option, options
+from .refolding import rebuild_lake_command
 from .rendering import console, print_json, safe
 
 if TYPE_CHECKING:
@@ -99,4 +100,5 @@ def _show(done: Rebuilt) -> None:
         say(f"The old index {done.old} {'is still there' if done.kept else 'is deleted'}.")
 
 
+rebuild.add_command(rebuild_lake_command)
 REBUILDING: tuple[Any, ...] = (rebuild,)

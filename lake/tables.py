@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -441,6 +443,19 @@ class Lake:
         )
         at("swap-after")
         self._look()
+
+    @contextmanager
+    def aside(self, names: Sequence[str]) -> Iterator[Lake]:
+        """This lake with fresh, empty tables of these names; they are deleted when the block ends."""
+        where = f"aside-{uuid.uuid4().hex}"
+        view = Lake(self.path, self._options, vacuum_retention_h=self._retention_h)
+        view._overrides = {name: f"{where}/{name}" for name in names}
+        try:
+            for name in names:
+                view.tables[name].create()
+            yield view
+        finally:
+            self._generations.remove_table(where)
 
     def offer_generation(self, number: int) -> None:
         """Say that a filled generation may be swapped in: the stream does so between two batches."""

@@ -146,11 +146,14 @@ class Readings:
             tenant, aggregate = header.tenant, header.aggregate
             if header.repeat:
                 originals.add((tenant, aggregate, header.event_id))
+            deleted = header.type.startswith("catalog.EntityDeleted.")
+            if len(header.entities) == 1 and not deleted and (tenant, header.entities[0]) in rows:
+                continue  # it asks for no more, whatever it is
             if not _is_judged_by_rows(header, reading.event):
                 continue  # the rules refuse it before they read any row
             for urn in header.entities:
                 rows.add((tenant, urn))
-            if aggregate.startswith("app:") and header.type.startswith("catalog.EntityDeleted."):
+            if deleted and aggregate.startswith("app:"):
                 apps.add((tenant, aggregate))
         return Needs(frozenset(rows), frozenset(apps), frozenset(originals))
 

@@ -167,10 +167,11 @@ def rebuild_lake(
 
 def _swap_offline(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> None:
     finish(settings, epochs, lake, target)
-    version = lake.journal.delta.version()
+    journal = lake.journal  # the one that a stream would write; the swap may put another in its place
+    version = journal.delta.version()
     lake.swap_to(target.generation)
-    lake.journal.refresh()
-    if lake.journal.delta.version() != version:
+    journal.refresh()
+    if journal.delta.version() != version:
         raise StreamError(
             "A stream wrote to the lake while its tables were swapped.",
             code="second-writer",

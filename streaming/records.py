@@ -83,7 +83,8 @@ def records_of(table: pa.Table, epoch: int) -> Iterator[Record]:
     positions = [first + offset for offset in table["offset"].to_pylist()]
     times = table["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_pylist()
     keys, values = _bytes_of(table["key"].dictionary_encode()), _bytes_of(table["value"])
-    return map(Record, positions, times, keys, values, _headers_of(table["headers"]))
+    columns = zip(positions, times, keys, values, _headers_of(table["headers"]), strict=True)
+    return map(tuple.__new__, repeat(Record), columns)
 
 
 def _bytes_of(column: pa.ChunkedArray) -> list[bytes | None]:
@@ -141,11 +142,16 @@ def read_side_by_side(records: Sequence[Record], place: Place) -> list[Reading]:
     whole = [_whole(record, place) for record in records]
     decoded = iter(decode_all([record.value or b"" for record, fine in zip(records, whole, strict=True) if fine]))
     placed = _Placed(records, place)
+    known = placed.known
     found: list[Reading] = []
     for record, fine in zip(records, whole, strict=True):
         one = next(decoded) if fine else None
-        reading = one if type(one) is Decoded and placed.holds(record, one.header) else read(record, place)
-        found.append(reading)
+        if type(one) is Decoded:
+            header = one.header
+            if known.get(record.key) == (header.tenant, header.aggregate) or placed.holds(record, header):
+                found.append(one)
+                continue
+        found.append(reading := read(record, place))
         if type(reading) is UnknownSchema:
             break
     return found
@@ -165,29 +171,29 @@ def _whole(record: Record, place: Place) -> bool:
 
 
 class _Placed:
-    """Which records stand under the key and in the partition and topic of their aggregate: looked up once for a key."""
+    """Which records stand under the key and in the partition and topic of their aggregate: looked up once for a key.
+
+    Attributes:
+        known: tenant and aggregate by the keys that are in their place.
+    """
 
     def __init__(self, records: Sequence[Record], place: Place) -> None:
         keys = [*{record.key for record in records if record.key is not None}]
         belongs = partitions_of(keys, place.partitions)
         self._here = {key for key, partition in zip(keys, belongs, strict=True) if partition == place.partition}
-        self._place = place
-        self._known: dict[bytes, tuple[str, str]] = {}
+        self._domain = place.domain
+        self.known: dict[bytes | None, tuple[str, str]] = {}
 
     def holds(self, record: Record, header: Header) -> bool:
         """True where a record is in its place; False where `read` has to see why not."""
         key = record.key
-        if key is None:
-            return False
-        if self._known.get(key) == (header.tenant, header.aggregate):
-            return True
         fine = (
             key in self._here
             and key == f"{header.tenant}/{header.aggregate}".encode()
-            and _belongs(header.aggregate, self._place.domain)
+            and _belongs(header.aggregate, self._domain)
         )
         if fine:
-            self._known[key] = (header.tenant, header.aggregate)
+            self.known[key] = (header.tenant, header.aggregate)
         return fine
 
 

@@ -33,6 +33,7 @@ from . import options
 from .engine import Engine, PartitionKey, Report
 from .publish import Publisher, watermarks
 from .session import open_session, planned_ends, start_query
+from .staging import Staging
 from .status import StatusFile
 from .wide import SparkTasks
 
@@ -119,6 +120,7 @@ class Stream:
         asked = self._settings.lake
         lake = Lake(asked.path, asked.storage_options, vacuum_retention_h=asked.vacuum_retention_h)
         lake.create()
+        Staging(asked.path, asked.storage_options).clear_all()
         publisher = self._publisher(epochs)
         self._engine = engine = Engine(self._settings, epochs, lake, publisher)
         self._check(engine, epochs, lake)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs
 
 from .publish import Outgoing
 
@@ -98,8 +99,11 @@ class Staging:
     def _remove(self, folder: str) -> None:
         if self._local:
             shutil.rmtree(Path(self.root) / folder, ignore_errors=True)
-        else:
-            self._store().delete_dir_contents(folder, missing_dir_ok=True)
+            return
+        store = self._store()
+        for one in store.get_file_info(pa.fs.FileSelector(folder, allow_not_found=True, recursive=True)):
+            if one.type == pa.fs.FileType.File:
+                store.delete_file(one.path)
 
 
 class StagedFile:

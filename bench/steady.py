@@ -1,0 +1,250 @@
+"""Figures 4 and 6: a steady load of 500 events a second among 100,000 entities, with the upkeep that belongs to it.
+
+One process emits updates; another one emits tags that nobody has and waits until each is found by a search, and one
+thread of it until each is in the lake. Compactions happen meanwhile, as they do in life. The proportional memory of
+every process that `metajournal up` has started is summed up once a second.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from bench import latency
+from metajournal.client import Journal
+from metajournal.config import load
+from metajournal.lake.tables import Lake
+from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
+from metajournal.schemas.settings import Settings
+from metajournal.schemas.urn import dataset
+from metajournal.stack.home import SETTINGS_FILE
+from metajournal.stack.supervisor import down, up
+
+ENTITIES: Final = 100_000
+EVENTS_PER_S: Final = 500
+SECONDS: Final = 300
+LAKE_P50_LIMIT_MS: Final = 500
+PSS_LIMIT_BYTES: Final = 3 * 1024**3
+FIRST_HIT_LIMIT_S: Final = 45
+LEAST_PROBES: Final = 1_000
+_PROBES_AT_ONCE: Final = 4
+_PAUSE_S: Final = 0.5
+_LAKE_PAUSE_S: Final = 0.7
+_POLL_S: Final = 0.005
+_WARM_UP_S: Final = 20
+
+Say = Callable[[str], None]
+
+
+def run(
+    say: Say, *, entities: int = ENTITIES, events_per_s: int = EVENTS_PER_S, seconds: int = SECONDS
+) -> list[dict[str, Any]]:
+    """Measure; gives latencies in milliseconds, memory in bytes and the time to the first hit, with their limits."""
+    with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder:
+        home = Path(folder)
+        started = time.monotonic()
+        up(home, Settings())
+        try:
+            settings = load(str(home / SETTINGS_FILE)).settings
+            first_s = _first_hit(settings, started)
+            say(f"first hit {first_s:.1f} s after `metajournal up`")
+            figures = _measured(settings, home, entities, events_per_s, seconds, say)
+        finally:
+            down(home)
+    return [*figures, _figure("first hit after `metajournal up`", first_s, FIRST_HIT_LIMIT_S, "s")]
+
+
+def _figure(name: str, value: float, limit: float, unit: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "value": value, "limit": limit, "ratio": value / limit, "unit": unit, "most": 1.0, **more}
+
+
+def _first_hit(settings: Settings, started: float) -> float:
+    entity = dataset("bench", "first")
+    with Journal.connect(settings) as journal:
+        receipt = journal.emit(EntityRegistered(entity, tags=["first"]))
+        hits = journal.search("tags:first", at_least=receipt.position, timeout_s=60).hits
+        assert [hit.urn for hit in hits] == [entity]
+    return time.monotonic() - started
+
+
+def _measured(
+    settings: Settings, home: Path, entities: int, events_per_s: int, seconds: int, say: Say
+) -> list[dict[str, Any]]:
+    _register(settings, entities, say)
+    context = multiprocessing.get_context("spawn")
+    ready, found = context.Event(), context.Queue()
+    total_s = seconds + _WARM_UP_S
+    load_process = context.Process(
+        target=latency._load, args=(settings, entities, events_per_s, total_s, ready), daemon=True
+    )
+    probes = context.Process(target=_probe, args=(settings, entities, seconds, ready, found), daemon=True)
+    say(f"{events_per_s} events/s for {seconds} s, after {_WARM_UP_S} s to warm up")
+    compacted = _compactions(settings)
+    with _sampled(home) as memory:
+        load_process.start()
+        probes.start()
+        searched, in_lake, floor = found.get(timeout=total_s + 300)
+    probes.join(30)
+    load_process.join(60)
+    done = _compactions(settings) - compacted
+    say(f"{len(searched):,} search probes, {len(in_lake):,} lake probes, {done} compactions")
+    parts = ", ".join(f"{name} {size / 2**20:,.0f}" for name, size in sorted(memory["parts"].items()))
+    say(f"peak memory in MiB: {parts}")
+    assert len(searched) >= LEAST_PROBES or seconds < SECONDS, f"only {len(searched)} probes"
+    assert done or seconds < SECONDS, "no compaction fell into the run"
+    name = f"{events_per_s} events/s, {entities:,} entities"
+    more = {"probes": len(searched), "floor_p50": latency._percentile(floor, 50), "compactions": done}
+    p50, p99 = latency._percentile(searched, 50), latency._percentile(searched, 99)
+    lake_p50 = latency._percentile(in_lake, 50)
+    return [
+        _figure(f"emit to searchable, {name}, p50", p50, latency.P50_LIMIT_MS, "ms", **more),
+        _figure(f"emit to searchable, {name}, p99", p99, latency.P99_LIMIT_MS, "ms", **more),
+        _figure(f"emit to the lake, {name}, p50", lake_p50, LAKE_P50_LIMIT_MS, "ms", probes=len(in_lake)),
+        _figure(f"peak proportional memory, {name}", memory["peak"] / 2**20, PSS_LIMIT_BYTES / 2**20, "MiB"),
+    ]
+
+
+def _register(settings: Settings, entities: int, say: Say) -> None:
+    say(f"registering {entities:,} entities")
+    bulk = replace(settings, client=replace(settings.client, linger_ms=5.0))
+    with Journal.connect(bulk) as journal:
+        receipts = [
+            journal.emit(EntityRegistered(latency._entity(one), properties={"n": "0"}), block_s=30)
+            for one in range(entities)
+        ]
+        journal.flush()
+        last = {receipt.position.partition: receipt.position for receipt in receipts}
+        for position in last.values():
+            journal.search("", at_least=position, timeout_s=300, limit=1)
+
+
+def _probe(settings: Settings, entities: int, seconds: int, ready: Any, found: Any) -> None:
+    searched: list[float] = []
+    in_lake: list[float] = []
+    floor: list[float] = []
+    with Journal.connect(settings) as journal:
+        journal.search("warm", limit=1)
+        ready.set()
+        begin = time.perf_counter() + _WARM_UP_S
+
+        def repeat(turn: int, pause_s: float, one: Callable[[int], None], into: list[float]) -> None:
+            while time.perf_counter() < begin + seconds:
+                time.sleep(pause_s * (0.5 + (turn * 0.37 + len(into) * 0.61) % 1))
+                started = time.perf_counter()
+                one(len(into))
+                if started >= begin:
+                    into.append((time.perf_counter() - started) * 1000)
+
+        lake = Lake(settings.lake.path, settings.lake.storage_options)
+        jobs = [(_PAUSE_S, lambda number: latency._one(journal, entities, number), searched)] * _PROBES_AT_ONCE
+        jobs.append((_LAKE_PAUSE_S, lambda number: _in_lake(journal, lake, entities, number), in_lake))
+        threads = [threading.Thread(target=repeat, args=(turn, *job)) for turn, job in enumerate(jobs)]
+        threads.append(threading.Thread(target=latency._floor, args=(settings, begin, seconds, floor)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    found.put((searched, in_lake, floor))
+
+
+def _in_lake(journal: Journal, lake: Lake, entities: int, number: int) -> None:
+    """Emit a tag and look at the journal table's mark until the lake shows it; every tenth is read, too."""
+    tag = f"lake{uuid.uuid4().hex}"
+    entity = latency._entity(number * 15_485_863 % entities)
+    position = journal.emit(TagsAdded(entity, [tag])).position
+    key = (position.topic, position.partition)
+    lake.journal.refresh()
+    while lake.journal.mark(key) <= position.value:
+        time.sleep(_POLL_S)
+        lake.journal.refresh()
+    if not number % 10 and tag not in journal.show(entity).user_tags:
+        raise RuntimeError(f"the lake shows {position}, but {entity} lacks {tag}")
+
+
+def _compactions(settings: Settings) -> int:
+    """Commits that moved rows in any table so far."""
+    lake = Lake(settings.lake.path, settings.lake.storage_options)
+    return sum(table.delta.transaction_version("metajournal.compaction") or 0 for table in lake.tables.values())
+
+
+class _sampled:  # noqa: N801  (used as a function)
+    """Peak of the summed proportional memory of a home's processes, and what each part had then."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = str(home)
+        self._found: dict[str, Any] = {"peak": 0, "parts": {}}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> dict[str, Any]:
+        self._thread.start()
+        return self._found
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._stop.wait(1.0):
+            parts: dict[str, int] = {}
+            for pid, name in processes_of(self._home):
+                parts[name] = parts.get(name, 0) + pss_bytes(pid)
+            if sum(parts.values()) > self._found["peak"]:
+                self._found |= {"peak": sum(parts.values()), "parts": parts}
+
+
+def processes_of(home: str) -> Iterator[tuple[int, str]]:
+    """Processes that `metajournal up` has started for a home, with their descendants, and a name for each."""
+    parents: dict[int, int] = {}
+    named: dict[int, str] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            environment = (entry / "environ").read_bytes().decode(errors="replace")
+            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+        if home in command or home in environment:
+            named[int(entry.name)] = _name(command)
+    for pid in parents:
+        at = pid
+        while at in parents and at not in named:
+            at = parents[at]
+        if at in named:
+            yield pid, named.get(pid, named[at])
+
+
+def _name(command: str) -> str:
+    for word in ("kafka.Kafka", "org.elasticsearch", "org.apache.spark", "indexer", "stream", "keeper"):
+        if word in command:
+            return word
+    return "other"
+
+
+def pss_bytes(pid: int) -> int:
+    """Proportional set size; 0 for a process that is gone."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+if __name__ == "__main__":
+    import sys
+
+    given = [int(one) for one in sys.argv[1:4]] or [ENTITIES, EVENTS_PER_S, SECONDS]
+    for figure in run(print, entities=given[0], events_per_s=given[1], seconds=given[2]):
+        print(figure)

@@ -1,0 +1,234 @@
+"""Commands that fold the journal again: `rebuild lake` and `verify`.
+
+Thin: `streaming` folds and compares, `indexer` compares the index; here it is told how far they are.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..schemas.errors import MissingExtraError, StreamError
+from .exits import FINE, PROBLEM
+from .options import Options, json_option, options
+from .rendering import console, print_json, safe
+
+if TYPE_CHECKING:
+    from ..lake.tables import Lake
+    from ..streaming.rebuild import Progress, Rebuilt, Refolding
+    from ..streaming.verify import Check
+
+_TELL_S = 2.0  # seconds between two lines of progress
+_TAKEN_WITHIN_S = 600.0
+
+_master = click.option("--master", metavar="URL", help="Fold on a Spark cluster instead of this machine's cores.")
+
+
+@click.command("lake", short_help="Build the lake's history tables anew from the journal.")
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(["journal", "kafka"]),
+    default="journal",
+    show_default=True,
+    help="What is folded again: the lake's journal table, or the journal topics (that table is remade too).",
+)
+@click.option("--offline", is_flag=True, help="No stream writes this lake: swap the new tables in here.")
+@click.option("--accept", is_flag=True, help="Swap the new tables in also where they differ from the live ones.")
+@_master
+@json_option
+@options
+def rebuild_lake_command(
+    given: Options, /, source: str, offline: bool, accept: bool, master: str | None, as_json: bool
+) -> None:  # fmt: skip
+    """Build the lake's history tables anew from the journal, beside the live ones, and put them in their place.
+
+    The stream goes on meanwhile, and swaps the tables itself between two batches; while none runs it is done here.
+    The new tables are held against the live ones by digest. A rebuild that was killed is continued by the next one.
+    """
+    streaming = _imported()
+    told = _Told(None if as_json else console(stderr=True))
+    alone = offline or not _stream_runs(given)
+    with _tasks(given, master) as tasks:
+        done = streaming.rebuild_lake(
+            given.settings, _epochs(given), tasks, offline=alone, from_kafka=source == "kafka", accept=accept,
+            say=told.progress, wait=told.waiting,
+        )  # fmt: skip
+    print_json({"ok": True, **_json(done)}) if as_json else _show(done)
+
+
+@click.command(short_help="Fold the journal again and compare: lake, units, index.")
+@click.option("--no-index", is_flag=True, help="Leave the search index out.")
+@_master
+@json_option
+@options
+def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool) -> int:
+    """Hold everything against the journal: nothing lost, nothing doubled, every table and document as it must be.
+
+    The journal is folded again into tables aside, which are deleted afterwards. Nothing else is written.
+    """
+    _imported()
+    from ..lake.tables import Lake
+
+    where = given.settings.lake
+    lake = Lake(where.path, where.storage_options)
+    if not lake.journal.exists():
+        raise StreamError(
+            f"There is no lake at {lake.path}.",
+            code="no-lake",
+            hint="Start the stream (`metajournal up`), or point [lake] path at the lake.",
+        )
+    told = _Told(None if as_json else console(stderr=True))
+    with _tasks(given, master) as tasks:
+        checks = [*_lake_checks(given, lake, tasks, told), *([] if no_index else [_index_check(given, told)])]
+    fine = all(one.ok for one in checks)
+    if as_json:
+        print_json({"ok": fine, "checks": [_check_json(one) for one in checks]})
+    else:
+        console().print(_checks_view(checks))
+    return FINE if fine else PROBLEM
+
+
+def _lake_checks(given: Options, lake: Lake, tasks: Refolding, told: _Told) -> Iterator[Check]:
+    from ..streaming.verify import verify_lake
+
+    return verify_lake(given.settings, _epochs(given), lake, tasks, told.progress)
+
+
+def _index_check(given: Options, told: _Told) -> Check:
+    from ..indexer.compare import compare_index
+    from ..streaming.verify import Check
+
+    told.say("compare the index with the lake")
+    found = compare_index(given.settings)
+    wrong = tuple(f"{one.urn} of tenant {one.tenant}: {one.fault}" for one in found.differences[:20])
+    said = f"{found.compared:,} documents compared one by one, {found.count or 'none'} differing"
+    return Check("index", not found.count, said, wrong)
+
+
+def _imported() -> Any:
+    try:
+        from ..streaming import rebuild
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("stream", "Folding the journal again") from error
+    return rebuild
+
+
+def _epochs(given: Options) -> Any:
+    from ..producers.topics import check_topics
+
+    return check_topics(given.settings)
+
+
+def _tasks(given: Options, master: str | None) -> AbstractContextManager[Refolding]:
+    from ..streaming.rebuild import Pool
+
+    return Pool() if master is None else _on_spark(given, master)
+
+
+@contextmanager
+def _on_spark(given: Options, master: str) -> Iterator[Refolding]:
+    from ..stack.jars import ensure_parts
+    from ..stack.java import find_java
+    from ..streaming.session import open_session
+    from ..streaming.wide import SparkRefold
+
+    find_java()
+    jars = [str(jar) for jar in ensure_parts(("spark",)).files("spark")]
+    session = open_session(jars, {**given.settings.stream.spark, "spark.master": master}, log=str(given.home))
+    try:
+        yield SparkRefold(session)
+    finally:
+        session.stop()
+
+
+def _stream_runs(given: Options) -> bool:
+    """Whether the status file of this installation's stream names a process that lives."""
+    from ..stack.supervisor import read_told
+
+    told = read_told(given.home / "stream.json")
+    if told.get("state") in (None, "stopped", "failed"):
+        return False
+    try:
+        os.kill(int(told["pid"]), 0)
+    except (OSError, KeyError, ValueError):
+        return False
+    return True
+
+
+class _Told:
+    """Progress on standard error, a line every now and then; nothing for programs."""
+
+    def __init__(self, out: Console | None) -> None:
+        self._out = out
+        self._told_s = 0.0
+        self._waited_from_s: float | None = None
+
+    def say(self, text: str) -> None:
+        if self._out is not None:
+            self._out.print(Text(safe(text)), soft_wrap=True)
+
+    def progress(self, done: Progress) -> None:
+        now = time.monotonic()
+        if now - self._told_s >= _TELL_S or done.records >= done.of:
+            self._told_s = now
+            left = "" if not done.left_s else f", {done.left_s:,.0f} s left"
+            rate = f", {done.per_s:,.0f} a second" if done.per_s else ""
+            self.say(f"fold the journal again: {done.records:,} of {done.of:,}{rate}{left}")
+
+    def waiting(self) -> None:
+        now = time.monotonic()
+        if self._waited_from_s is None:
+            self._waited_from_s = now
+            self.say("wait for the stream to take the new tables over")
+        if now - self._waited_from_s > _TAKEN_WITHIN_S:
+            raise StreamError(
+                "The stream has not taken the rebuilt tables over; they wait for it.",
+                code="not-taken-over",
+                hint="It does so between two batches: see `metajournal status`. If none runs, say --offline.",
+            )
+        time.sleep(0.1)
+
+
+def _json(done: Rebuilt) -> dict[str, Any]:
+    return {
+        "generation": done.generation,
+        "records": done.records,
+        "seconds": round(done.seconds, 3),
+        "equal": done.equal,
+        "tables": {name: {"digest": digest, "before": done.live[name]} for name, digest in done.digests.items()},
+    }
+
+
+def _show(done: Rebuilt) -> None:
+    out = console()
+    for name, digest in done.digests.items():
+        before = done.live[name]
+        how = "as before" if before == digest else "it was missing" if before is None else f"before: {before[:16]}"
+        out.print(Text(f"{name}: digest {digest[:16]}, {how}."))
+    rate = done.records / done.seconds if done.seconds else 0.0
+    out.print(Text(f"{done.records:,} events in {done.seconds:.1f} s ({rate:,.0f} a second); generation "
+                   f"{done.generation} is live."))  # fmt: skip
+
+
+def _check_json(one: Check) -> dict[str, Any]:
+    return {"name": one.name, "ok": one.ok, "said": one.said, "found": list(one.found)}
+
+
+def _checks_view(checks: list[Check]) -> Table:
+    table = Table("check", "holds", "found")
+    for one in checks:
+        more = "".join(f"\n{safe(text)}" for text in one.found)
+        table.add_row(one.name, "yes" if one.ok else "NO", Text(safe(one.said) + more))
+    return table
+
+
+REFOLDING: tuple[click.Command, ...] = (verify,)

@@ -1,0 +1,128 @@
+"""Checks of a lake against its journal: what `metajournal verify` asks, but the index.
+
+Each check answers a sentence of docs/guarantees.md for the data at hand. Nothing is written but tables aside, which are
+deleted again; a running stream is not disturbed, since every check is cut at the marks of the moment it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from ..lake import scan
+from ..lake.tables import Lake
+from ..producers.topics import Epochs
+from ..schemas.positions import offset_of
+from ..schemas.settings import Settings
+from .publish import watermarks
+from .rebuild import LakeRebuild, Progress, Refolding
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        name: a word for programs.
+        ok: it holds.
+        said: one sentence for people, with counts.
+        found: what does not hold, at most 20 of each kind.
+    """
+
+    name: str
+    ok: bool
+    said: str
+    found: tuple[str, ...] = ()
+
+
+def verify_lake(
+    settings: Settings,
+    epochs: Epochs,
+    lake: Lake,
+    tasks: Refolding,
+    say: Callable[[Progress], None] = lambda progress: None,
+) -> Iterator[Check]:
+    """Hold a lake against its journal.
+
+    Args:
+        settings: names, how to reach Kafka.
+        epochs: the journal topics.
+        lake: its journal table exists.
+        tasks: where the journal is folded again.
+        say: told how far that is.
+    """
+    keys = [(topic, partition) for topic, epoch in epochs.items() for partition in range(epoch.partitions)]
+    ends = {key: high for key, (_, high) in watermarks(settings, keys).items()}
+    lake.refresh()
+    behind = {key: end - offset_of(lake.journal.mark(key)) for key, end in ends.items()}
+    yield _reached(behind)
+    yield _once(lake.journal.delta)
+    yield _units(lake.journal.delta, settled=not any(count > 0 for count in behind.values()))
+    names = [table.name for table in lake.histories]
+    with lake.aside(names) as aside:
+        done = LakeRebuild(settings, epochs, lake, aside, names, tasks, say).run()
+    yield from _folded(done.digests, done.live, done.records)
+    wrong = [f"{topic}/{partition}/{at}" for (topic, partition), places in done.differing.items() for at in places]
+    said = f"{done.records:,} events folded again, {len(wrong) or 'none'} with another outcome than the journal table's"
+    yield Check("outcomes", not wrong, said, tuple(wrong[:_SHOWN]))
+
+
+def _reached(behind: dict[tuple[str, int], int]) -> Check:
+    lost = [f"{topic}/{partition}" for (topic, partition), count in behind.items() if count < 0]
+    if lost:
+        return Check("journal-in-kafka", False, "the topic ends before what the lake holds", tuple(lost))
+    waiting = sum(behind.values())
+    said = f"{waiting:,} positions of the topic are not folded yet" if waiting else "the lake holds the whole topic"
+    return Check("journal-in-kafka", True, said)
+
+
+def _once(journal: DeltaTable) -> Check:
+    rows = _asked(
+        journal,
+        "select topic || '/' || journal_partition || '/' || logical_timestamp as place from lake_rows "
+        f"group by topic, journal_partition, logical_timestamp having count(*) > 1 limit {_SHOWN}",
+    )
+    count = _asked(journal, "select count(*) as number from lake_rows")[0]["number"]
+    said = (
+        f"{count:,} events in the journal table, each once" if not rows else "events stand twice in the journal table"
+    )
+    return Check("journal-once", not rows, said, tuple(row["place"] for row in rows))
+
+
+def _units(journal: DeltaTable, *, settled: bool) -> Check:
+    """Whether every unit is whole. Events that were sent again do not count; their originals do."""
+    rows = _asked(
+        journal,
+        "select unit_id, max(unit_count) as wanted, count(distinct unit_index) as found from lake_rows "
+        "where unit_id is not null and outcome <> 'duplicate' group by unit_id",
+    )
+    torn = [f"{row['unit_id']} ({row['found']} of {row['wanted']})" for row in rows if row["found"] != row["wanted"]]
+    if torn and not settled:
+        return Check("units", True, f"{len(torn)} of {len(rows):,} units are not folded to their end yet")
+    said = f"{len(rows):,} units, {len(torn) or 'none'} of them torn"
+    return Check("units", not torn, said, tuple(torn[:_SHOWN]))
+
+
+def _folded(digests: Any, live: Any, records: int) -> Iterator[Check]:
+    for name, digest in digests.items():
+        same = live[name] == digest
+        said = f"{records:,} events folded again give {'the same rows' if same else 'other rows'} ({digest[:16]})"
+        if live[name] is None:
+            said = "the table is missing; `metajournal rebuild lake` makes it anew"
+        yield Check(f"table-{name}", same, said)
+
+
+def _asked(table: DeltaTable, statement: str) -> list[dict[str, Any]]:
+    paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+    if not paths:
+        return [{"number": 0}] if "as number" in statement else []
+    with scan.cursor() as cursor:
+        source = scan.source(cursor, table, paths)
+        found: list[dict[str, Any]] = cursor.sql(statement.replace("lake_rows", source)).to_arrow_table().to_pylist()
+    return found
