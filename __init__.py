@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from metajournal.client import Journal
+    from metajournal.producers.units import Unit
     from metajournal.schemas.errors import (
         ConfigError,
         EventTooLargeError,
         Fault,
         InputError,
         InvalidEventError,
+        InvalidUnitError,
         InvalidUrnError,
         MetajournalError,
         NotYetVisibleError,
@@ -51,6 +53,7 @@ __all__ = [
     "Fault",
     "InputError",
     "InvalidEventError",
+    "InvalidUnitError",
     "InvalidUrnError",
     "Journal",
     "MetadataCleared",
@@ -68,6 +71,7 @@ __all__ = [
     "TagsAdded",
     "TagsRemoved",
     "UnavailableError",
+    "Unit",
     "UnknownEntityError",
     "UnservedDomainError",
     "Urn",
@@ -81,6 +85,7 @@ __all__ = [
 
 _ROOMS = {
     "metajournal.client": ("Journal",),
+    "metajournal.producers.units": ("Unit",),
     "metajournal.schemas.events.catalog": (
         "EntityDeleted",
         "EntityRegistered",
