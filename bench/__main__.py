@@ -9,27 +9,33 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import emit, latency
-from metajournal.schemas.settings import JournalSettings, Settings
+from bench import emit, index, latency
+from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, Settings
 from metajournal.stack.services import Stack
 
 _RESULTS = Path(__file__).with_name("results.json")
 
 
 def main() -> int:
-    """Run what the arguments name (`emit`, `latency`), or all."""
-    wanted = sys.argv[1:] or ["emit", "latency"]
+    """Run what the arguments name (`emit`, `index`, `latency`), or all."""
+    wanted = sys.argv[1:] or ["emit", "index", "latency"]
     console = Console(stderr=True)
     figures: list[dict[str, Any]] = []
     if "emit" in wanted:
         console.print("emit: typed events against raw produce()")
         figures += [{**one, "least": emit.LEAST_RATIO} for one in _with_broker()]
+    if "index" in wanted:
+        console.print("index: state records to searchable against raw _bulk")
+        figures += [
+            {**one, "least": index.LEAST_RATIO} for one in _with_services(lambda text: console.print(f"  {text}"))
+        ]
     if "latency" in wanted:
         console.print("latency: emit to searchable")
         figures += [{**one, "most": 1.0} for one in latency.run(say=lambda text: console.print(f"  {text}"))]
@@ -42,6 +48,13 @@ def _with_broker() -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder, Stack(Path(folder)) as stack:
         kafka = {"bootstrap.servers": stack.bootstrap_servers}
         return emit.run(Settings(journal=JournalSettings(prefix="bench", actor="bench"), kafka=kafka))
+
+
+def _with_services(say: Callable[[str], None]) -> list[dict[str, Any]]:
+    with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder, Stack(Path(folder)) as stack:
+        kafka = {"bootstrap.servers": stack.bootstrap_servers}
+        search = ElasticsearchSettings(url=stack.elasticsearch_url)
+        return index.run(Settings(kafka=kafka, elasticsearch=search), say=say)
 
 
 def holds(figure: dict[str, Any]) -> bool:

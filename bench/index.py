@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from elasticsearch import Elasticsearch
+from elasticsearch import ApiError, Elasticsearch
 
 from bench.entities import PARTITIONS, states
 from metajournal.indexer.bulk import item_of
@@ -81,9 +81,16 @@ def raw_rate(client: Elasticsearch, bodies: list[bytes], size: int, at_once: int
     target = f"/{name}/_bulk?filter_path=items.*.status,items.*.error"
 
     def send(body: bytes) -> None:
-        answer = client.perform_request("POST", target, headers=_HEADERS, body=body).body
+        try:
+            answer = client.perform_request("POST", target, headers=_HEADERS, body=body).body
+        except ApiError as error:
+            if error.status_code != 429:
+                raise
+            time.sleep(0.05)  # its memory is full of garbage; any client has to come again
+            return send(body)
         if any(one["index"]["status"] != 201 for one in answer["items"]):
             raise RuntimeError("raw _bulk was refused")
+        return None
 
     began = time.perf_counter()
     with ThreadPoolExecutor(at_once) as pool:
