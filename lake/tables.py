@@ -43,6 +43,7 @@ _CONFIGURATION = {
 }
 _COMPACTION = "metajournal.compaction"
 _FIRST_VACUUM_S = 600.0
+_VACUUM_EVERY_S = 900.0  # for each hour of retention: so that few files go at a time
 _UNSEEN = object()
 _WRITER = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=16_384)
 
@@ -286,7 +287,7 @@ class Lake:
     Args:
         path: local folder or a URI of a store that delta-rs speaks.
         storage_options: options of that store.
-        vacuum_retention_h: hours that files which no version needs are kept.
+        vacuum_retention_h: hours that files which no version needs are kept; at least 1.
     """
 
     def __init__(
@@ -294,7 +295,7 @@ class Lake:
     ) -> None:
         self.path = path.rstrip("/")
         self._options = dict(storage_options or {})
-        self._retention_h = vacuum_retention_h
+        self._retention_h = max(1, vacuum_retention_h)
         self._vacuum_at = time.monotonic() + _FIRST_VACUUM_S
         self._waiting: list[str] = []
         self._turn = 0
@@ -380,7 +381,7 @@ class Lake:
         tables = list(self.tables.values())
         if not self._waiting and time.monotonic() >= self._vacuum_at:
             self._waiting = [table.name for table in tables]
-            self._vacuum_at = time.monotonic() + self._retention_h * 3600
+            self._vacuum_at = time.monotonic() + self._retention_h * _VACUUM_EVERY_S
         if self._waiting:
             at("vacuum-before")
             self.tables[self._waiting.pop()].vacuum(self._retention_h)
@@ -473,6 +474,8 @@ class Lake:
 
     def drop_generation(self, number: int) -> None:
         """Delete the tables of a generation that are not live; 0 means those at their own names.
+
+        Readers that have not refreshed since the swap lose them, so leave a swapped-out one for a while.
 
         Raises:
             StreamError: one of its tables is live.
