@@ -108,6 +108,8 @@ def test_a_consumer_has_the_settings_that_the_journal_rests_on(logged: list[str]
         ("message.timeout.ms", "1"),
         ("linger.ms", "5"),
         ("queue.buffering.max.messages", "7"),
+        ("transactional.id", "mine"),
+        ("transaction.timeout.ms", "60000"),
     ],
 )
 def test_no_user_setting_weakens_what_the_journal_rests_on(key: str, value: str) -> None:
