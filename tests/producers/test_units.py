@@ -345,6 +345,7 @@ def test_what_never_reaches_the_commit_is_known_to_be_absent(
     journal = connect(delivery_timeout_s=1.0)
 
     def never(self: Any, producer: Producer, deadline: float) -> None:
+        self._abort(producer)
         raise transactions.NotCommitted("ended before")
 
     unit = journal.unit()
@@ -357,3 +358,24 @@ def test_what_never_reaches_the_commit_is_known_to_be_absent(
     assert headers(settings) == []
     unit.commit()
     assert [one.repeat for one in headers(settings)] == [False]
+
+
+def test_an_interrupted_commit_is_unknown_too(
+    journal: Journal, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed = transactions._Sender._committed
+
+    def interrupted(self: Any, producer: Producer, deadline: float) -> None:
+        committed(self, producer, deadline)
+        raise KeyboardInterrupt
+
+    unit = journal.unit()
+    unit.emit(TagsAdded(SOME[0], ["a"]))
+    monkeypatch.setattr(transactions._Sender, "_committed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        unit.commit()
+    monkeypatch.undo()
+    with pytest.raises(OutcomeUnknownError, match="interrupted"):
+        unit.positions  # noqa: B018
+    unit.commit()
+    assert [one.repeat for one in headers(settings)] == [False, True]
