@@ -40,6 +40,6 @@ PYTHON_IMAGE: Final = "python:3.12-slim-bookworm"
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "": ("confluent-kafka", "elasticsearch", "click", "rich"),
     "lake": ("deltalake", "pyarrow", "duckdb", "polars"),
-    "stream": ("pyspark", "delta-spark", "pandas"),
+    "stream": ("pyspark", "delta-spark", "pandas", "orjson", "numpy"),
 }
 """Distributions by the extra that brings them ("" is the light client); `doctor` looks for each."""
