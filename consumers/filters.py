@@ -88,12 +88,19 @@ class Filter:
         )
 
     @property
+    def everything(self) -> bool:
+        """Whether key and headers can be anything."""
+        return not (self.tenants or self.kinds or self.types or self.urns or self.prefixes or self.namespaces)
+
+    @property
     def reads_records(self) -> bool:
         """Whether the record itself must be looked at."""
         return bool(self.tags or self.keys or self.touches)
 
     def wants(self, urn: str, tenant: str, type_: str) -> bool:
         """Whether a record may be asked for, by its key and headers alone."""
+        if self.everything:
+            return True
         if self.tenants and tenant not in self.tenants:
             return False
         if self.kinds and urn.partition(":")[0] not in self.kinds:

@@ -190,6 +190,8 @@ class Intake:
         came = self._listen(pause_s)
         self.polled_at = time.monotonic()
         if came:
+            if self.buffer[-1].error() is None:
+                self.well()
             self.buffer.extend(self._consumer.consume(max(1, MOST - len(self.buffer)), 0))
         else:
             self._watch()

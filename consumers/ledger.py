@@ -104,7 +104,8 @@ class CompactedLedger(Ledger):
         self._floors = dict(floors or {})
         self._next = start
         self._anew: set[Source] = set()
-        self._from_the_start = start == 0
+        # A gap gives every journal partition a `since`; one without means that there was none.
+        self._from_the_start = start == 0 or NOTHING in self._since.values()
         self._keys: dict[bytes, Place] = {}
         self._older: dict[bytes, Place] = {}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from confluent_kafka import Message
@@ -16,6 +17,7 @@ from ..schemas.errors import DecodeError
 from ..schemas.positions import Position
 from .ledger import Place, Source
 
+_decoded: Final = json.JSONDecoder().decode
 Scope = Literal["USER", "SYSTEM"]
 Partition: TypeAlias = tuple[str, int]
 """A topic that the stream writes, and its partition."""
@@ -88,10 +90,12 @@ class State:
 
 
 class Identity(NamedTuple):
-    """What key and headers say of a record."""
+    """What key, headers and offset say of a record."""
 
     source: Source
     place: Place
+    key: bytes
+    offset: int
     urn: str
     type: str
     tenant: str
@@ -105,15 +109,24 @@ def identity(message: Message) -> Identity:
     """
     try:
         headers: dict[str, Any] = dict(message.headers() or ())
-        topic, partition, position, seq = headers["ce_id"].decode().rsplit("/", 3)
+        source, position, seq = headers["ce_id"].decode().rsplit("/", 2)
         place = int(position), int(seq)
         if min(place) < 0:
             raise ValueError("a number is negative")
-        tenant = (message.key() or b"").partition(b"/")[0].decode()
+        key = message.key() or b""
+        tenant = key.partition(b"/")[0].decode()
         urn, type_ = headers["ce_subject"].decode(), headers["ce_type"].decode()
-        return Identity((topic, int(partition)), place, urn, type_, tenant)
+        return Identity(_source(source), place, key, message.offset() or 0, urn, type_, tenant)
     except (KeyError, ValueError, AttributeError, TypeError) as error:  # also a text that is not UTF-8, or a null
         raise unreadable(message, error) from error
+
+
+@lru_cache(maxsize=4096)
+def _source(text: str) -> Source:
+    topic, partition = text.rsplit("/", 1)
+    if not topic or not partition.isdecimal():
+        raise ValueError("the source is no journal partition")
+    return topic, int(partition)
 
 
 def change_of(message: Message, told: Identity, scope: Scope) -> Change:
@@ -145,7 +158,7 @@ def state_of(message: Message, told: Identity) -> State:
 
 def _object(message: Message) -> dict[str, Any]:
     try:
-        found = json.loads(message.value() or b"")
+        found = _decoded((message.value() or b"").decode())
         if not isinstance(found, dict):
             raise ValueError("it is no JSON object")
         return found

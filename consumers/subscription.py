@@ -132,7 +132,7 @@ class Subscription(Generic[T]):
         self._lock = threading.RLock()
         self._given = 0
         self._stopped = False
-        self._hand: tuple[Reading, Identity, Message] | None = None
+        self._hand: tuple[Reading, Identity] | None = None
         self._quiet_since = 0.0
         begin: Since = since if since is not None else "earliest" if compacted else "latest"
         try:
@@ -165,9 +165,9 @@ class Subscription(Generic[T]):
     def _settle(self) -> None:
         """What is at hand is done."""
         if self._hand is not None:
-            reading, told, message = self._hand
+            reading, told = self._hand
             self._hand = None
-            _take(reading, told, message)
+            _take(reading, told)
             self._quiet_since = time.monotonic()
 
     def _next(self, intake: Intake) -> T | None:
@@ -219,24 +219,23 @@ class Subscription(Generic[T]):
         reading = intake.readings.get((message.topic() or "", message.partition() or 0))
         if reading is None or offset < reading.next:
             return None
-        intake.well()
         if self._compacted and message.value() is None:
             reading.next = offset + 1  # an operator has erased this entity
             return None
         told = identity(message)
-        found = self._asked_for(reading, told, message, offset)
+        found = self._asked_for(reading, told, message)
         if found is not None:
-            self._hand = reading, told, message
+            self._hand = reading, told
             return found
-        _take(reading, told, message)
+        _take(reading, told)
         if offset < reading.backlog_end:
             self._quiet_since = time.monotonic()
         return None
 
-    def _asked_for(self, reading: Reading, told: Identity, message: Message, offset: int) -> T | None:
-        if not reading.ledger.is_new(told.source, told.place, message.key() or b"", offset):
+    def _asked_for(self, reading: Reading, told: Identity, message: Message) -> T | None:
+        if not reading.ledger.is_new(told.source, told.place, told.key, told.offset):
             return None
-        if offset < reading.silent_until or message.timestamp()[1] < reading.since_ms:
+        if told.offset < reading.silent_until or message.timestamp()[1] < reading.since_ms:
             return None
         if not self._wanted.wants(told.urn, told.tenant, told.type):
             return None
@@ -292,7 +291,6 @@ class Subscription(Generic[T]):
             self.close()
 
 
-def _take(reading: Reading, told: Identity, message: Message) -> None:
-    offset = message.offset() or 0
-    reading.ledger.take(told.source, told.place, message.key() or b"", offset)
-    reading.next = offset + 1
+def _take(reading: Reading, told: Identity) -> None:
+    reading.ledger.take(told.source, told.place, told.key, told.offset)
+    reading.next = told.offset + 1

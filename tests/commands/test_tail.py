@@ -80,10 +80,10 @@ def test_options_say_which_changes(here: Installation, wire: Wire, words: str, c
 
 
 def test_a_group_goes_on_where_it_ended(here: Installation, wire: Wire) -> None:
-    assert len(lines(here, "--group", "g", "--since", "earliest")) == 4
-    assert lines(here, "--group", "g", "--since", "earliest") == []
+    assert len(lines(here, "--group", here.settings.journal.prefix, "--since", "earliest")) == 4
+    assert lines(here, "--group", here.settings.journal.prefix, "--since", "earliest") == []
     wire.batch([Event(0, 2)])
-    assert len(lines(here, "--group", "g")) == 2
+    assert len(lines(here, "--group", here.settings.journal.prefix)) == 2
 
 
 def test_people_get_one_line_for_each_change(here: Installation, wire: Wire) -> None:
@@ -126,7 +126,7 @@ def test_wrong_words_are_usage_errors(here: Installation, wire: Wire, words: str
 
 
 def test_interrupting_ends_it_well_and_keeps_what_was_printed(here: Installation, wire: Wire) -> None:
-    words = [*CLI, "tail", "--group", "g", "--since", "earliest", "--json"]
+    words = [*CLI, "tail", "--group", here.settings.journal.prefix, "--since", "earliest", "--json"]
     process = subprocess.Popen(
         words,
         stdout=subprocess.PIPE,
@@ -142,7 +142,7 @@ def test_interrupting_ends_it_well_and_keeps_what_was_printed(here: Installation
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (0, "", "")
     assert len({json.loads(line)["id"] for line in printed}) == 4
-    assert lines(here, "--group", "g") == []
+    assert lines(here, "--group", here.settings.journal.prefix) == []
 
 
 def _interruptible() -> None:

@@ -211,8 +211,10 @@ def test_a_group_asks_for_a_start_only_where_it_has_none(
     settings: Settings, epochs: Epochs, wire: Wire, kafka: str
 ) -> None:
     wire.batch(each(0, 0, 6, scopes=("USER",)))
-    with changes(settings, epochs, since="earliest", group="g", timeout_s=0.2) as found:
+    with changes(settings, epochs, since="earliest", group=settings.journal.prefix, timeout_s=0.2) as found:
         assert len(list(found)) == 6
     deleted(kafka, wire.names.changes("catalog"), 0, 5)
-    with changes(settings, epochs, since={}, group="g", timeout_s=0.2) as found:  # gone, and not needed any more
+    with changes(
+        settings, epochs, since={}, group=settings.journal.prefix, timeout_s=0.2
+    ) as found:  # gone, and not needed any more
         assert list(found) == []
