@@ -45,7 +45,7 @@ _FIRST: Final = 1 << 40
 def measure(
     *, entities: int = ENTITIES_COUNT, probes: int = PROBES, say: Callable[[str], None] = lambda _: None
 ) -> list[dict[str, Any]]:
-    """Fill a lake and look entities up; gives p50 and p99 in milliseconds with the limit, and the floor's p50."""
+    """Fill a lake and look entities up; gives the p50 in milliseconds with its limit, the p99 and the floor's p50."""
     with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder:
         say(f"filling a lake with {entities:,} entities")
         lake = fill(folder, entities)
@@ -55,12 +55,19 @@ def measure(
         choose = random.Random(5)
         found = [_probe(folder, choose.randrange(entities)) for _ in range(probes)]
         floor = _floor(folder, probes)
-    name = f"show of one of {entities:,} entities, fresh handle"
-    more = {"unit": "ms", "limit": LIMIT_MS, "probes": probes, "loose_files": loose, "floor_p50": floor}
     p50, p99 = statistics.median(found), statistics.quantiles(found, n=100)[98]
     return [
-        {"name": f"{name}, p50", "value": p50, "ratio": p50 / LIMIT_MS, **more},
-        {"name": f"{name}, p99", "value": p99, "ratio": p99 / LIMIT_MS, **more, "most": None},
+        {
+            "name": f"show of one of {entities:,} entities, fresh handle, p50",
+            "value": p50,
+            "limit": LIMIT_MS,
+            "ratio": p50 / LIMIT_MS,
+            "unit": "ms",
+            "p99": p99,
+            "probes": probes,
+            "loose_files": loose,
+            "floor_p50": floor,
+        }
     ]
 
 
@@ -167,12 +174,10 @@ def _floor(folder: str, probes: int) -> float:
 
 def main() -> int:
     """Print the figures; 1 when the median misses its limit."""
-    results = measure(say=lambda text: print(text, file=sys.stderr))
-    for one in results:
-        print(
-            f"{one['name']}: {one['value']:.1f} ms (limit {one['limit']} ms, one row group {one['floor_p50']:.1f} ms)"
-        )
-    return 0 if results[0]["ratio"] <= 1 else 1
+    (one,) = measure(say=lambda text: print(text, file=sys.stderr))
+    print(f"{one['name']}: {one['value']:.1f} ms, at most {one['limit']} ms; p99 {one['p99']:.1f} ms")
+    print(f"bare read of one row group, p50: {one['floor_p50']:.1f} ms")
+    return 0 if one["ratio"] <= 1 else 1
 
 
 if __name__ == "__main__":

@@ -368,16 +368,25 @@ class Lake:
         """See tables that others have swapped in, and nothing else."""
         self._look()
 
-    def tidy(self, at: At = passed) -> bool:
-        """Do at most one short piece of upkeep: a step of compaction, or vacuum of one table where it is due.
+    def tidy(self, at: At = passed, *, for_s: float = 0.0) -> bool:
+        """Do one short piece of upkeep: a step of compaction, or vacuum of one table where it is due.
 
         Only the stream's driver may call it, between two batches.
 
         Args:
             at: called at the points of `Table.tidy`, and at "vacuum-before" and "vacuum-after".
+            for_s: go on until so many seconds are used up. After a large batch about a tenth of its time keeps up with
+                what it added; one piece for each batch is enough for small ones only.
         Returns:
             Whether there was anything to do.
         """
+        until = time.monotonic() + for_s
+        worked = self._piece(at)
+        while worked and time.monotonic() < until and self._piece(at):
+            pass
+        return worked
+
+    def _piece(self, at: At) -> bool:
         tables = list(self.tables.values())
         if not self._waiting and time.monotonic() >= self._vacuum_at:
             self._waiting = [table.name for table in tables]
