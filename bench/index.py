@@ -172,4 +172,4 @@ def _await(check: Callable[[], bool], what: str) -> None:
     while not check():
         if time.monotonic() > until:
             raise TimeoutError(f"{what} did not come within {_PATIENCE_S:g} s")
-        time.sleep(0.05)
+        time.sleep(0.1)

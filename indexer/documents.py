@@ -10,7 +10,7 @@ scopes USER and SYSTEM never share a field.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
@@ -139,27 +139,29 @@ class _Split(NamedTuple):
         words: its words.
         line: the same as one text.
         whole: its whole, None where it is too long.
-        encoded: the whole as it stands inside a pair.
+        wholes: that, and the one of a schema field's path, where they are not too long.
     """
 
     entry: Entry
     words: list[str]
     line: str
     whole: str | None
-    encoded: str
+    wholes: list[str]
 
 
 def _split(entry: Entry) -> _Split:
-    words, whole = terms.words(entry.text), terms.whole(entry.text)
-    return _Split(entry, words, " ".join(words), whole, terms.encode(whole or ""))
+    words, wholes = terms.words(entry.text), whole_terms(entry)
+    whole = wholes[0] if wholes and len(entry.text) <= terms.MAX_WHOLE_CHARACTERS else None
+    return _Split(entry, words, " ".join(words), whole, wholes)
 
 
 class _Key(NamedTuple):
-    """A key as it stands before a value (`encoded`) and before a word (`token`)."""
+    """A key as it stands before a value (`encoded`) and before a word (`token`, which takes `cost` bytes there)."""
 
     encoded: str
     token: str
     folded: str
+    cost: int
 
     def line(self, words: list[str], hashed: bool) -> str:
         """A value's words, each under this key."""
@@ -168,7 +170,8 @@ class _Key(NamedTuple):
 
 
 def _key_of_folded(folded: str) -> _Key:
-    return _Key(terms.encode(folded), key_token(folded), folded)
+    token = key_token(folded)
+    return _Key(terms.encode(folded), token, folded, len(token.encode("utf-8", "replace")) + 8)
 
 
 @lru_cache(_KEPT_KEYS)
@@ -197,7 +200,7 @@ def _scope_fields(mine: list[_Split], hashed: bool) -> Document:
         "tags": _unique([one.whole for one in tags]),
         "tag_words": _lines(tags),
         "tag_facet": _unique([one.entry.text for one in tags]),
-        "pairs": _unique([f"{key.encoded}={one.encoded}" for key, one in properties if one.whole is not None]),
+        "pairs": _unique([_pair(key, one.whole) for key, one in properties if one.whole is not None]),
         "pair_words": _unique([key.line(one.words, hashed) for key, one in properties if one.words]),
         "whole": _wholes(mine),
         "words": _lines(mine),
@@ -216,30 +219,27 @@ def _schema_term_fields(schema: list[_Split], hashed: bool) -> Document:
     return {
         "fields": _wholes(schema),
         "field_words": _lines(schema),
-        "typed": _unique([pair for kind, one in typed for pair in _typed_pairs(kind, one)]),
+        "typed": _unique([_pair(kind, term) for kind, one in typed for term in one.wholes]),
         "typed_words": _unique([kind.line(one.words, hashed) for kind, one in typed if one.words]),
     }
 
 
-def _typed_pairs(kind: _Key, one: _Split) -> list[str]:
-    if one.entry.key == one.entry.text and one.whole is not None:  # a field at the top: its path is its name
-        return [f"{kind.encoded}={one.encoded}"]
-    return [f"{kind.encoded}={terms.encode(term)}" for term in whole_terms(one.entry)]
+def _pair(key: _Key, whole: str) -> str:
+    """As `terms.pair`, of a key that is known."""
+    return f"{key.encoded}={terms.encode(whole)}"
 
 
 def _wholes(split: list[_Split]) -> list[str]:
     """Wholes of all texts, and of the paths of schema fields."""
-    return _unique([term for one in split for term in _own_wholes(one)])
-
-
-def _own_wholes(one: _Split) -> list[str] | tuple[str | None]:
-    return whole_terms(one.entry) if one.entry.sort == "schema" and one.entry.key else (one.whole,)
+    return _unique([term for one in split for term in one.wholes])
 
 
 def whole_terms(entry: Entry) -> list[str]:
     """The wholes that an entry is found by: its text, and the path of a schema field."""
-    texts = (entry.text, entry.key) if entry.sort == "schema" and entry.key else (entry.text,)
-    return _unique(map(terms.whole, texts))
+    whole = terms.whole(entry.text)
+    if entry.sort != "schema" or entry.key in ("", entry.text):
+        return [] if whole is None else [whole]
+    return _unique([whole, terms.whole(entry.key)])
 
 
 def folded_key(key: str) -> str:
@@ -271,13 +271,12 @@ def suggestion(tenant: str, text: str) -> str:
 
 def _keyed_bytes(one: _Split) -> int:
     """Bytes that the words under their full keys take."""
-    if one.entry.sort == "property":
-        keys: tuple[_Key, ...] = (_key(one.entry.key),)
-    elif one.entry.sort == "schema" and one.entry.type:
-        keys = _type_keys(one.entry.type)
-    else:
-        return 0
-    return sum([len(key.token.encode("utf-8", "replace")) + 8 for key in keys]) * len(one.words)
+    entry = one.entry
+    if entry.sort == "property":
+        return _key(entry.key).cost * len(one.words)
+    if entry.sort == "schema" and entry.type:
+        return sum([key.cost for key in _type_keys(entry.type)]) * len(one.words)
+    return 0
 
 
 def _lines(split: list[_Split]) -> list[str]:
@@ -285,7 +284,9 @@ def _lines(split: list[_Split]) -> list[str]:
     return _unique([one.line or None for one in split])
 
 
-def _unique(found: Iterable[str | None]) -> list[str]:
+def _unique(found: Sequence[str | None]) -> list[str]:
+    if not found:
+        return []
     unique = dict.fromkeys(found)
     unique.pop(None, None)
     return list(unique)  # type: ignore[arg-type]  # None has just been taken out
