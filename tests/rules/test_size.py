@@ -10,7 +10,7 @@ from metajournal.rules import EntityRow
 from metajournal.rules.entity import excess, metadata_size
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded, TagsRemoved
 from metajournal.schemas.hashing import canonical_json
-from metajournal.schemas.limits import MAX_ENTITY_BYTES
+from metajournal.schemas.limits import MAX_ENTITY_BYTES, MAX_KEY_BYTES
 from metajournal.schemas.urn import dataset
 from tests.rules.harness import Catalog
 
@@ -73,6 +73,18 @@ def test_the_cheap_bound_counts_quotes_and_separators(scope: str) -> None:
     row = row_with({}, [""] * count, {}, []) if scope == "user" else row_with({}, [], {}, [""] * count)
     assert MAX_ENTITY_BYTES < spelled_out(row) <= MAX_ENTITY_BYTES + 3
     assert excess(row) == spelled_out(row)
+
+
+@pytest.mark.parametrize("count", range(82, 88))
+def test_the_cheap_bound_holds_for_the_longest_names(count: int) -> None:
+    """Keys and tags of the longest escapes, as many as just fit and one more: they are counted, not measured."""
+    names = [f"{number:02}" + "\x01" * (MAX_KEY_BYTES - 2) for number in range(count)]
+    for row in (
+        row_with(dict.fromkeys(names, ""), [], {}, []),
+        row_with({}, [], {}, names),
+        row_with({}, names, {}, []),
+    ):
+        assert excess(row) == (spelled_out(row) if spelled_out(row) > MAX_ENTITY_BYTES else None)
 
 
 def nearly_full(catalog: Catalog, spare: int) -> EntityRow:
