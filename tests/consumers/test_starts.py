@@ -19,7 +19,7 @@ from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset
-from tests.consumers.test_subscriptions import deleted, each, told
+from tests.consumers.test_subscriptions import deleted, each, own, told
 from tests.consumers.wire import START, Event, Wire
 
 pytestmark = pytest.mark.services
@@ -211,10 +211,10 @@ def test_a_group_asks_for_a_start_only_where_it_has_none(
     settings: Settings, epochs: Epochs, wire: Wire, kafka: str
 ) -> None:
     wire.batch(each(0, 0, 6, scopes=("USER",)))
-    with changes(settings, epochs, since="earliest", group=settings.journal.prefix, timeout_s=0.2) as found:
+    with changes(settings, epochs, since="earliest", group=own(settings), timeout_s=0.2) as found:
         assert len(list(found)) == 6
     deleted(kafka, wire.names.changes("catalog"), 0, 5)
     with changes(
-        settings, epochs, since={}, group=settings.journal.prefix, timeout_s=0.2
+        settings, epochs, since={}, group=own(settings), timeout_s=0.2
     ) as found:  # gone, and not needed any more
         assert list(found) == []

@@ -42,6 +42,11 @@ def wire(settings: Settings, epochs: Epochs) -> Wire:
     return Wire(settings)
 
 
+def own(settings: Settings) -> str:
+    """A group that no other test has."""
+    return settings.journal.prefix
+
+
 def told(found: Sequence[Any]) -> list[tuple[int, int, int]]:
     """(partition, offset, seq) of what was delivered, in the order of delivery."""
     return [(one.position.partition, one.position.value - START, one.seq) for one in found]
@@ -94,14 +99,14 @@ def test_a_group_goes_on_where_it_ended_also_when_the_stream_repeats_what_was_do
 ) -> None:
     events = [Event(at, offset) for offset in range(10) for at in range(4)]
     delivered: list[Change] = []
-    changes(settings, epochs, group=settings.journal.prefix).close()
+    changes(settings, epochs, group=own(settings)).close()
     for end in range(4, len(events) + 1, 9):
         start = max(0, end - 13)  # all that was delivered last time is published again, and more
         wire.batch(events[start:end])
-        with changes(settings, epochs, group=settings.journal.prefix, timeout_s=0.5) as found:
+        with changes(settings, epochs, group=own(settings), timeout_s=0.5) as found:
             delivered += found
     wire.batch(events[-9:])
-    with changes(settings, epochs, group=settings.journal.prefix, timeout_s=0.5) as found:
+    with changes(settings, epochs, group=own(settings), timeout_s=0.5) as found:
         delivered += found
     for scope in ("USER", "SYSTEM"):
         assert sorted(told([one for one in delivered if one.scope == scope])) == sorted(identities(events, scope))
@@ -111,7 +116,7 @@ def test_what_was_not_done_comes_again_and_what_was_done_does_not(
     settings: Settings, epochs: Epochs, wire: Wire
 ) -> None:
     wire.batch(each(0, 0, 9, scopes=("USER",)))
-    how: dict[str, Any] = {"group": settings.journal.prefix, "since": "earliest", "timeout_s": 5}
+    how: dict[str, Any] = {"group": own(settings), "since": "earliest", "timeout_s": 5}
     first_two: list[Change] = []
     with pytest.raises(RuntimeError):
         failing(changes(settings, epochs, **how), first_two, 2)  # while the second one is at hand
@@ -124,9 +129,7 @@ def test_what_was_not_done_comes_again_and_what_was_done_does_not(
         next(found)
         assert told([next(found)]) == [(0, 3, 0)]
         found.ack()
-        [kept] = [
-            one for one in commits(settings, settings.journal.prefix, wire.names.changes("catalog")) if one.offset == 4
-        ]
+        [kept] = [one for one in commits(settings, own(settings), wire.names.changes("catalog")) if one.offset == 4]
         assert from_text(kept.metadata) == ({(wire.journal, 0): ((START + 3, 0), (-1, -1))}, True)
         next(found)
         found.close()  # as when a loop is left
@@ -149,15 +152,13 @@ def test_a_commit_without_what_was_reached_is_said_and_nothing_comes_twice(
     wire.batch(each(2, 0, 6, scopes=("USER",)))
     wire.publish(each(2, 6, 12, scopes=("USER",)))  # and it crashes before the outcomes
     with changes(
-        settings, epochs, group=settings.journal.prefix, since="earliest", wanted=Filter.of(scope="USER"), timeout_s=0.5
+        settings, epochs, group=own(settings), since="earliest", wanted=Filter.of(scope="USER"), timeout_s=0.5
     ) as found:
         assert len(list(found)) == 12
-    committed_plainly(settings, settings.journal.prefix, TopicPartition(topic, 2, 10))
-    assert [one.metadata for one in commits(settings, settings.journal.prefix, topic)][2] in (None, "")
+    committed_plainly(settings, own(settings), TopicPartition(topic, 2, 10))
+    assert [one.metadata for one in commits(settings, own(settings), topic)][2] in (None, "")
     wire.batch(each(2, 6, 14, scopes=("USER",)))
-    with changes(
-        settings, epochs, group=settings.journal.prefix, wanted=Filter.of(scope="USER"), timeout_s=0.5
-    ) as found:
+    with changes(settings, epochs, group=own(settings), wanted=Filter.of(scope="USER"), timeout_s=0.5) as found:
         assert told(list(found)) == [(2, offset, 0) for offset in range(10, 14)]
     assert [one.message for one in caplog.records if "does not say what was reached" in one.message]
 
@@ -166,10 +167,10 @@ def test_without_a_start_a_group_begins_when_it_is_made_and_misses_nothing_after
     settings: Settings, epochs: Epochs, wire: Wire
 ) -> None:
     wire.publish(each(1, 0, 5, scopes=("USER",)))
-    with changes(settings, epochs, group=settings.journal.prefix, timeout_s=0.2) as found:
+    with changes(settings, epochs, group=own(settings), timeout_s=0.2) as found:
         assert list(found) == []
     wire.batch(each(1, 0, 9, scopes=("USER",)))  # published again, with four that are new
-    with changes(settings, epochs, group=settings.journal.prefix, timeout_s=0.5) as found:
+    with changes(settings, epochs, group=own(settings), timeout_s=0.5) as found:
         assert told(list(found)) == [(1, offset, 0) for offset in range(5, 9)]
 
 
@@ -178,7 +179,7 @@ def test_members_share_the_partitions_and_rebalances_neither_repeat_nor_lose(
 ) -> None:
     lock = threading.Lock()
     delivered: list[Change] = []
-    changes(settings, epochs, group=settings.journal.prefix).close()
+    changes(settings, epochs, group=own(settings)).close()
     events = [Event(at, offset, scopes=("USER",)) for offset in range(300) for at in range(4)]
     consumers = [Reader(settings, epochs, delivered, lock) for _ in range(2)]
     consumers[0].start()
@@ -220,7 +221,7 @@ class Reader:
             self.count += 1
 
     def start(self) -> None:
-        self._found = changes(self._settings, self._epochs, group=self._settings.journal.prefix)
+        self._found = changes(self._settings, self._epochs, group=own(self._settings))
         self._thread.start()
 
     def stop(self) -> None:
@@ -236,7 +237,8 @@ import os, pickle, sys
 from metajournal.consumers.subscription import changes
 from metajournal.producers.topics import check_topics
 settings, path = pickle.load(sys.stdin.buffer)
-with changes(settings, check_topics(settings), group=settings.journal.prefix, commit_interval_s=0.05) as found, open(path, "a") as file:
+how = {"group": settings.journal.prefix, "commit_interval_s": 0.05}
+with changes(settings, check_topics(settings), **how) as found, open(path, "a") as file:
     for one in found:
         file.write(one.id + "\\n")  # the effect
         file.flush()
@@ -248,7 +250,7 @@ def test_a_member_that_is_killed_repeats_only_what_it_had_not_committed_marked_b
     settings: Settings, epochs: Epochs, wire: Wire, tmp_path: Path
 ) -> None:
     quick = replace(settings, kafka={**settings.kafka, "session.timeout.ms": "6000", "heartbeat.interval.ms": "500"})
-    changes(quick, epochs, group=settings.journal.prefix).close()
+    changes(quick, epochs, group=own(settings)).close()
     events = [Event(at, offset, scopes=("USER",)) for offset in range(150) for at in range(4)]
     path = tmp_path / "effects"
     effects: list[str] = []
@@ -266,7 +268,7 @@ def test_a_member_that_is_killed_repeats_only_what_it_had_not_committed_marked_b
             process.send_signal(signal.SIGKILL)
             process.wait()
         effects = _lines(path)
-    with changes(quick, epochs, group=settings.journal.prefix, timeout_s=2) as found:
+    with changes(quick, epochs, group=own(settings), timeout_s=2) as found:
         effects = _lines(path) + [one.id for one in found]
     expected = {f"{wire.position(one)}/0/USER" for one in events}
     assert set(effects) == expected
@@ -312,14 +314,12 @@ def test_conditions_leave_out_and_what_is_left_out_counts_as_read(
         settings,
         epochs,
         since="earliest",
-        group=settings.journal.prefix,
+        group=own(settings),
         timeout_s=0.05,
         wanted=Filter.of(scope="USER", kinds="app"),
     ) as one:
         assert [change.tenant for change in one] == ["acme"]
-    [kept] = [
-        one for one in commits(settings, settings.journal.prefix, wire.names.changes("catalog")) if one.partition == 0
-    ]
+    [kept] = [one for one in commits(settings, own(settings), wire.names.changes("catalog")) if one.partition == 0]
     assert kept.offset == 4
 
 
@@ -344,10 +344,10 @@ def test_fewer_target_partitions_hold_several_journal_partitions_and_each_is_tol
     wire.batch(events[:12])
     wire.publish(events[12:20], only=19)
     wire.batch(events[12:])
-    with changes(settings, epochs, since="earliest", group=settings.journal.prefix, timeout_s=0.5) as found:
+    with changes(settings, epochs, since="earliest", group=own(settings), timeout_s=0.5) as found:
         delivered = [next(found) for _ in range(20)]
     wire.batch(events[12:])
-    with changes(settings, epochs, group=settings.journal.prefix, timeout_s=0.5) as found:
+    with changes(settings, epochs, group=own(settings), timeout_s=0.5) as found:
         delivered += found
     for scope in ("USER", "SYSTEM"):
         assert sorted(told([one for one in delivered if one.scope == scope])) == sorted(identities(events, scope))
@@ -372,12 +372,12 @@ def test_a_group_whose_next_change_is_gone_is_told_and_never_skips(
 ) -> None:
     topic = wire.names.changes("catalog")
     wire.batch(each(3, 0, 5, scopes=("USER",)))
-    with changes(settings, epochs, since="earliest", group=settings.journal.prefix, limit=2) as found:
+    with changes(settings, epochs, since="earliest", group=own(settings), limit=2) as found:
         list(found)
     wire.batch(each(3, 5, 9, scopes=("USER",)))
     deleted(kafka, topic, 3, 6)
     with pytest.raises(PositionExpired) as caught:
-        list(changes(settings, epochs, group=settings.journal.prefix, timeout_s=5))
+        list(changes(settings, epochs, group=own(settings), timeout_s=5))
     assert caught.value.data["offset"] == 6
     earliest = caught.value.earliest  # type: ignore[attr-defined]
     assert earliest == wire.position(Event(3, 8))
@@ -407,7 +407,7 @@ def deleted(kafka: str, topic: str, partition: int, before: int) -> None:
 
 def test_closing_from_another_thread_is_prompt_and_leaves_no_thread(settings: Settings, epochs: Epochs) -> None:
     threads = _librdkafka_threads()
-    found = changes(settings, epochs, group=settings.journal.prefix)
+    found = changes(settings, epochs, group=own(settings))
     assert _librdkafka_threads() > threads
     before = threading.active_count()
     ended = threading.Thread(target=lambda: list(found))
@@ -434,7 +434,7 @@ def test_a_slow_member_stays_in_its_group(settings: Settings, epochs: Epochs, wi
         kafka={**settings.kafka, "max.poll.interval.ms": "6000", "session.timeout.ms": "6000"},
     )
     wire.batch(each(0, 0, 8, scopes=("USER",)))
-    with changes(brief, epochs, group=settings.journal.prefix, since="earliest", limit=8) as found:
+    with changes(brief, epochs, group=own(settings), since="earliest", limit=8) as found:
         delivered = []
         waiting = threading.Event()
         for one in found:
