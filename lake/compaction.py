@@ -41,7 +41,7 @@ def passed(_point: str) -> None:
 
 
 class Compactable(Protocol):
-    """What compaction needs of a table (`tables.Table`)."""
+    """What compaction needs of a table (`table.Table`)."""
 
     name: str
     uri: str

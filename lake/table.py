@@ -1,0 +1,290 @@
+"""One Delta table: opening, idempotent append, marks, compaction and vacuum.
+
+A *mark* is the next position of a journal partition that a table does not hold yet. Marks stand in the table's own log
+as txn actions (app id `<topic>/<partition>`), in the same commit as the rows that they speak of, so a table always
+tells exactly what it holds. Every commit writes max(held, reached), since Delta accepts a lower version too.
+Which rows belong to a batch is the stream's matter, and what they mean is the rules'.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, WriterProperties, write_deltalake
+from deltalake.exceptions import TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from ..schemas.errors import StreamError
+from .columns import PARTITION_COLUMNS, SCHEMAS, STATISTICS
+from .compaction import At, Compaction, passed
+from .files import DataFile
+from .runs import LiveFile
+
+PartitionKey = tuple[str, int]
+Marks = dict[PartitionKey, int]
+
+_CLOCK = "system_time/"
+_RULES = "metajournal.rules"
+_CONFIGURATION = {
+    # A handle that opens the table reads every commit since the last checkpoint: 0.2 to 0.4 ms each.
+    "delta.checkpointInterval": "20",
+    "delta.enableDeletionVectors": "false",
+    # Every commit lists the log: with 3,000 files in it, an append took three times as long.
+    "delta.logRetentionDuration": "interval 10 minutes",
+}
+_COMPACTION = "metajournal.compaction"
+_WRITER = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=16_384)
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a commit brings a table.
+
+    Attributes:
+        marks: next position per (topic, partition).
+        clocks: running system_time per (topic, partition), milliseconds UTC; only the journal table keeps them.
+        rules: digest of the rules that made the rows.
+    """
+
+    marks: Mapping[PartitionKey, int]
+    clocks: Mapping[PartitionKey, int]
+    rules: str
+
+
+class Table:
+    """One Delta table, held open; `refresh` before reading what others may have written."""
+
+    def __init__(self, name: str, uri: str, storage_options: Mapping[str, str]) -> None:
+        self.name = name
+        self.schema = SCHEMAS[name]
+        self.uri = uri
+        self.storage_options = dict(storage_options)
+        self._table: DeltaTable | None = None
+        self._held: dict[str, int] = {}
+        self._rules: str | None = None
+        self._compaction = Compaction(self)
+
+    @property
+    def delta(self) -> DeltaTable:
+        """The delta-rs handle. Raises TableNotFoundError while nothing was ever written."""
+        if self._table is None:
+            self._table = DeltaTable(self.uri, storage_options=self.storage_options)
+        return self._table
+
+    def exists(self) -> bool:
+        try:
+            return self.delta is not None
+        except TableNotFoundError:
+            return False
+
+    def create(self, retention_h: int = 1) -> None:
+        """Make the table when it is missing; a table made by somebody else in between is as good.
+
+        Args:
+            retention_h: hours that the log remembers removed files, which is how the vacuum knows their age. A table
+                made with other properties gets these.
+        """
+        wanted = _CONFIGURATION | {
+            "delta.deletedFileRetentionDuration": f"interval {retention_h} hours",
+            "delta.dataSkippingStatsColumns": ",".join(STATISTICS[self.name]),
+        }
+        if self.exists():
+            held = self.delta.metadata().configuration
+            changed = {name: value for name, value in wanted.items() if held.get(name) != value}
+            if changed:
+                self.delta.alter.set_table_properties(changed, commit_properties=self._properties())
+            return
+        if "://" not in self.uri:
+            Path(self.uri).mkdir(parents=True, exist_ok=True)
+        DeltaTable.create(
+            self.uri,
+            schema=self.schema,
+            mode="ignore",
+            partition_by=PARTITION_COLUMNS.get(self.name),
+            configuration=wanted,
+            storage_options=self.storage_options,
+        )
+
+    def refresh(self) -> None:
+        """See what others have written."""
+        if self._table is not None:
+            self._table.update_incremental()
+        self._held.clear()
+        _ = self.delta  # opened now where it was not, so that a table that is not there is said at once
+
+    def _version_of(self, app: str) -> int | None:
+        if app not in self._held:
+            version = self.delta.transaction_version(app)
+            if version is None:
+                return None
+            self._held[app] = version
+        return self._held[app]
+
+    def mark(self, key: PartitionKey) -> int:
+        """The next position of a journal partition that this table does not hold; 0 when it never heard of it."""
+        return self._version_of(f"{key[0]}/{key[1]}") or 0
+
+    def clock(self, key: PartitionKey) -> int:
+        """The running system_time at the mark, milliseconds UTC; 0 before the first record."""
+        return self._version_of(f"{_CLOCK}{key[0]}/{key[1]}") or 0
+
+    def rules(self) -> str | None:
+        """The rules digest of the newest commit that names one."""
+        for commit in self.delta.history(20):
+            if _RULES in commit:
+                return str(commit[_RULES])
+        return None
+
+    def append(self, rows: pa.Table, reached: Reached) -> None:
+        """Add rows and move the marks, in one commit.
+
+        Args:
+            rows: rows of this table's schema, only those at or above its marks.
+            reached: marks (and clocks) after this commit; lower ones than held are kept at what is held.
+        Raises:
+            StreamError: another writer committed the same marks meanwhile (two streams on one lake).
+        """
+        self._commit_with(reached, lambda properties: self._write(rows, properties))
+
+    def add_files(self, files: Sequence[DataFile], reached: Reached) -> None:
+        """Make written files part of the table and move the marks, in one commit; as `append` in all else."""
+        self._commit_with(reached, lambda properties: self._add([file.add_action() for file in files], properties))
+
+    def _commit_with(self, reached: Reached, commit: Callable[[CommitProperties], None]) -> None:
+        now = int(time.time() * 1000)
+        wanted = {f"{t}/{p}": v for (t, p), v in reached.marks.items()}
+        wanted |= {f"{_CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
+        held = {app: max(version, self._version_of(app) or 0) for app, version in wanted.items()}
+        properties = CommitProperties(
+            custom_metadata={_RULES: reached.rules},
+            app_transactions=[Transaction(app, version, now) for app, version in held.items()],
+            max_commit_retries=0,
+        )
+        try:
+            commit(properties)
+        except Exception as error:
+            if not _is_conflict(error):
+                raise
+            raise StreamError(
+                f"Another process wrote table {self.name!r} at the same time.",
+                code="second-writer",
+                hint="Run one stream per lake: `metajournal status` shows the running one.",
+            ) from error
+        self._held.update(held)
+        self._rules = reached.rules
+
+    def _write(self, rows: pa.Table, properties: CommitProperties) -> None:
+        if rows.num_rows:
+            write_deltalake(self.delta, rows, mode="append", commit_properties=properties, writer_properties=_WRITER)
+        else:
+            self._add([], properties)
+
+    def _add(self, actions: list[AddAction | RemoveAction], properties: CommitProperties) -> None:
+        self.delta.create_write_transaction(
+            actions,
+            mode="append",
+            schema=self.delta.schema(),
+            partition_by=PARTITION_COLUMNS.get(self.name),
+            commit_properties=properties,
+        )
+        self.delta.update_incremental()
+
+    def tidy(self, at: At = passed) -> bool:
+        """Do one short piece of compaction (about 0.1 s); tells whether there was anything to do.
+
+        Only the writer may call it, between two appends: two compactors would double rows.
+
+        Args:
+            at: called at "compact-before-files", "compact-after-files" and "compact-after-commit" of each job.
+        """
+        return self._compaction.step(at)[0]
+
+    def compact(self, at: At = passed) -> int:
+        """Compact until nothing is left to do, however long it takes; gives the number of files that went away."""
+        total, more = 0, True
+        while more:
+            more, gone = self._compaction.step(at)
+            total += gone
+        return total
+
+    def replace(self, removed: Sequence[LiveFile], added: Sequence[DataFile]) -> bool:
+        """Put files with the same rows in the place of live ones, in one commit; marks stay as they are.
+
+        Returns:
+            False where somebody else committed meanwhile; then nothing has changed.
+        """
+        now = int(time.time() * 1000)
+        number = (self.delta.transaction_version(_COMPACTION) or 0) + 1
+        properties = self._properties(Transaction(_COMPACTION, number, now))
+        gone = [RemoveAction(one.path, False, now, one.size_bytes, dict(one.partition)) for one in removed]
+        try:
+            self._add([*gone, *(file.add_action(data_change=False) for file in added)], properties)
+        except Exception as error:
+            if not _is_conflict(error):
+                raise
+            return False
+        return True
+
+    def vacuum(self, retention_h: int) -> int:
+        """Delete the files that no version of the last hours holds, orphans of unfinished writes too.
+
+        Args:
+            retention_h: hours that a removed or an uncommitted file is kept; longer than any batch, any compaction
+                and any reader that stays on one version.
+        Returns:
+            Number of files deleted.
+        """
+        gone = self.delta.vacuum(
+            retention_h,
+            dry_run=False,
+            enforce_retention_duration=False,
+            full=True,
+            commit_properties=self._properties(),
+        )
+        return len(gone)
+
+    def _properties(self, *transactions: Transaction) -> CommitProperties:
+        """Of a commit that adds no rows: it repeats the rules' digest, since the log forgets old commits."""
+        self._rules = self._rules or self.rules()
+        return CommitProperties(
+            custom_metadata={} if self._rules is None else {_RULES: self._rules},
+            app_transactions=list(transactions),
+            max_commit_retries=0,
+        )
+
+    def query(self, select: str, where: str) -> list[dict[str, Any]]:
+        """Rows of this table at the held version, as dicts; files and row groups are pruned by their statistics.
+
+        Args:
+            select: columns, as SQL.
+            where: condition, as SQL; callers put only values of restricted alphabets or `quoted` ones into it.
+        """
+        rows = self.sql(f"select {select} from {self.name} where {where}")
+        found: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="strict")
+        return found
+
+    def sql(self, statement: str) -> pa.Table:
+        """Run one SQL statement over this table (under its own name) at the held version."""
+        reader = QueryBuilder().register(self.name, self.delta).execute(statement)
+        return pa.table(reader.read_all())
+
+
+def _is_conflict(error: Exception) -> bool:
+    """Whether a commit failed since another handle committed meanwhile."""
+    return "ransaction" in f"{type(error).__name__} {error}"
+
+
+def quoted(text: str) -> str:
+    """An SQL string literal that holds exactly this text."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def from_json(text: str | None) -> Any:
+    """The value of a JSON column."""
+    return None if text is None else json.loads(text)
