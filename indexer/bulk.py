@@ -7,7 +7,6 @@ once more in its reduced form; if that is refused too, IndexerError.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -18,9 +17,9 @@ from elasticsearch import ApiError, Elasticsearch
 from .documents import document_id, index_document, reduced_document
 from .errors import IndexerError
 from .patience import Patience, StartOver
+from .spelling import written
 
 _RETRY: Final = frozenset({429, 503})
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
 _HEADERS: Final = {"accept": "application/json", "content-type": "application/x-ndjson"}
 
 
@@ -164,5 +163,4 @@ def item_of(state: Mapping[str, Any], refusal: str | None = None) -> Item:
     document = index_document(state) if refusal is None else reduced_document(state, refusal)
     name = document_id(state["tenant"], state["urn"])
     action = {"index": {"_id": name, "version": state["logical_timestamp"], "version_type": "external"}}
-    lines = f"{_ENCODER.encode(action)}\n{_ENCODER.encode(document)}\n"
-    return Item(state, name, lines.encode("utf-8", "replace"), refusal is not None)
+    return Item(state, name, b"%b\n%b\n" % (written(action), written(document)), refusal is not None)

@@ -7,7 +7,6 @@ topic is not the one that was indexed, and reading starts at its beginning.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.settings import Settings
 from .patience import Patience, StartOver
 from .progress import Outcome, Partition, outcome_of
+from .spelling import read
 
 _log = logging.getLogger("metajournal.indexer")
 _ANSWER_S: Final = 5.0
@@ -167,7 +167,7 @@ class Intake:
         taken.reached[at] = offset + 1
 
     def _read(self, message: Message, at: Partition, offset: int, taken: Taken) -> None:
-        data = json.loads(message.value() or b"")
+        data = read(message.value() or b"")
         if at[0] in self._outcomes:
             taken.outcomes.append(outcome_of(data, at, offset, self._outcomes[at[0]]))
             return

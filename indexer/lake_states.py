@@ -87,9 +87,8 @@ class LakeStates:
 
     @property
     def _table(self) -> Any:
-        table = self._lake.tables["entities"]
-        table.refresh()
-        return table
+        self._lake.refresh()  # also to tables that a rebuild of the lake has put in their place
+        return self._lake.tables["entities"]
 
     def _page_end(self, after: Key | None) -> Key | None:
         rows = f"select tenant, urn from entities where {_behind(after)} order by tenant, urn limit {self._page_rows}"
