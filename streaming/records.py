@@ -15,12 +15,13 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schemas.bulk import decode_all, partitions_of
+from ..schemas.bulk import decode_all
 from ..schemas.codec import Decoded, decode
 from ..schemas.errors import InvalidUrnError, NotSingleObject, Undecodable, UnknownFingerprint
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, digest, partition_of
 from ..schemas.header import Header
 from ..schemas.limits import MAX_EVENT_BYTES
+from ..schemas.partitions import partitions_of
 from ..schemas.positions import position
 from ..schemas.urn import Urn
 

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metajournal.schemas import bulk, codec
+from metajournal.schemas import bulk, codec, columns
 from metajournal.schemas.errors import NotSingleObject, Undecodable, UnknownFingerprint
 from metajournal.schemas.events.catalog import EntityRegistered, PropertiesRemoved, PropertiesSet, TagsAdded
 from metajournal.schemas.hashing import partition_of
 from metajournal.schemas.header import Header, Unit
 from metajournal.schemas.known import current_contracts
+from metajournal.schemas.partitions import partitions_of
 from tests.schemas.builders import PURCHASES, a_header, events_with_headers
 
 ERRORS = (NotSingleObject, UnknownFingerprint, Undecodable)
@@ -27,7 +28,7 @@ many = settings(deadline=None, max_examples=150)
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also two values of a schema are read side by side, and lists of more than five entries alone."""
     monkeypatch.setattr(bulk, "_FEWEST", 1)
-    monkeypatch.setattr(bulk, "_MOST_ITEMS", 5)
+    monkeypatch.setattr(columns, "MOST_ITEMS", 5)
 
 
 def one_by_one(value: bytes) -> Any:
@@ -194,4 +195,4 @@ def test_counts_are_checked_before_memory_is_taken() -> None:
 @many
 @given(st.lists(st.binary(max_size=40) | st.binary(min_size=250, max_size=270), max_size=12), st.integers(1, 64))
 def test_partitions_of_many_keys_are_those_of_each(keys: list[bytes], partitions: int) -> None:
-    assert bulk.partitions_of(keys, partitions) == [partition_of(key, partitions) for key in keys]
+    assert partitions_of(keys, partitions) == [partition_of(key, partitions) for key in keys]
