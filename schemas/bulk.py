@@ -101,7 +101,7 @@ def _read(reader: RecordColumn, source: Source, rows: Numbers) -> tuple[Sequence
 
 
 class _Urns(dict[str, Any]):
-    """The URN of each text, or the text itself where it is none. Bounded: it starts anew when full, without long ones."""
+    """The URN of each text, or the text itself where it is none. Bounded: starts anew when full, keeps no long ones."""
 
     def __missing__(self, text: str) -> Any:
         found = as_urn(text)
