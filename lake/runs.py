@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from .files import run_of
 
-MOST_LOOSE = 30
+MOST_LOOSE = 20
 """Loose files of a table at which they are sorted."""
 FAN_IN = 4
 """Runs of one tier that become one of the next: a look-up reads at most one fewer of each tier."""
