@@ -83,7 +83,7 @@ class Intake:
         self._had: dict[Partition, dict[Source, Reached]] = {}
         """What was reached of partitions that were given back: not even a commit that failed brings it again."""
         self._failure: KafkaException | MetajournalError | None = None
-        self._said = False
+        self._said = self._ending = False
         self._asked = 0.0
         self.closing = threading.Event()
         self.readings: dict[Partition, Reading] = {}
@@ -162,7 +162,7 @@ class Intake:
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Give partitions back. All that was delivered is done: the caller has asked for more."""
-        if not self.closing.is_set():
+        if not self._ending:
             self.commits.before_leaving(consumer)
         self._forget()
 
@@ -287,6 +287,7 @@ class Intake:
         self.closing.set()
         if self.commits.due and not (self._answers() and self.keep(timeout_s)):
             _log.warning("Kafka has not confirmed the last commit of group %s: its changes come again.", self._group)
+        self._ending = True  # a rebalance until here has kept what is done by itself
         closing = threading.Thread(target=self._consumer.close, name="metajournal-subscription-end", daemon=True)
         closing.start()
         closing.join(timeout_s)

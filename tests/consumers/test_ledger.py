@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from metajournal.consumers.ledger import (
@@ -104,7 +104,11 @@ def test_on_a_compacted_topic_the_newest_of_each_key_comes_and_nothing_older_aft
         assert restarted or seen == sorted(seen)
 
 
+_TWICE = [Record(0, (5, 0), b"a0"), Record(4, (5, 0), b"a4")] * 2
+
+
 @given(wires(), st.sets(st.integers(0, 80)))
+@example(_TWICE, {1, 2})
 def test_where_nothing_is_compacted_yet_states_come_once_with_restarts_anywhere(
     wire: list[Record], stops: set[int]
 ) -> None:
