@@ -42,6 +42,8 @@ HANDOVER_S: Final = 30.0
 """How long an indexer stands back for a rebuild that is about to swap the alias."""
 _BACKLOG_S: Final = 2.0
 """Between two refreshes in a backlog: what it brings is late anyway, and each refresh costs the server time."""
+_GATHER_S: Final = 0.1
+"""How long a backlog's records are gathered, so that requests are full."""
 _T = TypeVar("_T")
 
 
@@ -128,7 +130,9 @@ class Indexer:
 
     def _step(self, intake: Intake, patience: Patience, progress: Progress, shown: Shown, flights: Flights) -> Shown:
         gather_s = max(0.0, self._refresh_due_s(self._interval_s))
-        taken = intake.take(0.0 if self._backlog else gather_s if progress.unshown else _IDLE_S, gather_s)
+        if self._backlog:
+            gather_s = max(gather_s, _GATHER_S)
+        taken = intake.take(gather_s if progress.unshown or self._backlog else _IDLE_S, gather_s)
         self._take(taken, progress, flights)
         if progress.unshown and self._refresh_due_s(_BACKLOG_S if self._backlog else self._interval_s) <= 0:
             self._refresh(patience, progress)
@@ -147,7 +151,7 @@ class Indexer:
         """Index what has arrived. In a backlog the next take is read and built while Elasticsearch indexes this one."""
         flights.send(taken.states.values())
         flights.then(lambda: self._indexed(taken, progress))
-        self._backlog = len(taken.states) >= self._settings.indexer.bulk_documents
+        self._backlog = len(taken.states) >= max(1, self._settings.indexer.bulk_documents // 4)
         flights.land(AT_ONCE if self._backlog else 0)
 
     def _indexed(self, taken: Taken, progress: Progress) -> None:
