@@ -50,6 +50,67 @@ def outgoing(folded: Folded, change: Change, names: TopicNames) -> Iterator[Outg
     yield Outgoing(state, partition, key, spelled(state_document(after, partition)), headers, time_ms)
 
 
+class Documents:
+    """The same records of many rows column by column, in the order of publishing: no headers yet.
+
+    Attributes:
+        topics, keys, values: as in Outgoing.
+        ids: `ce_id` of each.
+        states: whether it is a state document; else a change record.
+        times: milliseconds UTC.
+    """
+
+    __slots__ = ("ids", "keys", "states", "times", "topics", "values")
+
+    def __init__(self) -> None:
+        self.topics: list[str] = []
+        self.keys: list[bytes] = []
+        self.values: list[bytes] = []
+        self.ids: list[bytes] = []
+        self.states: list[bool] = []
+        self.times: list[int] = []
+
+
+def documents(folded: Folded, names: TopicNames) -> Documents:
+    """All change and state records of a partition's changes."""
+    place, found = folded.place, Documents()
+    partition = place.partition
+    changes, changes_system, state = _topics(names, place.domain)
+    _, start = _source(place.topic, partition)
+    topics, keys, values = found.topics.append, found.keys.append, found.values.append
+    ids, states, times = found.ids.append, found.states.append, found.times.append
+    for before, after in folded.changes:
+        key = f"{after.tenant}/{after.urn}".encode()
+        identity = f"{start}{after.logical_timestamp}/{after.seq}".encode()
+        for scope, record in change_records(before, after):
+            topics(changes if scope == "USER" else changes_system)
+            keys(key)
+            values(spelled(record))
+            ids(identity)
+            states(False)
+            times(after.system_time)
+        topics(state)
+        keys(key)
+        values(spelled(state_document(after, partition)))
+        ids(identity)
+        states(True)
+        times(after.system_time)
+    return found
+
+
+def headers_of(topic: str, partition: int, identity: bytes, state: bool, key: bytes, time_ms: int) -> list[Header]:
+    """The headers that `outgoing` gives a record of a journal partition."""
+    return [
+        _VERSION,
+        _source(topic, partition)[0],
+        ("ce_id", identity),
+        _IS_STATE if state else _IS_CHANGE,
+        ("ce_subject", key[key.index(b"/") + 1 :]),
+        _time(time_ms),
+        _IS_JSON,
+    ]
+
+
 @lru_cache(maxsize=64)
 def _topics(names: TopicNames, domain: str) -> tuple[str, str, str]:
     """Topics of USER changes, SYSTEM changes and states."""

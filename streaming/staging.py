@@ -1,18 +1,17 @@
 """Records that wait to be published: written by the task that folded them, read by the task that publishes them.
 
 One file for each journal partition of a wide batch, beside the lake, in the order of publishing; gone when the batch
-is done. A file that a crash left behind is never read again, since every batch has a folder of its own. Both ends are
-this version of this package on one version of Python, so the records stand there as Python's own values (marshal,
-compressed in blocks): a third of what a column for each header costs, for two records of every event.
+is done. A file that a crash left behind is never read again, since every batch has a folder of its own. Documents are
+kept without their headers, which follow from a few columns; two records of every event pass here.
 """
 
 from __future__ import annotations
 
 import marshal
 import shutil
-import struct
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
+from .catalog import Documents, headers_of
 from .publish import Outgoing
+from .records import Place
 
 FOLDER = "_staging"
 _RECORDS_PER_BLOCK = 4_096
-_CODEC = "lz4"
-_SIZES = struct.Struct("<QQ")
-"""Before each block: its size in bytes, and that of what it unfolds to."""
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_SCHEMA = pa.schema(
+    [
+        pa.field("topic", pa.string()),
+        pa.field("journal_partition", pa.int32()),
+        pa.field("key", pa.large_binary()),
+        pa.field("value", pa.large_binary()),
+        pa.field("time_ms", pa.int64()),
+        pa.field("source", pa.string()),  # the journal topic of a document; null for any other record
+        pa.field("identity", pa.large_binary()),
+        pa.field("state", pa.bool_()),
+        pa.field("headers", pa.large_binary()),  # of any other record, as marshal spells them
+    ]
+)
 
 
 class Staging:
@@ -55,11 +67,9 @@ class Staging:
 
     def read(self, file: str) -> Iterator[Outgoing]:
         """The records of a file, in their order."""
-        with self._input(file) as source:
-            while sizes := source.read(_SIZES.size):
-                packed, size = _SIZES.unpack(sizes)
-                block = pa.decompress(source.read(packed), decompressed_size=size, codec=_CODEC, asbytes=True)
-                yield from map(Outgoing._make, marshal.loads(block))
+        with self._input(file) as source, pa.ipc.open_stream(source) as reader:
+            for batch in reader:
+                yield from _records(batch)
 
     def clear(self) -> None:
         """Remove this batch's folder."""
@@ -109,22 +119,63 @@ class StagedFile:
     def __init__(self, begin: Callable[[], Any]) -> None:
         self._begin = begin
         self._sink: Any = None
+        self._writer: Any = None
         self._count = 0
 
     def write(self, records: Iterable[Outgoing]) -> None:
         """Add records, in the order in which they shall be published."""
         rest = iter(records)
-        while some := list(map(tuple, islice(rest, _RECORDS_PER_BLOCK))):
-            if self._sink is None:
-                self._sink = self._begin()
-            block = marshal.dumps(some)
-            packed = pa.compress(block, codec=_CODEC, asbytes=True)
-            self._sink.write(_SIZES.pack(len(packed), len(block)))
-            self._sink.write(packed)
-            self._count += len(some)
+        while some := list(islice(rest, _RECORDS_PER_BLOCK)):
+            topics, partitions, keys, values, headers, times = zip(*some, strict=True)
+            spelled = [marshal.dumps(one) for one in headers]
+            self._write(
+                (topics, partitions, keys, values, times, [None] * len(some), [None] * len(some), None, spelled)
+            )
+
+    def write_documents(self, place: Place, found: Documents) -> None:
+        """Add the documents of one journal partition, in their order."""
+        for at in range(0, len(found.keys), _RECORDS_PER_BLOCK):
+            part = slice(at, at + _RECORDS_PER_BLOCK)
+            count = len(found.keys[part])
+            columns = (found.topics[part], [place.partition] * count, found.keys[part], found.values[part])
+            more = (found.times[part], [place.topic] * count, found.ids[part], found.states[part], None)
+            self._write((*columns, *more))
+
+    def _write(self, columns: Sequence[Any]) -> None:
+        if self._writer is None:
+            self._sink = self._begin()
+            self._writer = pa.ipc.new_stream(self._sink, _SCHEMA, options=_OPTIONS)
+        count = len(columns[0])
+        arrays = [
+            pa.nulls(count, field.type) if column is None else pa.array(column, field.type)
+            for field, column in zip(_SCHEMA, columns, strict=True)
+        ]
+        self._writer.write_batch(pa.record_batch(arrays, schema=_SCHEMA))
+        self._count += count
 
     def close(self) -> int:
         """Finish the file; gives the number of its records."""
-        if self._sink is not None:
+        if self._writer is not None:
+            self._writer.close()
             self._sink.close()
         return self._count
+
+    def abandon(self) -> None:
+        """Let go of the file without finishing it."""
+        if self._sink is not None:
+            with suppress(OSError):
+                self._sink.close()
+
+
+def _records(batch: pa.RecordBatch) -> Iterator[Outgoing]:
+    topics, partitions, keys, values, times, sources, ids, states, others = (
+        column.to_pylist() for column in batch.columns
+    )
+    for topic, partition, key, value, time_ms, source, identity, state, other in zip(
+        topics, partitions, keys, values, times, sources, ids, states, others, strict=True
+    ):
+        if source is None:
+            yield Outgoing(topic, partition, key, value, marshal.loads(other), time_ms)
+        else:
+            headers = headers_of(source, partition, identity, state, key, time_ms)
+            yield Outgoing(topic, partition, key, value, headers, time_ms)

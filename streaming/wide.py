@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ..schemas.settings import Settings
 from .publish import BulkPublisher
-from .tasks import Part, Plan, fold_batch, publish_part, refold
+from .tasks import Part, Plan, fold_batch, publish_part, refold, without_collector
 
 _RESULT = "result binary"
 
@@ -87,8 +87,10 @@ def _publishing(plan: Plan, parts: Sequence[Part], settings: Settings) -> _Work:
         for number in [number for batch in batches for number in batch["id"].to_pylist()]:
             publisher = BulkPublisher(settings, plan.targets)
             try:
-                yield publish_part(plan, parts[number], publisher, int(time.time() * 1000))
+                with without_collector():
+                    count = publish_part(plan, parts[number], publisher, int(time.time() * 1000))
             finally:
                 publisher.close()
+            yield count
 
     return work
