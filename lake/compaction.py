@@ -12,6 +12,7 @@ import time
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from typing import Any, Protocol
 from urllib.parse import unquote
@@ -142,7 +143,24 @@ def live_files(delta: DeltaTable) -> list[LiveFile]:
 
 def _sorted_runs(table: Compactable, sort: Sort) -> Iterator[list[DataFile] | None]:
     """Sort loose files piece by piece: each piece that fits into a step becomes a run of its own."""
-    done: list[DataFile] = []
+    written: list[TableFiles] = []
+    with _discarded_on_failure(written):
+        yield from _sort(table, sort, written)
+    yield [file for files in written for file in files.close()]
+
+
+@contextmanager
+def _discarded_on_failure(written: Sequence[TableFiles]) -> Iterator[None]:
+    """Leave nothing of a job that fails: on a full disk each attempt would leave less room."""
+    try:
+        yield
+    except Exception:
+        for files in written:
+            files.discard()
+        raise
+
+
+def _sort(table: Compactable, sort: Sort, written: list[TableFiles]) -> Iterator[None]:
     piece: list[pa.Table] = []
     rows = size_bytes = 0
     until = time.monotonic() + _STEP_S
@@ -151,7 +169,7 @@ def _sorted_runs(table: Compactable, sort: Sort) -> Iterator[list[DataFile] | No
             piece.append(batch)
             rows, size_bytes = rows + batch.num_rows, size_bytes + batch.nbytes
             if rows >= _STEP_ROWS or size_bytes >= _STEP_BYTES:
-                done += _run(table, pa.concat_tables(piece))
+                _write_run(table, pa.concat_tables(piece), written)
                 piece, rows, size_bytes = [], 0, 0
             elif number % _LEAST_FILES:
                 continue  # or a slow machine would sort no faster than files come
@@ -159,19 +177,26 @@ def _sorted_runs(table: Compactable, sort: Sort) -> Iterator[list[DataFile] | No
                 yield None
                 until = time.monotonic() + _STEP_S
     if rows:
-        done += _run(table, pa.concat_tables(piece))
-    yield done
+        _write_run(table, pa.concat_tables(piece), written)
 
 
-def _run(table: Compactable, rows: pa.Table) -> list[DataFile]:
+def _write_run(table: Compactable, rows: pa.Table, written: list[TableFiles]) -> None:
     files = TableFiles(table.name, table.uri, table.storage_options, run=uuid.uuid4().hex)
+    written.append(files)
     files.write(in_order(table.name, rows))
-    return files.close()
+    files.close()
 
 
 def _merged(table: Compactable, merge: Merge) -> Iterator[list[DataFile] | None]:
     """Merge runs into one: what no smaller key can follow is written, then the run that ended is read on."""
     files = TableFiles(table.name, table.uri, table.storage_options, most_rows=_FILE_ROWS, run=uuid.uuid4().hex)
+    with _discarded_on_failure([files]):
+        yield from _merge(files, table, merge)
+        done = files.close()
+    yield done
+
+
+def _merge(files: TableFiles, table: Compactable, merge: Merge) -> Iterator[None]:
     open_runs = [_OpenRun(table, run) for run in merge.runs]
     until = time.monotonic() + _STEP_S
     while open_runs:
@@ -184,7 +209,6 @@ def _merged(table: Compactable, merge: Merge) -> Iterator[list[DataFile] | None]
         if open_runs:
             bound = min(one.last() for one in open_runs)
             files.write(in_order(table.name, pa.concat_tables([one.take(bound) for one in open_runs])))
-    yield files.close()
 
 
 class _OpenRun:

@@ -13,6 +13,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,7 @@ class TableFiles:
         self._begun = 0
         self._open: dict[Any, _OpenFile] = {}
         self._done: list[DataFile] = []
+        self._paths: list[str] = []
 
     def write(self, rows: pa.Table) -> None:
         """Add rows, of the table's whole schema, in the order in which they shall stand."""
@@ -112,7 +114,8 @@ class TableFiles:
             file.write(rows.slice(at, room))
             at += room
             if self._most_rows is not None and file.rows >= self._most_rows:
-                self._done.append(self._open.pop(value).close())
+                self._done.append(file.close())
+                del self._open[value]
 
     def _begin(self, value: Any) -> _OpenFile:
         partition = {column: str(value) for column in self._by}
@@ -120,6 +123,7 @@ class TableFiles:
         stem = f"part-{uuid.uuid4()}" if self._run is None else run_file(self._run, self._begun)
         self._begun += 1
         path = f"{folder}{stem}.zstd.parquet"
+        self._paths.append(path)
         schema = pa.schema([one for one in SCHEMAS[self._name] if one.name not in self._by])
         return _OpenFile(self._sink(path), path, schema, partition, STATISTICS[self._name])
 
@@ -138,6 +142,16 @@ class TableFiles:
         self._done += [file.close() for file in self._open.values()]
         self._open.clear()
         return self._done
+
+    def discard(self) -> None:
+        """Delete all that was written, after a failure: on a full disk each attempt would leave less room."""
+        for file in self._open.values():
+            file.abandon()
+        self._open.clear()
+        self._done.clear()
+        if "://" not in self._uri:  # in a store, an upload that was not finished is not there
+            for path in self._paths:
+                (Path(self._uri) / path).unlink(missing_ok=True)
 
 
 @dataclass
@@ -207,6 +221,12 @@ class _OpenFile:
         self.sink.close()
         now_ms = int(time.time() * 1000)
         return DataFile(self.path, size_bytes, self.rows, self.partition, self._statistics(), now_ms)
+
+    def abandon(self) -> None:
+        """Let go of the file without finishing it."""
+        self._writer.is_open = False  # or it would write its footer when it is collected
+        with suppress(OSError):
+            self.sink.close()
 
     def _statistics(self) -> str:
         return json.dumps(

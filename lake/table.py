@@ -20,9 +20,10 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, W
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from ..schemas.errors import StreamError
+from ..schemas.errors import LakeWriteError, StreamError
 from .columns import PARTITION_COLUMNS, SCHEMAS, STATISTICS
 from .compaction import At, Compaction, passed
+from .faults import writing
 from .files import DataFile
 from .runs import LiveFile
 
@@ -149,6 +150,7 @@ class Table:
             reached: marks (and clocks) after this commit; lower ones than held are kept at what is held.
         Raises:
             StreamError: another writer committed the same marks meanwhile (two streams on one lake).
+            LakeWriteError: the disk is full or the store refused; whether the commit is there, a fresh handle tells.
         """
         self._commit_with(reached, lambda properties: self._write(rows, properties))
 
@@ -167,9 +169,10 @@ class Table:
             max_commit_retries=0,
         )
         try:
-            commit(properties)
+            with writing(self.uri):
+                commit(properties)
         except Exception as error:
-            if not _is_conflict(error):
+            if isinstance(error, LakeWriteError) or not _is_conflict(error):
                 raise
             raise StreamError(
                 f"Another process wrote table {self.name!r} at the same time.",
@@ -203,7 +206,8 @@ class Table:
         Args:
             at: called at "compact-before-files", "compact-after-files" and "compact-after-commit" of each job.
         """
-        return self._compaction.step(at)[0]
+        with writing(self.uri):
+            return self._compaction.step(at)[0]
 
     def compact(self, at: At = passed) -> int:
         """Compact until nothing is left to do, however long it takes; gives the number of files that went away."""
@@ -240,13 +244,14 @@ class Table:
         Returns:
             Number of files deleted.
         """
-        gone = self.delta.vacuum(
-            retention_h,
-            dry_run=False,
-            enforce_retention_duration=False,
-            full=True,
-            commit_properties=self._properties(),
-        )
+        with writing(self.uri):
+            gone = self.delta.vacuum(
+                retention_h,
+                dry_run=False,
+                enforce_retention_duration=False,
+                full=True,
+                commit_properties=self._properties(),
+            )
         return len(gone)
 
     def _properties(self, *transactions: Transaction) -> CommitProperties:

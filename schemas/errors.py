@@ -196,6 +196,13 @@ class SearchUnavailableError(UnavailableError):
     CODE = "search-unavailable"
 
 
+class LakeWriteError(UnavailableError):
+    """The lake takes no writes: its disk is full, or its store refuses. Nothing of the batch counts until it does."""
+
+    CODE = "lake-write-failed"
+    HINT = "Check the lake's disk or store and its permissions; the stream tries again by itself, from its marks."
+
+
 class OutcomeUnknownError(MetajournalError):
     """No acknowledgement or verdict in time: the event may or may not be in the log."""
 
