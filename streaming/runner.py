@@ -23,16 +23,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..lake.faults import as_write_error, disk_full, is_full
 from ..lake.tables import Lake
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
 from ..rules.digest import RULES_DIGEST
-from ..schemas.errors import MetajournalError, StreamError, UnavailableError
+from ..schemas.errors import LakeWriteError, MetajournalError, StreamError, UnavailableError
 from ..schemas.positions import offset_of
 from ..schemas.settings import Settings
 from . import options
 from .engine import Engine, PartitionKey, Report
 from .publish import Publisher, watermarks
-from .session import open_session, planned_ends, start_query
+from .session import checkpoint_damaged, open_session, planned_ends, start_query
 from .staging import Staging
 from .status import StatusFile
 from .wide import SparkTasks
@@ -42,6 +43,7 @@ _SPARK_GONE = (PySparkException, Py4JError, OSError)  # OSError: its JVM does no
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 _LEAST_EVENTS, _REDUCED_S = 16, 60.0
 _QUIET_S = 1.0
+_TIDY_AGAIN_S = 30.0
 _TOO_LARGE = ("spark.driver.maxResultSize", "OutOfMemoryError", "Java heap space")
 _AWAY = ("TimeoutException", "BrokerNotAvailable", "DisconnectException", "NetworkException", "Connection refused")
 
@@ -71,6 +73,7 @@ class Stream:
         self._status = StatusFile(settings.stack.home, "stream", settings.stream.metrics_file)
         self._checkpoint = ""
         self._folded_at = 0.0
+        self._tidy_at = 0.0
         self._most_events = settings.stream.max_events_per_batch
 
     def stop(self) -> None:
@@ -102,7 +105,7 @@ class Stream:
         while not self._stop.is_set():
             started = time.monotonic()
             try:
-                self._fold_from_marks(session)
+                self._attempt(session)
                 self._most_events = self._settings.stream.max_events_per_batch
             except BatchTooLargeError:
                 self._most_events = max(_LEAST_EVENTS, self._most_events // 8)
@@ -113,6 +116,30 @@ class Stream:
                 self._status.say("waiting", f"{error.code}: {error}")
                 self._stop.wait(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _attempt(self, session: SparkSession) -> None:
+        """Fold from the marks; what fails before the query runs means what it would mean inside of it."""
+        try:
+            self._fold_from_marks(session)
+        except (MetajournalError, BatchTooLargeError):
+            raise
+        except Exception as error:
+            waited_for = self._waited_for(error)
+            if waited_for is None:
+                raise
+            raise waited_for from error
+
+    def _waited_for(self, error: BaseException) -> UnavailableError | None:
+        """The error of a lake or a checkpoint that fails where trying again may help."""
+        text = f"{type(error).__name__}: {error}"
+        lake = self._settings.lake.path
+        if is_full(text):
+            return disk_full(self._checkpoint if self._checkpoint and self._checkpoint in text else lake, text)
+        if "LakeWriteError: " in text:  # of a task
+            return LakeWriteError(f"A task could not write to {lake}.", cause=text)
+        if self._checkpoint and self._checkpoint in text:
+            return checkpoint_damaged(self._checkpoint, text)
+        return as_write_error(error, lake) if not isinstance(error, _SPARK_GONE) else None
 
     def _fold_from_marks(self, session: SparkSession) -> None:
         """One run of the query, from the marks until it is stopped or fails."""
@@ -212,7 +239,7 @@ class Stream:
         self._folded_at = now
         self._said_idle.update(dict.fromkeys(ends, now))
         self._status.batch(engine.marks, report, received_s)
-        engine.tidy()
+        self._tidy(engine)
         self._take_over(engine)
         _log.debug("batch: %s events, %s rows, %s", report.events, report.rows, dict(report.seconds))
 
@@ -223,11 +250,14 @@ class Stream:
         """
         reduced = self._most_events < self._settings.stream.max_events_per_batch
         until = time.monotonic() + (_REDUCED_S if reduced else float("inf"))
-        while _is_active(query) and not self._stop.is_set() and self._failure is None and time.monotonic() < until:
-            self._stop.wait(0.2)
-            self._repeat_idle()
-            self._tidy_idle()
-            self._status.beat(busy=self._batch.locked())
+        try:
+            while _is_active(query) and not self._stop.is_set() and self._failure is None and time.monotonic() < until:
+                self._stop.wait(0.2)
+                self._repeat_idle()
+                self._tidy_idle()
+                self._status.beat(busy=self._batch.locked())
+        except Exception as failed_beside:
+            self._failure = failed_beside  # the query is ended before another one begins: two would fold side by side
         with self._batch:  # let the batch in hand finish; later ones see the stop
             pass
         error = _ended(query)
@@ -235,17 +265,27 @@ class Stream:
             raise self._failure
         failed = self._failure or error
         if failed is not None and not self._stop.is_set():
-            raise _translated(failed) from failed
+            raise self._waited_for(failed) or _translated(failed) from failed
 
     def _tidy_idle(self) -> None:
         """Compact also while nothing comes, in the same short pieces."""
         quiet = time.monotonic() - self._folded_at > _QUIET_S
         if quiet and self._engine is not None and self._failure is None and self._batch.acquire(blocking=False):
             try:
-                self._engine.tidy()
+                self._tidy(self._engine)
                 self._take_over(self._engine)
             finally:
                 self._batch.release()
+
+    def _tidy(self, engine: Engine) -> None:
+        """Do some upkeep. Where the lake has no room for it, folding goes on and it is tried again later."""
+        if time.monotonic() < self._tidy_at:
+            return
+        try:
+            engine.tidy()
+        except LakeWriteError as error:
+            self._tidy_at = time.monotonic() + _TIDY_AGAIN_S
+            _log.warning("Compaction waits %d s: %s", _TIDY_AGAIN_S, error)
 
     def _take_over(self, engine: Engine) -> None:
         number = engine.take_over()

@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..schemas.errors import UnavailableError
 from . import options
 
 PartitionKey = tuple[str, int]
@@ -81,7 +82,25 @@ def planned_ends(checkpoint: str, batch_id: int) -> dict[PartitionKey, int]:
     """The end offsets that Spark planned for a batch; they stand in the checkpoint before the batch runs.
 
     Records cannot tell them: the markers of transactions take offsets too.
+
+    Raises:
+        UnavailableError: the checkpoint was deleted or damaged.
     """
-    lines = (Path(checkpoint) / "offsets" / str(batch_id)).read_text().splitlines()
-    ends = json.loads(lines[-1])
-    return {(topic, int(partition)): end for topic, parts in ends.items() for partition, end in parts.items()}
+    try:
+        version, _, text = (Path(checkpoint) / "offsets" / str(batch_id)).read_text().splitlines()
+        if version != "v1":
+            raise ValueError(f"version {version!r}")
+        ends = json.loads(text)
+        return {(topic, int(partition)): int(end) for topic, parts in ends.items() for partition, end in parts.items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise checkpoint_damaged(checkpoint, f"{type(error).__name__}: {error}") from error
+
+
+def checkpoint_damaged(checkpoint: str, cause: str) -> UnavailableError:
+    """A checkpoint is disposable: the next query gets a fresh one, and begins at the journal table's marks."""
+    return UnavailableError(
+        f"The checkpoint {checkpoint} was deleted or damaged.",
+        code="checkpoint-damaged",
+        hint="Nothing is lost: the stream begins again at its marks with a fresh one. See who cleans that folder.",
+        cause=cause[:500],
+    )
