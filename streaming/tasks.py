@@ -23,13 +23,14 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from ..lake.entities import rows_to_arrow
+from ..lake.faults import writing
 from ..lake.files import DataFile, TableFiles
 from ..lake.tables import Table
 from ..schemas.hashing import canonical_json
 from ..schemas.positions import position
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
-from .catalog import outgoing
+from .catalog import documents, outgoing
 from .deadletters import dead_letter
 from .fold import SHELVED, Folded, IdKey, Verdict, fold, read_table
 from .journal import journal_table
@@ -153,20 +154,21 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
         plan: the batch.
         batches: columns as Spark's Kafka source has them, in offset order per partition.
     """
-    with _without_collector():
+    with without_collector():
         lake = PinnedLake(plan.pins)
         folders: dict[PartitionKey, _PartitionFolder] = {}
-        for rows in _slices(batches):
-            for key, own in _by_partition(rows):
-                if key not in folders:
-                    folders[key] = _PartitionFolder(plan, plan.tasks[key], lake)
-                folders[key].take(own, plan.tasks[key].epoch)
-        return [folder.close() for folder in folders.values()]
+        with _discarded_on_failure(folders.values()):
+            for rows in _slices(batches):
+                for key, own in _by_partition(rows):
+                    if key not in folders:
+                        folders[key] = _PartitionFolder(plan, plan.tasks[key], lake)
+                    folders[key].take(own, plan.tasks[key].epoch)
+            return [folder.close() for folder in folders.values()]
 
 
 def refold(plan: Plan, key: PartitionKey) -> Part:
     """Fold one journal partition's records again: as the journal table holds them, or as Kafka does."""
-    with _without_collector():
+    with without_collector():
         task = plan.tasks[key]
         lake = PinnedLake(plan.pins)
         folder = _PartitionFolder(plan, task, lake)
@@ -174,13 +176,25 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
             slices = journal_slices(lake.journal.delta, key, task.start, task.end, _SLICE_ROWS)
         else:
             slices = kafka_slices(plan.kafka, key, task.start, task.end, _SLICE_ROWS)
-        for epoch, rows in slices:
-            folder.take(rows, epoch)
-        return folder.close()
+        with _discarded_on_failure([folder]):
+            for epoch, rows in slices:
+                folder.take(rows, epoch)
+            return folder.close()
 
 
 @contextmanager
-def _without_collector() -> Iterator[None]:
+def _discarded_on_failure(folders: Iterable[_PartitionFolder]) -> Iterator[None]:
+    """Leave nothing of a task that fails: on a full disk each attempt would leave less room."""
+    try:
+        yield
+    except Exception:
+        for folder in folders:
+            folder.discard()
+        raise
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
     """Without the collector of cycles: a task makes millions of values and no cycle, and each look costs seconds."""
     was_on = gc.isenabled()
     gc.disable()
@@ -224,6 +238,7 @@ class _PartitionFolder:
         if task.marked is not None:
             self._prior.remember((task.place.topic, task.place.partition), task.marked)
         pins = {name: plan.pins[name] for name in plan.written}
+        self._root = next(iter(pins.values())).uri if pins else ""
         self._files = {name: TableFiles(pin.name, pin.uri, pin.storage_options) for name, pin in pins.items()}
         self._staged = None if plan.staging is None else _Staged(plan.staging, task.place)
         self._waiting: tuple[pa.Table, int] | None = None
@@ -241,9 +256,17 @@ class _PartitionFolder:
             self._fold(*self._waiting, self._task.end)
         else:
             part.end = self._task.end
-        part.files = {name: files.close() for name, files in self._files.items()}
-        part.staged = self._staged is not None and self._staged.close()
+        with writing(self._root):
+            part.files = {name: files.close() for name, files in self._files.items()}
+            part.staged = self._staged is not None and self._staged.close()
         return part
+
+    def discard(self) -> None:
+        """Delete the files that were written; what is staged goes with its batch."""
+        for files in self._files.values():
+            files.discard()
+        if self._staged is not None:
+            self._staged.discard()
 
     def _fold(self, rows: pa.Table, epoch: int, end: int) -> None:
         part, task = self._part, self._task
@@ -255,9 +278,10 @@ class _PartitionFolder:
         self._prior.advance([folded])
         if "outcome" in rows.column_names:
             self._hold_against(rows["outcome"].to_pylist(), folded)
-        self._write(folded)
-        if self._staged is not None:
-            self._staged.write(folded, self._names)
+        with writing(self._root):
+            self._write(folded)
+            if self._staged is not None:
+                self._staged.write(folded, self._names)
         self._tell(folded)
 
     def _write(self, folded: Folded) -> None:
@@ -301,13 +325,17 @@ class _Staged:
         self._said: list[Outgoing] = []
 
     def write(self, folded: Folded, names: TopicNames) -> None:
-        self._records.write(staged(folded, names))
+        self._records.write_documents(self._place, documents(folded, names))
+        self._records.write(dead_letters(folded, names))
         self._said += outcome_records(folded, names.outcomes(self._place.domain), {}, 0)
 
     def close(self) -> bool:
         """Whether there are records besides the outcomes."""
         self._staging.write(f"outcomes-{_slug(self._place)}", self._said)
         return self._records.close() > 0
+
+    def discard(self) -> None:
+        self._records.abandon()
 
 
 def _slug(place: Place) -> str:
@@ -318,9 +346,15 @@ def staged(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:
     """All that a partition publishes before its outcomes, in (position, seq) order per topic."""
     for change in folded.changes:
         yield from outgoing(folded, change, names)
-    for judged in folded.judged:
-        if judged.verdict.outcome == SHELVED:
-            yield dead_letter(folded.place, judged, names.dlq)
+    yield from dead_letters(folded, names)
+
+
+def dead_letters(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:
+    """Copies of the shelved records."""
+    if any(judged.verdict.outcome == SHELVED for judged in folded.judged):
+        for judged in folded.judged:
+            if judged.verdict.outcome == SHELVED:
+                yield dead_letter(folded.place, judged, names.dlq)
 
 
 class Publishing(Protocol):
