@@ -30,8 +30,8 @@ from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
 from .crash import CrashPoints
-from .fold import Folded, Readings, fold, read_all
-from .journal import journal_rows
+from .fold import Folded, Readings, fold, read_all, read_table
+from .journal import journal_table
 from .outcomes import outcome_records, record
 from .prior import PriorRows
 from .publish import Publisher
@@ -41,6 +41,8 @@ from .staging import Staging
 from .tasks import Part, Pin, Plan, Task, empty_part, staged
 
 PartitionKey = tuple[str, int]
+_IN_COLUMNS = 300
+"""Records of a partition from which on reading them in columns is faster than one by one."""
 
 
 class Tasks(Protocol):
@@ -60,7 +62,7 @@ class Report:
     Attributes:
         verdicts: number of events by outcome.
         oldest_ms: append time of its oldest record, milliseconds UTC; None for an empty batch.
-        seconds: time of each step, by name.
+        seconds: time of each step, by name; "task ..." are sums over the wide way's tasks, of processor time.
     """
 
     events: int
@@ -69,6 +71,11 @@ class Report:
     published: int
     oldest_ms: int | None
     seconds: Mapping[str, float]
+
+    @property
+    def took_s(self) -> float:
+        """Seconds of the whole batch."""
+        return sum(seconds for step, seconds in self.seconds.items() if not step.startswith("task "))
 
 
 class Engine:
@@ -183,7 +190,9 @@ class Engine:
         verdicts = sum((part.verdicts for part in parts), Counter[str]())
         oldest = min((part.oldest_ms for part in parts if part.oldest_ms is not None), default=None)
         rows = sum(part.rows for part in parts)
-        return Report(verdicts.total(), verdicts, rows, published, oldest, clock.seconds)
+        steps = sorted({step for part in parts for step in part.seconds})
+        within = {f"task {step}": sum(part.seconds.get(step, 0.0) for part in parts) for step in steps}
+        return Report(verdicts.total(), verdicts, rows, published, oldest, {**clock.seconds, **within})
 
     def _plan(self, ends: Mapping[PartitionKey, int], staging: Staging) -> Plan:
         tasks = {}
@@ -239,7 +248,10 @@ class Engine:
                     f"A batch of {place.topic}/{place.partition} does not lie between its mark and its planned end.",
                     hint="Start the stream again: it begins at the marks with a fresh checkpoint.",
                 )
-            yield read_all(records_of(part, epoch), place, start, end)
+            if part.num_rows >= _IN_COLUMNS:
+                yield read_table(part, place, epoch, start, end)
+            else:
+                yield read_all(records_of(part, epoch), place, start, end)
 
     def _append_history(self, folded: Iterable[Folded]) -> int:
         """Step 4: rows above the mark that the table already holds; a table without new rows is left alone."""
@@ -275,8 +287,8 @@ class Engine:
 
     def _append_journal(self, folded: list[Folded]) -> None:
         """Step 6: the done mark, also where a range held no record."""
-        rows = journal_rows((one.place, judged) for one in folded for judged in one.judged)
         if folded:
+            rows = pa.concat_tables(journal_table(one) for one in folded)
             self._lake.journal.append(rows, self._reached(folded, clocks=True))
 
     def _reached(self, folded: Iterable[Folded], *, clocks: bool) -> Reached:
@@ -296,13 +308,15 @@ class Engine:
                 place = one.place
                 raise UnknownSchemaError(place.topic, place.partition, one.end, one.stopped_by.fingerprint)
 
-    def tidy(self) -> bool:
+    def tidy(self, for_s: float = 0.0) -> bool:
         """Between two batches: one short piece of compaction, of one table, so that no pause adds up.
 
+        Args:
+            for_s: go on for so long; a large batch leaves more to do.
         Returns:
             Whether there was anything to do.
         """
-        return self._lake.tidy(self._crash.at)
+        return self._lake.tidy(self._crash.at, for_s=for_s)
 
     def take_over(self) -> int | None:
         """Between two batches: put a rebuilt generation in the place of the live tables, when one is offered.

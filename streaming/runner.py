@@ -43,6 +43,7 @@ _SPARK_GONE = (PySparkException, Py4JError, OSError)  # OSError: its JVM does no
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 _LEAST_EVENTS, _REDUCED_S = 16, 60.0
 _QUIET_S = 1.0
+_TIDIED = 0.1  # of a batch's own time
 _TIDY_AGAIN_S = 30.0
 _TOO_LARGE = ("spark.driver.maxResultSize", "OutOfMemoryError", "Java heap space")
 _AWAY = ("TimeoutException", "BrokerNotAvailable", "DisconnectException", "NetworkException", "Connection refused")
@@ -239,7 +240,7 @@ class Stream:
         self._folded_at = now
         self._said_idle.update(dict.fromkeys(ends, now))
         self._status.batch(engine.marks, report, received_s)
-        self._tidy(engine)
+        self._tidy(engine, _TIDIED * report.took_s)
         self._take_over(engine)
         _log.debug("batch: %s events, %s rows, %s", report.events, report.rows, dict(report.seconds))
 
@@ -277,12 +278,15 @@ class Stream:
             finally:
                 self._batch.release()
 
-    def _tidy(self, engine: Engine) -> None:
-        """Do some upkeep. Where the lake has no room for it, folding goes on and it is tried again later."""
+    def _tidy(self, engine: Engine, for_s: float = 0.0) -> None:
+        """Do some upkeep, more after a large batch.
+
+        Where the lake has no room for it, folding goes on and it is tried again later.
+        """
         if time.monotonic() < self._tidy_at:
             return
         try:
-            engine.tidy()
+            engine.tidy(for_s)
         except LakeWriteError as error:
             self._tidy_at = time.monotonic() + _TIDY_AGAIN_S
             _log.warning("Compaction waits %d s: %s", _TIDY_AGAIN_S, error)
@@ -370,4 +374,7 @@ def run_stream(settings: Settings, jars: Sequence[str], spark: Mapping[str, str]
         signal.signal(name, ended)
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)  # the cache of rows is large and has no cycles: a full look is a pause
-    stream.run()
+    try:
+        stream.run()
+    finally:
+        gc.unfreeze()  # or libraries complain at the end that they are not cleaned up

@@ -12,7 +12,8 @@ import gc
 import json
 import os
 import signal
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -131,6 +132,7 @@ class Part:
         files: new files by table.
         staged: whether there are records to publish.
         oldest_ms: append time of the oldest record, milliseconds UTC.
+        seconds: processor time of each step, and "wait", the time until the records were there.
         differing: positions whose outcome is not what the journal table says (at most 100), where it was asked.
     """
 
@@ -144,6 +146,7 @@ class Part:
     rows: int = 0
     oldest_ms: int | None = None
     marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     differing: list[int] = field(default_factory=list)
 
 
@@ -158,12 +161,16 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
         lake = PinnedLake(plan.pins)
         folders: dict[PartitionKey, _PartitionFolder] = {}
         with _discarded_on_failure(folders.values()):
-            for rows in _slices(batches):
+            waited: dict[str, float] = defaultdict(float)
+            for rows in _slices(_waited_for(batches, waited)):
                 for key, own in _by_partition(rows):
                     if key not in folders:
                         folders[key] = _PartitionFolder(plan, plan.tasks[key], lake)
                     folders[key].take(own, plan.tasks[key].epoch)
-            return [folder.close() for folder in folders.values()]
+            parts = [folder.close() for folder in folders.values()]
+            for part in parts[:1]:
+                part.seconds.update(waited)
+            return parts
 
 
 def refold(plan: Plan, key: PartitionKey) -> Part:
@@ -180,6 +187,18 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
             for epoch, rows in slices:
                 folder.take(rows, epoch)
             return folder.close()
+
+
+def _waited_for(batches: Iterable[pa.RecordBatch], seconds: dict[str, float]) -> Iterator[pa.RecordBatch]:
+    """The batches; how long each took to come is added up."""
+    rest = iter(batches)
+    while True:
+        started = time.perf_counter()
+        batch = next(rest, None)
+        seconds["wait"] += time.perf_counter() - started
+        if batch is None:
+            return
+        yield batch
 
 
 @contextmanager
@@ -272,17 +291,28 @@ class _PartitionFolder:
         part, task = self._part, self._task
         if part.stopped_by is not None:
             return
-        readings = read_table(rows, task.place, epoch, part.end, end)
-        (prior,) = self._prior.fetch([readings])
-        folded = fold(readings, prior, part.system_time)
+        with self._timed("read"):
+            readings = read_table(rows, task.place, epoch, part.end, end)
+        with self._timed("prior"):
+            (prior,) = self._prior.fetch([readings])
+        with self._timed("fold"):
+            folded = fold(readings, prior, part.system_time)
         self._prior.advance([folded])
         if "outcome" in rows.column_names:
             self._hold_against(rows["outcome"].to_pylist(), folded)
         with writing(self._root):
-            self._write(folded)
+            with self._timed("write"):
+                self._write(folded)
             if self._staged is not None:
-                self._staged.write(folded, self._names)
+                with self._timed("stage"):
+                    self._staged.write(folded, self._names)
         self._tell(folded)
+
+    @contextmanager
+    def _timed(self, step: str) -> Iterator[None]:
+        started = time.thread_time()
+        yield
+        self._part.seconds[step] += time.thread_time() - started
 
     def _write(self, folded: Folded) -> None:
         place, held = self._task.place, self._task.held
