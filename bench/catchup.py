@@ -98,7 +98,7 @@ def _fill(settings: Settings, events: int, entities: int) -> None:
         identity = (time_ms << 80 | 7 << 76 | number).to_bytes(16, "big")
         header = Header(identity, tenant, event.TYPE, str(entity), (str(entity),), f"user-{number % 200}", time_ms)
         value = codec.encode(event, header)
-        headers = [(DIGEST_HEADER, digest(value))]
+        headers: Any = [(DIGEST_HEADER, digest(value))]
         while True:
             try:
                 producer.produce(_TOPIC, value, record_key(tenant, str(entity)), headers=headers)

@@ -7,7 +7,6 @@ each part, the best of several rounds. The rounds go through all parts in turn, 
 from __future__ import annotations
 
 import gc
-import random
 import sys
 import tempfile
 import time
@@ -18,20 +17,13 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench.workload import journal
 from metajournal.lake.entities import rows_to_arrow
 from metajournal.schemas import codec
-from metajournal.schemas.events.catalog import (
-    EntityRegistered,
-    MetadataCleared,
-    PropertiesRemoved,
-    PropertiesSet,
-    TagsAdded,
-    TagsRemoved,
-)
 from metajournal.schemas.hashing import DIGEST_HEADER, digest, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.topics import TopicNames
-from metajournal.schemas.urn import Urn, dataset
+from metajournal.schemas.urn import Urn
 from metajournal.streaming.catalog import outgoing
 from metajournal.streaming.fold import Folded, Prior, Readings, fold, read_table
 from metajournal.streaming.journal import journal_table
@@ -45,64 +37,7 @@ TOPIC: Final = "metajournal.journal.catalog"
 PLACE: Final = Place(TOPIC, 0, 1, "catalog", frozenset())
 NAMES: Final = TopicNames("metajournal")
 _START_MS: Final = 1_760_000_000_000
-_SCHEMA_TEXT: Final = (
-    '{"type":"record","name":"purchase","fields":[{"name":"id","type":"long"},{"name":"customer","type":"string"},'
-    '{"name":"amount","type":{"type":"bytes","logicalType":"decimal","precision":12,"scale":2}}]}'
-)
 _WRITE: Final = {"compression": "zstd", "compression_level": 1, "row_group_size": 16_384}
-
-
-def journal(events: int = EVENTS, entities: int = ENTITIES, *, seed: int = 7) -> Iterator[tuple[str, Urn, Any]]:
-    """Tenant, entity and event of each record: every entity is registered, then changed; 10 % of all change nothing
-    and 2 % are rejected."""
-    chance = random.Random(seed)
-    known: list[tuple[str, Urn]] = []
-    last: dict[tuple[str, Urn], Any] = {}
-    for number in range(events):
-        draw = chance.random()
-        if known and draw < 0.02:
-            yield (
-                chance.choice(known)[0],
-                dataset("lost", f"t{number}"),
-                TagsAdded(dataset("lost", f"t{number}"), ["x"]),
-            )
-            continue
-        again = chance.choice(known) if known else None
-        if again in last and draw < 0.12:
-            yield *again, last[again]
-            continue
-        if len(known) * events <= number * entities:
-            named = (f"tenant-{number % 4}", dataset(f"space{number % 40}", f"orders_{number:07}"))
-            known.append(named)
-            event: Any = _registered(named[1], number)
-        else:
-            named = again or known[0]
-            event = _changed(chance, named[1], number)
-        if isinstance(event, PropertiesSet | TagsAdded):
-            last[named] = event
-        elif not isinstance(event, EntityRegistered):
-            last.pop(named, None)
-        yield *named, event
-
-
-def _registered(entity: Urn, number: int) -> EntityRegistered:
-    properties = {"owner": f"team-{number % 50}", "retention": "90 days", "location": f"s3://lake/{entity.name}"}
-    return EntityRegistered(
-        entity, f"Orders of day {number}.", _SCHEMA_TEXT, properties, ["daily", f"zone-{number % 9}"]
-    )
-
-
-def _changed(chance: random.Random, entity: Urn, number: int) -> Any:
-    draw = chance.random()
-    if draw < 0.55:
-        return PropertiesSet(entity, {"rows": str(number), "checked_by": f"job-{number % 300}"})
-    if draw < 0.85:
-        return TagsAdded(entity, [f"batch-{number % 1000}", "checked"])
-    if draw < 0.92:
-        return PropertiesRemoved(entity, ["rows", "checked_by"])
-    if draw < 0.98:
-        return TagsRemoved(entity, ["checked", "daily"])
-    return MetadataCleared(entity)
 
 
 def records(events: int = EVENTS, entities: int = ENTITIES) -> pa.Table:
