@@ -83,10 +83,13 @@ def test_any_cut_into_batches_with_any_restarts_gives_the_tables_and_topics_of_t
 ) -> None:
     records = journal
     fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS, cache_rows=data.draw(st.sampled_from([1, 3, 1000])))
-    for _, end in pairwise(data.draw(cuts(len(records)))):
-        if data.draw(st.booleans()):
-            fold.start()
-        fold.batch(records, until=records[:end], wide=data.draw(st.booleans()))
+    with pytest.MonkeyPatch.context() as patch:  # few keys and many are looked up by different queries
+        patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
+        patch.setattr("metajournal.streaming.engine._IN_COLUMNS", data.draw(st.sampled_from([1, 300])))
+        for _, end in pairwise(data.draw(cuts(len(records)))):
+            if data.draw(st.booleans()):
+                fold.start()
+            fold.batch(records, until=records[:end], wide=data.draw(st.booleans()))
     assert_equal(fold, Model.of(records))
 
 
