@@ -90,8 +90,10 @@ def planned_ends(checkpoint: str, batch_id: int) -> dict[PartitionKey, int]:
         version, _, text = (Path(checkpoint) / "offsets" / str(batch_id)).read_text().splitlines()
         if version != "v1":
             raise ValueError(f"version {version!r}")
-        ends = json.loads(text)
-        return {(topic, int(partition)): int(end) for topic, parts in ends.items() for partition, end in parts.items()}
+        parts = [(topic, *one) for topic, ends in json.loads(text).items() for one in ends.items()]
+        if not all(type(end) is int for _, _, end in parts):
+            raise ValueError(f"no offsets: {text[:200]}")
+        return {(topic, int(partition)): end for topic, partition, end in parts}
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise checkpoint_damaged(checkpoint, f"{type(error).__name__}: {error}") from error
 
