@@ -1,0 +1,192 @@
+"""Damaged journal records by the thousand, read and judged in this process: its test runs it as a child with limits.
+
+    python -m tests.faults.envelopes <seed> <count>
+
+Valid records of every event type are changed (bits, bytes, cuts, splices of two, numbers that promise much), or made
+of random bytes; with the digest that they had, or with that of what they became. Each must be decoded or refused with
+a reason, and reading the table at once must give what reading one by one gives, verdicts and journal rows included.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from metajournal.schemas import codec
+from metajournal.schemas.events import EVENT_TYPES
+from metajournal.schemas.events import catalog as events
+from metajournal.schemas.hashing import digest
+from metajournal.schemas.header import Unit
+from metajournal.schemas.known import all_contracts
+from metajournal.schemas.positions import position
+from metajournal.schemas.urn import Urn, app, dataset, program, stream, urn
+from metajournal.streaming.fold import Prior, Readings, fold, read_all, read_table
+from metajournal.streaming.journal import journal_rows, journal_table
+from metajournal.streaming.prior import KnownOriginals
+from metajournal.streaming.records import Place, Shelved, UnknownSchema, records_of
+from tests.builders import NOON, header_for, record_of
+from tests.model import JournalRecord
+from tests.streaming.harness import TOPIC, table_of
+
+MEMORY_BYTES: Final = 3 << 30
+"""Address space of the child: many times what it takes, little against what a damaged number can promise."""
+_TOGETHER: Final = 500
+_ENTITIES: Final = (
+    dataset("default", "purchases"),
+    dataset("default", "Kundenaufträge/2024"),
+    app("default", "History"),
+    program("default", "History", "flow", "Flow"),
+    stream("default", "log"),
+    urn("team", "data science"),
+)
+PROMISES: Final = (
+    b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # 2**63 - 1
+    b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # -2**63
+    b"\x80\x80\x80\x80\x08",  # 2**30
+    b"\xff\xff\xff\xff\x0f",  # -2**31
+    b"\x03\x80\x80\x80\x80\x08",  # a block of 2 entries, which is said to take 2**30 bytes
+    b"\x80" * 40,
+    b"\x01",
+    b"\xed\xa0\x80",  # half a pair of surrogates
+)
+
+
+class _NoRows(dict[Any, Any]):
+    """Prior rows of an empty lake."""
+
+    def __missing__(self, key: Any) -> None:
+        return None
+
+
+def events_about(entity: Urn) -> list[Any]:
+    """Events of every type."""
+    found = [
+        events.EntityRegistered(entity),
+        events.EntityRegistered(entity, "What was bought", '{"type":"string"}', {"b": "2"}, ["pii"]),
+        events.EntityRegistered(entity, schema=[("id", "long"), ("naïve", "string")], properties={"owner": "alice"}),
+        events.EntityDeleted(entity),
+        events.PropertiesSet(entity, {"Größe": 'Ω\n"quoted" 😀', "b": ""}),
+        events.PropertiesSet(entity, {f"{number}": "v" * number for number in range(40)}, "SYSTEM"),
+        events.PropertiesRemoved(entity, ["owner", "a"]),
+        events.PropertiesRemoved(entity, all=True),
+        events.TagsAdded(entity, ["été", "[CC BY 4.0]", ""]),
+        events.TagsRemoved(entity, ["z"]),
+        events.MetadataCleared(entity, "BOTH"),
+    ]
+    assert {event.TYPE for event in found} == set(EVENT_TYPES), "an event type is missing here"
+    return found
+
+
+def valid() -> list[JournalRecord]:
+    """Records as producers write them: every event type, with headers that say little and much."""
+    much = {"unit": Unit(b"u" * 16, 1, 3), "cause": b"c" * 16, "expected": 7, "repeat": True, "actor": None}
+    made = [event for entity in _ENTITIES for event in events_about(entity)]
+    plain = [record_of(event, number) for number, event in enumerate(made)]
+    return plain + [record_of(event, n, header=header_for(event, n, **much)) for n, event in enumerate(made)]
+
+
+def changed(value: bytes, other: bytes, chance: random.Random) -> bytes:
+    """A value with one to four changes."""
+    data = bytearray(value)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(data) + 1)
+        match chance.randrange(9):
+            case 0 | 1 if at < len(data):
+                data[at] ^= 1 << chance.randrange(8)
+            case 2 if at < len(data):
+                data[at] = chance.randrange(256)
+            case 3:
+                del data[at:]
+            case 4:
+                del data[at : at + chance.randint(1, 30)]
+            case 5:
+                data[at:] = other[chance.randrange(len(other)) :]
+            case 6:
+                data[at:at] = chance.randbytes(chance.randint(1, 60))
+            case 7:
+                data[at:at] = data[at : at + 20] * chance.randint(1, 5)
+            case _:
+                promise = chance.choice(PROMISES)
+                data[at : at + chance.choice((0, len(promise)))] = promise
+    return bytes(data)
+
+
+def damaged(originals: list[JournalRecord], chance: random.Random) -> JournalRecord:
+    """One record, changed in its value, key, digest or all of them."""
+    one, other = chance.choice(originals), chance.choice(originals)
+    value = one.value or b""
+    match chance.randrange(8):
+        case 0:
+            value = value[: chance.choice((0, 2, 10))] + chance.randbytes(chance.randrange(300))
+        case 1:
+            pass
+        case _:
+            value = changed(value, other.value or b"", chance)
+    found: bytes | None = one.digest if chance.random() < 0.2 else digest(value)
+    if chance.random() < 0.03:
+        found = chance.choice((None, b"", chance.randbytes(16), digest(value)[:-1]))
+    key = other.key if chance.random() < 0.1 else one.key
+    if chance.random() < 0.02:
+        key = chance.choice((None, b"", chance.randbytes(30)))
+    # Most of what a fingerprint can become is unknown, and would stop the reading: a few of these are enough.
+    if value[:10] != (one.value or b"")[:10] and value[:2] == b"\xc3\x01" and chance.random() < 0.99:
+        value = (one.value or b"")[:10] + value[10:]
+        found = digest(value)
+    return one._replace(value=value, digest=found, key=key)
+
+
+def read_both_ways(records: list[JournalRecord], place: Place) -> Readings:
+    """Read and judge records at once and one by one, and hold the two against each other."""
+    table, end = table_of(records), position(1, len(records))
+    start = records[0].position
+    alone = read_all(records_of(table, 1), place, start, end)
+    at_once = read_table(table, place, 1, start, end)
+    assert (at_once.items, at_once.end, at_once.stopped_by) == (alone.items, alone.end, alone.stopped_by)
+    prior = Prior(_NoRows(), {}, KnownOriginals({}, {}))
+    plain, fast = fold(alone, prior, NOON), fold(at_once, prior, NOON)
+    assert (fast.judged, fast.changes, fast.system_time) == (plain.judged, plain.changes, plain.system_time)
+    assert len(plain.judged) == len(alone.items)
+    assert journal_table(fast).equals(journal_rows((place, one) for one in plain.judged))
+    return alone
+
+
+def judged(records: list[JournalRecord], place: Place) -> Iterator[str]:
+    """What became of each record, in one word. A schema that is unknown stops the reading; it goes on behind it."""
+    numbered = [one._replace(partition=0, position=position(1, number)) for number, one in enumerate(records)]
+    at = 0
+    while at < len(numbered):
+        found = read_both_ways(numbered[at:], place)
+        for _, reading in found.items:
+            yield reading.reason if isinstance(reading, Shelved) else "decoded"
+        at += len(found.items)
+        if isinstance(found.stopped_by, UnknownSchema):
+            assert found.end == numbered[at].position
+            assert found.stopped_by.fingerprint not in {one.fingerprint for one in all_contracts()}
+            yield "unknown"
+            at += 1
+
+
+def main(seed: str, count: int) -> None:
+    """Read and judge so many damaged records, and tell what became of them."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    chance = random.Random(seed)
+    originals = valid()
+    place = Place(TOPIC, 0, 1, "catalog", frozenset())
+    assert set(judged(originals, place)) == {"decoded"}
+    for one in originals:
+        codec.decode(one.value or b"")
+    found = Counter[str]()
+    for first in range(0, count, _TOGETHER):
+        some = [damaged(originals, chance) for _ in range(min(_TOGETHER, count - first))]
+        found.update(judged(some, place))
+    assert found.total() == count
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+    print(*(f"{name}={number}" for name, number in sorted(found.items())), f"peak_mib={peak}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))
