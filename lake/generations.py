@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow.fs as pafs
 
 from ..schemas.errors import StreamError
+from .columns import SCHEMAS
 
 POINTER = "tables.json"
 _MANIFEST = "generation.json"
@@ -62,10 +63,10 @@ class Generations:
         Raises:
             StreamError: there is one, and it cannot be read.
         """
-        text = self._store.read(POINTER)
-        if text is None:
-            return Pointer()
         try:
+            text = self._store.read(POINTER)
+            if text is None:
+                return Pointer()
             found = json.loads(text)
             return Pointer(int(found["generation"]), {str(name): str(at) for name, at in found["tables"].items()})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -81,9 +82,26 @@ class Generations:
         self._store.replace(POINTER, text + "\n")
 
     def begun(self, number: int) -> list[str] | None:
-        """The tables that a generation was begun with; None where there is none, or a part of one being removed."""
-        text = self._store.read(f"{folder(number)}/{_MANIFEST}")
-        return None if text is None else list(map(str, json.loads(text)["tables"]))
+        """The tables that a generation was begun with; None where there is none, or a part of one being removed.
+
+        Raises:
+            StreamError: there is a manifest, and it cannot be read.
+        """
+        name = f"{folder(number)}/{_MANIFEST}"
+        try:
+            text = self._store.read(name)
+            if text is None:
+                return None
+            tables = json.loads(text)["tables"]
+            if not isinstance(tables, list) or not set(tables) <= set(SCHEMAS):
+                raise ValueError(f"{tables!r} are no tables")
+            return list(map(str, tables))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StreamError(
+                f"The manifest of an unfinished rebuild, {self._path}/{name}, cannot be read.",
+                code="lake-manifest",
+                hint=f"Delete the folder {self._path}/{folder(number)}, which no reader uses yet, and rebuild again.",
+            ) from error
 
     def begin(self, number: int, names: Sequence[str]) -> None:
         """Make room for a generation; whatever stood there without a manifest goes."""
@@ -132,7 +150,7 @@ class _Folder:
 
     def read(self, name: str) -> str | None:
         try:
-            return (self._root / name).read_text()
+            return (self._root / name).read_text("utf-8")
         except FileNotFoundError:
             return None
 
@@ -140,7 +158,7 @@ class _Folder:
         target = self._root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{target.name}.{os.getpid()}")
-        with draft.open("w") as file:
+        with draft.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

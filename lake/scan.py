@@ -17,7 +17,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 _MEMORY = "1GB"
-_GLOB_CHARACTERS = frozenset("*?[")
+_MEANINGFUL = frozenset("*?[=")
+"""Characters of a folder that duckdb would take for a pattern, or for the value of a column (`topic=a`)."""
 _SQL_TYPES = {"date32[day]": "DATE", "string": "VARCHAR"}
 
 
@@ -46,7 +47,7 @@ def source(cursor: Any, table: DeltaTable, paths: list[str]) -> str:
         paths: relative to the table's folder and in URL form, at least one. A store may read more than these.
     """
     folder = local_folder(table)
-    if folder is None or _GLOB_CHARACTERS & set(folder):
+    if folder is None or _MEANINGFUL & set(folder):
         cursor.register("lake_dataset", table.to_pyarrow_dataset())
         return "lake_dataset"
     names = ", ".join("'" + f"{folder}/{unquote(path)}".replace("'", "''") + "'" for path in paths)

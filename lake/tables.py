@@ -6,6 +6,7 @@ one pointer, looked at when the lake is first used and at every `refresh`.
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ __all__ = ["Lake", "Marks", "PartitionKey", "Reached", "Table", "from_json", "qu
 _FIRST_VACUUM_S = 600.0
 _VACUUM_EVERY_S = 900.0  # for each hour of retention: so that few files go at a time
 _UNSEEN = object()
+_MISREAD = re.compile(r"[\[\]\\]|%[0-9A-Fa-f]{2}")
+"""What delta-rs reads otherwise in a local path: it takes it for a URL."""
 
 
 class Lake:
@@ -31,12 +34,20 @@ class Lake:
         path: local folder or a URI of a store that delta-rs speaks.
         storage_options: options of that store.
         vacuum_retention_h: hours that files which no version needs are kept; at least 1.
+    Raises:
+        StreamError: delta-rs would take the path for another one.
     """
 
     def __init__(
         self, path: str, storage_options: Mapping[str, str] | None = None, *, vacuum_retention_h: int = 1
     ) -> None:
         self.path = path.rstrip("/")
+        if "://" not in path and _MISREAD.search(path):
+            raise StreamError(
+                f"The lake cannot stand at {path!r}: Delta tables are not found under such a name.",
+                code="lake-path",
+                hint=r"Take a path without \ [ ] and without % before two hexadecimal digits.",
+            )
         self._options = dict(storage_options or {})
         self._retention_h = max(1, vacuum_retention_h)
         self._vacuum_at = time.monotonic() + _FIRST_VACUUM_S

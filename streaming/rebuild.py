@@ -330,7 +330,8 @@ class LakeRebuild:
             domain = self._settings.journal.topics.domain_of(topic)
             place = Place(topic, partition, epoch.partitions, domain, shelved)
             held = {name: table.mark(key) for name, table in self._target.items()}
-            clock = max(table.clock(key) for table in self._target.values())
+            # That of the table which is least far: a kill between two commits leaves the others ahead of `start`.
+            clock = min(self._target.values(), key=lambda table: table.mark(key)).clock(key)
             tasks[key] = Task(place, epoch.epoch, start, end, clock, held, None)
         tables = {self._live.journal.name: self._live.journal, **self._target}
         pins = {name: _pin(table) for name, table in tables.items()}

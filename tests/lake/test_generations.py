@@ -140,3 +140,30 @@ def test_a_lost_table_of_the_live_generation_is_not_made_anew(lake: Lake, tmp_pa
     (tmp_path / "gen-1").rename(tmp_path / "elsewhere")
     with pytest.raises(StreamError, match="is gone"):
         Lake(str(tmp_path)).create()
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"[]", b'{"tables": 1}', b'{"tables": ["../x"]}', b'{"tables": [[]]}', b"\xff"]
+)
+def test_a_damaged_manifest_is_an_error_that_says_what_to_do(lake: Lake, tmp_path: Path, text: bytes) -> None:
+    rebuilt(lake)
+    lake.offer_generation(1)
+    (tmp_path / "gen-1" / "generation.json").write_bytes(text)
+    with pytest.raises(StreamError) as found:
+        Lake(str(tmp_path)).offered_generation()
+    assert found.value.code == "lake-manifest"
+    assert "gen-1" in (found.value.hint or "")
+
+
+def test_a_pointer_that_is_no_text_is_an_error_that_says_what_to_do(lake: Lake, tmp_path: Path) -> None:
+    (tmp_path / POINTER).write_bytes(b"\xff\xfe")
+    with pytest.raises(StreamError) as found:
+        Lake(str(tmp_path)).refresh()
+    assert found.value.code == "lake-pointer"
+
+
+@pytest.mark.parametrize("name", ["50%20off", "[b]", "back\\slash"])
+def test_a_path_that_delta_tables_are_not_found_under_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StreamError) as found:
+        Lake(str(tmp_path / name))
+    assert found.value.code == "lake-path"

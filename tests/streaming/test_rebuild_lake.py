@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.streaming.rebuild import InProcess, LakeRebuild, Progress, rebuild_lake
 from tests.model import JournalRecord, Model
 from tests.strategies import journals
-from tests.streaming.harness import TOPIC, Crash, Fold
+from tests.streaming.harness import TOPIC, Crash, Fold, table_of
 from tests.streaming.test_engine import PARTITIONS, PURCHASES, assert_equal, journal_of
 
 many = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
@@ -62,6 +64,38 @@ def test_a_rebuild_in_rounds_of_any_size_killed_between_any_two_gives_the_same_d
     )
     live = fold.lake.tables["entities"].sql("select * from entities order by journal_partition, logical_timestamp, seq")
     assert rows.to_pylist() == live.to_pylist()
+
+
+@given(journals(partitions=PARTITIONS), st.data())
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_rebuild_of_all_tables_killed_between_its_two_commits_gives_the_same_digests(
+    tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], data: st.DataObject
+) -> None:
+    fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS)
+    fold.batch(journal)
+    names = ["entities", "journal"]
+
+    def from_topic(_: Any, key: Any, start: int, end: int, records: int) -> Iterator[Any]:
+        own = [one for one in journal if one.partition == key[1] and start <= one.position < end]
+        if own:
+            yield 1, table_of(own)
+
+    def begun() -> LakeRebuild:
+        target = Lake(str(fold.path)).begin_generation(names)
+        return LakeRebuild(fold.settings, epochs_of(fold), fold.lake, target, names, InProcess())
+
+    def die(*_: Any) -> None:
+        raise Crash
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("metajournal.streaming.tasks.kafka_slices", from_topic)
+        for records in data.draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)):
+            killed = begun()
+            killed._target["journal"].add_files = die  # type: ignore[method-assign,assignment]
+            with suppress(Crash):
+                killed.round(fold.engine.marks, records)
+        rebuilt = begun().run()
+    assert rebuilt.digests == rebuilt.live
 
 
 @given(journals(partitions=PARTITIONS, max_records=12))
@@ -145,3 +179,11 @@ def test_a_rebuild_says_where_the_journal_table_has_another_outcome_than_its_byt
         rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True)
     (place,) = [row["logical_timestamp"] for row in fold.journal() if row["outcome"] == "unchanged"]
     assert [one.rpartition("/")[2] for one in refused.value.data["events"]] == [str(place)]
+
+
+@pytest.mark.parametrize("folder", ["topic=other", "outcome=rejected/journal_partition=7", "a b's", "ünï#?*"])
+def test_a_lake_is_rebuilt_whatever_its_folder_is_called(tmp_path: Path, folder: str) -> None:
+    fold = Fold(tmp_path / folder, PARTITIONS)
+    fold.batch(journal_of(EntityRegistered(PURCHASES), TagsAdded(PURCHASES, ["pii"])))
+    found = rebuild(fold).run()
+    assert (found.records, found.equal) == (2, True)
