@@ -89,6 +89,18 @@ def test_a_header_of_wrong_form_is_rejected(field: str, value: Any) -> None:
     assert all(fault["message"] for fault in faults)
 
 
+def test_a_fault_says_what_would_be_right() -> None:
+    """The words stand in the log for ever and in every rebuild's digest, so they are part of the rules."""
+    _, faults = Catalog().rejected(
+        EntityRegistered(PURCHASES), type="catalog.TagsAdded.1", tenant="A", event_time=LATEST_MS + 1
+    )
+    assert [fault["message"] for fault in faults] == [
+        "must be catalog.EntityRegistered.1, as the record's schema says",
+        "must match [a-z0-9][a-z0-9_-]{0,63}",
+        "must be between -62135596800000 and 253402300799999 ms, years 1 to 9999",
+    ]
+
+
 def test_faults_of_event_and_header_stand_together() -> None:
     _, faults = Catalog().rejected(TagsAdded(PURCHASES, []), tenant="", event_time=LATEST_MS + 1)
     assert [fault["field"] for fault in faults] == ["tags", "header.tenant", "header.event_time"]

@@ -15,7 +15,9 @@ from tests.model import JournalRecord, Model, Published
 from tests.strategies import journals
 
 Journal = list[JournalRecord]
-thorough = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(
+    max_examples=settings().max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 def silenced(record: JournalRecord) -> JournalRecord:

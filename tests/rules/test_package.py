@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from dataclasses import FrozenInstanceError
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 import metajournal.rules
-from metajournal.rules import UNCHANGED, At, ForeignRowError, apply
+from metajournal.rules import UNCHANGED, Accepted, At, ForeignRowError, Outcome, Rejected, apply
 from metajournal.rules.digest import RULES_DIGEST, rules_digest
 from metajournal.schemas.events import EVENT_TYPES
 from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
@@ -113,3 +114,14 @@ def test_tags_given_twice_are_one() -> None:
     catalog = Catalog()
     catalog.row(EntityRegistered(PURCHASES))
     assert catalog.row(TagsAdded(PURCHASES, ["a", "a"])).user_tags == ("a",)
+
+
+@pytest.mark.parametrize("outcome", [Accepted(()), UNCHANGED, Rejected("invalid", [])])
+def test_an_outcome_is_a_value(outcome: Outcome) -> None:
+    """Nobody can change it or write to it: many records share the one UNCHANGED."""
+    assert not hasattr(outcome, "__dict__")
+    for name in (*outcome.__slots__, "note"):
+        with pytest.raises((FrozenInstanceError, TypeError)):  # slots and frozen: TypeError for a new name
+            setattr(outcome, name, None)
+    assert hash(Accepted(())) == hash(Accepted(()))
+    assert {UNCHANGED, type(UNCHANGED)()} == {UNCHANGED}
