@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast lint format bench clean
+.PHONY: help install demo test test-fast mutation lint format bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test: install ## run every test (starts a Kafka broker and Elasticsearch when no
 
 test-fast: install ## run the tests that need no service, in under a minute
 	@$(BIN)/python -m pytest -m "not services"
+
+mutation: install ## change rules/ in a thousand small ways, and list what no test notices (docs/mutation.md)
+	@$(BIN)/python -m tests.mutation
 
 lint: install ## check style, formatting and types
 	@$(BIN)/ruff check --output-format concise .
