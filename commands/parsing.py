@@ -74,8 +74,8 @@ def typed_event(line: str) -> Typed:
         InvalidEventError: as `event_of`.
     """
     try:
-        found = json.loads(line)
-    except ValueError as error:
+        found = json.loads(line, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"The line is not JSON: {error}.", hint='Each line is {"type": …, "entity": …, …}.') from error
     if not isinstance(found, dict) or not isinstance(found.get("type"), str):
         raise InputError("The line is no JSON object with a type.", hint='Each line is {"type": …, "entity": …, …}.')
@@ -156,9 +156,20 @@ def typed_options(
 
 def _object(data: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(data or "{}")
-    except ValueError as error:
+        found = json.loads(data or "{}", object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"--data is not JSON: {error}.", hint='Write --data \'{"tags": ["pii"]}\'.') from error
     if not isinstance(found, dict):
         raise InputError("--data is no JSON object.", hint='Write --data \'{"tags": ["pii"]}\'.')
+    return found
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; of a name that stands twice, Python would drop all values but the last. Raises: ValueError."""
+    found = dict(members)
+    if len(found) < len(members):
+        names = [name for name, _ in members]
+        raise ValueError(
+            f"the name {next(name for name in found if names.count(name) > 1)!r} stands twice in an object"
+        )
     return found

@@ -183,7 +183,7 @@ class Starts:
             if since.tzinfo is None:
                 raise InputError("`since` is a time without a zone.", hint="Give an aware datetime, or milliseconds.")
             return self._at((since - _EPOCH) // timedelta(milliseconds=1))
-        if isinstance(since, int) and not isinstance(since, bool):
+        if isinstance(since, int) and not isinstance(since, bool) and abs(since) < -_NO_TIME:
             return self._at(since)
         if isinstance(since, Mapping):
             return self._given(since)

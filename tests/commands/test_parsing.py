@@ -38,7 +38,16 @@ def test_every_fault_of_the_typed_fields_is_named_at_once() -> None:
     assert [fault.field for fault in found.value.faults] == ["tags", "owner", "entity", "properties"]
 
 
-@pytest.mark.parametrize("line", ["", "nonsense", "[]", '"x"', "{}", '{"type": 7}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("", "nonsense", "[]", '"x"', "{}", '{"type": 7}'),
+        "[" * 100_000,
+        '{"type": "TagsAdded", "entity": "dataset:default/a", "tags": ' + "[" * 100_000,
+        '{"type": "TagsAdded", "type": "EntityDeleted", "entity": "dataset:default/a"}',
+        '{"type": "PropertiesSet", "entity": "dataset:default/a", "properties": {"a": "1", "a": "2"}}',
+    ],
+)
 def test_a_line_that_is_no_event_is_an_input_error(line: str) -> None:
     with pytest.raises(InputError):
         parsing.typed_event(line)

@@ -193,6 +193,8 @@ def test_states_since_a_cut_are_those_that_changed_after_it(settings: Settings, 
         ({"JOURNAL": START}, "no part of a cut"),
         ({("JOURNAL", 0): START}, "no event at"),
         ({("JOURNAL", 9): START}, "no position of"),
+        (10**30, "no point to begin at"),
+        (-(10**30), "no point to begin at"),
     ],
 )
 def test_what_is_no_point_of_the_journal_is_refused(
