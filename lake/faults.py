@@ -20,6 +20,7 @@ _FULL = (
     "os error 122)",
     "File too large",  # a file system's or a process's limit of a file
     "os error 27)",
+    "The disk is full: ",  # `disk_full`, as the text that a Spark task's error comes back as
 )
 _SHOWN = 300
 
