@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from metajournal.rules import UNCHANGED, Accepted, At, EntityRow, Outcome, apply
-from metajournal.rules.admission import EARLIEST_MS, LATEST_MS
+from metajournal.rules import UNCHANGED, Accepted, At, EntityRow, Outcome, Rejected, apply
+from metajournal.rules.admission import EARLIEST_MS, LATEST_MS, refusal
+from metajournal.schemas.errors import Fault
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
-from metajournal.schemas.limits import MAX_ENTRIES, MAX_KEY_BYTES
-from metajournal.schemas.urn import app, dataset, program
+from metajournal.schemas.limits import MAX_ENTITY_BYTES, MAX_ENTRIES, MAX_KEY_BYTES
+from metajournal.schemas.urn import Urn, app, dataset, program
 from tests.builders import header_for
 from tests.rules.harness import Catalog
 
@@ -131,6 +133,48 @@ def test_a_header_that_names_other_entities_is_rejected(fields: dict[str, Any]) 
     outcome = Catalog().rejected(event, **fields)
     assert outcome == ("wrong-aggregate", {"aggregate": str(PURCHASES), "entities": [str(PURCHASES)]})
     judged_unread(event, **fields)
+
+
+def test_an_event_about_nothing_is_refused() -> None:
+    """No domain has such an event; one that had would slip through every look at its entities."""
+
+    @dataclass
+    class NothingHappened:
+        TYPE = "catalog.NothingHappened.1"
+        aggregate = PURCHASES
+        entities: tuple[Urn, ...] = ()
+
+        def validate(self) -> list[Fault]:
+            return []
+
+    header = header_for(EntityRegistered(PURCHASES), type=NothingHappened.TYPE, entities=())
+    refused = refusal(header, NothingHappened())  # type: ignore[arg-type]
+    assert refused == Rejected("wrong-aggregate", {"aggregate": str(PURCHASES), "entities": []})
+
+
+def types_within(value: Any) -> set[type]:
+    """The types of all values in a document."""
+    if isinstance(value, dict):
+        return {dict}.union(*(types_within(one) for pair in value.items() for one in pair))
+    if isinstance(value, list):
+        return {list}.union(*(types_within(one) for one in value))
+    return {type(value)}
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Catalog().rejected(TagsAdded(PURCHASES, [])),
+        Catalog().rejected(TagsAdded(PURCHASES, ["a"]), aggregate="x"),
+        Catalog().rejected(TagsAdded(PURCHASES, ["a"]), expected=5),
+        Catalog().rejected(TagsAdded(PURCHASES, ["a"])),
+        Catalog().rejected(EntityRegistered(PURCHASES, "d" * MAX_ENTITY_BYTES)),
+    ],
+    ids=lambda outcome: outcome[0],
+)
+def test_a_detail_holds_values_of_json_only(outcome: tuple[str, Any]) -> None:
+    """It goes into tables and topics; a URN that knows its parts would be pickled between Spark's processes."""
+    assert types_within(outcome[1]) <= {dict, list, str, int}
 
 
 def test_the_aggregate_of_a_program_is_its_app() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice, product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,8 +86,26 @@ def test_the_cheap_bound_holds_for_the_longest_names(count: int) -> None:
         row_with(dict.fromkeys(names, ""), [], {}, []),
         row_with({}, [], {}, names),
         row_with({}, names, {}, []),
+        row_with({}, [], dict.fromkeys(names, ""), []),
     ):
         assert excess(row) == (spelled_out(row) if spelled_out(row) > MAX_ENTITY_BYTES else None)
+
+
+SIX_BYTES_EACH = [chr(code) for code in range(32) if chr(code) not in "\b\t\n\f\r"]
+
+
+@pytest.mark.parametrize("scope", ["user", "system"])
+@pytest.mark.parametrize("spare", range(-12, 7))
+def test_the_cheap_bound_holds_where_every_byte_of_it_is_used(scope: str, spare: int) -> None:
+    """As many of the longest names as fit, all in escapes of six bytes, and a value of such up to the limit."""
+    names = ("".join(pair) + "\x01" * (MAX_KEY_BYTES - 2) for pair in product(SIX_BYTES_EACH, repeat=2))
+    properties = dict.fromkeys(islice(names, MAX_ENTITY_BYTES // (6 * MAX_KEY_BYTES + 6)), "")
+    last = [*properties][-1]
+    room = MAX_ENTITY_BYTES - spelled_out(row_with(properties, [], {}, [])) - spare
+    properties[last] = "\x1f" * (room // 6) + "b" * (room % 6)
+    row = row_with(properties, [], {}, []) if scope == "user" else row_with({}, [], properties, [])
+    assert spelled_out(row) == MAX_ENTITY_BYTES - spare
+    assert excess(row) == (MAX_ENTITY_BYTES - spare if spare < 0 else None)
 
 
 def nearly_full(catalog: Catalog, spare: int) -> EntityRow:
