@@ -96,6 +96,21 @@ def test_tags_are_sorted_and_differ_by_what_came_and_went(catalog: Catalog) -> N
     assert removed["changes"] == {"additions": NOTHING, "deletions": {"properties": {}, "tags": ["b", "z"]}}
 
 
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 60])
+def test_many_tags_differ_as_few_do(count: int) -> None:
+    """Half of them go, as many come, all sorted; and the same in either direction."""
+    names = [f"{number * 37 % 100:02}" for number in range(count)]
+    catalog = Catalog()
+    catalog.row(EntityRegistered(PURCHASES, tags=[f"old{name}" for name in names]))
+    added = catalog.changes(TagsAdded(PURCHASES, [f"new{name}" for name in names]))["USER"]["changes"]
+    assert added["additions"]["tags"] == sorted(f"new{name}" for name in names)
+    assert added["deletions"] == NOTHING
+    going = [f"old{name}" for name in names[: count // 2 + 1]]
+    removed = catalog.changes(TagsRemoved(PURCHASES, going))["USER"]["changes"]
+    assert removed["deletions"]["tags"] == sorted(going)
+    assert removed["additions"] == NOTHING
+
+
 def test_system_tags_alone_are_a_change(catalog: Catalog) -> None:
     records = catalog.changes(TagsAdded(PURCHASES, ["t"], scope="SYSTEM"))
     assert list(records) == ["SYSTEM"]
