@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast mutation lint format bench clean
+.PHONY: help install demo test test-fast faults mutation lint format bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ test-fast: install ## run the tests that need no service, in under a minute
 
 mutation: install ## change rules/ in a thousand small ways, and list what no test notices (docs/mutation.md)
 	@$(BIN)/python -m tests.mutation
+
+faults: install ## break everything, for up to 20 minutes: kills, damage, full disks; prints the seeds
+	@METAJOURNAL_FAULTS=long $(BIN)/python -m pytest -v -rP --show-capture=stdout --durations=15 \
+	  tests/faults tests/streaming/test_stream_kills.py
 
 lint: install ## check style, formatting and types
 	@$(BIN)/ruff check --output-format concise .

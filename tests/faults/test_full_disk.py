@@ -89,6 +89,15 @@ def test_writes_that_fail_at_any_size_leave_nothing_half_done(tmp_path: Path, wi
     print(failed, "writes failed")  # noqa: T201  (what the run was)
 
 
+def test_tasks_without_room_leave_no_files(tmp_path: Path) -> None:
+    """Neither of the tables nor staged ones: on a full disk, each attempt would leave less room."""
+    records = placed(generated(60), PARTITIONS)
+    fold = Fold(tmp_path, PARTITIONS)
+    for size_bytes in (0, 10, 100, 300):
+        assert no_room(fold, records, len(records), size_bytes, wide=True)
+        assert parquet_files(tmp_path) == set()
+
+
 def compact(fold: Fold) -> None:
     """Until nothing is left to do, in pieces."""
     while fold.engine.tidy():
