@@ -45,6 +45,7 @@ _LEAST_EVENTS, _REDUCED_S = 16, 60.0
 _QUIET_S = 1.0
 _TIDIED = 0.1  # of a batch's own time
 _TIDY_AGAIN_S = 30.0
+_BATCH_FAILED = "batch-failed"
 _TOO_LARGE = ("spark.driver.maxResultSize", "OutOfMemoryError", "Java heap space")
 _AWAY = ("TimeoutException", "BrokerNotAvailable", "DisconnectException", "NetworkException", "Connection refused")
 
@@ -129,6 +130,13 @@ class Stream:
             if waited_for is None:
                 raise
             raise waited_for from error
+
+    def _meaning(self, failed: BaseException) -> Exception:
+        """What a failed query means; its text may name the checkpoint without that being the cause."""
+        known = _translated(failed)
+        if isinstance(known, StreamError) and known.code == _BATCH_FAILED:
+            return self._waited_for(failed) or known
+        return known
 
     def _waited_for(self, error: BaseException) -> UnavailableError | None:
         """The error of a lake or a checkpoint that fails where trying again may help."""
@@ -266,7 +274,7 @@ class Stream:
             raise self._failure
         failed = self._failure or error
         if failed is not None and not self._stop.is_set():
-            raise self._waited_for(failed) or _translated(failed) from failed
+            raise self._meaning(failed) from failed
 
     def _tidy_idle(self) -> None:
         """Compact also while nothing comes, in the same short pieces."""
@@ -351,7 +359,7 @@ def _translated(error: BaseException) -> Exception:
         )
     return StreamError(
         "A batch failed: " + text.strip().splitlines()[0][:500],
-        code="batch-failed",
+        code=_BATCH_FAILED,
         hint="Start the stream again; it goes on from its marks. The log holds the whole message.",
         detail=text,
     )

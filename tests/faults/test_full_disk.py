@@ -77,7 +77,7 @@ def test_writes_that_fail_at_any_size_leave_nothing_half_done(tmp_path: Path, wi
     records = placed(generated(240), PARTITIONS)
     model = Model.of(records)
     fold = Fold(tmp_path, PARTITIONS)
-    ends = sorted(chance.sample(range(1, len(records)), times(6, 60)))
+    ends = sorted(chance.sample(range(1, len(records)), times(3, 30)))
     failed = 0
     for end in [*ends, len(records)]:
         room = 6.0  # doublings of a byte
@@ -167,7 +167,7 @@ def test_a_stream_whose_disk_is_full_says_so_waits_and_goes_on_with_room(
 ) -> None:
     chance = seeded(f"full disk, {way} way")
     settings = replace(settings, lake=replace(settings.lake, path=str(disk / "lake")))
-    asked = with_stream(settings, max_events_per_batch=17, **WAYS[way])
+    asked = with_stream(settings, max_events_per_batch=40, **WAYS[way])
     ensure_topics(settings)
     rounds = times(1, 3)
     records = generated(80 * (rounds + 1))
