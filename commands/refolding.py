@@ -13,21 +13,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..schemas.errors import MissingExtraError, StreamError
 from .exits import FINE, PROBLEM
 from .options import Options, json_option, options
-from .rendering import console, print_json, safe
+from .rendering import console, print_json, safe, table
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from ..lake.tables import Lake
     from ..streaming.rebuild import Progress, Rebuilt, Refolding
     from ..streaming.verify import Check
 
 _TELL_S = 2.0  # seconds between two lines of progress
 _TAKEN_WITHIN_S = 600.0
+_SILENT_S = 120.0  # a status older than that was left by a stream that was killed; its pid may be another's by now
 
 _master = click.option("--master", metavar="URL", help="Fold on a Spark cluster instead of this machine's cores.")
 
@@ -56,10 +58,16 @@ def rebuild_lake_command(
     """
     streaming = _imported()
     told = _Told(None if as_json else console(stderr=True))
-    alone = offline or not _stream_runs(given)
+    runs = _stream_runs(given)
+    if offline and runs:
+        raise StreamError(
+            f"A stream of {given.home} is running; it would go on writing the tables that are swapped out.",
+            code="stream-runs",
+            hint="Leave --offline away: the stream swaps the tables itself. Or end it first (`metajournal down`).",
+        )
     with _tasks(given, master) as tasks:
         done = streaming.rebuild_lake(
-            given.settings, _epochs(given), tasks, offline=alone, from_kafka=source == "kafka", accept=accept,
+            given.settings, _epochs(given), tasks, offline=not runs, from_kafka=source == "kafka", accept=accept,
             say=told.progress, wait=told.waiting,
         )  # fmt: skip
     print_json({"ok": True, **_json(done)}) if as_json else _show(done)
@@ -151,11 +159,12 @@ def _on_spark(given: Options, master: str) -> Iterator[Refolding]:
 
 
 def _stream_runs(given: Options) -> bool:
-    """Whether the status file of this installation's stream names a process that lives."""
+    """Whether this installation's stream, which writes its status every second, lives and has lately written it."""
     from ..stack.supervisor import read_told
 
     told = read_told(given.home / "stream.json")
-    if told.get("state") in (None, "stopped", "failed"):
+    told_ago_s = time.time() - told.get("written_ms", 0) / 1000
+    if told.get("state") in (None, "stopped", "failed") or told_ago_s > _SILENT_S:
         return False
     try:
         os.kill(int(told["pid"]), 0)
@@ -224,11 +233,10 @@ def _check_json(one: Check) -> dict[str, Any]:
 
 
 def _checks_view(checks: list[Check]) -> Table:
-    table = Table("check", "holds", "found")
-    for one in checks:
-        more = "".join(f"\n{safe(text)}" for text in one.found)
-        table.add_row(one.name, "yes" if one.ok else "NO", Text(safe(one.said) + more))
-    return table
+    return table(
+        ["check", "holds", "found"],
+        [(one.name, "yes" if one.ok else "NO", "\n".join((one.said, *one.found))) for one in checks],
+    )
 
 
 REFOLDING: tuple[click.Command, ...] = (verify,)

@@ -127,8 +127,9 @@ class Engine:
         Raises:
             UnknownSchemaError: a record's schema is not known; everything before it in each partition is done.
             KafkaUnavailableError: publishing failed; the batch is not done.
-            StreamError: records stand below the marks, or somebody else writes the tables.
+            StreamError: records stand below the marks, or somebody else writes or swaps the tables.
         """
+        self._check_pointer()
         clock = _Laps()
         readings = list(self._read(table, ends))
         clock.lap("read")
@@ -164,6 +165,7 @@ class Engine:
         Raises:
             as `run`.
         """
+        self._check_pointer()
         clock = _Laps()
         staging = Staging(self._lake.path, self._settings.lake.storage_options)
         try:
@@ -325,7 +327,10 @@ class Engine:
 
         Returns:
             Its number; None where there was none.
+        Raises:
+            StreamError: somebody else has swapped the tables.
         """
+        self._check_pointer()
         offered = self._lake.offered_generation()
         if offered is None:
             return None
@@ -333,6 +338,18 @@ class Engine:
         self._lake.swap_to(offered.generation, self._crash.at)
         self._prior.forget_rows()
         return self._lake.generation
+
+    def _check_pointer(self) -> None:
+        """Rows that went to tables which are no longer the live ones would be missing in those for ever."""
+        known = self._lake.generation
+        self._lake.refresh_pointer()
+        if self._lake.generation != known:
+            raise StreamError(
+                f"Somebody else has put generation {self._lake.generation} in the place of the tables that this stream "
+                "writes (`metajournal rebuild lake --offline` beside a running stream does that).",
+                code="second-writer",
+                hint="Start the stream again: it goes on with the live tables. Then `metajournal verify`.",
+            )
 
     def repeat_outcomes(self, keys: Iterable[PartitionKey]) -> None:
         """Say again how far idle partitions are."""

@@ -35,6 +35,8 @@ def test_an_installation_is_verified_rebuilt_beside_its_stream_and_verified_agai
     rebuilt = said(installation, "rebuild", "lake")
     assert rebuilt["equal"]
     assert rebuilt["tables"]["entities"]["digest"] == rebuilt["tables"]["entities"]["before"]
+    offline = installation.metajournal("rebuild", "lake", "--offline")
+    assert (offline.returncode, "error[stream-runs]" in offline.stderr) == (1, True), offline.stderr
     after = said(installation, "emit", "TagsAdded", "dataset:verified/n3", "--tag", "later")
     assert after["outcome"] == "accepted"
     assert said(installation, "show", "dataset:verified/n3")["user"]["tags"] == ["later", "t3"]

@@ -170,6 +170,30 @@ def test_a_rebuild_that_differs_is_not_swapped_in_unless_it_is_accepted(tmp_path
     assert [row.user_tags for row in fold.rows()] == [(), ("pii",)]
 
 
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_stream_whose_tables_somebody_else_has_swapped_stops_before_it_writes(tmp_path: Path, wide: bool) -> None:
+    fold = Fold(tmp_path, PARTITIONS)
+    journal = journal_of(EntityRegistered(PURCHASES), TagsAdded(PURCHASES, ["pii"]))
+    fold.batch(journal, until=journal[:1])
+    rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True)
+    with pytest.raises(StreamError) as stopped:
+        fold.batch(journal, wide=wide)
+    assert stopped.value.code == "second-writer"
+    fold.start()
+    fold.batch(journal, wide=wide)
+    assert fold.lake.tables["entities"].uri.endswith("gen-1/entities")
+    assert_equal(fold, Model.of(journal))
+
+
+def test_a_stream_that_idles_notices_that_somebody_else_has_swapped_its_tables(tmp_path: Path) -> None:
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(journal_of(EntityRegistered(PURCHASES)))
+    assert fold.engine.take_over() is None
+    rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True)
+    with pytest.raises(StreamError, match="generation 1"):
+        fold.engine.take_over()
+
+
 def test_a_rebuild_says_where_the_journal_table_has_another_outcome_than_its_bytes_give(tmp_path: Path) -> None:
     fold = Fold(tmp_path, PARTITIONS)
     fold.batch(journal_of(EntityRegistered(PURCHASES), TagsAdded(PURCHASES, ["pii"])))
