@@ -129,10 +129,11 @@ class Filter:
 
 
 def _set(words: Words) -> frozenset[str]:
-    found = frozenset({words} if isinstance(words, str) else words or ())
+    given = [words] if isinstance(words, str) else words or ()
+    found = list(given) if isinstance(given, Iterable) else [given]
     if not all(isinstance(one, str) for one in found):
         raise InputError("A filter takes texts.")
-    return found
+    return frozenset(found)
 
 
 def _check_kind(kind: str) -> None:

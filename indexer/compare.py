@@ -7,7 +7,7 @@ difference. Everything else is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
@@ -121,8 +121,8 @@ class _Compared:
             tell(self._result.compared, max(total, self._result.compared))
         self._ask(lambda client: client.indices.refresh(index=self._name))
         if self._held() > self._met:
-            for keys in self._everything():
-                self._strangers(keys)
+            for hits in self._everything():
+                self._strangers(hits)
         return self._result
 
     def _documents(self, states: list[dict[str, Any]]) -> None:
@@ -180,7 +180,7 @@ class _Compared:
         query = {"bool": {"must_not": [{"ids": {"values": sorted(KEPT_IDS)}}]}}
         return int(self._ask(lambda client: client.count(index=self._name, query=query)).body["count"])
 
-    def _everything(self) -> Iterator[dict[Key, Mapping[str, Any]]]:
+    def _everything(self) -> Iterator[list[tuple[Key, Mapping[str, Any]]]]:
         after: list[Any] = []
         query = {"bool": {"must_not": [{"ids": {"values": sorted(KEPT_IDS)}}]}}
         while True:
@@ -190,12 +190,15 @@ class _Compared:
             if not found:
                 return
             after = found[-1]["sort"]
-            yield {Key(str(hit["sort"][0]), str(hit["sort"][1])): hit for hit in found}
+            yield [(Key(str(hit["sort"][0]), str(hit["sort"][1])), hit) for hit in found]
 
-    def _strangers(self, hits: Mapping[Key, Mapping[str, Any]]) -> None:
-        known = self._lake.having(list(hits))
-        for key, hit in hits.items():
-            if key not in known:
+    def _strangers(self, hits: Sequence[tuple[Key, Mapping[str, Any]]]) -> None:
+        """What is no entity of the lake, or a second document of one, which a search would find twice."""
+        known = self._lake.having([key for key, _ in hits])
+        for key, hit in hits:
+            if key in known and hit["_id"] != document_id(*key):
+                self._result.found(key, "unknown", None, hit["_version"])
+            elif key not in known:
                 if self._is_new(hit["_source"].get("entity") or {}):
                     self._result.ahead += 1
                 else:

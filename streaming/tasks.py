@@ -27,6 +27,7 @@ from ..lake.entities import rows_to_arrow
 from ..lake.faults import writing
 from ..lake.files import DataFile, TableFiles
 from ..lake.tables import Table
+from ..schemas.errors import StreamError
 from ..schemas.hashing import canonical_json
 from ..schemas.positions import position
 from ..schemas.settings import Settings
@@ -261,10 +262,23 @@ class _PartitionFolder:
         self._files = {name: TableFiles(pin.name, pin.uri, pin.storage_options) for name, pin in pins.items()}
         self._staged = None if plan.staging is None else _Staged(plan.staging, task.place)
         self._waiting: tuple[pa.Table, int] | None = None
+        self._next = task.start
         self._part = Part((task.place.topic, task.place.partition), task.start, task.system_time)
 
     def take(self, rows: pa.Table, epoch: int) -> None:
-        """Fold a slice as soon as the next one says where it ends."""
+        """Fold a slice as soon as the next one says where it ends.
+
+        Raises:
+            StreamError: it does not stand behind the one before (or the mark) and before the planned end.
+        """
+        first, last = (position(epoch, rows["offset"][at].as_py()) for at in (0, -1))
+        if not self._next <= first <= last < self._task.end:
+            place = self._task.place
+            raise StreamError(
+                f"A batch of {place.topic}/{place.partition} does not lie between its mark and its planned end.",
+                hint="Start the stream again: it begins at the marks with a fresh checkpoint.",
+            )
+        self._next = last + 1
         if self._waiting is not None:
             self._fold(*self._waiting, position(epoch, rows["offset"][0].as_py()))
         self._waiting = rows, epoch

@@ -84,6 +84,8 @@ def test_a_state_is_asked_for_by_what_it_carries_in_the_asked_scopes() -> None:
         ({"urn": "dataset:*/x"}, "may only stand last"),
         ({"touches": "both"}, "additions or deletions"),
         ({"tags": [3]}, "takes texts"),
+        ({"tags": 3.5}, "takes texts"),
+        ({"urn": [["dataset:a/b"]]}, "takes texts"),
     ],
 )
 def test_a_condition_that_cannot_be_is_refused(asked: dict[str, Any], said: str) -> None:

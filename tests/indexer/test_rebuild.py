@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from elasticsearch import Elasticsearch
@@ -155,22 +156,23 @@ def test_the_comparison_finds_each_kind_of_difference(settings: Settings, feed: 
     index = settings.elasticsearch.index
     first, second, third = list(feed.model.items())[:3]
 
-    def put(key: str, version: int, state: object) -> None:
-        client.index(
-            index=index, id=key, document={"tenant": "default", "urn": "dataset:a/b", "deleted": True, "entity": state},
-            version=version, version_type="external_gte",
-        )  # fmt: skip
+    def put(key: str, version: int, state: Mapping[str, Any]) -> None:
+        document = {"tenant": state["tenant"], "urn": state["urn"], "deleted": True, "entity": state}
+        client.index(index=index, id=key, document=document, version=version, version_type="external_gte")
 
     client.delete(index=index, id=document_id(*first[0]))
     put(document_id(*second[0]), second[1]["logical_timestamp"], {**second[1], "actor": "nobody"})
     put("f" * 32, 1, {**third[1], "urn": "dataset:a/b", "logical_timestamp": 1})
+    fourth, state = list(feed.model.items())[3]
+    put("e" * 32, 1, state)
     found = compare_index(settings)
     assert {(one.urn, one.fault) for one in found.differences} == {
         (first[0][1], "missing"),
         (second[0][1], "differs"),
         ("dataset:a/b", "unknown"),
+        (fourth[1], "unknown"),
     }
-    assert found.count == 3
+    assert found.count == 4
 
 
 def test_a_new_index_that_differs_is_not_put_in_place(

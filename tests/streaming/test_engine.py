@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal.rules.entity import EntityRow
-from metajournal.schemas.errors import UnknownSchemaError
+from metajournal.schemas.errors import StreamError, UnknownSchemaError
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.hashing import digest, partition_of
 from metajournal.schemas.positions import position
@@ -23,7 +23,7 @@ from metajournal.streaming.records import Place, Record
 from tests.builders import header_for, raw_record, record_of
 from tests.model import JournalRecord, Model
 from tests.strategies import journals
-from tests.streaming.harness import TOPIC, Crash, Fold, placed, table_of
+from tests.streaming.harness import TOPIC, Crash, Fold, LocalTasks, placed, table_of
 
 CHANGES, SYSTEM, STATE, OUTCOMES = (
     "metajournal.changes.catalog",
@@ -175,6 +175,20 @@ def test_rows_that_a_crash_left_ahead_of_the_marks_are_not_seen_by_the_fold(tmp_
     fold.batch(records)
     assert_equal(fold, Model.of(records))
     assert [row["outcome"] for row in fold.journal()] == ["accepted", "accepted", "unchanged"]
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize(("start", "end"), [(0, 4), (1, 4), (2, 3)])
+def test_a_batch_that_does_not_lie_between_mark_and_end_is_refused_in_either_way(
+    tmp_path: Path, wide: bool, start: int, end: int
+) -> None:
+    records = [record_of(TagsAdded(PURCHASES, [f"t{number}"]), number) for number in range(4)]
+    fold = Fold(tmp_path, 1)
+    fold.batch(records[:2])
+    table, ends = table_of(records[start:]), {(TOPIC, 0): end}
+    with pytest.raises(StreamError, match="between its mark and its planned end"):
+        fold.engine.run_wide(LocalTasks(table, fold.topics), ends) if wide else fold.engine.run(table, ends)
+    assert len(fold.journal()) == 2
 
 
 def test_a_batch_of_markers_alone_moves_the_marks(tmp_path: Path) -> None:
