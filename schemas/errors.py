@@ -80,7 +80,8 @@ class InvalidEventError(InputError):
 
     def __init__(self, faults: Sequence[Fault], **data: Any) -> None:
         kept = tuple(faults)
-        super().__init__(f"The {self.NAMED} is not valid: " + "; ".join(map(str, kept)) + ".", faults=kept, **data)
+        listed = "; ".join(str(fault).removesuffix(".") for fault in kept)
+        super().__init__(f"The {self.NAMED} is not valid: {listed}.", faults=kept, **data)
 
 
 class InvalidUnitError(InvalidEventError):

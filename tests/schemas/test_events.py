@@ -117,6 +117,14 @@ def test_every_fault_is_listed_with_its_field(event: Any, expected: list[str] | 
     assert found if expected is None else found == expected
 
 
+def test_the_message_of_several_faults_is_one_sentence() -> None:
+    event = TagsAdded("orders", [""])  # type: ignore[arg-type]
+    assert InvalidEventError(event.validate()).message == (
+        "The event is not valid: entity: 'orders' is no URN: it is not kind:part/part with every other byte "
+        "percent-encoded; tags[0]: must not be empty."
+    )
+
+
 def test_faults_of_schema_fields_are_placed() -> None:
     event = EntityRegistered(PURCHASES, schema=[("a", "int"), "ab", ("a", 1), ("", "x"), ("a",)])  # type: ignore[list-item]
     assert fields(event) == ["schema[1]", "schema[2].type", "schema[3].name", "schema[4]"]
