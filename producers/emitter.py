@@ -14,15 +14,17 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import cycle
 from time import time_ns
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from ..schemas.codec import encode
 from ..schemas.errors import (
     Fault,
+    InputError,
     InvalidEventError,
     OutcomeUnknownError,
     QueueFullError,
@@ -101,7 +103,7 @@ class Emitter:
         self._journals = {domain: _Journal(topic, epochs[topic].epoch, self) for domain, topic in topics.items()}
         self._producer = make_producer(settings, self.errors)
         wait_for_broker(self._producer, self.errors, servers=servers_of(settings), timeout_s=connect_timeout_s)
-        self._produce = self._producer.produce
+        self._produce: Callable[..., None] = self._producer.produce
         self._tenant = settings.journal.tenant
         self._actor = settings.journal.actor
         self._new_id = EventIds()
@@ -230,9 +232,13 @@ class Emitter:
         )
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Wait for the acknowledgements (as `flush`), then let go of the connections; further calls do nothing."""
+        """Wait for the acknowledgements (as `flush`), then let go of the connections; further calls do nothing.
+
+        From then on `emit` is an InputError.
+        """
         if self._closing.is_set():
             return
+        self._produce = _refuse_closed
         try:
             self.flush(timeout_s)
         finally:
@@ -301,3 +307,8 @@ class Emitter:
                 self._producer.poll(0)
                 self._committing.serve()
             self._turned = False
+
+
+def _refuse_closed(*_: object) -> NoReturn:
+    """In the place of `produce` once the emitter is closed: nobody would serve the event's report any more."""
+    raise InputError("The journal is closed; nothing was sent.", hint="Connect again: Journal.connect().")

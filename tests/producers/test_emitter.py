@@ -17,6 +17,7 @@ from metajournal.schemas.codec import decode
 from metajournal.schemas.errors import (
     EventTooLargeError,
     Fault,
+    InputError,
     InvalidEventError,
     QueueFullError,
     UnservedDomainError,
@@ -189,6 +190,9 @@ def test_closing_waits_for_the_acknowledgements(make: MakeEmitter) -> None:
     emitter.close()
     emitter.close()
     assert all(receipt.acknowledged for receipt in receipts)
+    with pytest.raises(InputError, match="closed; nothing was sent"):
+        emitter.emit(TagsAdded(PURCHASES, ["x"]))
+    assert emitter.pending == 0
 
 
 def test_a_new_emitter_finds_the_same_epochs(settings: Settings, emitter: Emitter) -> None:
