@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from metajournal.client import Journal
     from metajournal.producers.units import Unit
+    from metajournal.producers.verdicts import Accepted, Duplicate, Rejected, Shelved, Unchanged
     from metajournal.schemas.errors import (
         ConfigError,
         EventTooLargeError,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         InvalidEventError,
         InvalidUnitError,
         InvalidUrnError,
+        KafkaUnavailableError,
         MetajournalError,
         NotYetVisibleError,
         OperatorError,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         PositionExpired,
         QueueFullError,
         RejectedError,
+        SearchUnavailableError,
         UnavailableError,
         UnknownEntityError,
         UnservedDomainError,
@@ -45,8 +48,10 @@ if TYPE_CHECKING:
     from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
 
 __all__ = [
+    "Accepted",
     "ConfigError",
     "Cut",
+    "Duplicate",
     "EntityDeleted",
     "EntityRegistered",
     "EventTooLargeError",
@@ -56,6 +61,7 @@ __all__ = [
     "InvalidUnitError",
     "InvalidUrnError",
     "Journal",
+    "KafkaUnavailableError",
     "MetadataCleared",
     "MetajournalError",
     "NotYetVisibleError",
@@ -66,11 +72,15 @@ __all__ = [
     "PropertiesRemoved",
     "PropertiesSet",
     "QueueFullError",
+    "Rejected",
     "RejectedError",
+    "SearchUnavailableError",
     "Settings",
+    "Shelved",
     "TagsAdded",
     "TagsRemoved",
     "UnavailableError",
+    "Unchanged",
     "Unit",
     "UnknownEntityError",
     "UnservedDomainError",
@@ -86,6 +96,7 @@ __all__ = [
 _ROOMS = {
     "metajournal.client": ("Journal",),
     "metajournal.producers.units": ("Unit",),
+    "metajournal.producers.verdicts": ("Accepted", "Duplicate", "Rejected", "Shelved", "Unchanged"),
     "metajournal.schemas.events.catalog": (
         "EntityDeleted",
         "EntityRegistered",
