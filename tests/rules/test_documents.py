@@ -87,6 +87,23 @@ def test_subscribers_see_description_and_schema_change(catalog: Catalog) -> None
     }
 
 
+def test_a_change_within_one_millisecond_of_the_last_one_shows(catalog: Catalog) -> None:
+    """Of the kept properties nothing moves then, so they cannot tell that something else did."""
+    before = catalog.newest["default", PURCHASES]
+    after = before._replace(system_properties={**before.system_properties, "description": "other"})
+    ((scope, record),) = change_records(before, after)
+    assert (scope, record["updated"]["properties"]) == ("SYSTEM", {"description": "other"})
+    assert change_records(after, after._replace(seq=1)) == []
+
+
+def test_a_row_without_kept_properties_has_its_changes_told() -> None:
+    """Records are made of rows alone, whatever these are."""
+    row = Catalog().row(EntityRegistered(PURCHASES))
+    before, after = row._replace(system_properties={"a": "1"}), row._replace(system_properties={"a": "2"})
+    ((scope, record),) = change_records(before, after)
+    assert (scope, record["changes"]["deletions"]["properties"]) == ("SYSTEM", {"a": "1"})
+
+
 def test_tags_are_sorted_and_differ_by_what_came_and_went(catalog: Catalog) -> None:
     """'tags are sorted.'"""
     added = catalog.changes(TagsAdded(PURCHASES, ["y", "b", "a", "k"]))["USER"]
