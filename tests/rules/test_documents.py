@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
+from metajournal.rules import EntityRow
 from metajournal.rules.documents import change_records, state_document
 from metajournal.schemas.events.catalog import (
     EntityDeleted,
@@ -17,6 +20,7 @@ from metajournal.schemas.events.catalog import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.schemas.limits import RESERVED_PROPERTIES
 from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
 from tests.builders import NOON
 from tests.rules.harness import Catalog
@@ -102,6 +106,55 @@ def test_a_row_without_kept_properties_has_its_changes_told() -> None:
     before, after = row._replace(system_properties={"a": "1"}), row._replace(system_properties={"a": "2"})
     ((scope, record),) = change_records(before, after)
     assert (scope, record["changes"]["deletions"]["properties"]) == ("SYSTEM", {"a": "1"})
+
+
+NAMES = [*"abcd", *sorted(RESERVED_PROPERTIES)]
+MAPS = st.dictionaries(st.sampled_from(NAMES), st.sampled_from("123"), max_size=6).map(
+    lambda held: dict(sorted(held.items()))
+)
+TAGS = st.sets(st.sampled_from("abcdefghijkl")).map(lambda held: tuple(sorted(held)))
+METADATA = st.tuples(MAPS, TAGS)
+
+
+Metadata = tuple[dict[str, str], tuple[str, ...]]
+PARTS = ("previous", "updated", "changes")
+
+
+def with_metadata(row: EntityRow, user: Metadata, system: Metadata) -> EntityRow:
+    return row._replace(user_properties=user[0], user_tags=user[1], system_properties=system[0], system_tags=system[1])
+
+
+def stated(metadata: Metadata) -> Metadata:
+    """Without what the fold keeps."""
+    return {name: value for name, value in metadata[0].items() if name not in RESERVED_PROPERTIES}, metadata[1]
+
+
+def told(previous: Metadata, updated: Metadata) -> list[dict[str, Any]]:
+    """previous, updated and changes by their definition."""
+    additions, deletions = lacking(updated, previous), lacking(previous, updated)
+    return [*map(document, (previous, updated)), {"additions": document(additions), "deletions": document(deletions)}]
+
+
+def lacking(metadata: Metadata, others: Metadata) -> Metadata:
+    properties = dict(metadata[0].items() - others[0].items())
+    return properties, tuple(sorted({*metadata[1]} - {*others[1]}))
+
+
+def document(metadata: Metadata) -> dict[str, Any]:
+    return {"properties": metadata[0], "tags": [*metadata[1]]}
+
+
+@hypothesis.settings(deadline=None)
+@hypothesis.given(METADATA, METADATA, METADATA, METADATA)
+def test_records_of_any_two_rows_are_those_of_the_definition(
+    user: Metadata, new_user: Metadata, system: Metadata, new_system: Metadata
+) -> None:
+    """Also where one event would take and give at once, which none of today's does."""
+    base = Catalog().row(EntityRegistered(PURCHASES))
+    before, after = with_metadata(base, user, system), with_metadata(base, new_user, new_system)
+    wanted = {"USER": told(user, new_user), "SYSTEM": told(stated(system), stated(new_system))}
+    found = [(scope, [record[part] for part in PARTS]) for scope, record in change_records(before, after)]
+    assert found == [(scope, record) for scope, record in wanted.items() if record[0] != record[1]]
 
 
 def test_tags_are_sorted_and_differ_by_what_came_and_went(catalog: Catalog) -> None:
