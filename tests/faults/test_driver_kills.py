@@ -45,8 +45,9 @@ def test_a_stream_killed_around_a_compaction_neither_loses_nor_doubles_a_row(
 
 
 def compacted(lake: Lake) -> bool:
+    """Whether a table was: how many of the batches left rows in the entities table depends on where they were cut."""
     lake.refresh()
-    return bool(lake.tables["entities"].delta.transaction_version("metajournal.compaction"))
+    return any(table.delta.transaction_version("metajournal.compaction") for table in lake.tables.values())
 
 
 def indexed_and_equal(settings: Settings, tmp_path: Path) -> None:
