@@ -31,6 +31,7 @@ WATCH_S = 1.0  # seconds between two looks of `status --watch`
 @options
 def stream(given: Options, /, master: str | None) -> None:
     """Fold the journal into tables and topics, until ended by SIGTERM or Ctrl-C."""
+    from ..stack.home import only_one
     from ..stack.jars import ensure_parts
     from ..stack.java import find_java
     from ..stack.progress import shown
@@ -41,9 +42,10 @@ def stream(given: Options, /, master: str | None) -> None:
         raise MissingExtraError("stream", "The stream") from error
     find_java()  # Spark's own words for a missing one help nobody
     start_logging()
-    with shown() as report:
-        jars = ensure_parts(("spark",), report=report).files("spark")
-    run_stream(given.settings, [str(jar) for jar in jars], {"spark.master": master} if master else None)
+    with only_one(given.home, "stream"):  # two would publish everything twice until one's commit is refused
+        with shown() as report:
+            jars = ensure_parts(("spark",), report=report).files("spark")
+        run_stream(given.settings, [str(jar) for jar in jars], {"spark.master": master} if master else None)
 
 
 @click.command(short_help="Keep Elasticsearch up to date with the journal; runs on.")

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..schemas.settings import LakeSettings, Settings, StackSettings
+from .errors import AlreadyRunningError
 from .process import ProcessId
 
 RUN_FILE: Final = "run.json"
@@ -91,6 +92,22 @@ def locked(home: Path) -> Iterator[None]:
     home.mkdir(parents=True, exist_ok=True)
     with (home / ".lock").open("w", encoding="utf-8") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def only_one(home: Path, name: str) -> Iterator[None]:
+    """One process of this name for each home, for as long as the block runs; however it ends, the next may begin.
+
+    Raises:
+        AlreadyRunningError: another one runs.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / f".{name}.lock").open("w", encoding="utf-8") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise AlreadyRunningError(f"A {name} of {home} runs already.", home=home) from error
         yield
 
 
