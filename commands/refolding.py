@@ -102,6 +102,8 @@ def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool)
         print_json({"ok": fine, "checks": [_check_json(one) for one in checks]})
     else:
         console().print(_checks_view(checks))
+        for text in _mends(checks):
+            console().print(Text(f"  next: {text}"), soft_wrap=True)
     return FINE if fine else PROBLEM
 
 
@@ -237,6 +239,19 @@ def _checks_view(checks: list[Check]) -> Table:
         ["check", "holds", "found"],
         [(one.name, "yes" if one.ok else "NO", "\n".join((one.said, *one.found))) for one in checks],
     )
+
+
+def _mends(checks: list[Check]) -> Iterator[str]:
+    """What to do about what does not hold, in this order: the index is made from the tables, they from the journal."""
+    wrong = {one.name for one in checks if not one.ok}
+    if "journal-in-kafka" in wrong:
+        yield "Look for the missing part of the topic; until then keep the lake, which has what Kafka has lost."
+    elif wrong & {"journal-once", "units", "outcomes"}:
+        yield "`metajournal rebuild lake --from kafka --accept` makes all tables anew."
+    elif wrong - {"index"}:
+        yield "`metajournal rebuild lake --accept` makes the history tables anew."
+    if "index" in wrong:
+        yield "`metajournal rebuild index` makes the index anew from the lake."
 
 
 REFOLDING: tuple[click.Command, ...] = (verify,)

@@ -47,7 +47,11 @@ _SIGNS = (("additions", "+"), ("deletions", "-"))
 @click.option("--tenant", metavar="NAME", multiple=True, help="Only this tenant's entities; all, where none is given.")
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only where this tag came or went.")
 @click.option("--key", "keys", metavar="KEY", multiple=True, help="Only where this property came, went or changed.")
-@click.option("--state", is_flag=True, help="Print whole entities: each one's newest state, then every later one.")
+@click.option(
+    "--state",
+    is_flag=True,
+    help="Print whole entities: the newest state of each (older ones too that Kafka still has), then every later one.",
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N.")
 @click.option("--timeout", type=click.FloatRange(0), metavar="S", help="End when nothing came for S seconds.")
 @json_option

@@ -11,6 +11,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from metajournal.cli import main
+from metajournal.commands.refolding import _mends
+from metajournal.stack.home import only_one
+from metajournal.streaming.verify import Check
 from tests.installation import Installation
 
 
@@ -21,10 +24,21 @@ def run(*words: str) -> Result:
 def test_help_lists_exactly_the_commands_that_are_there() -> None:
     listed = run("--help").stdout.partition("Commands:")[2]
     words = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
-    there = "config demo doctor down emit history index rebuild search shelve show status stream tail up"
+    there = "config demo doctor down emit history index rebuild search shelve show status stream tail up verify"
     assert words == there.split()
     for word in words:
         assert run(word, "--help").exit_code == 0
+
+
+def test_a_second_stream_of_one_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METAJOURNAL_HOME", str(tmp_path))
+    with only_one(tmp_path, "stream"):
+        refused = run("stream")
+    assert (refused.exit_code, refused.stderr.splitlines()[0]) == (
+        1, f"error[already-running]: A stream of {tmp_path} runs already."
+    )  # fmt: skip
+    with only_one(tmp_path, "stream"):
+        pass
 
 
 def test_every_reading_command_offers_json() -> None:
@@ -75,3 +89,20 @@ def test_where_nothing_runs_status_finds_a_problem_and_down_has_nothing_to_end(t
     assert {one["state"] for one in json.loads(status.stdout)["components"]} == {"not started"}
     down = here.metajournal("down")
     assert (down.returncode, down.stdout) == (0, f"Nothing was running in {tmp_path}.\n")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ([], []),
+        (["index"], ["rebuild index"]),
+        (["table-entities", "index"], ["rebuild lake --accept", "rebuild index"]),
+        (["outcomes", "table-entities"], ["rebuild lake --from kafka --accept"]),
+        (["journal-in-kafka", "journal-once"], ["keep the lake"]),
+    ],
+)
+def test_verify_says_what_mends_each_thing_that_does_not_hold(wrong: list[str], said: list[str]) -> None:
+    names = ("journal-in-kafka", "journal-once", "units", "table-entities", "outcomes", "index")
+    mends = list(_mends([Check(name, name not in wrong, "", ()) for name in names]))
+    assert len(mends) == len(said)
+    assert all(part in mend for part, mend in zip(said, mends, strict=True))
