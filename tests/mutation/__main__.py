@@ -61,8 +61,8 @@ def _chosen(options: argparse.Namespace) -> list[Mutant]:
         found = [one for one in found if {one.path, f"{one.path}:{one.line}"} & wanted]
     if options.again:
         verdicts = json.loads(Path(options.again).read_text())
-        left = {(one["path"], one["start"], one["after"]) for one in verdicts if one["outcome"] != "killed"}
-        found = [one for one in found if (one.path, one.start, one.after) in left]
+        left = {tuple(one[name] for name in Mutant._fields) for one in verdicts if one["outcome"] != "killed"}
+        found = [one for one in found if one in left]
     return found
 
 
@@ -82,7 +82,9 @@ def _report(verdicts: Sequence[Verdict], took_s: float) -> int:
     unexplained = [one for one in survivors if named(one) not in explained]
     for mutant in survivors:
         print(f"  survived{' and is not explained' if mutant in unexplained else ''}: {named(mutant)}")
-    return int(bool(unexplained) or share < LEAST_SHARE)
+    if counts["broken"]:
+        print(f"  {counts['broken']} runs failed by themselves; they count as survived")
+    return int(bool(unexplained or counts["broken"]) or share < LEAST_SHARE)
 
 
 def named(mutant: Mutant) -> str:
