@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import random
+from typing import TypeVar
 
+T = TypeVar("T")
 LONG = os.environ.get("METAJOURNAL_FAULTS") == "long"
 
 
-def times(short: int, long: int) -> int:
-    """A number of repetitions: the first in `make test`, the second in `make faults`."""
+def times(short: T, long: T) -> T:
+    """How often or how much something is done: the first in `make test`, the second in `make faults`."""
     return long if LONG else short
 
 
