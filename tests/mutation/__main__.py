@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from .operators import Mutant, mutants
+from .operators import Mutant, mutants, shortened
 from .runner import ROOT, Runner, Verdict
 
 LEAST_SHARE: Final = 0.9
@@ -81,15 +81,18 @@ def _report(verdicts: Sequence[Verdict], took_s: float) -> int:
     )
     unexplained = [one for one in survivors if named(one) not in explained]
     for mutant in survivors:
-        print(f"  survived{' and is not explained' if mutant in unexplained else ''}: {named(mutant)}")
+        print(
+            f"  survived{' and is not explained' if mutant in unexplained else ''}: {mutant.path}:{mutant.line} {named(mutant)}"
+        )
     if counts["broken"]:
         print(f"  {counts['broken']} runs failed by themselves; they count as survived")
     return int(bool(unexplained or counts["broken"]) or share < LEAST_SHARE)
 
 
 def named(mutant: Mutant) -> str:
-    """A survivor as docs/mutation.md names it: without its line, which moves."""
-    return str(mutant).replace(f":{mutant.line}  ", ": `", 1).replace("  =>  ", "` to `") + "`"
+    """A survivor as docs/mutation.md names it: by the text around it, since line numbers move."""
+    line = (ROOT / mutant.path).read_text(encoding="utf-8").splitlines()[mutant.line - 1]
+    return f"in `{shortened(line)}`: `{shortened(mutant.before)}` to `{shortened(mutant.after)}`"
 
 
 if __name__ == "__main__":
