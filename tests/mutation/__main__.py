@@ -81,9 +81,8 @@ def _report(verdicts: Sequence[Verdict], took_s: float) -> int:
     )
     unexplained = [one for one in survivors if named(one) not in explained]
     for mutant in survivors:
-        print(
-            f"  survived{' and is not explained' if mutant in unexplained else ''}: {mutant.path}:{mutant.line} {named(mutant)}"
-        )
+        known = "" if mutant not in unexplained else " and is not explained"
+        print(f"  survived{known}: {mutant.path}:{mutant.line} {named(mutant)}")
     if counts["broken"]:
         print(f"  {counts['broken']} runs failed by themselves; they count as survived")
     return int(bool(unexplained or counts["broken"]) or share < LEAST_SHARE)
