@@ -154,7 +154,7 @@ def crash_here(fold: Fold, step: str) -> None:
         def add(name: str, *rest: Any) -> None:
             refuse() if name == "journal" else add_files(name, *rest)
 
-        fold.engine._add_files = add  # type: ignore[method-assign]
+        fold.engine._add_files = add  # type: ignore[method-assign,assignment]
 
 
 def journal_of(*events: Any, **header: Any) -> list[JournalRecord]:

@@ -78,6 +78,7 @@ def test_any_journal_is_read_by_the_table_as_one_by_one(journal: list[JournalRec
 
 def test_every_kind_of_bad_record_is_read_by_the_table_as_one_by_one() -> None:
     good = record_of(EntityRegistered(PURCHASES), 0)
+    assert good.value is not None
     other, foreign = TagsAdded(dataset("default", "other"), ["a"]), TagsAdded("repo:one", ["a"])
     slashed = TagsAdded(PURCHASES, ["a"])
     bad = [
@@ -108,6 +109,7 @@ def test_every_kind_of_bad_record_is_read_by_the_table_as_one_by_one() -> None:
 
 def test_the_table_is_read_up_to_an_unknown_schema() -> None:
     good = record_of(EntityRegistered(PURCHASES), 0)
+    assert good.value is not None
     value = good.value[:2] + b"\x07" * 8 + good.value[10:]
     strange = good._replace(value=value, digest=digest(value))
     records = [one._replace(position=position(1, n)) for n, one in enumerate([good, good, strange, good])]
