@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
+from unicodedata import category
 
 from confluent_kafka import KafkaException, Message
 
@@ -121,8 +122,11 @@ class Subscription(Generic[T]):
         self._intake: Intake | None = None
         if domain not in SERVED_DOMAINS:
             raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(SERVED_DOMAINS)}.")
-        if group is not None and not 0 < len(group) <= 255:
-            raise InputError(f"{group[:40]!r} is no name of a group.", hint="Give a text of 1 to 255 characters.")
+        if group is not None and not _is_name(group):
+            raise InputError(
+                f"{group!r:.60} is no name of a group.",
+                hint="Give a text of 1 to 255 characters, without blanks around it or control characters.",
+            )
         self._made = made
         self._compacted = compacted
         self._wanted = wanted or Filter()
@@ -294,3 +298,13 @@ class Subscription(Generic[T]):
 def _take(reading: Reading, told: Identity) -> None:
     reading.ledger.take(told.source, told.place, told.key, told.offset)
     reading.next = told.offset + 1
+
+
+def _is_name(group: object) -> bool:
+    """Whether librdkafka takes a group's name as it is.
+
+    It cuts at a NUL, strips blanks, and ends the process where none or a lone surrogate is left.
+    """
+    if not isinstance(group, str) or not 0 < len(group) <= 255 or group != group.strip():
+        return False
+    return not any(category(one)[0] == "C" for one in group)

@@ -211,6 +211,8 @@ def _of_unit(fault: Fault) -> Fault:
 
 
 def _faults_of(event: Any) -> list[Fault]:
+    if isinstance(event, type):
+        return [Fault("event", f"must be an event, not the class {event.__name__}")]
     validate: Callable[[], list[Fault]] | None = getattr(event, "validate", None)
     return [Fault("event", f"must be an event, not {type(event).__name__}")] if validate is None else validate()
 

@@ -212,8 +212,17 @@ _DROP: Final = "Take the key out of the [kafka] table."
 
 
 def _make(kind: Callable[..., _Client], config: Config, errors: ErrorLog) -> _Client:
+    for key, value in config.items():
+        _refuse_unreadable(key, value)
     try:
         return kind({**config, "error_cb": errors}, logger=_log)
     except KafkaException as error:
         problem: KafkaError = error.args[0]
         raise ConfigError(f"Kafka's client refuses its configuration: {problem.str()}.") from error
+
+
+def _refuse_unreadable(key: str, value: object) -> None:
+    """librdkafka cuts a text at a NUL, and ends the process where one holds a lone surrogate (a byte of no UTF-8)."""
+    for text in (key, value):
+        if isinstance(text, str) and any(one == "\0" or "\ud800" <= one <= "\udfff" for one in text):
+            raise ConfigError(f"kafka.{key!a} holds bytes that are no UTF-8, or a NUL.", key=f"kafka.{key!a}")

@@ -119,6 +119,14 @@ def test_no_user_setting_weakens_what_the_journal_rests_on(key: str, value: str)
         assert caught.value.data["key"].startswith("kafka.")
 
 
+@pytest.mark.parametrize("value", ["a\0b", "\ud800"])
+def test_a_setting_of_unreadable_bytes_is_refused_before_librdkafka_ends_the_process(value: str) -> None:
+    for make in (make_producer, make_consumer, make_admin):
+        for said in ({"client.id": value}, {value: "x"}):
+            with pytest.raises(ConfigError, match="no UTF-8"):
+                make(Settings(kafka={**NOWHERE, **said}), ErrorLog())
+
+
 def test_the_same_value_may_be_said_again() -> None:
     said = {**NOWHERE, "acks": "-1", "enable.idempotence": "TRUE", "isolation.level": "read_committed"}
     assert producer_config(Settings(kafka=said))["acks"] == "all"

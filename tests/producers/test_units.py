@@ -144,6 +144,12 @@ def test_every_fault_of_every_event_is_listed_and_nothing_is_sent(journal: Journ
         unit.receipts[0].position  # noqa: B018
 
 
+def test_a_class_in_the_place_of_its_event_is_a_fault(journal: Journal) -> None:
+    wrong: Any = TagsAdded
+    with pytest.raises(InvalidUnitError, match="not the class TagsAdded"):
+        journal.emit_unit([wrong])
+
+
 def test_sending_again_needs_the_ids(journal: Journal) -> None:
     with pytest.raises(InvalidUnitError) as caught:
         journal.emit_unit([TagsAdded(SOME[0], ["x"])], repeat=True)
