@@ -40,10 +40,11 @@ def one_by_one(value: bytes) -> Any:
 
 def assert_same(values: list[bytes]) -> None:
     """Equal and of equal types; errors of the same class with the same words."""
-    for got, value in zip(bulk.decode_all(values), values, strict=True):
+    found: list[Any] = bulk.decode_all(values)
+    for got, value in zip(found, values, strict=True):
         wanted = one_by_one(value)
         assert type(got) is type(wanted)
-        if isinstance(wanted, ERRORS) and isinstance(got, ERRORS):
+        if isinstance(wanted, ERRORS):
             assert (str(got), got.args) == (str(wanted), wanted.args)
             continue
         assert got == wanted
