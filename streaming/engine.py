@@ -97,7 +97,9 @@ class Engine:
         self._prior = PriorRows(lake, settings.stream.cache_rows)
         self._crash = CrashPoints(settings.stream.crash_at)
         self.places = {(place.topic, place.partition): place for place in self._all_places()}
-        self.marks = {key: lake.journal.mark(key) or self._first(key) for key in self.places}
+        self.marks = {
+            key: max(lake.journal.mark(key), self._first(key)) for key in self.places
+        }  # a new epoch begins anew
         self.clocks = {key: lake.journal.clock(key) for key in self.places}
 
     def _all_places(self) -> Iterator[Place]:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from metajournal.lake.tables import Lake
+from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.errors import StreamError, UnknownSchemaError
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
@@ -18,6 +20,7 @@ from metajournal.schemas.hashing import digest, partition_of
 from metajournal.schemas.positions import position
 from metajournal.schemas.urn import app, dataset, program
 from metajournal.streaming.deadletters import dead_letter
+from metajournal.streaming.engine import Engine
 from metajournal.streaming.fold import SHELVED, Judged, Verdict
 from metajournal.streaming.records import Place, Record
 from tests.builders import header_for, raw_record, record_of
@@ -189,6 +192,15 @@ def test_a_batch_that_does_not_lie_between_mark_and_end_is_refused_in_either_way
     with pytest.raises(StreamError, match="between its mark and its planned end"):
         fold.engine.run_wide(LocalTasks(table, fold.topics), ends) if wide else fold.engine.run(table, ends)
     assert len(fold.journal()) == 2
+
+
+def test_a_topic_of_a_new_epoch_is_read_from_its_beginning(tmp_path: Path) -> None:
+    fold = Fold(tmp_path, 1)
+    fold.batch([record_of(TagsAdded(PURCHASES, [f"t{number}"]), number) for number in range(3)])
+    epochs = Epochs({TOPIC: TopicEpoch(TOPIC, 2, "other", 1)}, frozenset())
+    engine = Engine(fold.settings, epochs, Lake(str(tmp_path)), fold.topics)  # type: ignore[arg-type]
+    assert engine.marks == {(TOPIC, 0): position(2, 0)}
+    assert engine.starting_offsets() == {(TOPIC, 0): 0}
 
 
 def test_a_batch_of_markers_alone_moves_the_marks(tmp_path: Path) -> None:
