@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
                 print(f"{len(verdicts)}/{len(chosen)} {verdict.outcome}: {verdict.mutant}", flush=True)
     if options.output:
         Path(options.output).write_text(json.dumps([one._asdict() | one.mutant._asdict() for one in verdicts]))
-    return _report(verdicts, time.monotonic() - began)
+    return _report(verdicts, time.monotonic() - began, least=0 if options.again else LEAST_SHARE)
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -66,7 +66,7 @@ def _chosen(options: argparse.Namespace) -> list[Mutant]:
     return found
 
 
-def _report(verdicts: Sequence[Verdict], took_s: float) -> int:
+def _report(verdicts: Sequence[Verdict], took_s: float, least: float) -> int:
     counts = Counter(verdict.outcome for verdict in verdicts)
     killed = counts["killed"] + counts["timed out"]
     share = killed / max(1, len(verdicts))
@@ -85,7 +85,7 @@ def _report(verdicts: Sequence[Verdict], took_s: float) -> int:
         print(f"  survived{known}: {mutant.path}:{mutant.line} {named(mutant)}")
     if counts["broken"]:
         print(f"  {counts['broken']} runs failed by themselves; they count as survived")
-    return int(bool(unexplained or counts["broken"]) or share < LEAST_SHARE)
+    return int(bool(unexplained or counts["broken"]) or share < least)
 
 
 def named(mutant: Mutant) -> str:
