@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,11 @@ class Generations:
     def version(self) -> object:
         """Something that differs once the pointer was replaced, cheap to get."""
         return self._store.version(POINTER)
+
+    def swapped_s_ago(self) -> float:
+        """Seconds since the pointer was replaced, by the clocks of the machines; 0 where there is none."""
+        changed = self._store.changed_s(POINTER)
+        return 0.0 if changed is None else time.time() - changed
 
     def read(self) -> Pointer:
         """The pointer as it stands now.
@@ -148,6 +154,13 @@ class _Folder:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
 
+    def changed_s(self, name: str) -> float | None:
+        """When an object was written last, seconds since the epoch; None where there is none."""
+        try:
+            return (self._root / name).stat().st_mtime
+        except FileNotFoundError:
+            return None
+
     def read(self, name: str) -> str | None:
         try:
             return (self._root / name).read_text("utf-8")
@@ -182,6 +195,10 @@ class _Store:
 
     def version(self, name: str) -> object:
         return self.read(name)
+
+    def changed_s(self, name: str) -> float | None:
+        found = self._files.get_file_info(name)
+        return None if found.type == pafs.FileType.NotFound or found.mtime is None else found.mtime.timestamp()
 
     def read(self, name: str) -> str | None:
         if self._files.get_file_info(name).type == pafs.FileType.NotFound:

@@ -148,10 +148,20 @@ class Lake:
         if self._waiting:
             at("vacuum-before")
             self.tables[self._waiting.pop()].vacuum(self._retention_h)
+            if not self._waiting:
+                self._drop_superseded()
             at("vacuum-after")
             return True
         turn = self._turn = (self._turn + 1) % len(tables)
         return any(table.tidy(at) for table in tables[turn:] + tables[:turn])
+
+    def _drop_superseded(self) -> None:
+        """Delete tables that were swapped out longer ago than the retention, when no reader can still hold them."""
+        if self.generation and self._generations.swapped_s_ago() > self._retention_h * 3600:
+            live = {where.partition("/")[0] for where in self._pointer.tables.values()}
+            for number in range(self.generation):
+                if folder(number) not in live:
+                    self.drop_generation(number)
 
     def begin_generation(self, names: Sequence[str]) -> Lake:
         """Fresh tables of these names beside the live ones, to be filled and then swapped in.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,20 @@ def test_a_path_that_delta_tables_are_not_found_under_is_refused(tmp_path: Path,
     with pytest.raises(StreamError) as found:
         Lake(str(tmp_path / name))
     assert found.value.code == "lake-path"
+
+
+def test_what_was_swapped_out_goes_with_a_vacuum_after_the_retention(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        rebuilt(lake)
+        lake.swap_to(number)
+    monkeypatch.setattr("metajournal.lake.tables._FIRST_VACUUM_S", 0.0)
+    assert Lake(str(tmp_path)).tidy(for_s=5)
+    assert {path.name for path in tmp_path.iterdir()} >= {"entities", "gen-1", "gen-2"}
+    then = (tmp_path / POINTER).stat().st_mtime - 2 * 3600
+    os.utime(tmp_path / POINTER, (then, then))
+    later = Lake(str(tmp_path))
+    assert later.tidy(for_s=5)
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {"gen-2", "journal"}
+    assert positions(later) == [100, 101]
