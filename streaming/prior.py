@@ -10,10 +10,12 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..lake.entities import COLUMNS, row_from_dict
 from ..lake.lookup import newest_rows
@@ -74,6 +76,24 @@ class PriorRows:
         self._shrink()
         return prior
 
+    def prefetch(self, keys: pa.ChunkedArray, place: Place) -> None:
+        """Look the entities up that give their name to the aggregates of many records, in one pass.
+
+        Args:
+            keys: Kafka keys, binary; those that are no `<tenant>/<URN>` are passed over.
+            place: the partition that the records stand in.
+        """
+        if len(keys) <= _KEYS_PER_QUERY or self._below is None:
+            return
+        wanted = []
+        for key in pc.unique(keys.drop_null()).to_pylist():
+            with suppress(UnicodeDecodeError):
+                tenant, _, urn = key.decode().partition("/")
+                if (tenant, urn) not in self._cache:
+                    wanted.append((tenant, urn))
+        found = self._newest_of_many(place, self._below, wanted) if wanted else {}
+        self._cache.update((key, found.get(key)) for key in wanted)
+
     def marked(self, place: Place, start: int) -> dict[IdKey, tuple[int, Verdict]]:
         """Earlier events of a partition that were marked `repeat`: read once, then kept."""
         key = (place.topic, place.partition)
@@ -103,7 +123,7 @@ class PriorRows:
         for one, keys in zip(batch, missing, strict=True):
             wanted = [key for key in sorted(keys) if key not in self._cache]
             if len(wanted) > _KEYS_PER_QUERY:
-                found |= self._newest_of_many(one, wanted)
+                found |= self._newest_of_many(one.place, one.start if self._below is None else self._below, wanted)
                 continue
             for tenant, urns in _by_tenant(wanted).items():
                 for chunk in _chunks(urns, _KEYS_PER_QUERY):
@@ -112,11 +132,10 @@ class PriorRows:
                     found |= {(row.tenant, row.urn): row for row in self._newest(where)}
         return found
 
-    def _newest_of_many(self, one: Readings, keys: Sequence[RowKey]) -> dict[RowKey, EntityRow]:
+    def _newest_of_many(self, place: Place, below: int, keys: Sequence[RowKey]) -> dict[RowKey, EntityRow]:
         """The newest rows of very many keys, in one pass over what can hold them."""
-        start = one.start if self._below is None else self._below
         wanted = pa.table({"tenant": [tenant for tenant, _ in keys], "urn": [urn for _, urn in keys]})
-        rows = newest_rows(self._lake.tables["entities"].delta, wanted, one.place.partition, start)
+        rows = newest_rows(self._lake.tables["entities"].delta, wanted, place.partition, below)
         return {(row["tenant"], row["urn"]): row_from_dict(row) for row in rows.to_pylist(maps_as_pydicts="strict")}
 
     def _newest(self, where: str) -> Iterator[EntityRow]:

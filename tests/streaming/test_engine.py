@@ -96,15 +96,17 @@ def test_any_cut_into_batches_with_any_restarts_gives_the_tables_and_topics_of_t
     assert_equal(fold, Model.of(records))
 
 
-@given(journals(partitions=PARTITIONS), st.integers(1, 5))
+@given(journals(partitions=PARTITIONS), st.integers(1, 5), st.integers(1, 3))
 @many
 def test_the_wide_way_in_slices_of_any_size_gives_the_rows_and_records_of_the_short_one(
-    tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], slice_rows: int
+    tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], slice_rows: int, bit_rows: int
 ) -> None:
     short, wide = (Fold(tmp_path_factory.mktemp(name), PARTITIONS) for name in ("short", "wide"))
     short.batch(journal)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("metajournal.streaming.tasks._SLICE_ROWS", slice_rows)
+        patch.setattr("metajournal.streaming.tasks._BIT_ROWS", bit_rows)
+        patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", 1)
         wide.batch(journal, wide=True)
     assert wide.rows() == short.rows()
     assert wide.journal() == short.journal()
