@@ -79,7 +79,7 @@ class ClientSettings:
 class StreamSettings:
     """The fold."""
 
-    max_events_per_batch: int = 250_000
+    max_events_per_batch: int = 500_000
     wide_events: int = 20_000
     """Batches of at least so many events are folded by Spark tasks, smaller ones in the driver."""
     master: str = "local[4]"
