@@ -40,7 +40,7 @@ def missing(line: str) -> list[str]:
     command: click.Command = main
     unknown = []
     for word in shlex.split(line)[1:]:
-        if word.startswith("-"):
+        if word.startswith("-") and word != "-":  # that one is standard input
             known = {option for one in command.get_params(click.Context(command)) for option in one.opts}
             unknown += [] if word in known else [word]
         elif isinstance(command, click.Group) and not word.isupper():
