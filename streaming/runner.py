@@ -91,9 +91,19 @@ class Stream:
         self._status.say("starting", "opening Spark")
         asked = self._settings.stream
         spark = {"spark.master": asked.master, **asked.spark, **(self._spark or {})}
-        session = open_session(self._jars, spark, log=self._settings.stack.home)
+        try:
+            session = open_session(self._jars, spark, log=self._settings.stack.home)
+        except _SPARK_GONE:
+            if not self._stop.is_set():
+                raise
+            self._status.say("stopped", "ended as asked, while Spark was starting")  # a signal to the whole group
+            return
         try:
             self._until_stopped(session)
+            self._status.say("stopped", "ended as asked")
+        except _SPARK_GONE:
+            if not self._stop.is_set():
+                raise
             self._status.say("stopped", "ended as asked")
         except MetajournalError as error:
             self._status.say("failed", f"{error.code}: {error}")
