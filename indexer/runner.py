@@ -151,7 +151,8 @@ class Indexer:
         """Index what has arrived. In a backlog the next take is read and built while Elasticsearch indexes this one."""
         flights.send(taken.states.values())
         flights.then(lambda: self._indexed(taken, progress))
-        self._backlog = len(taken.states) >= max(1, self._settings.indexer.bulk_documents // 4)
+        # Only whole requests are a backlog: a busy stream's batch is not, and must not wait for a backlog's refresh.
+        self._backlog = len(taken.states) >= self._settings.indexer.bulk_documents
         flights.land(AT_ONCE if self._backlog else 0)
 
     def _indexed(self, taken: Taken, progress: Progress) -> None:
