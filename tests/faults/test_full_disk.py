@@ -176,7 +176,7 @@ def test_a_stream_whose_disk_is_full_says_so_waits_and_goes_on_with_room(
     try:
         eventually(lambda: folded_to_the_end(settings), 120, f"the fold to the journal's end ({process.log})")
         for number in range(rounds):
-            ballast = filled_but(disk, chance.randrange(10))
+            ballast = filled_but(disk, chance.randrange(4))  # far less than a batch takes
             write(settings, records[80 * (number + 1) : 80 * (number + 2)])
             eventually(lambda: waits_for_room(settings), 120, f"a stream that waits for room ({process.log})")
             assert Lake(settings.lake.path).journal.query("count(*) as count", "true")[0]["count"] >= 80
