@@ -100,7 +100,7 @@ def _folded(readings: Readings) -> Folded:
 
 
 def _published(folded: Folded) -> int:
-    return sum(1 for change in folded.changes for _ in outgoing(folded, change, NAMES))
+    return sum(1 for _ in outgoing(folded, NAMES))
 
 
 REBUILD: Final = ("read", "needs", "fold", "entity rows", "entities, Parquet")

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from ..rules.documents import change_records, state_document
 from ..schemas.topics import TopicNames
-from .fold import Change, Folded
+from .fold import Folded
 from .publish import Outgoing
 from .spelling import spelled
 
@@ -25,33 +25,22 @@ _IS_JSON = ("content-type", b"application/json")
 Header = tuple[str, bytes]
 
 
-def outgoing(folded: Folded, change: Change, names: TopicNames) -> Iterator[Outgoing]:
-    """The records of one changed row: its change records, then its state document.
+def outgoing(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:
+    """The records of a partition's changed rows: of each row its change records, then its state document.
 
     Args:
-        folded: the partition that the row came from.
-        change: the row and the one before it.
+        folded: the partition.
         names: topic names.
     """
-    before, after = change
-    place, time_ms = folded.place, after.system_time
-    changes, changes_system, state = _topics(names, place.domain)
-    partition = place.partition
-    key = f"{after.tenant}/{after.urn}".encode()
-    # CloudEvents in binary mode. Source: CloudEvents Kafka protocol binding 1.0.2, section 3.2.
-    source, start = _source(place.topic, partition)
-    identity = ("ce_id", f"{start}{after.logical_timestamp}/{after.seq}".encode())
-    subject, moment = ("ce_subject", after.urn.encode()), _time(time_ms)
-    for scope, record in change_records(before, after):
-        headers = [_VERSION, source, identity, _IS_CHANGE, subject, moment, _IS_JSON]
-        topic = changes if scope == "USER" else changes_system
-        yield Outgoing(topic, partition, key, spelled(record), headers, time_ms)
-    headers = [_VERSION, source, identity, _IS_STATE, subject, moment, _IS_JSON]
-    yield Outgoing(state, partition, key, spelled(state_document(after, partition)), headers, time_ms)
+    found, place = documents(folded, names), folded.place
+    columns = (found.topics, found.keys, found.values, found.ids, found.states, found.times)
+    for topic, key, value, identity, state, time_ms in zip(*columns, strict=True):
+        headers = headers_of(place.topic, place.partition, identity, state, key, time_ms)
+        yield Outgoing(topic, place.partition, key, value, headers, time_ms)
 
 
 class Documents:
-    """The same records of many rows column by column, in the order of publishing: no headers yet.
+    """Change and state records of many rows column by column, in the order of publishing: no headers yet.
 
     Attributes:
         topics, keys, values: as in Outgoing.
@@ -99,7 +88,10 @@ def documents(folded: Folded, names: TopicNames) -> Documents:
 
 
 def headers_of(topic: str, partition: int, identity: bytes, state: bool, key: bytes, time_ms: int) -> list[Header]:
-    """The headers that `outgoing` gives a record of a journal partition."""
+    """The headers of a record of a journal partition: CloudEvents in binary mode.
+
+    Source: CloudEvents Kafka protocol binding 1.0.2, section 3.2.
+    """
     return [
         _VERSION,
         _source(topic, partition)[0],

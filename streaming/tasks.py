@@ -398,8 +398,7 @@ def _slug(place: Place) -> str:
 
 def staged(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:
     """All that a partition publishes before its outcomes, in (position, seq) order per topic."""
-    for change in folded.changes:
-        yield from outgoing(folded, change, names)
+    yield from outgoing(folded, names)
     yield from dead_letters(folded, names)
 
 
