@@ -177,8 +177,9 @@ def test_metadata_of_somebody_else_are_none(text: str | None) -> None:
 
 @given(st.text())
 def test_any_metadata_do_no_harm(text: str) -> None:
-    from_text(text)
-    from_text(f"mj1 {text}")
+    for one in (text, f"mj1 {text}"):
+        kept = from_text(one)
+        assert kept is None or from_text(to_text(kept.reached, complete=kept.complete)) == kept
 
 
 def test_a_floor_has_everything_before_its_position_behind_it() -> None:

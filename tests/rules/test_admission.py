@@ -246,7 +246,8 @@ def test_the_target_of_a_program_event_is_the_program() -> None:
     catalog = Catalog()
     catalog.row(EntityRegistered(app("default", "PurchaseHistory")))
     flow = catalog.row(EntityRegistered(FLOW), expected=0)
-    catalog.row(TagsAdded(FLOW, ["a"]), expected=flow.logical_timestamp)
+    tagged = catalog.row(TagsAdded(FLOW, ["a"]), expected=flow.logical_timestamp)
+    assert (tagged.urn, tagged.user_tags) == (FLOW, ("a",))
 
 
 def test_times_reach_from_year_1_to_9999() -> None:

@@ -155,5 +155,5 @@ def test_a_full_entity_can_shrink_and_end() -> None:
     catalog = Catalog()
     nearly_full(catalog, 4)
     catalog.row(TagsAdded(PURCHASES, ["ab"]))
-    catalog.row(TagsRemoved(PURCHASES, ["ab"]))
-    catalog.row(EntityDeleted(PURCHASES))
+    assert catalog.row(TagsRemoved(PURCHASES, ["ab"])).user_tags == ()
+    assert catalog.row(EntityDeleted(PURCHASES)).deleted
