@@ -15,6 +15,8 @@ POINTS = (
 )
 """Between the fold's steps 3 and 4, 4 and 5, inside 5 (records sent, not awaited), between the records and the
 outcomes of 5, between 5 and 6, and after 6 before the caches advance."""
+PUBLISHING = ("mid-publish", "after-publish")
+"""Those of them that the wide way's tasks pass."""
 TIDYING = ("compact-before-files", "compact-after-files", "compact-after-commit", "vacuum-before", "vacuum-after")
 """Around a compaction's files and its commit, and around the vacuum."""
 SWAPPING = ("swap-before", "swap-after")

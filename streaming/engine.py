@@ -29,7 +29,7 @@ from ..schemas.errors import StreamError, UnknownSchemaError
 from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
-from .crash import CrashPoints
+from .crash import PUBLISHING, CrashPoints
 from .fold import Folded, Readings, fold, read_all, read_table
 from .journal import journal_table
 from .outcomes import outcome_records, record
@@ -178,10 +178,11 @@ class Engine:
             self._add_files("entities", parts, self._reached_by(parts, clocks=False))
             clock.lap("history")
             self._crash.at("after-history")
-            plan = replace(plan, kill=os.getpid() if self._crash.strikes("mid-publish") else None)
+            point = next((one for one in PUBLISHING if self._crash.strikes(one)), None)
+            plan = replace(plan, kill=None if point is None else (os.getpid(), point))
             published = tasks.publish(plan, parts)
-            if plan.kill is not None:
-                os.kill(plan.kill, signal.SIGKILL)  # there was nothing to publish
+            if point is not None:
+                os.kill(os.getpid(), signal.SIGKILL)  # there was nothing to publish
             clock.lap("publish")
             self._crash.at("after-outcomes")
             self._add_files("journal", parts, self._reached_by(parts, clocks=True))

@@ -111,7 +111,7 @@ class Plan:
         targets: number of partitions of every topic that is published to.
         staging: where records wait to be published; None: nothing is.
         kafka: where a rebuild reads the records; None: in the journal table.
-        kill: process to end in the middle of publishing, for crash tests.
+        kill: process to end, and the point of publishing at which, for crash tests.
     """
 
     tasks: Mapping[PartitionKey, Task]
@@ -121,7 +121,7 @@ class Plan:
     targets: Mapping[str, int]
     staging: Staging | None
     kafka: Settings | None = None
-    kill: int | None = None
+    kill: tuple[int, str] | None = None
 
 
 @dataclass(slots=True)
@@ -430,7 +430,8 @@ def publish_part(plan: Plan, part: Part, publisher: Publishing, now_ms: int) -> 
     assert staging is not None  # a plan without it is never published
     count = 0
     if part.staged:
-        count = publisher.publish(staging.read(f"records-{_slug(place)}"), between=lambda: _die(plan.kill))
+        count = publisher.publish(staging.read(f"records-{_slug(place)}"), between=lambda: _pass(plan, "mid-publish"))
+    _pass(plan, "after-publish")
     targets = [plan.names.changes(place.domain), plan.names.changes_system, plan.names.state(place.domain)]
     ends = {topic: publisher.ends(topic, place.partition) for topic in targets}
     topic = plan.names.outcomes(place.domain)
@@ -451,9 +452,9 @@ def _told(records: Iterable[Outgoing], ends: Mapping[str, tuple[int, int]], now_
         yield Outgoing(one.topic, one.journal_partition, one.key, canonical_json(value), one.headers, time_ms)
 
 
-def _die(process: int | None) -> None:
-    if process is not None:
-        os.kill(process, signal.SIGKILL)
+def _pass(plan: Plan, point: str) -> None:
+    if plan.kill is not None and plan.kill[1] == point:
+        os.kill(plan.kill[0], signal.SIGKILL)
 
 
 def empty_part(task: Task) -> Part:

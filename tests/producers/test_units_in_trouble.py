@@ -181,8 +181,8 @@ def test_a_broker_that_is_gone_at_the_commit_leaves_an_unknown_outcome_that_send
         positions = unit.positions
     records = journal_records(settings)
     model = Model.of(records)
-    judged = [model.verdicts[one.partition, one.value] for one in positions]
-    originals = {one.data["of"] for one in judged if one.outcome == "duplicate"}
+    judged = [(one.partition, model.verdicts[one.partition, one.value]) for one in positions]
+    originals = {(partition, one.data["of"]) for partition, one in judged if one.outcome == "duplicate"}
     assert len(originals) in (0, len(SOME))  # the first attempt was committed whole, or not at all
     assert tags(settings) == {"warm", "unit"}
     assert len(records) == 1 + len(SOME) + len(originals)
