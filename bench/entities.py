@@ -118,7 +118,7 @@ def row(number: int, *, version: int = 0) -> EntityRow:
     named = Urn.parse(entity)
     head = ("bench", str(named), named.kind, named.namespace, named.name, str(named.aggregate))
     time_ms = _EPOCH_MS + number
-    return EntityRow(*head, at, 0, time_ms, time_ms, identity, "bench", False, user, tags, system, ())
+    return EntityRow(*head, at, 0, time_ms, time_ms, identity, "bench", False, None, user, tags, system, ())
 
 
 def state(number: int, *, version: int = 0) -> dict[str, Any]:

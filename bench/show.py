@@ -124,6 +124,7 @@ def rows(numbers: Any, first: int) -> pa.Table:
         "kind": "dataset",
         "namespace": "bench",
         "name": names,
+        "record": None,
         "user_properties": properties,
         "user_tags": tags,
         "system_properties": properties,

@@ -17,6 +17,7 @@ from typing import Final, Literal, NoReturn, TypeAlias
 
 from ..producers.topics import Epochs
 from ..schemas.errors import InputError, PositionExpired
+from ..schemas.kinds import CHANGES_OF
 from ..schemas.positions import EPOCH_SHIFT, Cut, Position
 from ..schemas.topics import TopicNames
 from .ledger import Place, Source, below
@@ -49,9 +50,9 @@ class Start:
 class _Asked:
     """A cut: the last position of each journal partition that is not asked for, and a time in the same sense."""
 
-    last: Mapping[int, int]
+    last: Mapping[Source, int]
     since_ms: int = _NO_TIME
-    named: int | None = None
+    named: Source | None = None
     """The journal partition of the one position that was named."""
 
 
@@ -62,20 +63,19 @@ class Starts:
         look_up: asks Kafka.
         names: topic names.
         epochs: the journal topics as `check_topics` found them.
-        domain: a served domain.
+        domain: whose changes or states are read; several journal topics may tell of them.
         compacted: the target topics are state topics.
     """
 
     def __init__(self, look_up: LookUp, names: TopicNames, epochs: Epochs, domain: str, *, compacted: bool) -> None:
         self._look_up = look_up
         self._names = names
-        self._journal = names.journal(domain)
-        self._epoch = epochs[self._journal].epoch
-        self._partitions = epochs[self._journal].partitions
-        self._outcomes = names.outcomes(domain)
+        told = [domain] if compacted else [one for one, changes in CHANGES_OF.items() if domain in changes]
+        self._outcomes = {names.journal(one): names.outcomes(one) for one in told}
+        self._journals = {topic: epochs[topic] for topic in self._outcomes}
         self._compacted = compacted
-        self._outcome_partitions: int | None = None
-        self._found: dict[int, Watermark | None] = {}
+        self._outcome_partitions: dict[str, int] = {}
+        self._found: dict[Source, Watermark | None] = {}
         """The watermark of the asked cut, by journal partition."""
 
     def find(self, since: Since, targets: Mapping[str, int], wanted: list[Partition]) -> dict[Partition, Start]:
@@ -110,52 +110,66 @@ class Starts:
         """
         low, _ = self._look_up.range(at)
         first, floors = offset, {}
-        for number in self._sources(at[1], count):
-            found, _ = self._watermark(number, lambda one: one.ends.get(at, 0) > offset)
+        for source in self._sources(at[1], count):
+            found, _ = self._watermark(source, lambda one: one.ends.get(at, 0) > offset)
+            if found is None and self._is_empty(source):
+                continue
             first = min(first, found.ends.get(at, low) if found else low)
             if found is not None:
-                floors[self._journal, number] = below(found.to)
+                floors[source] = below(found.to)
         return Start(max(first, low), floors, silent_until=offset)
 
     def earliest(self, at: Partition, count: int) -> Position | None:
         """The earliest position after which a subscription can still begin, as far as this partition is concerned."""
         low, _ = self._look_up.range(at)
-        for number in self._sources(at[1], count):
-            _, found = self._watermark(number, lambda one: one.ends.get(at, 0) >= low)
-            if found is not None and not found.ends_with_verdict:
-                return Position(self._journal, number, max(found.to - 1, 0))
+        for source in self._sources(at[1], count):
+            _, found = self._watermark(source, lambda one: one.ends.get(at, 0) >= low)
+            if found is not None and not found.ends_with_verdict and not self._is_empty(source):
+                return Position(*source, max(found.to - 1, 0))
         return None
 
-    def _sources(self, partition: int, count: int) -> list[int]:
-        """Journal partitions whose records go to a target partition."""
-        return [number for number in range(self._partitions) if number % count == partition]
+    def _all(self) -> list[Source]:
+        """Every journal partition that tells of the domain."""
+        return [(topic, number) for topic, epoch in self._journals.items() for number in range(epoch.partitions)]
 
-    def _watermark(self, number: int, beyond: Callable[[Watermark], bool]) -> tuple[Watermark | None, Watermark | None]:
+    def _sources(self, partition: int, count: int) -> list[Source]:
+        """Journal partitions whose records go to a target partition."""
+        return [source for source in self._all() if source[1] % count == partition]
+
+    def _is_empty(self, source: Source) -> bool:
+        """Whether nothing ever stood in a journal partition."""
+        return self._look_up.range(source)[1] == 0
+
+    def _watermark(
+        self, source: Source, beyond: Callable[[Watermark], bool]
+    ) -> tuple[Watermark | None, Watermark | None]:
         """The last outcome record of a journal partition that is not beyond something, and the first that is."""
-        if self._outcome_partitions is None:
-            self._outcome_partitions = self._look_up.partitions(self._outcomes)
-        at = (self._outcomes, number % self._outcome_partitions)
-        return self._look_up.last(at, f"{self._journal}/{number}".encode(), beyond)
+        journal, number = source
+        outcomes = self._outcomes[journal]
+        if outcomes not in self._outcome_partitions:
+            self._outcome_partitions[outcomes] = self._look_up.partitions(outcomes)
+        at = (outcomes, number % self._outcome_partitions[outcomes])
+        return self._look_up.last(at, f"{journal}/{number}".encode(), beyond)
 
     def _start(self, at: Partition, asked: _Asked, found: tuple[int, int], count: int) -> Start:
         low, high = found
         sources = self._sources(at[1], count)
-        first = min((self._first(at, number, asked, low, high) for number in sources), default=low)
+        first = min((self._first(at, source, asked, low, high) for source in sources), default=low)
         if first > high:  # the topic was made anew since
             first = low
         if first < low and not self._compacted:
             self.expired(at, low, count)
-        floors = {(self._journal, number): below(asked.last[number] + 1) for number in sources}
+        floors = {source: below(asked.last[source] + 1) for source in sources}
         return Start(max(first, low), floors, since_ms=asked.since_ms)
 
-    def _first(self, at: Partition, number: int, asked: _Asked, low: int, high: int) -> int:
+    def _first(self, at: Partition, source: Source, asked: _Asked, low: int, high: int) -> int:
         """The offset that everything above a cut of one journal partition stands at or behind."""
-        last = asked.last[number]
-        if number not in self._found:
-            self._found[number] = self._watermark(number, lambda one: one.to > last + 1)[0]
-        found = self._found[number]
+        last = asked.last[source]
+        if source not in self._found:
+            self._found[source] = self._watermark(source, lambda one: one.to > last + 1)[0]
+        found = self._found[source]
         first = found.ends.get(at, 0) if found is not None else 0
-        if first < low and number != asked.named and last >= self._next(number) - 1:
+        if (first < low or self._is_empty(source)) and source != asked.named and last >= self._next(source) - 1:
             return high  # an idle partition: nothing stands in the journal above the cut, so nothing can be gone
         return first
 
@@ -194,25 +208,26 @@ class Starts:
 
     def _after(self, since: Position) -> _Asked:
         self._check(since.topic, since.partition, since)
-        if since.epoch != self._epoch:
+        source = (since.topic, since.partition)
+        if since.epoch != self._journals[since.topic].epoch:
             raise PositionExpired(f"The event at {since} is no longer in the journal topic.", earliest=None)
         others = self._at(self._look_up.append_time(since))
-        return _Asked({**others.last, since.partition: since.value}, others.since_ms, since.partition)
+        return _Asked({**others.last, source: since.value}, others.since_ms, source)
 
     def _at(self, time_ms: int) -> _Asked:
         """The append time of the broker tells exactly which events are older, whatever the clocks did."""
-        return _Asked({number: self._before(number, time_ms) for number in range(self._partitions)}, time_ms)
+        return _Asked({source: self._before(source, time_ms) for source in self._all()}, time_ms)
 
-    def _before(self, number: int, time_ms: int) -> int:
+    def _before(self, source: Source, time_ms: int) -> int:
         """The last position of a journal partition that is older than a time; -1 where that is not known."""
-        low, _ = self._look_up.range((self._journal, number))
-        offset = self._look_up.offset_at(self._journal, number, time_ms)
+        low, _ = self._look_up.range(source)
+        offset = self._look_up.offset_at(*source, time_ms)
         if offset is None:
-            return self._next(number) - 1
-        return -1 if 0 < low == offset else self._position(offset) - 1
+            return self._next(source) - 1
+        return -1 if 0 < low == offset else self._position(source, offset) - 1
 
     def _given(self, cut: Mapping[object, object]) -> _Asked:
-        last = dict.fromkeys(range(self._partitions), -1)
+        last = dict.fromkeys(self._all(), -1)
         for key, value in cut.items():
             if not isinstance(key, tuple) or len(key) != 2 or not isinstance(value, int) or isinstance(value, bool):
                 raise InputError(
@@ -220,23 +235,25 @@ class Starts:
                 )
             topic, number = key
             self._check(topic, number, f"{topic}/{number}/{value}")
-            if value >= self._next(number):
+            if value >= self._next((topic, number)):
                 raise InputError(
                     f"There is no event at {topic}/{number}/{value} yet.",
                     hint="A cut holds the last position that is known of each partition, not the next one.",
                 )
-            last[number] = value
+            last[topic, number] = value
         return _Asked(last)
 
     def _check(self, topic: object, number: object, shown: object) -> None:
-        if topic != self._journal or not isinstance(number, int) or not 0 <= number < self._partitions:
+        known = self._journals.get(topic) if isinstance(topic, str) else None
+        if known is None or not isinstance(number, int) or not 0 <= number < known.partitions:
             raise InputError(
-                f"{shown} is no position of {self._journal}.", hint="Give a position as its receipt prints it."
+                f"{shown} is no position of {' or '.join(self._journals)}.",
+                hint="Give a position as its receipt prints it.",
             )
 
-    def _next(self, number: int) -> int:
+    def _next(self, source: Source) -> int:
         """The position that the next event of a journal partition gets."""
-        return self._position(self._look_up.range((self._journal, number))[1])
+        return self._position(source, self._look_up.range(source)[1])
 
-    def _position(self, offset: int) -> int:
-        return (self._epoch << EPOCH_SHIFT) + offset
+    def _position(self, source: Source, offset: int) -> int:
+        return (self._journals[source[0]].epoch << EPOCH_SHIFT) + offset

@@ -30,7 +30,7 @@ from confluent_kafka import KafkaException, Message
 
 from ..producers.topics import Epochs
 from ..schemas.errors import InputError, KafkaUnavailableError
-from ..schemas.kinds import SERVED_DOMAINS
+from ..schemas.kinds import CHANGE_DOMAINS, SERVED_DOMAINS
 from ..schemas.settings import Settings
 from .filters import Filter
 from .intake import Intake
@@ -120,8 +120,9 @@ class Subscription(Generic[T]):
         commit_interval_s: float = COMMIT_INTERVAL_S,
     ) -> None:
         self._intake: Intake | None = None
-        if domain not in SERVED_DOMAINS:
-            raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(SERVED_DOMAINS)}.")
+        served = SERVED_DOMAINS if compacted else CHANGE_DOMAINS
+        if domain not in served:
+            raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(served)}.")
         if group is not None and not _is_name(group):
             raise InputError(
                 f"{group!r:.60} is no name of a group.",

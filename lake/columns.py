@@ -73,13 +73,15 @@ ENTITIES = history(
         pa.field("kind", pa.string(), nullable=False),
         pa.field("namespace", pa.string()),
         pa.field("name", pa.string(), nullable=False),
+        pa.field("record", pa.string()),
         pa.field("user_properties", _TEXT_MAP),
         pa.field("user_tags", _TEXTS),
         pa.field("system_properties", _TEXT_MAP),
         pa.field("system_tags", _TEXTS),
     ],
 )
-"""Existence and annotations of every kind of entity: one row per accepted change of one entity."""
+"""Existence and annotations of every kind of entity: one row per accepted change of one entity. `record` is canonical
+JSON of what the entity's own domain says of it."""
 
 JOURNAL_TABLE = "journal"
 SCHEMAS: dict[str, pa.Schema] = {JOURNAL_TABLE: JOURNAL, "entities": ENTITIES}

@@ -10,11 +10,13 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate, chain
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..rules.entity import EntityRow
 from .columns import ENTITIES, TIMESTAMP
+from .spelling import spelled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -40,6 +42,7 @@ def rows_to_arrow(rows: Iterable[tuple[EntityRow, str, int]]) -> pa.Table:
         "journal_partition": pa.array(partitions, pa.int32()),
         "system_time": microseconds(held["system_time"]),
         "event_time": microseconds(held["event_time"]),
+        "record": records(held["record"]),
     }
     for name in ("user_properties", "system_properties"):
         made[name] = _maps(held[name])
@@ -52,6 +55,11 @@ def rows_to_arrow(rows: Iterable[tuple[EntityRow, str, int]]) -> pa.Table:
 def microseconds(times_ms: Sequence[int | None]) -> pa.Array:
     """A column of times from milliseconds UTC."""
     return pc.multiply_checked(pa.array(times_ms, pa.int64()), 1000).cast(TIMESTAMP)
+
+
+def records(values: Sequence[Mapping[str, Any] | None]) -> pa.Array:
+    """A column of JSON objects as canonical text; null where there is none."""
+    return pa.array([None if value is None else spelled(value).decode() for value in values], pa.string())
 
 
 def lists(values: Sequence[Sequence[str]]) -> pa.ListArray:
@@ -94,6 +102,7 @@ def row_from_dict(row: Mapping[str, Any]) -> EntityRow:
         event_id=row["event_id"],
         actor=row["actor"],
         deleted=row["deleted"],
+        record=None if row["record"] is None else orjson.loads(row["record"]),
         user_properties=row["user_properties"] or {},
         user_tags=tuple(row["user_tags"] or ()),
         system_properties=row["system_properties"] or {},

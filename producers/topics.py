@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 )
 
 from ..schemas.errors import KafkaUnavailableError, TopicMismatchError
-from ..schemas.kinds import SERVED_DOMAINS
+from ..schemas.kinds import CHANGES_OF, SERVED_DOMAINS
 from ..schemas.settings import Settings
 from .compacted import read_all, write_all
 from .kafka import MESSAGE_BYTES, ErrorLog, make_admin, servers_of, wait_for_broker
@@ -99,7 +99,8 @@ def wanted_topics(settings: Settings, partitions: Mapping[str, int] | None = Non
     for domain in SERVED_DOMAINS:
         count = (partitions or {}).get(domain, settings.journal.partitions)
         wanted.append(Wanted(names.journal(domain), count, {**_KEPT, **_BROKER_TIME, **_SIZE}))
-        published = [names.changes(domain), names.outcomes(domain)]
+        published = [names.outcomes(domain), *(names.changes(one) for one in CHANGES_OF[domain])]
+        published = [one for one in published if domain == "catalog" or one != names.changes("catalog")]
         published += [names.changes_system] if domain == "catalog" else []
         wanted += [Wanted(topic, count, {**_WEEK, **_WRITER_TIME, **_SIZE}) for topic in published]
         wanted.append(Wanted(names.state(domain), count, {**_COMPACT, **_STATE, **_WRITER_TIME, **_SIZE}))

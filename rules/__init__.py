@@ -7,9 +7,10 @@ and no random number; the same journal gives the same rows on any machine.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from ..schemas.events import Event
 from ..schemas.header import Header
@@ -27,6 +28,7 @@ __all__ = [
     "RowReader",
     "Unchanged",
     "apply",
+    "facts_read",
 ]
 
 
@@ -46,6 +48,18 @@ def apply(header: Header, event: Event, at: At, rows: RowReader) -> Outcome:
         Accepted with the new rows, UNCHANGED, or Rejected with its reason.
     """
     return _rule(event.TYPE)(header, event, at, rows)
+
+
+def facts_read(event: Event) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """The rows of other tables than `entities` that `apply` may ask for, as (table, key without the tenant)."""
+    named = _facts(event.TYPE)
+    return () if named is None else named(event)
+
+
+@cache
+def _facts(event_type: str) -> Callable[[Any], Iterable[tuple[str, tuple[str, ...]]]] | None:
+    """What a domain's module says of the rows that its rules read; most read entities alone."""
+    return getattr(import_module(f".{event_type.partition('.')[0]}", __name__), "facts_read", None)
 
 
 @cache

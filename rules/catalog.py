@@ -33,6 +33,7 @@ from .outcome import UNCHANGED, Accepted, Outcome, Rejected
 Properties = Mapping[str, str]
 Tags = tuple[str, ...]
 Names = frozenset[str]
+Record = Mapping[str, Any]
 
 _NOTHING_KEPT: Final[Names] = frozenset()
 
@@ -105,7 +106,7 @@ def _blank(header: Header, entity: Urn, at: At) -> EntityRow:
     made = {"creation_time": str(at.system_time)}
     if header.actor is not None:
         made["created_by"] = header.actor
-    return _row(header, at, 0, entity, entity.kind, entity.namespace, entity.name, False, {}, (), made, ())
+    return _row(header, at, 0, entity, entity.kind, entity.namespace, entity.name, False, None, {}, (), made, ())
 
 
 def _deleted(header: Header, at: At, live: EntityRow | None, rows: RowReader) -> Outcome:
@@ -120,7 +121,7 @@ def _deleted(header: Header, at: At, live: EntityRow | None, rows: RowReader) ->
 
 
 def _ended(header: Header, at: At, seq: int, row: EntityRow) -> EntityRow:
-    return _row(header, at, seq, row.urn, row.kind, row.namespace, row.name, True, {}, (), {}, ())
+    return _row(header, at, seq, row.urn, row.kind, row.namespace, row.name, True, None, {}, (), {}, ())
 
 
 # Annotations: what each event does to one scope. `kept` are the names that stay whatever the event says. The very
@@ -205,7 +206,7 @@ def _accepted(
     """The row after a change, unless it would exceed the size of an entity."""
     stamped = _stamped(system_properties, header.actor, at)
     after = _row(
-        header, at, 0, row.urn, row.kind, row.namespace, row.name, False,
+        header, at, 0, row.urn, row.kind, row.namespace, row.name, False, row.record,
         user_properties, user_tags, stamped, system_tags,
     )  # fmt: skip
     size_bytes = excess(after)
@@ -230,12 +231,12 @@ def _stamped(properties: Properties, actor: str | None, at: At) -> dict[str, str
 
 def _row(
     header: Header, at: At, seq: int,
-    urn: str, kind: str, namespace: str | None, name: str, deleted: bool,
+    urn: str, kind: str, namespace: str | None, name: str, deleted: bool, record: Record | None,
     user_properties: Properties, user_tags: Tags, system_properties: Properties, system_tags: Tags,
 ) -> EntityRow:  # fmt: skip
     """A row made by this event. (By place, and past the tuple's own constructor: this is the fold's hot loop.)"""
     return tuple.__new__(EntityRow, (
         header.tenant, urn, kind, namespace, name, header.aggregate, at.position, seq, at.system_time,
-        header.event_time, id_text(header.event_id), header.actor, deleted,
+        header.event_time, id_text(header.event_id), header.actor, deleted, record,
         user_properties, user_tags, system_properties, system_tags,
     ))  # fmt: skip

@@ -145,7 +145,7 @@ def state_document(row: EntityRow, partition: int) -> Document:
     """
     (
         tenant, urn, kind, namespace, name, aggregate, position, seq, system_time, event_time, event_id, actor, deleted,
-        user_properties, user_tags, system_properties, system_tags,
+        record, user_properties, user_tags, system_properties, system_tags,
     ) = row  # fmt: skip
     return {
         "tenant": tenant,
@@ -164,6 +164,7 @@ def state_document(row: EntityRow, partition: int) -> Document:
         "event_id": event_id,
         "actor": actor,
         "deleted": deleted,
+        "record": record,
         "user": _record(user_properties, user_tags),
         "system": _record(system_properties, system_tags),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from json.encoder import encode_basestring
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from ..schemas.limits import MAX_ENTITY_BYTES, MAX_KEY_BYTES
 
@@ -37,6 +37,8 @@ class EntityRow(NamedTuple):
         event_time: milliseconds UTC, as the emitter said.
         event_id: UUID as text of 36 characters.
         deleted: the entity ended here; its metadata is empty.
+        record: what the entity's own domain says of it, as JSON values: a file's record, a run's times; None for
+            kinds of which no domain says more than their annotations.
     """
 
     tenant: str
@@ -52,6 +54,7 @@ class EntityRow(NamedTuple):
     event_id: str
     actor: str | None
     deleted: bool
+    record: Mapping[str, Any] | None
     user_properties: Mapping[str, str]
     user_tags: tuple[str, ...]
     system_properties: Mapping[str, str]
@@ -78,6 +81,17 @@ class RowReader(Protocol):
 
         Raises:
             ForeignRowError: the app is not the aggregate of the event.
+        """
+        ...
+
+    def fact(self, table: str, *key: str) -> Any:
+        """The newest row of another history table; None when there is none.
+
+        Args:
+            table: its name (see `tables`).
+            key: the values of its key columns, without the tenant; one of them is an entity that the header names.
+        Raises:
+            ForeignRowError: it is not among the rows that the event's `facts_read` names.
         """
         ...
 

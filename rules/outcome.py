@@ -24,10 +24,12 @@ class Accepted:
     """The event changed its aggregate.
 
     Attributes:
-        rows: the new history rows, one for each changed entity, `seq` counting from 0.
+        rows: the new rows of `entities`, one for each changed entity, `seq` counting from 0.
+        facts: the new rows of other history tables (see `tables`), `seq` counting from 0 in each.
     """
 
     rows: tuple[EntityRow, ...]
+    facts: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,15 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-SERVED_DOMAINS: Final = ("catalog",)
-"""Domains whose events this version writes and folds."""
+SERVED_DOMAINS: Final = ("catalog", "files")
+"""Domains with a journal topic, whose events this version writes and folds."""
+
+CHANGES_OF: Final[dict[str, tuple[str, ...]]] = {"catalog": ("catalog", "lineage"), "files": ("catalog", "files")}
+"""The domains whose change records follow from each journal topic: annotations are the catalog's whatever they are of,
+and facts about runs travel with their app."""
+
+CHANGE_DOMAINS: Final = ("catalog", "files", "lineage")
+"""Domains that have a change topic."""
 
 PROGRAM_TYPES: Final = frozenset({"flow", "mapreduce", "spark", "service", "worker", "workflow"})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .errors import InputError
+from .kinds import CHANGES_OF
 
 
 class UnknownTopicError(InputError):
@@ -48,6 +49,11 @@ class TopicNames:
     def outcomes(self, domain: str) -> str:
         """Topic of the verdicts over a domain's events."""
         return f"{self.prefix}.outcomes.{domain}"
+
+    def published(self, domain: str) -> list[str]:
+        """Topics of all change and state records that follow from a domain's journal topic."""
+        topics = [self.changes("catalog"), self.changes_system, self.state(domain)]
+        return topics + [self.changes(one) for one in CHANGES_OF[domain] if one != "catalog"]
 
     @property
     def schemas(self) -> str:

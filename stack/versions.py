@@ -39,7 +39,7 @@ PYTHON_IMAGE: Final = "python:3.12-slim-bookworm"
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "": ("confluent-kafka", "elasticsearch", "click", "rich"),
-    "lake": ("deltalake", "pyarrow", "duckdb", "polars"),
-    "stream": ("pyspark", "delta-spark", "pandas", "orjson", "numpy"),
+    "lake": ("deltalake", "pyarrow", "duckdb", "polars", "orjson"),
+    "stream": ("pyspark", "delta-spark", "pandas", "numpy"),
 }
 """Distributions by the extra that brings them ("" is the light client); `doctor` looks for each."""

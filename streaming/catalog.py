@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
+from ..lake.spelling import spelled
 from ..rules.documents import change_records, state_document
 from ..schemas.topics import TopicNames
 from .fold import Folded
 from .publish import Outgoing
-from .spelling import spelled
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CHANGE_TYPE = "metajournal.catalog.MetadataChangeRecord"

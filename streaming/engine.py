@@ -21,7 +21,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..lake.entities import rows_to_arrow
+from ..lake.histories import HISTORIES
 from ..lake.tables import Lake, Reached
 from ..producers.topics import Epochs
 from ..rules.digest import RULES_DIGEST
@@ -38,7 +38,7 @@ from .publish import Publisher
 from .rebuild import finish
 from .records import Place, records_of
 from .staging import Staging
-from .tasks import Part, Pin, Plan, Task, empty_part, staged
+from .tasks import Part, Pin, Plan, Task, empty_part, new_rows, staged
 
 PartitionKey = tuple[str, int]
 _IN_COLUMNS = 300
@@ -175,7 +175,8 @@ class Engine:
             parts = _complete(plan, tasks.fold(plan))
             clock.lap("fold")
             self._crash.at("before-history")
-            self._add_files("entities", parts, self._reached_by(parts, clocks=False))
+            for table in self._lake.histories:
+                self._add_files(table.name, parts, self._reached_by(parts, clocks=False))
             clock.lap("history")
             self._crash.at("after-history")
             point = next((one for one in PUBLISHING if self._crash.strikes(one)), None)
@@ -260,16 +261,17 @@ class Engine:
 
     def _append_history(self, folded: Iterable[Folded]) -> int:
         """Step 4: rows above the mark that the table already holds; a table without new rows is left alone."""
-        entities = self._lake.tables["entities"]
-        rows = [
-            (change.after, one.place.domain, one.place.partition)
-            for one in folded
-            for change in one.changes
-            if change.after.logical_timestamp >= entities.mark((one.place.topic, one.place.partition))
-        ]
-        if rows:
-            entities.append(rows_to_arrow(rows), self._reached(folded, clocks=False))
-        return len(rows)
+        given, count = list(folded), 0
+        for table in self._lake.histories:
+            rows = [
+                row
+                for one in given
+                for row in new_rows(one, table.name, table.mark((one.place.topic, one.place.partition)))
+            ]
+            if rows:
+                table.append(HISTORIES[table.name].to_arrow(rows), self._reached(given, clocks=False))
+            count += len(rows)
+        return count
 
     def _publish(self, folded: list[Folded]) -> int:
         """Step 5: everything that the outcomes speak of, acknowledged; then the outcomes."""
@@ -287,7 +289,7 @@ class Engine:
         return count
 
     def _ends(self, place: Place) -> dict[str, tuple[int, int]]:
-        topics = [self.names.changes(place.domain), self.names.changes_system, self.names.state(place.domain)]
+        topics = self.names.published(place.domain)
         return {topic: self._publisher.ends(topic, place.partition) for topic in topics}
 
     def _append_journal(self, folded: list[Folded]) -> None:

@@ -6,16 +6,17 @@ machine. Who fetches the prior rows, and where this runs (in the driver or in a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from ..rules import apply
+from ..rules import apply, facts_read
 from ..rules.entity import At, EntityRow, ForeignRowError
 from ..rules.outcome import Accepted, Rejected
+from ..rules.tables import KEYS, TABLE_OF
 from ..schemas.codec import Decoded
 from ..schemas.errors import InvalidEventError
 from ..schemas.header import TENANT_PATTERN, Header
@@ -23,7 +24,11 @@ from ..schemas.urn import Urn
 from .records import Place, Reading, Record, Shelved, UnknownSchema, read, read_side_by_side, records_of
 
 RowKey = tuple[str, str]
+FactKey = tuple[str, ...]
+"""Table, tenant, and the values of the table's key columns."""
 IdKey = tuple[str, str, bytes]
+
+_FEW_ENTITIES = 8
 
 ACCEPTED, UNCHANGED, REJECTED, DUPLICATE, SHELVED = "accepted", "unchanged", "rejected", "duplicate", "shelved"
 
@@ -62,6 +67,13 @@ class Change(NamedTuple):
     after: EntityRow
 
 
+class FactChange(NamedTuple):
+    """The same of a row of another table; `before` is None where the rules read no rows of that table."""
+
+    before: Any
+    after: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Needs:
     """What a partition's records need to know from before: rows by key, programs by app, originals by event id."""
@@ -69,6 +81,7 @@ class Needs:
     rows: frozenset[RowKey]
     apps: frozenset[RowKey]
     originals: frozenset[IdKey]
+    facts: frozenset[FactKey] = frozenset()
 
 
 class Originals(Protocol):
@@ -91,11 +104,13 @@ class Prior:
     Attributes:
         rows: newest row by (tenant, URN); a key that is missing was not fetched, None says that there is none.
         programs: newest rows of the programs by (tenant, app URN).
+        facts: newest rows of other tables; as `rows`.
     """
 
     rows: Mapping[RowKey, EntityRow | None]
     programs: Mapping[RowKey, Sequence[EntityRow]]
     originals: Originals
+    facts: Mapping[FactKey, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -108,7 +123,9 @@ class Folded:
     system_time: int
     judged: list[Judged] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
+    facts: dict[str, list[FactChange]] = field(default_factory=dict)
     current: dict[RowKey, EntityRow] = field(default_factory=dict)
+    current_facts: dict[FactKey, Any] = field(default_factory=dict)
     marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
     stopped_by: UnknownSchema | None = None
     columns: pa.Table | None = None
@@ -139,6 +156,7 @@ class Readings:
         rows: set[RowKey] = set()
         apps: set[RowKey] = set()
         originals: set[IdKey] = set()
+        facts: set[FactKey] = set()
         for _, reading in self.items:
             if isinstance(reading, Shelved):
                 continue
@@ -146,7 +164,13 @@ class Readings:
             tenant, aggregate = header.tenant, header.aggregate
             if header.repeat:
                 originals.add((tenant, aggregate, header.event_id))
-            deleted = header.type.startswith("catalog.EntityDeleted.")
+            kind = header.type
+            if not kind.startswith("catalog."):
+                if _is_judged_by_rows(header, reading.event):
+                    rows.update((tenant, urn) for urn in header.entities)
+                    facts.update((table, tenant, *key) for table, key in _facts_of(reading.event))
+                continue
+            deleted = kind.startswith("catalog.EntityDeleted.")
             if len(header.entities) == 1 and not deleted and (tenant, header.entities[0]) in rows:
                 continue  # it asks for no more, whatever it is
             if not _is_judged_by_rows(header, reading.event):
@@ -155,7 +179,12 @@ class Readings:
                 rows.add((tenant, urn))
             if deleted and aggregate.startswith("app:"):
                 apps.add((tenant, aggregate))
-        return Needs(frozenset(rows), frozenset(apps), frozenset(originals))
+        return Needs(frozenset(rows), frozenset(apps), frozenset(originals), frozenset(facts))
+
+
+def _facts_of(event: Any) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """The rows of other tables that an event's rules may read; none of one that is refused by its form."""
+    return () if event.validate() else facts_read(event)
 
 
 def _is_judged_by_rows(header: Header, event: Any) -> bool:
@@ -230,7 +259,7 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
         stopped_by=readings.stopped_by,
         columns=readings.columns,
     )
-    rows = PartitionRows(prior, folded.current)
+    rows = PartitionRows(prior, folded.current, folded.current_facts)
     any_marked = bool(readings.needs().originals)
     unmarked = not any_marked and not prior.originals.any_marked()  # then nothing here is anything's second copy
     seen = _Seen(prior.originals, any_marked)
@@ -245,7 +274,7 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
         header, event, _ = reading
         verdict = None if unmarked else seen.original(header)
         if verdict is None:
-            verdict = _judge(At(position, system_time), header, event, rows, folded.changes)
+            verdict = _judge(At(position, system_time), header, event, rows, folded)
         if not unmarked:
             seen.remember(header, position, verdict, folded.marked)
         judged.append(tuple.__new__(Judged, (record, system_time, header, verdict)))  # past its own slower constructor
@@ -253,11 +282,14 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
     return folded
 
 
-def _judge(at: At, header: Header, event: Any, rows: PartitionRows, changes: list[Change]) -> Verdict:
+def _judge(at: At, header: Header, event: Any, rows: PartitionRows, folded: Folded) -> Verdict:
     outcome = apply(header, event, at, rows.of(header))
     if type(outcome) is Accepted:
+        changes = folded.changes
         for after in outcome.rows:
             changes.append(tuple.__new__(Change, (rows.advance(after), after)))
+        for fact in outcome.facts:
+            folded.facts.setdefault(TABLE_OF[type(fact)], []).append(rows.advance_fact(fact))
         return _ACCEPTED
     if type(outcome) is Rejected:
         return Verdict(REJECTED, outcome.reason, outcome.detail)
@@ -267,11 +299,16 @@ def _judge(at: At, header: Header, event: Any, rows: PartitionRows, changes: lis
 class PartitionRows:
     """The rules' row reader: the prior rows under the rows of this batch, only of the event's own aggregate."""
 
-    def __init__(self, prior: Prior, current: dict[RowKey, EntityRow]) -> None:
+    def __init__(
+        self, prior: Prior, current: dict[RowKey, EntityRow], current_facts: dict[FactKey, Any] | None = None
+    ) -> None:
         self._prior = prior
         self._current = current
+        self._current_facts = {} if current_facts is None else current_facts
         self._programs: dict[RowKey, dict[str, EntityRow]] = {}
         self._header: Header | None = None
+        self._set_of: Header | None = None
+        self._set: frozenset[str] = frozenset()
 
     def of(self, header: Header) -> PartitionRows:
         self._header = header
@@ -280,11 +317,39 @@ class PartitionRows:
     def entity(self, urn: str) -> EntityRow | None:
         """The newest row of an entity that the header names. Raises ForeignRowError for any other."""
         header = self._header or self._own()
-        if urn not in header.entities or Urn.parse(urn).aggregate != header.aggregate:
+        if urn not in self._named(header) or Urn.parse(urn).aggregate != header.aggregate:
             raise ForeignRowError(f"an event of {header.aggregate} asked for {urn}")
         key = (header.tenant, urn)
         found = self._current.get(key)
         return found if found is not None else self._prior.rows[key]
+
+    def _named(self, header: Header) -> Collection[str]:
+        """The entities that a header names: a tuple, or a set where it names many."""
+        if len(header.entities) <= _FEW_ENTITIES:
+            return header.entities
+        if self._set_of is not header:
+            self._set_of, self._set = header, frozenset(header.entities)
+        return self._set
+
+    def fact(self, table: str, *key: str) -> Any:
+        """The newest row of another table. Raises ForeignRowError for one that nobody said would be read."""
+        header = self._own()
+        named = (table, header.tenant, *key)
+        found = self._current_facts.get(named)
+        if found is not None:
+            return found
+        if named not in self._prior.facts or not any(one in self._named(header) for one in key):
+            raise ForeignRowError(f"an event of {header.aggregate} asked for {key} of {table}")
+        return self._prior.facts[named]
+
+    def advance_fact(self, after: Any) -> FactChange:
+        """Make a row of another table the newest of its key; gives it with the one before, where that is known."""
+        table = TABLE_OF[type(after)]
+        key = (table, after.tenant, *after[1 : 1 + len(KEYS[table])])
+        before = self._current_facts.get(key) or self._prior.facts.get(key)
+        if key in self._prior.facts:
+            self._current_facts[key] = after
+        return FactChange(before, after)
 
     def programs(self, app: str) -> list[EntityRow]:
         """The newest rows of an app's programs, by URN. Raises ForeignRowError unless the app is the aggregate."""

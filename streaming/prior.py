@@ -12,17 +12,19 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..lake.entities import COLUMNS, row_from_dict
+from ..lake.histories import HISTORIES
 from ..lake.lookup import newest_rows
 from ..lake.tables import Table, quoted
 from ..rules.entity import EntityRow
+from ..rules.tables import KEYS
 from ..schemas.ids import id_text
-from .fold import Folded, IdKey, Needs, Prior, Readings, RowKey, Verdict
+from .fold import FactKey, Folded, IdKey, Needs, Prior, Readings, RowKey, Verdict
 from .records import Place
 
 _KEYS_PER_QUERY = 500
@@ -55,6 +57,7 @@ class PriorRows:
         self._own_programs: dict[RowKey, dict[str, EntityRow]] = {}
         self._own_events: dict[IdKey, tuple[int, Verdict]] = {}
         self._cache: OrderedDict[RowKey, EntityRow | None] = OrderedDict()
+        self._facts: OrderedDict[FactKey, Any] = OrderedDict()
         self._limit = cache_rows
         self._marked: dict[tuple[str, int], dict[IdKey, tuple[int, Verdict]]] = {}
 
@@ -70,7 +73,9 @@ class PriorRows:
         for keys in missing:
             self._cache.update((key, found.get(key)) for key in keys if key not in self._cache)
         prior = [
-            Prior(self._known(need), self._programs(one, need), self._originals(one, need))
+            Prior(
+                self._known(need), self._programs(one, need), self._originals(one, need), self._known_facts(one, need)
+            )
             for one, need in zip(batch, needs, strict=True)
         ]
         self._shrink()
@@ -110,6 +115,7 @@ class PriorRows:
     def forget_rows(self) -> None:
         """Drop the cached rows, after others have folded."""
         self._cache.clear()
+        self._facts.clear()
 
     def _known(self, need: Needs) -> dict[RowKey, EntityRow | None]:
         known: dict[RowKey, EntityRow | None] = {}
@@ -117,6 +123,33 @@ class PriorRows:
             self._cache.move_to_end(key)
             known[key] = self._cache[key]
         return known
+
+    def _known_facts(self, one: Readings, need: Needs) -> dict[FactKey, Any]:
+        """The newest rows of other tables than `entities` that a partition's events may ask for."""
+        if not need.facts:
+            return {}
+        below = one.start if self._below is None else self._below
+        missing: dict[str, list[FactKey]] = {}
+        for key in need.facts:
+            if key not in self._facts:
+                missing.setdefault(key[0], []).append(key)
+        for table, keys in missing.items():
+            self._facts.update(dict.fromkeys(keys))
+            self._facts.update(self._newest_facts(table, keys, one.place, below))
+        for key in need.facts:
+            self._facts.move_to_end(key)
+        return {key: self._facts[key] for key in need.facts}
+
+    def _newest_facts(
+        self, table: str, keys: Sequence[FactKey], place: Place, below: int
+    ) -> Iterator[tuple[FactKey, Any]]:
+        names = ("tenant", *KEYS[table])
+        columns = zip(*(key[1:] for key in keys), strict=True)
+        wanted = pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
+        rows = newest_rows(self._lake.tables[table].delta, wanted, place.partition, below)
+        make = HISTORIES[table].from_dict
+        for row in rows.to_pylist(maps_as_pydicts="strict"):
+            yield (table, *(row[name] for name in names)), make(row)
 
     def _rows(self, batch: Sequence[Readings], missing: Sequence[set[RowKey]]) -> dict[RowKey, EntityRow]:
         found: dict[RowKey, EntityRow] = {}
@@ -189,6 +222,9 @@ class PriorRows:
                     self._own_programs.setdefault((row.tenant, row.aggregate), {})[row.urn] = row
                 self._cache[key] = row
                 self._cache.move_to_end(key)
+            for fact, made in one.current_facts.items():
+                self._facts[fact] = made
+                self._facts.move_to_end(fact)
         self._shrink()
 
     def _remember_events(self, folded: Folded) -> None:
@@ -202,6 +238,8 @@ class PriorRows:
     def _shrink(self) -> None:
         while self._limit is not None and len(self._cache) > self._limit:
             self._cache.popitem(last=False)
+        while self._limit is not None and len(self._facts) > self._limit:
+            self._facts.popitem(last=False)
 
     def _before(self, one: Readings) -> str:
         return _below(one.place, one.start if self._below is None else self._below)

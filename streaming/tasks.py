@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from ..lake.entities import rows_to_arrow
 from ..lake.faults import writing
 from ..lake.files import DataFile, TableFiles
+from ..lake.histories import HISTORIES
 from ..lake.tables import Table
 from ..schemas.errors import StreamError
 from ..schemas.hashing import canonical_json
@@ -44,6 +44,7 @@ from .replay import journal_slices, kafka_slices
 from .staging import Staging
 
 PartitionKey = tuple[str, int]
+ENTITIES = "entities"
 _SLICE_ROWS = 50_000
 _SLICE_BYTES = 128 * 1024 * 1024
 _BIT_ROWS = 8_192
@@ -339,17 +340,13 @@ class _PartitionFolder:
         self._part.seconds[step] += time.thread_time() - started
 
     def _write(self, folded: Folded) -> None:
-        place, held = self._task.place, self._task.held
-        if "entities" in self._files:
-            above = held.get("entities", 0)
-            rows = [
-                (change.after, place.domain, place.partition)
-                for change in folded.changes
-                if change.after.logical_timestamp >= above
-            ]
+        for name, history in HISTORIES.items():
+            if name not in self._files:
+                continue
+            rows = list(new_rows(folded, name, self._task.held.get(name, 0)))
             self._part.rows += len(rows)
             if rows:
-                self._files["entities"].write(rows_to_arrow(rows))
+                self._files[name].write(history.to_arrow(rows))
         if "journal" in self._files and folded.judged:
             self._files["journal"].write(journal_table(folded))
 
@@ -367,6 +364,16 @@ class _PartitionFolder:
         found = [one.record.position for one, said in zip(folded.judged, outcomes, strict=False)
                  if one.verdict.outcome != said]  # fmt: skip
         self._part.differing = (self._part.differing + found)[:_MOST_DIFFERING]
+
+
+def new_rows(folded: Folded, table: str, mark: int) -> Iterator[tuple[Any, str, int]]:
+    """The rows that a partition adds to a history table above the mark that it holds, as `to_arrow` wants them."""
+    changes: Iterable[Any] = folded.changes if table == ENTITIES else folded.facts.get(table, ())
+    domain, partition = folded.place.domain, folded.place.partition
+    for change in changes:
+        after = change[1]
+        if after.logical_timestamp >= mark:
+            yield after, domain, partition
 
 
 class _Staged:
@@ -432,8 +439,7 @@ def publish_part(plan: Plan, part: Part, publisher: Publishing, now_ms: int) -> 
     if part.staged:
         count = publisher.publish(staging.read(f"records-{_slug(place)}"), between=lambda: _pass(plan, "mid-publish"))
     _pass(plan, "after-publish")
-    targets = [plan.names.changes(place.domain), plan.names.changes_system, plan.names.state(place.domain)]
-    ends = {topic: publisher.ends(topic, place.partition) for topic in targets}
+    ends = {topic: publisher.ends(topic, place.partition) for topic in plan.names.published(place.domain)}
     topic = plan.names.outcomes(place.domain)
     if part.verdicts:
         publisher.publish(_told(staging.read(f"outcomes-{_slug(place)}"), ends, now_ms))

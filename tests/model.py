@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from metajournal.rules import Accepted, At, EntityRow, ForeignRowError, Rejected, apply
 from metajournal.rules.documents import change_records, state_document
+from metajournal.rules.tables import KEYS, TABLE_OF
 from metajournal.schemas import codec
 from metajournal.schemas.errors import (
     InvalidUrnError,
@@ -76,8 +77,15 @@ class Published(NamedTuple):
 class ModelRows:
     """The newest rows of one tenant, for a rule of one aggregate."""
 
-    def __init__(self, newest: dict[tuple[str, str], EntityRow], tenant: str, aggregate: str) -> None:
+    def __init__(
+        self,
+        newest: dict[tuple[str, str], EntityRow],
+        tenant: str,
+        aggregate: str,
+        facts: dict[tuple[str, ...], Any] | None = None,
+    ) -> None:
         self._newest = newest
+        self._facts = facts or {}
         self._tenant = tenant
         self._aggregate = aggregate
 
@@ -85,6 +93,9 @@ class ModelRows:
         if Urn.parse(urn).aggregate != self._aggregate:
             raise ForeignRowError(urn)
         return self._newest.get((self._tenant, urn))
+
+    def fact(self, table: str, *key: str) -> Any:
+        return self._facts.get((table, self._tenant, *key))
 
     def programs(self, app: str) -> list[EntityRow]:
         if app != self._aggregate:
@@ -105,16 +116,18 @@ class Model:
         system_changes: the SYSTEM change topic.
         states: the state topic.
         newest: newest row by (tenant, URN), deleted ones included.
+        facts: newest row of the other tables by (table, tenant, *key).
     """
 
     topic: str = "metajournal.journal.catalog"
-    tables: dict[str, list[EntityRow]] = field(default_factory=lambda: {"entities": []})
+    tables: dict[str, list[Any]] = field(default_factory=lambda: {"entities": []})
     verdicts: dict[tuple[int, int], Verdict] = field(default_factory=dict)
     system_times: dict[tuple[int, int], int] = field(default_factory=dict)
     user_changes: list[Published] = field(default_factory=list)
     system_changes: list[Published] = field(default_factory=list)
     states: list[Published] = field(default_factory=list)
     newest: dict[tuple[str, str], EntityRow] = field(default_factory=dict)
+    facts: dict[tuple[str, ...], Any] = field(default_factory=dict)
     _clock: dict[int, int] = field(default_factory=dict)
     _sent: dict[tuple[int, str, str, bytes], list[tuple[int, bool]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -182,7 +195,7 @@ class Model:
         header = decoded.header
         if record.key != f"{header.tenant}/{header.aggregate}".encode():
             return _shelved("wrong-key")
-        if _domain(header.aggregate) not in ("catalog", None):
+        if _domain(header.aggregate) not in (self.topic.rpartition(".")[2], None):
             return _shelved("wrong-topic")
         original = self._original(record, header)
         if original is not None:
@@ -198,7 +211,7 @@ class Model:
         return original
 
     def _judged(self, record: JournalRecord, header: Header, event: Any) -> Verdict:
-        rows = ModelRows(self.newest, header.tenant, header.aggregate)
+        rows = ModelRows(self.newest, header.tenant, header.aggregate, self.facts)
         outcome = apply(header, event, At(record.position, self._time(record)), rows)
         if isinstance(outcome, Rejected):
             return Verdict("rejected", {"reason": outcome.reason, "detail": outcome.detail})
@@ -206,6 +219,10 @@ class Model:
             return Verdict("unchanged")
         for row in outcome.rows:
             self._write(record.partition, row)
+        for fact in outcome.facts:
+            table = TABLE_OF[type(fact)]
+            self.tables.setdefault(table, []).append(fact)
+            self.facts[table, fact.tenant, *fact[1 : 1 + len(KEYS[table])]] = fact
         return Verdict("accepted")
 
     def _write(self, partition: int, row: EntityRow) -> None:

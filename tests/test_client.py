@@ -118,7 +118,8 @@ def _row(user: Any, system: Any) -> EntityRow:
     return EntityRow(
         tenant="default", urn=str(PURCHASES), kind="dataset", namespace="default", name="purchases",
         aggregate=str(PURCHASES), logical_timestamp=1, seq=0, system_time=1, event_time=1, event_id="x", actor=None,
-        deleted=False, user_properties=user[0], user_tags=user[1], system_properties=system[0], system_tags=system[1],
+        deleted=False, record=None, user_properties=user[0], user_tags=user[1], system_properties=system[0],
+        system_tags=system[1],
     )  # fmt: skip
 
 

@@ -78,7 +78,9 @@ class Feed:
         head = (tenant, str(named), named.kind, named.namespace, named.name, str(named.aggregate))
         time_ms = _EPOCH_MS + number
         identity = f"01900000-0000-7000-8000-{number:012x}"
-        return EntityRow(*head, at, 0, time_ms, time_ms, identity, None, gone, dict(sorted(user.items())), tags, {}, ())
+        return EntityRow(
+            *head, at, 0, time_ms, time_ms, identity, None, gone, None, dict(sorted(user.items())), tags, {}, ()
+        )
 
     def batch(self, rows: Sequence[EntityRow], *, steps: int = 4) -> None:
         """Append rows, publish states, publish outcomes, commit the journal; only the first of these steps."""

@@ -52,6 +52,7 @@ ENTITY_CHANGES: dict[str, Any] = {
     "kind": "stream",
     "namespace": None,
     "name": "other",
+    "record": "{}",
     "user_properties": [("owner", "bob")],
     "user_tags": ["t", "0"],
     "system_properties": [("", "")],

@@ -16,7 +16,7 @@ tags = st.lists(texts, max_size=4).map(tuple)
 times = st.integers(-62_135_596_800_000, 253_402_300_799_999)
 rows = st.builds(
     EntityRow, texts, texts, texts, st.none() | texts, texts, texts, st.integers(0, 2**63 - 1), st.integers(0, 3),
-    times, times, texts, st.none() | texts, st.booleans(), properties, tags, properties, tags,
+    times, times, texts, st.none() | texts, st.booleans(), st.none() | properties, properties, tags, properties, tags,
 )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ def row(number: int = 0, **changes: Any) -> EntityRow:
         event_id="01890000-0000-7000-8000-000000000000",
         actor=None,
         deleted=False,
+        record=None,
         user_properties={"owner": "alice"},
         user_tags=("pii",),
         system_properties={},
@@ -153,6 +154,7 @@ rows = st.builds(
     system_properties=st.dictionaries(text, text, max_size=3).map(lambda found: dict(sorted(found.items()))),
     user_tags=st.lists(text, max_size=3, unique=True).map(lambda tags: tuple(sorted(tags))),
     namespace=st.none() | text,
+    record=st.none() | st.dictionaries(text, st.none() | text | st.integers(-(2**53), 2**53), max_size=3),
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from metajournal.rules import Accepted, At, EntityRow, Outcome, Rejected, apply
 from metajournal.rules.documents import change_records
+from metajournal.rules.tables import KEYS, TABLE_OF
 from metajournal.schemas.header import Header
 from metajournal.schemas.limits import RESERVED_PROPERTIES
 from metajournal.schemas.positions import position
@@ -21,6 +22,7 @@ class Catalog:
 
     newest: dict[tuple[str, str], EntityRow] = field(default_factory=dict)
     records: int = 0
+    facts: dict[tuple[str, ...], Any] = field(default_factory=dict)
 
     @property
     def at(self) -> At:
@@ -31,9 +33,12 @@ class Catalog:
         """The outcome of the next event; `fields` are header fields to have otherwise."""
         self.records += 1
         header = header or header_for(event, self.records, **fields)
-        outcome = apply(header, event, self.at, ModelRows(self.newest, header.tenant, header.aggregate))
+        outcome = apply(header, event, self.at, ModelRows(self.newest, header.tenant, header.aggregate, self.facts))
         if isinstance(outcome, Accepted):
             self.newest |= {(row.tenant, row.urn): row for row in outcome.rows}
+            for fact in outcome.facts:
+                table = TABLE_OF[type(fact)]
+                self.facts[table, fact.tenant, *fact[1 : 1 + len(KEYS[table])]] = fact
         return outcome
 
     def rows(self, event: Any, **fields: Any) -> tuple[EntityRow, ...]:

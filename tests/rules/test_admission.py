@@ -30,6 +30,9 @@ class Unread:
     def programs(self, app: str) -> list[EntityRow]:
         raise AssertionError(f"read the programs of {app}")
 
+    def fact(self, table: str, *key: str) -> Any:
+        raise AssertionError(f"read {key} of {table}")
+
 
 def judged_unread(event: Any, **fields: Any) -> Outcome:
     """The outcome of an event that must be decided without any row."""

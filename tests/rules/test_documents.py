@@ -268,6 +268,7 @@ def test_a_state_document_has_exactly_these_fields(catalog: Catalog) -> None:
             "event_id": "00000000-0000-0000-0000-000000000002",
             "actor": None,
             "deleted": False,
+            "record": None,
             "user": {"properties": {"a": "1", "b": "2"}, "tags": ["k", "z"]},
             "system": {
                 "properties": {

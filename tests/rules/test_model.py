@@ -85,7 +85,7 @@ def test_verdicts_have_the_form_of_outcome_records() -> None:
 
 def test_an_unknown_schema_stops_its_partition_and_no_other() -> None:
     """'stops the stream ("upgrade") after folding what stands before it in each partition'."""
-    model = Model(topic="t")
+    model = Model(topic="t.journal.catalog")
     records = [
         record_of(REGISTERED, 0, partition=1),
         raw_record(UNKNOWN, 4, partition=1),
@@ -95,7 +95,7 @@ def test_an_unknown_schema_stops_its_partition_and_no_other() -> None:
     ]
     with pytest.raises(UnknownSchemaError) as caught:
         model.fold(records)
-    assert (caught.value.topic, caught.value.partition, caught.value.position) == ("t", 1, position(1, 4))
+    assert (caught.value.topic, caught.value.partition, caught.value.position) == ("t.journal.catalog", 1, position(1, 4))
     assert caught.value.fingerprint == int.from_bytes(b"\x11" * 8, "little")
     assert model.verdicts.keys() == {(1, position(1, 0)), (3, position(1, 9))}
     model.fold([record_of(TAGGED, 5, partition=1)])

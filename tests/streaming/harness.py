@@ -16,10 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metajournal.lake.entities import COLUMNS, row_from_dict
+from metajournal.lake.histories import HISTORIES
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
-from metajournal.rules.entity import EntityRow
 from metajournal.schemas.hashing import DIGEST_HEADER, partition_of
 from metajournal.schemas.positions import offset_of, position
 from metajournal.schemas.settings import LakeSettings, Settings, StreamSettings
@@ -102,20 +101,20 @@ def placed(records: Sequence[JournalRecord], partitions: int) -> list[JournalRec
     return result
 
 
-def ends_of(records: Iterable[JournalRecord], partitions: int) -> dict[tuple[str, int], int]:
+def ends_of(records: Iterable[JournalRecord], partitions: int, topic: str = TOPIC) -> dict[tuple[str, int], int]:
     """Planned end offsets just behind these records."""
-    ends = {(TOPIC, partition): 0 for partition in range(partitions)}
+    ends = {(topic, partition): 0 for partition in range(partitions)}
     for one in records:
-        key = (TOPIC, one.partition)
+        key = (topic, one.partition)
         ends[key] = max(ends[key], offset_of(one.position) + 1)
     return ends
 
 
-def table_of(records: Iterable[JournalRecord]) -> pa.Table:
+def table_of(records: Iterable[JournalRecord], topic: str = TOPIC) -> pa.Table:
     """Records as Spark's Kafka source gives them."""
     rows = [
         {
-            "topic": TOPIC,
+            "topic": topic,
             "partition": one.partition,
             "offset": offset_of(one.position),
             "timestamp": one.append_time * 1000,
@@ -162,6 +161,7 @@ class Fold:
     partitions: int
     shelved: frozenset[tuple[str, int, int]] = frozenset()
     cache_rows: int = 100
+    topic: str = TOPIC
 
     def __post_init__(self) -> None:
         self.topics = MemoryTopics()
@@ -172,7 +172,7 @@ class Fold:
 
     def start(self) -> None:
         """A new process: nothing is remembered but the lake and the topics."""
-        epochs = Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", self.partitions)}, self.shelved)
+        epochs = Epochs({self.topic: TopicEpoch(self.topic, 1, "id", self.partitions)}, self.shelved)
         lake = Lake(str(self.path))
         lake.create()
         self.lake = lake
@@ -182,25 +182,25 @@ class Fold:
         self, records: Sequence[JournalRecord], *, until: Sequence[JournalRecord] | None = None, wide: bool = False
     ) -> None:
         """Fold the records that stand at or above the marks and below the end of `until` (default: `records`)."""
-        ends = ends_of(records if until is None else until, self.partitions)
+        ends = ends_of(records if until is None else until, self.partitions, self.topic)
         ends = {key: max(end, offset_of(self.engine.marks[key])) for key, end in ends.items()}
         taken = [
             one
             for one in records
-            if self.engine.marks[(TOPIC, one.partition)] <= one.position < position(1, ends[(TOPIC, one.partition)])
+            if self.engine.marks[(self.topic, one.partition)]
+            <= one.position
+            < position(1, ends[(self.topic, one.partition)])
         ]
         if wide:
-            self.engine.run_wide(LocalTasks(table_of(taken), self.topics), ends)
+            self.engine.run_wide(LocalTasks(table_of(taken, self.topic), self.topics), ends)
         else:
-            self.engine.run(table_of(taken), ends)
+            self.engine.run(table_of(taken, self.topic), ends)
 
-    def rows(self) -> list[EntityRow]:
-        """The entities table, in (partition, position, seq) order."""
+    def rows(self, table: str = "entities") -> list[Any]:
+        """A history table, in (partition, position, seq) order."""
         lake = Lake(str(self.path))
-        found = lake.tables["entities"].query(
-            f"{COLUMNS}, journal_partition", "true order by journal_partition, logical_timestamp, seq"
-        )
-        return [row_from_dict(one) for one in found]
+        found = lake.tables[table].query("*", "true order by journal_partition, logical_timestamp, seq")
+        return [HISTORIES[table].from_dict(one) for one in found]
 
     def journal(self) -> list[dict[str, Any]]:
         """The journal table, in position order per partition."""
@@ -210,7 +210,7 @@ class Fold:
         """Outcome and reason by (partition, position), as the outcome records tell them; accepted ones left out."""
         told: dict[tuple[int, int], tuple[str, Any]] = {}
         for (topic, _), records in self.topics.records.items():
-            for one in records if topic == "metajournal.outcomes.catalog" else []:
+            for one in records if topic == self.topic.replace(".journal.", ".outcomes.") else []:
                 said = json.loads(one.value or b"null")
                 for place, outcome, *data in said["verdicts"]:
                     assert said["from"] <= place < said["to"]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from metajournal.lake.spelling import spelled
 from metajournal.schemas import bulk
 from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.schemas.hashing import canonical_json, digest
@@ -19,7 +20,6 @@ from metajournal.streaming.fold import Prior, Readings, fold, read_all, read_tab
 from metajournal.streaming.journal import journal_rows, journal_table
 from metajournal.streaming.prior import KnownOriginals
 from metajournal.streaming.records import Place, UnknownSchema, records_of
-from metajournal.streaming.spelling import spelled
 from tests.builders import header_for, record_of
 from tests.model import JournalRecord
 from tests.strategies import journals
