@@ -95,7 +95,8 @@ def test_an_unknown_schema_stops_its_partition_and_no_other() -> None:
     ]
     with pytest.raises(UnknownSchemaError) as caught:
         model.fold(records)
-    assert (caught.value.topic, caught.value.partition, caught.value.position) == ("t.journal.catalog", 1, position(1, 4))
+    assert (caught.value.topic, caught.value.partition) == ("t.journal.catalog", 1)
+    assert caught.value.position == position(1, 4)
     assert caught.value.fingerprint == int.from_bytes(b"\x11" * 8, "little")
     assert model.verdicts.keys() == {(1, position(1, 0)), (3, position(1, 9))}
     model.fold([record_of(TAGGED, 5, partition=1)])
