@@ -17,6 +17,8 @@ from deltalake import DeltaTable
 
 from . import scan
 
+PARTITION, BELOW = "key_partition", "key_below"
+"""Columns of the keys of `newest_rows_below`: the journal partition, and where its rows are cut."""
 _FEW_KEYS = 5_000
 
 
@@ -46,11 +48,23 @@ def newest_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -
         The table's columns in their order and types, at most one row a key, in no order. Keys without a row are
         not in it; a deleted entity's newest row is (its `deleted` is true).
     """
+    places = {PARTITION: pa.array([partition] * keys.num_rows, pa.int32()), BELOW: [below] * keys.num_rows}
+    return newest_rows_below(table, pa.table({**dict(zip(keys.column_names, keys.columns, strict=True)), **places}))
+
+
+def newest_rows_below(table: DeltaTable, keys: pa.Table) -> pa.Table:
+    """The same for keys of several partitions in one pass, each cut at its own position.
+
+    Args:
+        keys: the key columns, then PARTITION (int32) and BELOW (int64), both the same wherever a key is repeated.
+    """
     schema = pa.schema(table.schema().to_arrow())
-    paths = _paths(table, keys, partition, below)
-    if not paths or not keys.num_rows:
+    names = keys.column_names[:-2]
+    partitions, below = pc.unique(keys[PARTITION]).to_pylist(), pc.max(keys[BELOW]).as_py()
+    only = partitions[0] if len(partitions) == 1 else None
+    paths = _paths(table, keys.select(names), only, below) if partitions else []
+    if not paths:
         return schema.empty_table()
-    names = keys.column_names
     same = " and ".join(f"lake_rows.{name} = newest.{name}" for name in names)
     with scan.cursor() as cursor:
         cursor.register("lake_keys", keys)
@@ -59,8 +73,8 @@ def newest_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -
             with lake_rows as not materialized (select * from {rows}),
             newest as (
                 select {", ".join(names)}, max((logical_timestamp, seq)) as place
-                from lake_rows semi join lake_keys using ({", ".join(names)})
-                where journal_partition = {int(partition)} and logical_timestamp < {int(below)}
+                from lake_rows join (select distinct * from lake_keys) using ({", ".join(names)})
+                where journal_partition = {PARTITION} and logical_timestamp < {BELOW}
                 group by all
             )
             select {", ".join(f"lake_rows.{name}" for name in schema.names)} from lake_rows semi join newest

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ..lake.entities import COLUMNS, row_from_dict
 from ..lake.histories import HISTORIES
-from ..lake.lookup import newest_rows
+from ..lake.lookup import BELOW, PARTITION, newest_rows, newest_rows_below
 from ..lake.tables import Table, quoted
 from ..rules.entity import EntityRow
 from ..rules.tables import KEYS
@@ -96,7 +96,7 @@ class PriorRows:
                 tenant, _, urn = key.decode().partition("/")
                 if (tenant, urn) not in self._cache:
                     wanted.append((tenant, urn))
-        found = self._newest_of_many(place, self._below, wanted) if wanted else {}
+        found = self._newest_of_many(wanted, [(place.partition, self._below)] * len(wanted)) if wanted else {}
         self._cache.update((key, found.get(key)) for key in wanted)
 
     def marked(self, place: Place, start: int) -> dict[IdKey, tuple[int, Verdict]]:
@@ -152,23 +152,26 @@ class PriorRows:
             yield (table, *(row[name] for name in names)), make(row)
 
     def _rows(self, batch: Sequence[Readings], missing: Sequence[set[RowKey]]) -> dict[RowKey, EntityRow]:
-        found: dict[RowKey, EntityRow] = {}
-        for one, keys in zip(batch, missing, strict=True):
-            wanted = [key for key in sorted(keys) if key not in self._cache]
-            if len(wanted) > _KEYS_PER_QUERY:
-                found |= self._newest_of_many(one.place, one.start if self._below is None else self._below, wanted)
-                continue
-            for tenant, urns in _by_tenant(wanted).items():
-                for chunk in _chunks(urns, _KEYS_PER_QUERY):
-                    names = ", ".join(map(quoted, chunk))
-                    where = f"tenant = {quoted(tenant)} and urn in ({names}) and {self._before(one)}"
-                    found |= {(row.tenant, row.urn): row for row in self._newest(where)}
-        return found
+        """The newest rows of all missing keys of a batch, in one pass over what can hold them."""
+        keys: list[RowKey] = []
+        places: list[tuple[int, int]] = []
+        for one, wanted in zip(batch, missing, strict=True):
+            new = [key for key in sorted(wanted) if key not in self._cache]
+            keys += new
+            places += [(one.place.partition, one.start if self._below is None else self._below)] * len(new)
+        return self._newest_of_many(keys, places) if keys else {}
 
-    def _newest_of_many(self, place: Place, below: int, keys: Sequence[RowKey]) -> dict[RowKey, EntityRow]:
-        """The newest rows of very many keys, in one pass over what can hold them."""
-        wanted = pa.table({"tenant": [tenant for tenant, _ in keys], "urn": [urn for _, urn in keys]})
-        rows = newest_rows(self._lake.tables["entities"].delta, wanted, place.partition, below)
+    def _newest_of_many(self, keys: Sequence[RowKey], places: Sequence[tuple[int, int]]) -> dict[RowKey, EntityRow]:
+        """The newest rows of many keys, each below a position of its partition."""
+        wanted = pa.table(
+            {
+                "tenant": pa.array([tenant for tenant, _ in keys], pa.string()),
+                "urn": pa.array([urn for _, urn in keys], pa.string()),
+                PARTITION: pa.array([partition for partition, _ in places], pa.int32()),
+                BELOW: pa.array([below for _, below in places], pa.int64()),
+            }
+        )
+        rows = newest_rows_below(self._lake.tables["entities"].delta, wanted)
         return {(row["tenant"], row["urn"]): row_from_dict(row) for row in rows.to_pylist(maps_as_pydicts="strict")}
 
     def _newest(self, where: str) -> Iterator[EntityRow]:
@@ -264,13 +267,6 @@ class KnownOriginals:
 
 def _below(place: Place, start: int) -> str:
     return f"journal_partition = {place.partition} and logical_timestamp < {start}"
-
-
-def _by_tenant(keys: Iterable[RowKey]) -> dict[str, list[str]]:
-    tenants: dict[str, list[str]] = {}
-    for tenant, urn in keys:
-        tenants.setdefault(tenant, []).append(urn)
-    return tenants
 
 
 def _chunks(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
