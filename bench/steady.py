@@ -38,7 +38,7 @@ LEAST_PROBES: Final = 1_000
 _PROBES_AT_ONCE: Final = 4
 _PAUSE_S: Final = 0.5
 _LAKE_PAUSE_S: Final = 0.7
-_POLL_S: Final = 0.005
+_POLL_S: Final = 0.02
 _WARM_UP_S: Final = 20
 
 Say = Callable[[str], None]

@@ -38,7 +38,7 @@ def table_digest(table: DeltaTable, below_marks: Mapping[PartitionKey, int]) -> 
             rows = scan.source(cursor, table, paths)
             found = cursor.execute(
                 f"""
-                with hashed as (select md5({row}) as hash from {rows} where {_below(schema, below_marks)})
+                with hashed as (select md5({row}) as hash from {rows} where {below(schema, below_marks)})
                 select
                     count(*),
                     coalesce(sum(('0x' || substr(hash, 1, 16))::ubigint::hugeint), 0),
@@ -50,8 +50,8 @@ def table_digest(table: DeltaTable, below_marks: Mapping[PartitionKey, int]) -> 
     return hashlib.blake2b(f"{count}:{upper}:{lower}".encode(), digest_size=32).hexdigest()
 
 
-def _below(schema: pa.Schema, marks: Mapping[PartitionKey, int]) -> str:
-    """The condition of a row below the marks. History tables name the domain, the last part of the topic."""
+def below(schema: pa.Schema, marks: Mapping[PartitionKey, int]) -> str:
+    """SQL for the condition of a row below the marks. History tables name the domain, the last part of the topic."""
     parts = []
     for (topic, partition), mark in marks.items():
         column, value = ("topic", topic) if "topic" in schema.names else ("domain", topic.rpartition(".journal.")[2])

@@ -38,7 +38,7 @@ from .publish import Publisher
 from .rebuild import finish
 from .records import Place, records_of
 from .staging import Staging
-from .tasks import Part, Pin, Plan, Task, empty_part, new_rows, staged
+from .tasks import Part, Pin, Plan, Task, empty_part, give_back, new_rows, staged
 
 PartitionKey = tuple[str, int]
 _IN_COLUMNS = 300
@@ -94,7 +94,7 @@ class Engine:
         self._epochs = epochs
         self._lake = lake
         self._publisher = publisher
-        self._prior = PriorRows(lake, settings.stream.cache_rows)
+        self._prior = PriorRows(lake, settings.stream.cache_rows, marks=lambda: self.marks)
         self._crash = CrashPoints(settings.stream.crash_at)
         self.places = {(place.topic, place.partition): place for place in self._all_places()}
         self.marks = {
@@ -192,6 +192,7 @@ class Engine:
         finally:
             staging.clear()
         self._advance_by(parts)
+        give_back()
         self._stop_at(parts)
         verdicts = sum((part.verdicts for part in parts), Counter[str]())
         oldest = min((part.oldest_ms for part in parts if part.oldest_ms is not None), default=None)

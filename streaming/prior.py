@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -26,8 +26,11 @@ from ..rules.tables import KEYS
 from ..schemas.ids import id_text
 from .fold import FactKey, Folded, IdKey, Needs, Prior, Readings, RowKey, Verdict
 from .records import Place
+from .snapshot import Snapshot
 
 _KEYS_PER_QUERY = 500
+_MANY_MISSING = 64
+PartitionKey = tuple[str, int]
 _T = TypeVar("_T")
 
 
@@ -49,10 +52,20 @@ class PriorRows:
         cache_rows: most rows (and known absences) kept in memory; None: all.
         below: look only at rows below this position; None: below each batch's first position. A task that folds its
             share in slices gives the first one's, since what it has folded itself stands in the cache alone.
+        marks: gives the next position of every journal partition; where it is given, many missing rows at once have
+            the newest rows of the whole table kept, if those are no more than the cache takes.
     """
 
-    def __init__(self, lake: Tables, cache_rows: int | None, below: int | None = None) -> None:
+    def __init__(
+        self,
+        lake: Tables,
+        cache_rows: int | None,
+        below: int | None = None,
+        marks: Callable[[], Mapping[PartitionKey, int]] | None = None,
+    ) -> None:
         self._lake = lake
+        self._marks = marks
+        self._snapshot: Snapshot | None = None
         self._below = below
         self._own_programs: dict[RowKey, dict[str, EntityRow]] = {}
         self._own_events: dict[IdKey, tuple[int, Verdict]] = {}
@@ -114,6 +127,7 @@ class PriorRows:
 
     def forget_rows(self) -> None:
         """Drop the cached rows, after others have folded."""
+        self._snapshot = None
         self._cache.clear()
         self._facts.clear()
 
@@ -153,6 +167,9 @@ class PriorRows:
 
     def _rows(self, batch: Sequence[Readings], missing: Sequence[set[RowKey]]) -> dict[RowKey, EntityRow]:
         """The newest rows of all missing keys of a batch, in one pass over what can hold them."""
+        if self._has_snapshot(sum(map(len, missing))):
+            assert self._snapshot is not None
+            return self._snapshot.rows(key for keys in missing for key in keys if key not in self._cache)
         keys: list[RowKey] = []
         places: list[tuple[int, int]] = []
         for one, wanted in zip(batch, missing, strict=True):
@@ -160,6 +177,12 @@ class PriorRows:
             keys += new
             places += [(one.place.partition, one.start if self._below is None else self._below)] * len(new)
         return self._newest_of_many(keys, places) if keys else {}
+
+    def _has_snapshot(self, missing: int) -> bool:
+        """Whether missing rows stand in memory; many of them have all rows read, where those fit."""
+        if self._snapshot is None and missing >= _MANY_MISSING and self._marks is not None and self._limit is not None:
+            self._snapshot = Snapshot.load(self._lake.tables["entities"], self._marks(), self._limit)
+        return self._snapshot is not None
 
     def _newest_of_many(self, keys: Sequence[RowKey], places: Sequence[tuple[int, int]]) -> dict[RowKey, EntityRow]:
         """The newest rows of many keys, each below a position of its partition."""
@@ -239,6 +262,8 @@ class PriorRows:
                 self._own_events.setdefault(key, (judged.record.position, judged.verdict))
 
     def _shrink(self) -> None:
+        if self._snapshot is not None and self._limit is not None and len(self._cache) > self._limit:
+            self.forget_rows()  # a row that left the cache would be looked up as the snapshot has it
         while self._limit is not None and len(self._cache) > self._limit:
             self._cache.popitem(last=False)
         while self._limit is not None and len(self._facts) > self._limit:

@@ -88,6 +88,7 @@ def test_any_cut_into_batches_with_any_restarts_gives_the_tables_and_topics_of_t
     fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS, cache_rows=data.draw(st.sampled_from([1, 3, 1000])))
     with pytest.MonkeyPatch.context() as patch:  # few keys and many are looked up by different queries
         patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
+        patch.setattr("metajournal.streaming.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
         patch.setattr("metajournal.streaming.engine._IN_COLUMNS", data.draw(st.sampled_from([1, 300])))
         for _, end in pairwise(data.draw(cuts(len(records)))):
             if data.draw(st.booleans()):
@@ -126,17 +127,19 @@ def test_a_process_that_ends_between_any_two_steps_leaves_nothing_doubled_skippe
 ) -> None:
     records = journal
     fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS)
-    for _, end in pairwise(data.draw(cuts(len(records)))):
-        crash = data.draw(st.sampled_from(["none", CHANGES, STATE, OUTCOMES, "journal"]))
-        crash_here(fold, crash)
-        try:
-            fold.batch(records, until=records[:end], wide=data.draw(st.booleans()))
-        except Crash:
-            fold.topics.fail = lambda topic: None
-            fold.start()
-    fold.topics.fail = lambda topic: None
-    fold.start()
-    fold.batch(records)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("metajournal.streaming.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
+        for _, end in pairwise(data.draw(cuts(len(records)))):
+            crash = data.draw(st.sampled_from(["none", CHANGES, STATE, OUTCOMES, "journal"]))
+            crash_here(fold, crash)
+            try:
+                fold.batch(records, until=records[:end], wide=data.draw(st.booleans()))
+            except Crash:
+                fold.topics.fail = lambda topic: None
+                fold.start()
+        fold.topics.fail = lambda topic: None
+        fold.start()
+        fold.batch(records)
     assert_equal(fold, Model.of(records))
 
 
