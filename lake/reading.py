@@ -19,6 +19,7 @@ from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Position
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
+from .columns import JOURNAL_TABLE
 from .entities import milliseconds, row_from_dict
 from .lookup import rows_of_key
 from .tables import Lake, PartitionKey, quoted
@@ -126,7 +127,7 @@ class LakeReader:
     def _held(self, tenant: str, urn: Urn) -> tuple[PartitionKey, int]:
         """The journal partition of an entity and the journal table's mark there."""
         try:
-            self._lake.refresh()
+            self._lake.refresh((JOURNAL_TABLE, "entities"))
         except TableNotFoundError as error:
             raise UnavailableError(
                 f"There is no lake at {self._lake.path}.",
