@@ -89,7 +89,7 @@ def _external_write(header: Header, event: ExternalWrite, at: At, rows: RowReade
     held = rows.fact("external_writes", *key)
     if held is not None and (held.at, held.event_id) <= (event.at, event_id):
         return UNCHANGED
-    return Accepted((), (ExternalWriteRow(header.tenant, *key, *_origin(header, at, 0), at=event.at),))
+    return Accepted((), (ExternalWriteRow._make((header.tenant, *key, *_origin(header, at, 0), event.at)),))
 
 
 def _origin(header: Header, at: At, seq: int) -> tuple[str, int, int, int, int, str, str | None, bool]:
@@ -147,7 +147,7 @@ class _Run:
         """What stands of the run with what this event says."""
         stands = (None, None, None, None) if held is None else held[-4:]
         origin = _origin(self._header, self._at, 0)
-        return RunRow(self._header.tenant, self._run, *origin, self._program, *stands)._replace(**said)
+        return RunRow._make((self._header.tenant, self._run, *origin, self._program, *stands))._replace(**said)
 
     def _accesses(self, event: AccessesRecorded) -> list[Any]:
         """Rows of the accesses that stand, and of the relations that they are the first of."""
@@ -158,13 +158,14 @@ class _Run:
             held = standing.get(key) or self._rows.fact("accesses", *key)
             if held is None or (access.at, self._event_id) < (held.at, held.event_id):
                 recorded = None if access.metadata is None else _recorded(access.metadata)
-                origin = _origin(self._header, self._at, 0)
-                standing[key] = AccessRow(self._header.tenant, *key, *origin, self._program, access.at, recorded)
+                values = (*_origin(self._header, self._at, 0), self._program, access.at, recorded)
+                standing[key] = AccessRow._make((self._header.tenant, *key, *values))
                 relations[access.data] = None
         rows: list[Any] = [row._replace(seq=seq) for seq, row in enumerate(standing.values())]
         new = [data for data in relations if self._rows.fact("relations", data, self._program) is None]
         for seq, data in enumerate(new):
-            rows.append(RelationRow(self._header.tenant, data, self._program, *_origin(self._header, self._at, seq)))
+            origin = _origin(self._header, self._at, seq)
+            rows.append(RelationRow._make((self._header.tenant, data, self._program, *origin)))
         return rows
 
     def _entity(self, run: RunRow) -> EntityRow | None:
@@ -177,10 +178,9 @@ class _Run:
         origin = _origin(header, self._at, 0)
         if held is None:
             system = _made(header, self._at)
-            return EntityRow(
-                header.tenant, run_urn, run_urn.kind, run_urn.namespace, run_urn.name, *origin, record, {}, (), system, ()
-            )
-        return EntityRow(*held[:5], *origin, record, *held[-4:])
+            named = (header.tenant, run_urn, run_urn.kind, run_urn.namespace, run_urn.name)
+            return EntityRow._make((*named, *origin, record, {}, (), system, ()))
+        return EntityRow._make((*held[:5], *origin, record, *held[-4:]))
 
 
 def _made(header: Header, at: At) -> dict[str, str]:

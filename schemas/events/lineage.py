@@ -39,7 +39,7 @@ _set = object.__setattr__
 class Annotations(NamedTuple):
     """What an entity carried in one scope."""
 
-    properties: Mapping[str, str] = {}  # noqa: RUF012  (never changed)
+    properties: Mapping[str, str] = {}
     tags: tuple[str, ...] = ()
 
 
@@ -124,10 +124,11 @@ class AccessesRecorded(RunFact):
 
     def validate(self) -> list[Fault]:
         faults = _run_faults(self.run)
-        if not isinstance(self.accesses, tuple):
-            return [*faults, Fault("accesses", f"must be a list of accesses, not {type(self.accesses).__name__}")]
-        faults += count_faults("accesses", len(self.accesses)) + empty_faults("accesses", self.accesses)
-        for index, access in enumerate(self.accesses[:MAX_ENTRIES]):
+        accesses: Any = self.accesses
+        if not isinstance(accesses, tuple):
+            return [*faults, Fault("accesses", f"must be a list of accesses, not {type(accesses).__name__}")]
+        faults += count_faults("accesses", len(accesses)) + empty_faults("accesses", accesses)
+        for index, access in enumerate(accesses[:MAX_ENTRIES]):
             if not _plain(access):
                 faults += _access_faults(f"accesses[{index}]", access)
         return faults
