@@ -16,8 +16,6 @@ from typing import Any, Final
 from ..schemas.events.lineage import AccessesRecorded, ExternalWrite, RunFact, RunStarted, RunStopped, program_of
 from ..schemas.header import Header
 from ..schemas.ids import id_text
-from ..schemas.limits import MAX_ENTRIES
-from ..schemas.urn import Urn
 from .admission import refusal
 from .entity import At, EntityRow, RowReader
 from .lineage_rows import AccessRow, ExternalWriteRow, RelationRow, RunRow
@@ -50,18 +48,16 @@ def facts_read(event: Any) -> Iterable[tuple[str, tuple[str, ...]]]:
     """Table and key of every row that the rule may ask for, besides the entities that the header names.
 
     Args:
-        event: as decoded; of one that the rules will refuse whatever is read, the answer does not matter.
+        event: a valid one.
     """
     if type(event) is ExternalWrite:
         yield "external_writes", _external_key(event)
         return
-    run = event.run
-    if type(run) is not Urn or run.kind != "run":
-        return
+    run = event.entity
     yield "runs", (run,)
-    if type(event) is AccessesRecorded and not event.validate():
+    if type(event) is AccessesRecorded:
         program = program_of(run)
-        for access in event.accesses[:MAX_ENTRIES]:
+        for access in event.accesses:
             yield "accesses", (run, access.data, access.access, access.component or "")
             yield "relations", (access.data, program)
 

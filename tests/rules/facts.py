@@ -64,7 +64,7 @@ class Facts:
         """
         self.records += 1
         header = header_for(event, self.records if number is None else number, **fields)
-        lineage = header.type.startswith("lineage.")
+        lineage = header.type.startswith("lineage.") and not event.validate()
         announced = {(table, tuple(map(str, key))) for table, key in facts_read(event)} if lineage else set()
         at = At(position(1, self.records), NOON + 1000 * self.records)
         outcome = apply(header, event, at, Reader(self, header, announced))

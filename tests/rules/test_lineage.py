@@ -24,7 +24,7 @@ from metajournal import (
     stream,
 )
 from metajournal.rules import UNCHANGED, Accepted, Rejected
-from metajournal.rules.lineage import facts_read, utc_day
+from metajournal.rules.lineage import utc_day
 from metajournal.rules.lineage_rows import AccessRow
 from metajournal.schemas.ids import id_text
 from tests.rules.facts import Facts, accessed
@@ -259,12 +259,6 @@ def test_rows_say_where_they_come_from() -> None:
         origin = (row.aggregate, row.seq, row.event_time, row.event_id, row.actor, row.deleted)
         assert origin == (RUN.aggregate, seq, 123, id_of(77), "bob", False)
         assert (row.logical_timestamp, row.program) == ((1 << 40) + 1, FLOW)
-
-
-def test_nothing_is_read_for_an_event_that_names_no_run() -> None:
-    assert list(facts_read(RunStarted("dataset:a/b", 5))) == []
-    broken = AccessesRecorded(RUN, [(PURCHASES, "rw", 5)] * 3)
-    assert list(facts_read(broken)) == [("runs", (RUN,))]
 
 
 _ACCESSES = st.tuples(
