@@ -9,68 +9,33 @@ Source: docs on the lineage domain.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 import orjson
 
 from ..schemas.errors import InputError, UnknownEntityError
-from ..schemas.events.lineage import LATEST_AT_MS, NO_DATA
-from ..schemas.hashing import canonical_json, digest
+from ..schemas.events.lineage import NO_DATA
 from ..schemas.positions import Cut, Position
 from ..schemas.urn import Urn
 from . import scan
+from .lineage_questions import (
+    LEVELS,
+    MOST_NODES,
+    MOST_PAGE,
+    NODES,
+    PAGE,
+    Asked,
+    Page,
+    Point,
+    Seen,
+    check_kind,
+    check_number,
+    check_window,
+)
 from .lineage_walk import DIRECTIONS, Direction, Relation, document, run_id, walk
 from .lookup import possible_files
 from .reading import LakeReader, not_final
-
-Point = Position | int | Cut
-"""A position (that event included), milliseconds UTC, or next positions by topic and partition."""
-
-LEVELS: Final = 10
-NODES: Final = 1_000
-MOST_NODES: Final = 100_000
-PAGE: Final = 100
-MOST_PAGE: Final = 1_000
-_EPOCH_MS: Final = "epoch_ms"
-
-
-class Page(NamedTuple):
-    """Some of the answer's items, as JSON values; `cursor` asks for the next ones, None: there are none."""
-
-    items: list[dict[str, Any]]
-    cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A cut of the catalog's journal: rows below a position of each partition, and up to a time.
-
-    Attributes:
-        below: next position by partition; of a partition that is not named nothing is seen.
-        time_ms: rows of a greater system_time are not seen, but for those of `whole`; None: no such bound.
-        whole: the partition that a position bounds by itself.
-        final: nothing that is still to come can add a row to it.
-    """
-
-    below: Mapping[int, int]
-    time_ms: int | None = None
-    whole: int | None = None
-    final: bool = True
-
-    def condition(self) -> str:
-        """The rows inside, as SQL."""
-        parts = []
-        for partition, below in sorted(self.below.items()):
-            part = f"journal_partition = {partition} and logical_timestamp < {below}"
-            if self.time_ms is not None and partition != self.whole:
-                part += f" and epoch_us(system_time) <= {self.time_ms * 1000}"
-            parts.append(f"({part})")
-        return f"({' or '.join(parts)})" if parts else "false"
 
 
 class LineageReader(LakeReader):
@@ -109,9 +74,9 @@ class LineageReader(LakeReader):
         """
         if data.kind in NO_DATA:
             raise InputError(f"Lineage begins at data; {data} is none.", hint="`runs` tells of a program's runs.")
-        _check_window(start_ms, end_ms)
-        _check_number("levels", levels, 1, 1_000)
-        _check_number("limit", limit, 1, MOST_NODES)
+        check_window(start_ms, end_ms)
+        check_number("levels", levels, 1, 1_000)
+        check_number("limit", limit, 1, MOST_NODES)
         if direction not in DIRECTIONS:
             raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
         seen = self._seen(at, final_only=final_only)
@@ -130,11 +95,9 @@ class LineageReader(LakeReader):
             InputError: it is no run's URN.
             UnknownEntityError: no fact names it (at that point).
         """
-        _check_kind(run, "run")
+        check_kind(run, "run")
         seen = self._seen(at)
-        (found,) = [*self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "")] or [None]
-        if found is None:
-            raise UnknownEntityError(str(run), hint="No fact names this run; `runs` lists those of a program.")
+        found = self._known(tenant, run, seen)
         recorded = self._rows(
             "accesses",
             {"tenant": tenant, "run": str(run)},
@@ -166,10 +129,10 @@ class LineageReader(LakeReader):
         Raises:
             InputError: it is no program's URN, a bound or number cannot be, or the cursor is not of this question.
         """
-        _check_kind(program, "program")
-        _check_window(start_ms, end_ms)
-        _check_number("limit", limit, 1, MOST_PAGE)
-        asked = _Asked("runs", tenant, str(program), start_ms, end_ms, at)
+        check_kind(program, "program")
+        check_window(start_ms, end_ms)
+        check_number("limit", limit, 1, MOST_PAGE)
+        asked = Asked("runs", tenant, str(program), start_ms, end_ms, at)
         seen, after = self._resumed(cursor, asked, at)
         having = _in_window(start_ms, end_ms)
         if after is not None:
@@ -189,12 +152,11 @@ class LineageReader(LakeReader):
 
         Args, errors and pages: as `runs`; an unknown run is an UnknownEntityError.
         """
-        _check_kind(run, "run")
-        _check_number("limit", limit, 1, MOST_PAGE)
-        asked = _Asked("accesses", tenant, str(run), 0, 0, at)
+        check_kind(run, "run")
+        check_number("limit", limit, 1, MOST_PAGE)
+        asked = Asked("accesses", tenant, str(run), 0, 0, at)
         seen, after = self._resumed(cursor, asked, at)
-        if not [*self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "")]:
-            raise UnknownEntityError(str(run), hint="No fact names this run; `runs` lists those of a program.")
+        self._known(tenant, run, seen)
         beyond = "true"
         if after is not None:
             beyond = f"(data, access, component) > ({', '.join(map(_quoted, after))})"
@@ -245,11 +207,16 @@ class LineageReader(LakeReader):
             group by run, component order by first desc, run desc limit 1""",
         )
 
+    def _known(self, tenant: str, run: Urn, seen: Seen) -> dict[str, Any]:
+        for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, ""):
+            return found
+        raise UnknownEntityError(str(run), hint="No fact names this run; `runs` lists those of a program.")
+
     def _run_rows(self, seen: Seen, key: Mapping[str, str], rest: str) -> Iterator[dict[str, Any]]:
         """What stood of runs: run, program, start, stop, status, and `began` (what the window asks for)."""
         statement = f"""
-            select run, any_value(program) as program, epoch_ms(coalesce(min(start), min(first_access))) as start,
-                epoch_ms(max(stop)) as stop, max_by(status, (epoch_us(stop), status)) as status,
+            select run, any_value(program) as program, epoch_ms(coalesce(min(start), min(first_access))) as started,
+                epoch_ms(max(stop)) as ended, max_by(status, (epoch_us(stop), status)) as how,
                 epoch_ms(coalesce(min(start), min(first_access), max(stop))) as began
             from rows where {seen.condition()} group by run {rest}"""
         for row in self._rows("runs", key, statement):
@@ -308,7 +275,7 @@ class LineageReader(LakeReader):
         clocks = (self._lake.journal.clock((topic, partition)) for partition in marks if partition != whole)
         return all(clock > time_ms for clock in clocks)
 
-    def _resumed(self, cursor: str | None, asked: _Asked, at: Point | None) -> tuple[Seen, list[Any] | None]:
+    def _resumed(self, cursor: str | None, asked: Asked, at: Point | None) -> tuple[Seen, list[Any] | None]:
         """The cut of a page and where it begins."""
         if cursor is None:
             return self._seen(at), None
@@ -348,7 +315,7 @@ class _LakeRelations:
             statement = f"""
                 with counting as (
                     select run, epoch_ms(coalesce(min(start), min(first_access), max(stop))) as began,
-                        epoch_ms(max(stop)) as stop
+                        epoch_ms(max(stop)) as ended
                     from {sources["runs"]} where {where} group by run having {_in_window(*self._window)}
                 ),
                 touched as (
@@ -369,52 +336,9 @@ class _LakeRelations:
                 yield Relation(data, program, access, runs, [one for one in components if one])
 
 
-class _Asked(NamedTuple):
-    """A question whose answer comes in pages: what a cursor must agree with."""
-
-    what: str
-    tenant: str
-    urn: str
-    start_ms: int
-    end_ms: int
-    at: Point | None
-
-    def cursor(self, seen: Seen, after: list[Any]) -> str:
-        """Where the next page begins, and the cut that it is of."""
-        cut = [sorted(seen.below.items()), seen.time_ms, seen.whole]
-        return base64.urlsafe_b64encode(canonical_json([self._sign(), cut, after])).decode().rstrip("=")
-
-    def resumed(self, cursor: str) -> tuple[Seen, list[Any]]:
-        """The cut and the place of a cursor. Raises: InputError: it is none of this question."""
-        try:
-            sign, (below, time_ms, whole), after = json.loads(
-                base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-            )
-            seen = Seen(
-                {int(partition): int(position) for partition, position in below}, _whole(time_ms), _whole(whole)
-            )
-            good = sign == self._sign() and all(isinstance(one, str | int) for one in after)
-            good = good and len(after) == (2 if self.what == "runs" else 3)
-        except (ValueError, TypeError, binascii.Error, RecursionError):
-            good = False
-        if not good:
-            raise InputError(
-                "The cursor is not of this question.", hint="Ask with the words of the first page, or without a cursor."
-            )
-        return seen, list(after)
-
-    def _sign(self) -> str:
-        at = str(self.at) if not isinstance(self.at, Mapping) else sorted(map(str, self.at.items()))
-        return digest(canonical_json([*self[:-1], at])).hex()[:16]
-
-
-def _whole(value: Any) -> int | None:
-    return None if value is None else int(value)
-
-
 def _in_window(start_ms: int, end_ms: int) -> str:
     """Whether a run counts: it starts before the end and has not stopped before the start."""
-    return f"began < {int(end_ms)} and (stop is null or stop >= {int(start_ms)})"
+    return f"began < {int(end_ms)} and (ended is null or ended >= {int(start_ms)})"
 
 
 def _joinable(statement: str) -> str:
@@ -458,23 +382,3 @@ def _joined(recorded: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         scope: {"properties": dict(sorted(held.items())), "tags": sorted(tags[scope])}
         for scope, held in properties.items()
     }
-
-
-# Bad questions
-
-
-def _check_window(start_ms: int, end_ms: int) -> None:
-    for name, value in (("start", start_ms), ("end", end_ms)):
-        _check_number(name, value, 0, LATEST_AT_MS + 1)
-    if start_ms >= end_ms:
-        raise InputError(f"The window begins at {start_ms} and ends at {end_ms}.", hint="It must end after its start.")
-
-
-def _check_number(name: str, value: Any, least: int, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-        raise InputError(f"The {name} must be a whole number from {least} to {most:,}, not {value!r}.")
-
-
-def _check_kind(urn: Urn, kind: str) -> None:
-    if urn.kind != kind:
-        raise InputError(f"{urn} is no {kind}.", hint=f"The URN of a {kind} begins with {kind}:.")
