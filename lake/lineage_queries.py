@@ -98,7 +98,7 @@ class LineageReader(LakeReader):
         check_kind(run, "run")
         seen = self._seen(at)
         found = self._known(tenant, run, seen)
-        recorded = self._rows(
+        recorded = self._select(
             "accesses",
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select metadata, epoch_ms(at) as at_ms, event_id, data, access, component,
@@ -160,7 +160,7 @@ class LineageReader(LakeReader):
         beyond = "true"
         if after is not None:
             beyond = f"(data, access, component) > ({', '.join(map(_quoted, after))})"
-        rows = self._rows(
+        rows = self._select(
             "accesses",
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select data, access, component, epoch_ms(at) as at_ms, metadata,
@@ -182,7 +182,7 @@ class LineageReader(LakeReader):
         seen = self._seen(at)
         found = [(at_ms, run, program, None) for at_ms, run, program in self._latest_access(tenant, data, seen)]
         if data.kind == "stream":
-            rows = self._rows(
+            rows = self._select(
                 "external_writes",
                 {"tenant": tenant, "stream": str(data)},
                 f"""select min(epoch_ms(at)) as first, source from rows where {seen.condition()}
@@ -199,7 +199,7 @@ class LineageReader(LakeReader):
         programs = sorted(port.programs([str(data)]))
         if not programs:
             return []
-        return self._rows(
+        return self._select(
             "accesses",
             {"tenant": [tenant], "program": programs},
             f"""select min(epoch_ms(at)) as first, run, any_value(program) from rows
@@ -219,10 +219,10 @@ class LineageReader(LakeReader):
                 epoch_ms(max(stop)) as ended, max_by(status, (epoch_us(stop), status)) as how,
                 epoch_ms(coalesce(min(start), min(first_access), max(stop))) as began
             from rows where {seen.condition()} group by run {rest}"""
-        for row in self._rows("runs", key, statement):
+        for row in self._select("runs", key, statement):
             yield dict(zip(("run", "program", "start", "stop", "status", "began"), row, strict=True))
 
-    def _rows(self, name: str, key: Mapping[str, str | Sequence[str]], statement: str) -> list[Any]:  # type: ignore[override]
+    def _select(self, name: str, key: Mapping[str, str | Sequence[str]], statement: str) -> list[Any]:
         """Rows of a statement over those of a table that have one of the values in each column of a key.
 
         Args:
@@ -295,7 +295,7 @@ class _LakeRelations:
     def programs(self, data: Collection[str]) -> Iterable[str]:
         key = {"tenant": [self._tenant], "data": sorted(data)}
         statement = f"select distinct program from rows where {self._seen.condition()}"
-        return [program for (program,) in self._reader._rows("relations", key, statement)]
+        return [program for (program,) in self._reader._select("relations", key, statement)]
 
     def of(self, programs: Collection[str]) -> Iterable[Relation]:
         """The relations of programs over their runs in the window.
