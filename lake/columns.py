@@ -99,7 +99,7 @@ ACCESSES = history(
     [pa.field(name, pa.string(), nullable=False) for name in ("run", "data", "access", "component")],
     [
         pa.field("program", pa.string(), nullable=False),
-        pa.field("at", TIMESTAMP, nullable=False),
+        pa.field("happened_at", TIMESTAMP, nullable=False),
         pa.field("metadata", pa.string()),
     ],
 )
@@ -111,7 +111,7 @@ RELATIONS = history([pa.field(name, pa.string(), nullable=False) for name in ("d
 
 EXTERNAL_WRITES = history(
     [pa.field(name, pa.string(), nullable=False) for name in ("stream", "source", "day")],
-    [pa.field("at", TIMESTAMP, nullable=False)],
+    [pa.field("happened_at", TIMESTAMP, nullable=False)],
 )
 """The first write of each outside source to each stream on each day (UTC)."""
 

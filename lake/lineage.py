@@ -18,7 +18,7 @@ from ..rules.tables import TABLE_OF
 from .columns import SCHEMAS
 from .entities import microseconds, milliseconds, records
 
-_TIMES: Final = frozenset({"system_time", "event_time", "start", "first_access", "stop", "at"})
+_TIMES: Final = frozenset({"system_time", "event_time", "start", "first_access", "stop", "happened_at"})
 """Columns that hold milliseconds in a row and a time in a table."""
 _JSON: Final = "metadata"
 

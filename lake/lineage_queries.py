@@ -101,8 +101,8 @@ class LineageReader(LakeReader):
         recorded = self._select(
             "accesses",
             {"tenant": tenant, "run": str(run)},
-            f"""with told as (select metadata, epoch_ms(at) as at_ms, event_id, data, access, component,
-                    row_number() over (partition by data, access, component order by at, event_id) as place
+            f"""with told as (select metadata, epoch_ms(happened_at) as at_ms, event_id, data, access, component,
+                    row_number() over (partition by data, access, component order by happened_at, event_id) as place
                 from rows where {seen.condition()} and metadata is not null)
             select metadata from told where place = 1 order by at_ms, event_id, data, access, component""",
         )
@@ -163,8 +163,8 @@ class LineageReader(LakeReader):
         rows = self._select(
             "accesses",
             {"tenant": tenant, "run": str(run)},
-            f"""with told as (select data, access, component, epoch_ms(at) as at_ms, metadata,
-                    row_number() over (partition by data, access, component order by at, event_id) as place
+            f"""with told as (select data, access, component, epoch_ms(happened_at) as at_ms, metadata,
+                    row_number() over (partition by data, access, component order by happened_at, event_id) as place
                 from rows where {seen.condition()})
             select data, access, component, at_ms, metadata from told where place = 1 and {beyond}
             order by data, access, component limit {limit + 1}""",
@@ -185,7 +185,7 @@ class LineageReader(LakeReader):
             rows = self._select(
                 "external_writes",
                 {"tenant": tenant, "stream": str(data)},
-                f"""select min(epoch_ms(at)) as first, source from rows where {seen.condition()}
+                f"""select min(epoch_ms(happened_at)) as first, source from rows where {seen.condition()}
                 group by source, day order by first desc, source desc limit 1""",
             )
             found += [(at_ms, "", "", source) for at_ms, source in rows]
@@ -202,7 +202,7 @@ class LineageReader(LakeReader):
         return self._select(
             "accesses",
             {"tenant": [tenant], "program": programs},
-            f"""select min(epoch_ms(at)) as first, run, any_value(program) from rows
+            f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from rows
             where data = {_quoted(str(data))} and access = 'write' and {seen.condition()}
             group by run, component order by first desc, run desc limit 1""",
         )

@@ -83,7 +83,7 @@ def _external_write(header: Header, event: ExternalWrite, at: At, rows: RowReade
     key = _external_key(event)
     event_id = id_text(header.event_id)
     held = rows.fact("external_writes", *key)
-    if held is not None and (held.at, held.event_id) <= (event.at, event_id):
+    if held is not None and (held.happened_at, held.event_id) <= (event.at, event_id):
         return UNCHANGED
     return Accepted((), (ExternalWriteRow._make((header.tenant, *key, *_origin(header, at, 0), event.at)),))
 
@@ -152,7 +152,7 @@ class _Run:
         for access in event.accesses:
             key = (self._run, access.data, access.access, access.component or "")
             held = standing.get(key) or self._rows.fact("accesses", *key)
-            if held is None or (access.at, self._event_id) < (held.at, held.event_id):
+            if held is None or (access.at, self._event_id) < (held.happened_at, held.event_id):
                 recorded = None if access.metadata is None else _recorded(access.metadata)
                 values = (*_origin(self._header, self._at, 0), self._program, access.at, recorded)
                 standing[key] = AccessRow._make((self._header.tenant, *key, *values))

@@ -50,7 +50,7 @@ class AccessRow(NamedTuple):
     Attributes:
         component: the empty text where there is none.
         program: URN of the run's program.
-        at: milliseconds UTC.
+        happened_at: milliseconds UTC.
         metadata: {"user": {"properties", "tags"}, "system": …} as recorded with the access, or None.
     """
 
@@ -68,7 +68,7 @@ class AccessRow(NamedTuple):
     actor: str | None
     deleted: bool
     program: str
-    at: int
+    happened_at: int
     metadata: Mapping[str, Any] | None
 
 
@@ -92,8 +92,8 @@ class ExternalWriteRow(NamedTuple):
     """The standing fact about one stream, outside writer and day.
 
     Attributes:
-        day: UTC day of `at`, as `2026-01-31`.
-        at: milliseconds UTC.
+        day: UTC day of `happened_at`, as `2026-01-31`.
+        happened_at: milliseconds UTC.
     """
 
     tenant: str
@@ -108,4 +108,4 @@ class ExternalWriteRow(NamedTuple):
     event_id: str
     actor: str | None
     deleted: bool
-    at: int
+    happened_at: int

@@ -68,9 +68,9 @@ def _of_run(before: RunRow | None, after: RunRow) -> dict[str, Any] | None:
 
 
 def _of_access(row: AccessRow) -> dict[str, Any]:
-    document = {"type": "AccessRecorded", "run": row.run, "data": row.data, "access": row.access, "at": row.at}
+    document = {"type": "AccessRecorded", "run": row.run, "data": row.data, "access": row.access, "at": row.happened_at}
     return {**document, "component": row.component or None, "metadata": row.metadata}
 
 
 def _of_write(row: ExternalWriteRow) -> dict[str, Any]:
-    return {"type": "ExternalWrite", "stream": row.stream, "source": row.source, "at": row.at}
+    return {"type": "ExternalWrite", "stream": row.stream, "source": row.source, "at": row.happened_at}

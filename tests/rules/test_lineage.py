@@ -76,14 +76,14 @@ def test_of_several_facts_about_one_access_the_one_with_the_least_time_then_id_s
     assert isinstance(facts.judge(accessed(RUN, (PURCHASES, "read", 50)), number=4), Accepted)
     assert (facts.only("accesses").event_id, facts.only("accesses").metadata) == (id_of(4), None)
     facts.judge(accessed(RUN, (PURCHASES, "read", 49)), number=9)
-    assert (facts.only("accesses").event_id, facts.only("accesses").at) == (id_of(9), 49)
+    assert (facts.only("accesses").event_id, facts.only("accesses").happened_at) == (id_of(9), 49)
 
 
 def test_of_one_access_told_twice_in_one_event_the_least_time_stands_then_the_first() -> None:
     facts = Facts()
     twice = [(PURCHASES, "read", 9), (PURCHASES, "read", 8, None, {"user": {"tags": ["x"]}}), (PURCHASES, "read", 8)]
     facts.judge(accessed(RUN, *twice))
-    assert (facts.only("accesses").at, facts.only("accesses").metadata["user"]["tags"]) == (8, ["x"])
+    assert (facts.only("accesses").happened_at, facts.only("accesses").metadata["user"]["tags"]) == (8, ["x"])
 
 
 def test_each_kind_of_access_and_each_component_has_a_fact_of_its_own() -> None:
@@ -121,7 +121,7 @@ def test_an_external_write_stands_once_for_each_stream_source_and_day() -> None:
     assert facts.judge(ExternalWrite(EVENTS, "crawler", DAY_MS + 5), number=6) is UNCHANGED
     assert isinstance(facts.judge(ExternalWrite(EVENTS, "crawler", DAY_MS + 5), number=4), Accepted)
     assert isinstance(facts.judge(ExternalWrite(EVENTS, "crawler", DAY_MS), number=9), Accepted)
-    assert facts.only("external_writes").at == DAY_MS
+    assert facts.only("external_writes").happened_at == DAY_MS
     facts.judge(ExternalWrite(EVENTS, "crawler", 2 * DAY_MS))
     facts.judge(ExternalWrite(EVENTS, "sensor", DAY_MS))
     facts.judge(ExternalWrite(stream("default", "other"), "crawler", DAY_MS))

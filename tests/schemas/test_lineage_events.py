@@ -52,7 +52,8 @@ def test_an_access_is_the_same_from_fields_in_order_by_name_and_as_json_has_them
     spelled = {"user": {"properties": {"k": "v"}, "tags": ["t"]}}
     named = {"data": "dataset:default/purchases", "access": "in", "at": moment, "component": "c", "metadata": spelled}
     listed = ["dataset:default/purchases", "READ", 1_000, "c", {**spelled, "system": None}]
-    for given in (whole, named, listed):
+    spellings: list[Any] = [whole, named, listed]
+    for given in spellings:
         assert AccessesRecorded(RUN, [given]).accesses == (whole,)
     assert AccessesRecorded(RUN, [(PURCHASES, "read", 5)]).accesses == (Access(PURCHASES, "read", 5),)
 
