@@ -13,12 +13,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..schemas.errors import InputError, UnknownEntityError
 from ..schemas.events.lineage import NO_DATA
 from ..schemas.positions import Cut, Position
 from ..schemas.urn import Urn
 from . import scan
+from .lineage_near import MOST_HELD, Near
 from .lineage_questions import (
     LEVELS,
     MOST_NODES,
@@ -36,6 +39,9 @@ from .lineage_questions import (
 from .lineage_walk import DIRECTIONS, Direction, Relation, document, run_id, walk
 from .lookup import possible_files
 from .reading import LakeReader, not_final
+
+_AHEAD = 500
+"""Programs whose relations are read together, where so many may be wanted."""
 
 
 class LineageReader(LakeReader):
@@ -80,7 +86,7 @@ class LineageReader(LakeReader):
         if direction not in DIRECTIONS:
             raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
         seen = self._seen(at, final_only=final_only)
-        port = _LakeRelations(self, tenant, seen, (start_ms, end_ms))
+        port = _LakeRelations(self, tenant, seen, (start_ms, end_ms), levels)
         found = walk(str(data), port, levels=levels, limit=limit, direction=direction)
         answer = document(found, start_ms=start_ms, end_ms=end_ms)
         return answer if seen.final else {**answer, "final": False}
@@ -195,8 +201,7 @@ class LineageReader(LakeReader):
         return {"at": at_ms, "program": program or None, "run": run or None, "source": source}
 
     def _latest_access(self, tenant: str, data: Urn, seen: Seen) -> list[Any]:
-        port = _LakeRelations(self, tenant, seen, (0, 0))
-        programs = sorted(port.programs([str(data)]))
+        programs = sorted(_LakeRelations(self, tenant, seen, (0, 0), 0).programs_of([str(data)]))
         if not programs:
             return []
         return self._select(
@@ -284,20 +289,63 @@ class LineageReader(LakeReader):
 
 
 class _LakeRelations:
-    """The port of the walk, over the tables: one look-up from data to programs, one of the programs' relations."""
+    """The port of the walk, over the tables.
 
-    def __init__(self, reader: LineageReader, tenant: str, seen: Seen, window: tuple[int, int]) -> None:
+    Relations of programs are read for many programs together: those that are asked for and, where the relations of the
+    tenant are few enough to be held, those that a walk of so many levels may come to next.
+    """
+
+    def __init__(self, reader: LineageReader, tenant: str, seen: Seen, window: tuple[int, int], levels: int) -> None:
         self._reader = reader
         self._tenant = tenant
         self._seen = seen
         self._window = window
+        self._levels = levels
+        self._near: Near | None = None
+        self._fetched: dict[str, list[Relation]] = {}
 
     def programs(self, data: Collection[str]) -> Iterable[str]:
+        if self._near is None and self._are_few():
+            self._near = Near(self._held())
+        if self._near is not None:
+            return self._near.programs(data)
+        return self.programs_of(data)
+
+    def programs_of(self, data: Collection[str]) -> list[str]:
+        """The programs of some data, looked up."""
         key = {"tenant": [self._tenant], "data": sorted(data)}
         statement = f"select distinct program from rows where {self._seen.condition()}"
         return [program for (program,) in self._reader._select("relations", key, statement)]
 
     def of(self, programs: Collection[str]) -> Iterable[Relation]:
+        missing = [name for name in programs if name not in self._fetched]
+        if missing:
+            wanted = missing if self._near is None else self._near.around(missing, self._levels - 1, _AHEAD)
+            wanted = [name for name in {*wanted, *missing} if name not in self._fetched]
+            self._fetched |= {name: [] for name in wanted}
+            for one in self._read(wanted):
+                self._fetched[one.program].append(one)
+        return [one for name in programs for one in self._fetched[name]]
+
+    def _are_few(self) -> bool:
+        rows = pa.table(self._relations().get_add_actions(flatten=True))["num_records"]
+        return int(pc.sum(rows, min_count=0).as_py()) <= MOST_HELD
+
+    def _relations(self) -> Any:
+        return self._reader._lake.tables["relations"].delta
+
+    def _held(self) -> pa.Table:
+        """All relations of the tenant."""
+        table = self._relations()
+        paths = possible_files(table, {"tenant": [self._tenant]})
+        if not paths:
+            return pa.table({"data": pa.array([], pa.string()), "program": pa.array([], pa.string())})
+        with scan.cursor() as cursor:
+            source = scan.source(cursor, table, paths)
+            where = f"tenant = {_quoted(self._tenant)} and {self._seen.condition()}"
+            return cursor.sql(f"select data, program from {source} where {where}").to_arrow_table()
+
+    def _read(self, programs: Collection[str]) -> Iterator[Relation]:
         """The relations of programs over their runs in the window.
 
         An unknown access stands only where its run, data and component has neither a read nor a write.
