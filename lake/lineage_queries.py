@@ -36,7 +36,7 @@ from .lineage_questions import (
     check_number,
     check_window,
 )
-from .lineage_walk import DIRECTIONS, Direction, Relation, document, run_id, walk
+from .lineage_walk import DIRECTIONS, Direction, Relation, Walked, document, run_id, walk
 from .lookup import possible_files
 from .reading import LakeReader, not_final
 
@@ -46,6 +46,11 @@ _AHEAD = 500
 
 class LineageReader(LakeReader):
     """Lineage of a lake; its arguments are those of LakeReader."""
+
+    @classmethod
+    def beside(cls, reader: LakeReader) -> LineageReader:
+        """A reader of the same lake as another one's."""
+        return cls(reader._lake, reader._names, reader._partitions)
 
     def lineage(
         self,
@@ -78,6 +83,34 @@ class LineageReader(LakeReader):
             InputError: a bound or number cannot be, or the URN is no data's.
             NotFinalError: the lake has not passed that point, or `final_only` and it is not final.
         """
+        found, seen = self.walked(
+            tenant,
+            data,
+            start_ms,
+            end_ms,
+            levels=levels,
+            direction=direction,
+            limit=limit,
+            at=at,
+            final_only=final_only,
+        )
+        answer = document(found, start_ms=start_ms, end_ms=end_ms)
+        return answer if seen.final else {**answer, "final": False}
+
+    def walked(
+        self,
+        tenant: str,
+        data: Urn,
+        start_ms: int,
+        end_ms: int,
+        *,
+        levels: int = LEVELS,
+        direction: Direction = "both",
+        limit: int = NODES,
+        at: Point | None = None,
+        final_only: bool = False,
+    ) -> tuple[Walked, Seen]:
+        """The relations of `lineage`, and the cut that they are of. Arguments and errors as there."""
         if data.kind in NO_DATA:
             raise InputError(f"Lineage begins at data; {data} is none.", hint="`runs` tells of a program's runs.")
         check_window(start_ms, end_ms)
@@ -87,9 +120,21 @@ class LineageReader(LakeReader):
             raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
         seen = self._seen(at, final_only=final_only)
         port = _LakeRelations(self, tenant, seen, (start_ms, end_ms), levels)
-        found = walk(str(data), port, levels=levels, limit=limit, direction=direction)
-        answer = document(found, start_ms=start_ms, end_ms=end_ms)
-        return answer if seen.final else {**answer, "final": False}
+        return walk(str(data), port, levels=levels, limit=limit, direction=direction), seen
+
+    def lineage_runs(
+        self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, at: Point | None = None, **asked: Any
+    ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+        """Every run in the lineage of data, by program and run, with all of its accesses. Arguments as `lineage`."""
+        found = self.walked(tenant, data, start_ms, end_ms, at=at, **asked)[0]
+        for run in sorted({run for relation in found.relations for run in relation.runs}):
+            one = Urn.parse(run)
+            page = self.accesses(tenant, one, limit=MOST_PAGE, at=at)
+            accesses = page.items
+            while page.cursor is not None:
+                page = self.accesses(tenant, one, limit=MOST_PAGE, cursor=page.cursor, at=at)
+                accesses += page.items
+            yield self.run(tenant, one, at=at), accesses
 
     def run(self, tenant: str, run: Urn, *, at: Point | None = None) -> dict[str, Any]:
         """A run's times and status, and the metadata that was recorded with its accesses, by scope.

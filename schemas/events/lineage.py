@@ -2,7 +2,7 @@
 
 All of them are facts: they have no precondition, and what they mean together is the same in whatever order they come.
 Here spellings become the log's own, before anything is sent: "in" and "out" (and capitals, as in "READ") are read and
-write, a `datetime` is milliseconds. Each class is kept in step with its contract in `contracts/lineage/`.
+write, a `datetime` or its text is milliseconds. Each class is kept in step with its contract in `contracts/lineage/`.
 
 Source: docs on the lineage domain; the source text's sections Lineage Table, UseDataset and Stream.
 """
@@ -142,7 +142,7 @@ class RunStarted(RunFact):
 
     at: int
 
-    def __init__(self, run: Urn | str, at: int | datetime) -> None:
+    def __init__(self, run: Urn | str, at: int | datetime | str) -> None:
         _set(self, "run", as_urn(run))
         _set(self, "at", as_millis(at))
 
@@ -159,7 +159,7 @@ class RunStopped(RunFact):
     at: int
     status: str
 
-    def __init__(self, run: Urn | str, at: int | datetime, status: str) -> None:
+    def __init__(self, run: Urn | str, at: int | datetime | str, status: str) -> None:
         _set(self, "run", as_urn(run))
         _set(self, "at", as_millis(at))
         _set(self, "status", status)
@@ -179,7 +179,7 @@ class ExternalWrite:
     source: str
     at: int
 
-    def __init__(self, stream: Urn | str, source: str, at: int | datetime) -> None:
+    def __init__(self, stream: Urn | str, source: str, at: int | datetime | str) -> None:
         _set(self, "stream", as_urn(stream))
         _set(self, "source", source)
         _set(self, "at", as_millis(at))
@@ -216,7 +216,12 @@ def program_of(run: Urn) -> Urn:
 
 
 def as_millis(value: Any) -> Any:
-    """Milliseconds of an aware `datetime`; anything else stays for `validate` to judge."""
+    """Milliseconds of an aware `datetime`, or of its text (ISO 8601); anything else stays for `validate` to judge."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            return value
     if isinstance(value, datetime) and value.tzinfo is not None:
         return (value - _EPOCH) // timedelta(milliseconds=1)
     return value

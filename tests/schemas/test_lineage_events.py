@@ -66,6 +66,7 @@ def test_an_access_is_the_same_from_fields_in_order_by_name_and_as_json_has_them
         AccessesRecorded(RUN, [(urn("topic", "clicks"), "write", 1, "één")]),
         RunStarted(RUN, 0),
         RunStarted(RUN, datetime(2026, 1, 1, tzinfo=UTC)),
+        RunStarted(RUN, "2026-01-01T00:00:00+02:00"),
         RunStopped(RUN, 5, "COMPLETED"),
     ],
 )
@@ -73,6 +74,12 @@ def test_valid_facts_have_no_faults_and_belong_to_the_runs_app(event: Any) -> No
     assert event.validate() == []
     assert event.aggregate == "app:default/History"
     assert event.entities[0] == RUN
+
+
+def test_times_are_milliseconds_however_they_are_given() -> None:
+    """To the millisecond, exactly, and whatever the zone."""
+    given: list[Any] = [1_767_225_600_123, datetime(2026, 1, 1, 0, 0, 0, 123_999, UTC), "2026-01-01T01:00:00.123+01:00"]
+    assert {RunStarted(RUN, one).at for one in given} == {1_767_225_600_123}
 
 
 def test_the_entities_of_accesses_are_the_run_and_its_program() -> None:
