@@ -43,18 +43,22 @@ if TYPE_CHECKING:
         TagsAdded,
         TagsRemoved,
     )
+    from metajournal.schemas.events.lineage import Access, AccessesRecorded, ExternalWrite, RunStarted, RunStopped
     from metajournal.schemas.positions import Cut, Position
     from metajournal.schemas.settings import Settings
     from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
 
 __all__ = [
     "Accepted",
+    "Access",
+    "AccessesRecorded",
     "ConfigError",
     "Cut",
     "Duplicate",
     "EntityDeleted",
     "EntityRegistered",
     "EventTooLargeError",
+    "ExternalWrite",
     "Fault",
     "InputError",
     "InvalidEventError",
@@ -74,6 +78,8 @@ __all__ = [
     "QueueFullError",
     "Rejected",
     "RejectedError",
+    "RunStarted",
+    "RunStopped",
     "SearchUnavailableError",
     "Settings",
     "Shelved",
@@ -106,6 +112,7 @@ _ROOMS = {
         "TagsAdded",
         "TagsRemoved",
     ),
+    "metajournal.schemas.events.lineage": ("Access", "AccessesRecorded", "ExternalWrite", "RunStarted", "RunStopped"),
     "metajournal.schemas.positions": ("Cut", "Position"),
     "metajournal.schemas.settings": ("Settings",),
     "metajournal.schemas.urn": ("Urn", "app", "dataset", "program", "run", "stream", "urn"),

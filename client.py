@@ -7,7 +7,7 @@ last two are imported when they are first asked for, so the light client never m
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +23,7 @@ from .producers.units import Unit, UnitEvent
 from .rules.entity import EntityRow
 from .schemas.errors import InputError, MissingExtraError
 from .schemas.events.base import Event
+from .schemas.events.lineage import LATEST_AT_MS, as_millis
 from .schemas.positions import Position
 from .schemas.settings import Settings
 from .schemas.urn import Urn
@@ -30,9 +31,15 @@ from .schemas.urn import Urn
 if TYPE_CHECKING:
     from .indexer.results import Results
     from .indexer.search import Search
+    from .lake.lineage_queries import LineageReader
+    from .lake.lineage_questions import Page, Point
     from .lake.reading import LakeReader
 
 _LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "polars", "pyarrow"})
+
+
+WRITTEN_KINDS = frozenset({"dataset", "stream"})
+"""Kinds whose readers are also told of the latest write."""
 
 
 class Metadata(NamedTuple):
@@ -53,6 +60,7 @@ class Journal:
         self._emitter: Emitter | None = None
         self._search: Search | None = None
         self._lake: LakeReader | None = None
+        self._lineages: LineageReader | None = None
 
     @classmethod
     def connect(
@@ -239,12 +247,25 @@ class Journal:
         return self.lake.history(tenant or self.settings.journal.tenant, Urn.parse(entity))
 
     def metadata(self, entity: Urn | str, **asked: Any) -> Mapping[str, Metadata]:
-        """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`. Arguments and errors as `show`."""
+        """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`. Arguments and errors as `show`.
+
+        SYSTEM of a dataset or stream also tells the latest write that lineage knows, computed now: `latest_write_time`
+        (milliseconds), and `latest_write_program` or, of a writer from outside, `latest_write_source`.
+        """
         row = self.show(entity, **asked)
+        written = self._latest_write(Urn.parse(entity), **asked)
         return {
             "USER": Metadata(dict(row.user_properties), tuple(row.user_tags)),
-            "SYSTEM": Metadata(dict(row.system_properties), tuple(row.system_tags)),
+            "SYSTEM": Metadata({**row.system_properties, **written}, tuple(row.system_tags)),
         }
+
+    def _latest_write(self, entity: Urn, **asked: Any) -> dict[str, str]:
+        """The latest write as properties."""
+        found = self.latest_write(entity, **asked) if entity.kind in WRITTEN_KINDS else None
+        if found is None:
+            return {}
+        who = {f"latest_write_{name}": found[name] for name in ("program", "source") if found[name] is not None}
+        return {**who, "latest_write_time": str(found["at"])}
 
     def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Any) -> dict[str, str]:
         """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `show`."""
@@ -256,6 +277,80 @@ class Journal:
     def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Any) -> tuple[str, ...]:
         """Tags of an entity in a scope, sorted, each once. Arguments and errors as `show`."""
         return tuple(sorted({tag for one in _chosen(self.metadata(entity, **asked), scope) for tag in one.tags}))
+
+    def lineage(
+        self, data: Urn | str, start: Any = None, end: Any = None, *, as_at: Point | None = None,
+        tenant: str | None = None, **asked: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Which programs touched data, what else these touched, and so on, in the source's shape.
+
+        Args:
+            data: URN of a dataset, stream, file or any other data.
+            start, end: the window, milliseconds UTC or aware datetimes; from the beginning, to the end of time. A run
+                counts when it started before the end and had not stopped before the start.
+            as_at: as the journal told it then: a Position (that event included), milliseconds UTC, or a cut.
+            tenant: `journal.tenant` of the settings where None.
+            asked: levels (10), direction ("both", "upstream" or "downstream"), limit (1,000 nodes; a cut answer has
+                `"partial": true` and why), final_only.
+        Raises:
+            InputError, NotFinalError, MissingExtraError: as `lake.lineage_queries.LineageReader.lineage`.
+        """
+        window = _window(start, end)
+        return self.lineages.lineage(self._tenant(tenant), Urn.parse(data), *window, at=as_at, **asked)
+
+    def lineage_runs(
+        self, data: Urn | str, start: Any = None, end: Any = None, *, as_at: Point | None = None,
+        tenant: str | None = None, **asked: Any,
+    ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
+        """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `lineage`."""
+        window = _window(start, end)
+        return self.lineages.lineage_runs(self._tenant(tenant), Urn.parse(data), *window, at=as_at, **asked)
+
+    def run(self, run: Urn | str, *, as_at: Point | None = None, tenant: str | None = None) -> dict[str, Any]:
+        """A run's times (stop is -1 while there is none), its status, and the metadata recorded with its accesses.
+
+        Raises:
+            UnknownEntityError: no fact names it (then). Else as `lineage`.
+        """
+        return self.lineages.run(self._tenant(tenant), Urn.parse(run), at=as_at)
+
+    def runs(
+        self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
+        as_at: Point | None = None, tenant: str | None = None,
+    ) -> Page:  # fmt: skip
+        """Runs of a program in a window (as `lineage` has it), the last begun first: `.items`, and `.cursor` for more.
+
+        Pages are all as at the first one. Raises: InputError, NotFinalError.
+        """
+        window = _window(start, end)
+        who, of = self._tenant(tenant), Urn.parse(program)
+        return self.lineages.runs(who, of, *window, limit=limit, cursor=cursor, at=as_at)
+
+    def accesses(
+        self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: Point | None = None,
+        tenant: str | None = None,
+    ) -> Page:  # fmt: skip
+        """What a run touched, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
+        return self.lineages.accesses(self._tenant(tenant), Urn.parse(run), limit=limit, cursor=cursor, at=as_at)
+
+    def latest_write(
+        self, data: Urn | str, *, as_at: Point | None = None, tenant: str | None = None
+    ) -> dict[str, Any] | None:
+        """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
+        return self.lineages.latest_write(self._tenant(tenant), Urn.parse(data), at=as_at)
+
+    def _tenant(self, tenant: str | None) -> str:
+        return tenant or self.settings.journal.tenant
+
+    @property
+    def lineages(self) -> LineageReader:
+        """The lake's reader of lineage. Raises: MissingExtraError: as `lake`."""
+        if self._lineages is None:
+            lake = self.lake
+            from .lake.lineage_queries import LineageReader
+
+            self._lineages = LineageReader.beside(lake)
+        return self._lineages
 
     @property
     def lake(self) -> LakeReader:
@@ -272,6 +367,11 @@ class Journal:
             partitions = {topic: one.partitions for topic, one in self.epochs.items()}
             self._lake = LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
         return self._lake
+
+
+def _window(start: Any, end: Any) -> tuple[Any, Any]:
+    """A window in milliseconds; open ends are the beginning and the end of time."""
+    return (0 if start is None else as_millis(start)), (LATEST_AT_MS + 1 if end is None else as_millis(end))
 
 
 _HOW = ("since", "group", "timeout_s", "limit", "commit_interval_s")

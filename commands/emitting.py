@@ -199,4 +199,4 @@ def _descriptor(lines: object) -> int | None:
 
 
 def _named(typed: Typed, receipt: Receipt) -> dict[str, Any]:
-    return {"event_id": receipt.event_id, "type": typed.event.TYPE, "entity": str(typed.event.entity)}
+    return {"event_id": receipt.event_id, "type": typed.event.TYPE, "entity": str(typed.event.entities[0])}

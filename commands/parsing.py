@@ -148,10 +148,17 @@ def typed_options(
         InvalidEventError: a field that the type does not have, or none where it needs one.
     """
     given = {"tags": [*tags], "properties": dict(pairs(properties)), "keys": [*keys], "all": everything}
-    given |= {"entity": entity, "scope": scope and scope.upper(), "description": description, "schema": schema}
+    given |= {"scope": scope and scope.upper(), "description": description, "schema": schema}
+    given |= {_entity_field(name): entity}
     about = {"actor": actor, "expected": expected, "event_time": moment(event_time) if event_time else None}
     values = _object(data) | {key: value for key, value in given.items() if value}
     return Typed(event_of(name, values), {key: value for key, value in about.items() if value is not None})
+
+
+def _entity_field(name: str) -> str:
+    """What a type calls the entity that it is about: most `entity`, facts about runs `run`."""
+    fields: Iterable[str] = getattr(event_class(name), "URN_FIELDS", ("entity",))
+    return next(iter(fields))
 
 
 def _object(data: str | None) -> dict[str, Any]:

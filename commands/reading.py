@@ -22,6 +22,7 @@ from .tailing import tail
 @options
 def show(given: Options, /, urn: str, as_at: str | None, as_json: bool) -> None:
     """Show an entity: its metadata in both scopes."""
+    from ..client import WRITTEN_KINDS
     from ..schemas.urn import Urn
     from .parsing import point
     from .views import entity_json, entity_view
@@ -29,6 +30,8 @@ def show(given: Options, /, urn: str, as_at: str | None, as_json: bool) -> None:
     entity, at = Urn.parse(urn), point(as_at) if as_at else None
     with given.journal() as journal:
         shown = entity_json(journal.show(entity, as_at=at))
+        if entity.kind in WRITTEN_KINDS:
+            shown["latest_write"] = journal.latest_write(entity, as_at=at)
     print_json(shown) if as_json else console().print(entity_view(shown))
 
 

@@ -49,6 +49,10 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
         "written at": f"{time_text(entity['system_time'])} by {entity['actor'] or 'nobody named'}",
         "logical timestamp": entity["logical_timestamp"],
     }
+    written = entity.get("latest_write")
+    if written is not None:
+        who = written["program"] or f"{written['source']}, from outside"
+        head["last written at"] = f"{time_text(written['at'])} by {shortened(who, width)}"
     parts: list[RenderableType] = [fields(head)]
     for scope in ("user", "system"):
         held = entity[scope]

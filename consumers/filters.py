@@ -112,7 +112,9 @@ class Filter:
         return not self.namespaces or Urn.parse(urn).namespace in self.namespaces
 
     def wants_change(self, record: Mapping[str, Any]) -> bool:
-        """Whether a change record touches what was asked for."""
+        """Whether a change record touches what was asked for; one without annotations, a fact say, touches none."""
+        if "changes" not in record:
+            return False
         sides = [record["changes"][name] for name in ((self.touches,) if self.touches else TOUCHES)]
         if self.tags and not any(self.tags.intersection(side["tags"]) for side in sides):
             return False

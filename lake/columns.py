@@ -83,19 +83,66 @@ ENTITIES = history(
 """Existence and annotations of every kind of entity: one row per accepted change of one entity. `record` is canonical
 JSON of what the entity's own domain says of it."""
 
+RUNS = history(
+    [pa.field("run", pa.string(), nullable=False)],
+    [
+        pa.field("program", pa.string(), nullable=False),
+        pa.field("start", TIMESTAMP),
+        pa.field("first_access", TIMESTAMP),
+        pa.field("stop", TIMESTAMP),
+        pa.field("status", pa.string()),
+    ],
+)
+"""What stands of each run: one row for each fact that changed it."""
+
+ACCESSES = history(
+    [pa.field(name, pa.string(), nullable=False) for name in ("run", "data", "access", "component")],
+    [
+        pa.field("program", pa.string(), nullable=False),
+        pa.field("happened_at", TIMESTAMP, nullable=False),
+        pa.field("metadata", pa.string()),
+    ],
+)
+"""Which run touched which data: read, write or unknown, by component (empty where there is none). `metadata` is
+canonical JSON of what was recorded with the access. A program's runs stand together, since its URN begins theirs."""
+
+RELATIONS = history([pa.field(name, pa.string(), nullable=False) for name in ("data", "program")], [])
+"""Which program has ever touched which data: one row for each pair, the way from data to `accesses`."""
+
+EXTERNAL_WRITES = history(
+    [pa.field(name, pa.string(), nullable=False) for name in ("stream", "source", "day")],
+    [pa.field("happened_at", TIMESTAMP, nullable=False)],
+)
+"""The first write of each outside source to each stream on each day (UTC)."""
+
 JOURNAL_TABLE = "journal"
-SCHEMAS: dict[str, pa.Schema] = {JOURNAL_TABLE: JOURNAL, "entities": ENTITIES}
+SCHEMAS: dict[str, pa.Schema] = {
+    JOURNAL_TABLE: JOURNAL,
+    "entities": ENTITIES,
+    "runs": RUNS,
+    "accesses": ACCESSES,
+    "relations": RELATIONS,
+    "external_writes": EXTERNAL_WRITES,
+}
 PARTITION_COLUMNS: dict[str, list[str]] = {JOURNAL_TABLE: ["system_date"]}
 STATISTICS: dict[str, list[str]] = {
     JOURNAL_TABLE: ["topic", "journal_partition", "logical_timestamp", "system_time", "event_id"],
     "entities": ["tenant", "urn", "aggregate", "journal_partition", "logical_timestamp", "system_time"],
+    "runs": ["tenant", "run", "program", "journal_partition", "logical_timestamp", "system_time"],
+    "accesses": ["tenant", "run", "program", "journal_partition", "logical_timestamp", "system_time"],
+    "relations": ["tenant", "data", "program", "journal_partition", "logical_timestamp", "system_time"],
+    "external_writes": ["tenant", "stream", "journal_partition", "logical_timestamp", "system_time"],
 }
 """Columns whose least and greatest value stand in the table's log for each file: those that look-ups name. Every one
 more makes each commit dearer, since the log's state is kept in memory for all live files."""
-HISTORY_TABLES: tuple[str, ...] = ("entities",)
+HISTORY_TABLES: tuple[str, ...] = ("entities", "runs", "accesses", "relations", "external_writes")
 SORTED_BY: dict[str, list[str]] = {
     JOURNAL_TABLE: ["topic", "journal_partition", "logical_timestamp"],
     "entities": ["tenant", "urn", "logical_timestamp", "seq"],
+    "runs": ["tenant", "run", "logical_timestamp", "seq"],
+    "accesses": ["tenant", "run", "data", "access", "component", "logical_timestamp", "seq"],
+    "relations": ["tenant", "data", "program", "logical_timestamp", "seq"],
+    "external_writes": ["tenant", "stream", "source", "day", "logical_timestamp", "seq"],
 }
 """The order that compaction brings each table's rows into, within a partition value; no column of it is ever null."""
 REPEATING = (
@@ -111,5 +158,11 @@ REPEATING = (
     "deleted",
     "kind",
     "namespace",
+    "access",
+    "component",
+    "program",
+    "status",
+    "source",
+    "day",
 )
 """Columns of few values, which files keep by number. For all others that makes files larger and slower to write."""

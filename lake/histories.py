@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from . import entities
+from . import entities, lineage
 
 
 class History(NamedTuple):
@@ -28,4 +28,5 @@ class History(NamedTuple):
 
 HISTORIES: Final[Mapping[str, History]] = {
     "entities": History(entities.rows_to_arrow, entities.row_from_dict),
+    **{table: History(*ways) for table, ways in lineage.HISTORIES.items()},
 }

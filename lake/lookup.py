@@ -8,7 +8,7 @@ few row groups and very many one pass over the table. Cutting at a mark is the c
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -125,6 +125,23 @@ def _paths(table: DeltaTable, keys: pa.Table, partition: int | None, below: int 
             _spans(file, outer, group) and _between(members, file.get(f"min.{last}"), file.get(f"max.{last}"))
             for group, members in ordered.items()
         )
+    ]
+
+
+def possible_files(table: DeltaTable, key: Mapping[str, Sequence[str]]) -> list[str]:
+    """The files that can hold rows with one of the values in each column of a key.
+
+    Args:
+        key: values by column; a column without statistics leaves nothing out.
+    Returns:
+        Paths relative to the table's folder and in URL form.
+    """
+    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    members = {name: sorted(values) for name, values in key.items()}
+    return [
+        file["path"]
+        for file in files
+        if all(_between(some, file.get(f"min.{name}"), file.get(f"max.{name}")) for name, some in members.items())
     ]
 
 

@@ -78,7 +78,7 @@ class LakeReader:
         """
         answer = self._at_position(tenant, urn, at) if isinstance(at, Position) else self._newest(tenant, urn, None, at)
         if final_only and not answer.final:
-            raise _not_final(urn, answer.held_to)
+            raise not_final(urn, answer.held_to)
         return self._found(answer)
 
     def history(self, tenant: str, urn: Urn) -> list[EntityRow]:
@@ -98,7 +98,7 @@ class LakeReader:
         if (at.topic, at.partition) != key:
             return self._newest(tenant, urn, None, self._time_of(at))
         if at.value >= mark:
-            raise _not_final(urn, Position(*key, mark))
+            raise not_final(urn, Position(*key, mark))
         return self._newest(tenant, urn, at.value, None)
 
     def _time_of(self, at: Position) -> int:
@@ -108,7 +108,7 @@ class LakeReader:
             raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
         mark = self._lake.journal.mark((at.topic, at.partition))
         if at.value >= mark:
-            raise _not_final(None, Position(at.topic, at.partition, mark))
+            raise not_final(None, Position(at.topic, at.partition, mark))
         rows = self._lake.journal.query(
             "system_time",
             f"{where} and logical_timestamp <= {at.value} order by logical_timestamp desc limit 1",
@@ -126,6 +126,13 @@ class LakeReader:
 
     def _held(self, tenant: str, urn: Urn) -> tuple[PartitionKey, int]:
         """The journal partition of an entity and the journal table's mark there."""
+        self._refresh()
+        topic = self._names.journal(urn.domain)
+        key = (topic, partition_of(f"{tenant}/{urn.aggregate}".encode(), self._count(topic)))
+        return key, self._lake.journal.mark(key)
+
+    def _refresh(self) -> None:
+        """See what the stream has written. Raises: UnavailableError: there is no lake."""
         try:
             self._lake.refresh((JOURNAL_TABLE, "entities"))
         except TableNotFoundError as error:
@@ -135,9 +142,6 @@ class LakeReader:
                 hint="Start the stream (`metajournal up`, or `metajournal stream`), or point [lake] path at it.",
                 path=self._lake.path,
             ) from error
-        topic = self._names.journal(urn.domain)
-        key = (topic, partition_of(f"{tenant}/{urn.aggregate}".encode(), self._count(topic)))
-        return key, self._lake.journal.mark(key)
 
     def _count(self, topic: str) -> int:
         """Number of partitions of a journal topic."""
@@ -162,7 +166,8 @@ def _unknown(urn: Urn, held_to: Position) -> UnknownEntityError:
     )
 
 
-def _not_final(urn: Urn | None, held_to: Position) -> NotFinalError:
+def not_final(urn: Urn | None, held_to: Position) -> NotFinalError:
+    """The error of a point that the lake has not passed."""
     return NotFinalError(
         f"That point is not final yet: the lake holds {held_to.topic}/{held_to.partition} up to {held_to.value}.",
         code="not-final",

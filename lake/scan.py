@@ -40,16 +40,17 @@ def _connection(_process: int) -> duckdb.DuckDBPyConnection:
     )
 
 
-def source(cursor: Any, table: DeltaTable, paths: list[str]) -> str:
+def source(cursor: Any, table: DeltaTable, paths: list[str], name: str = "lake_dataset") -> str:
     """What to select from, as SQL: these files of a table, with all columns of its schema.
 
     Args:
         paths: relative to the table's folder and in URL form, at least one. A store may read more than these.
+        name: what a table in a store is registered as; one of its own for each table of a statement.
     """
     folder = local_folder(table)
     if folder is None or _MEANINGFUL & set(folder):
-        cursor.register("lake_dataset", table.to_pyarrow_dataset())
-        return "lake_dataset"
+        cursor.register(name, table.to_pyarrow_dataset())
+        return name
     names = ", ".join("'" + f"{folder}/{unquote(path)}".replace("'", "''") + "'" for path in paths)
     return f"read_parquet([{names}], {_partitioning(table)})"
 

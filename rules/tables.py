@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from .lineage_rows import AccessRow, ExternalWriteRow, RelationRow, RunRow
+
 COMMON: Final = (
     "aggregate",
     "logical_timestamp",
@@ -21,8 +23,18 @@ COMMON: Final = (
 )
 """Fields of every row: as those of `entity.EntityRow`."""
 
-KEYS: Final[Mapping[str, tuple[str, ...]]] = {}
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "runs": ("run",),
+    "accesses": ("run", "data", "access", "component"),
+    "relations": ("data", "program"),
+    "external_writes": ("stream", "source", "day"),
+}
 """Key columns of each table, without the tenant."""
 
-TABLE_OF: Final[Mapping[type, str]] = {}
+TABLE_OF: Final[Mapping[type, str]] = {
+    RunRow: "runs",
+    AccessRow: "accesses",
+    RelationRow: "relations",
+    ExternalWriteRow: "external_writes",
+}
 """The table of each class of rows."""

@@ -154,11 +154,12 @@ def _events(event_class: type[Any], names: list[str], schema: str) -> Callable[.
     if names != [field.name for field in fields(event_class)]:
         raise _LeftOutError
     slots = [getattr(event_class, name).__set__ for name in names]
+    urns = getattr(event_class, "URN_FIELDS", ("entity",))
 
     def make_all(headers: Values, *columns: Values) -> Values:
         events = [object.__new__(event_class) for _ in headers]
         for name, fill, column in zip(names, slots, columns, strict=True):
-            deque(map(fill, events, map(_URNS.__getitem__, column) if name == "entity" else column), maxlen=0)
+            deque(map(fill, events, map(_URNS.__getitem__, column) if name in urns else column), maxlen=0)
         return list(map(tuple.__new__, repeat(Decoded), zip(headers, events, repeat(schema))))
 
     return make_all

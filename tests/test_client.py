@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from metajournal import Journal, RejectedError, Settings, TagsAdded, UnavailableError, dataset
+from metajournal import Journal, RejectedError, Settings, TagsAdded, UnavailableError, Urn, dataset
 from metajournal.client import Metadata
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.errors import (
@@ -96,10 +96,18 @@ class OneEntity:
     as_at = current
 
 
+class NeverWritten:
+    """Lineage that knows of no write."""
+
+    def latest_write(self, tenant: str, data: Urn, *, at: Any = None) -> None:
+        return None
+
+
 def test_metadata_is_given_by_scope_or_merged() -> None:
     row = _row(user=({"owner": "alice", "a": "1"}, ("pii",)), system=({"a": "2", "schema": "x"}, ("hot", "pii")))
     journal = Journal(Settings(), epochs=None)  # type: ignore[arg-type]  # no topic is asked
     journal._lake = OneEntity(row)  # type: ignore[assignment]
+    journal._lineages = NeverWritten()  # type: ignore[assignment]
     user, system = Metadata(*_pair(row, "user")), Metadata(*_pair(row, "system"))
     assert journal.metadata(str(PURCHASES)) == {"USER": user, "SYSTEM": system}
     assert journal.properties(PURCHASES, "SYSTEM") == {"a": "2", "schema": "x"}

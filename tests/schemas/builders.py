@@ -7,18 +7,25 @@ from typing import Any
 from hypothesis import strategies as st
 
 from metajournal import (
+    AccessesRecorded,
     EntityDeleted,
     EntityRegistered,
+    ExternalWrite,
     MetadataCleared,
     PropertiesRemoved,
     PropertiesSet,
+    RunStarted,
+    RunStopped,
     TagsAdded,
     TagsRemoved,
     Urn,
     dataset,
     program,
+    run,
+    stream,
     urn,
 )
+from metajournal.schemas.events.lineage import LATEST_AT_MS
 from metajournal.schemas.header import Header, Unit
 
 PURCHASES = dataset("default", "purchases")
@@ -50,6 +57,16 @@ urns: st.SearchStrategy[Urn] = st.one_of(
 properties = st.dictionaries(keys, texts(max_size=40), min_size=1, max_size=6)
 tags = st.lists(keys, min_size=1, max_size=6)
 schemas = st.one_of(st.none(), texts(max_size=40), st.lists(st.tuples(keys, keys), max_size=4))
+times = st.integers(0, LATEST_AT_MS)
+runs = st.builds(run, names, names, st.sampled_from(["flow", "spark"]), names, names)
+scopes_of = st.fixed_dictionaries({}, optional={"properties": properties, "tags": tags})
+accesses = st.tuples(
+    st.one_of(st.builds(dataset, names, names), st.builds(urn, custom_kinds, names)),
+    st.sampled_from(["read", "write", "unknown", "in", "OUT"]),
+    times,
+    st.one_of(st.none(), keys),
+    st.one_of(st.none(), st.fixed_dictionaries({}, optional={"user": scopes_of, "system": scopes_of})),
+)
 reserved = {"creation_time", "created_by", "last_update_time", "last_updated_by"}
 
 events: st.SearchStrategy[Any] = st.one_of(
@@ -69,6 +86,10 @@ events: st.SearchStrategy[Any] = st.one_of(
     st.builds(TagsRemoved, urns, tags=tags, scope=scopes),
     st.builds(TagsRemoved, urns, all=st.just(True), scope=scopes),
     st.builds(MetadataCleared, urns, st.sampled_from(["USER", "SYSTEM", "BOTH"])),
+    st.builds(AccessesRecorded, runs, st.lists(accesses, min_size=1, max_size=4)),
+    st.builds(RunStarted, runs, times),
+    st.builds(RunStopped, runs, times, keys),
+    st.builds(ExternalWrite, st.builds(stream, names, names), keys, times),
 )
 
 units = st.builds(Unit, ids, ints, ints)

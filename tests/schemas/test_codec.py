@@ -6,7 +6,7 @@ import io
 import json
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 import fastavro
@@ -33,9 +33,16 @@ NAMED_ERRORS = (NotSingleObject, UnknownFingerprint, Undecodable)
 REFERENCE = {name: fastavro.parse_schema(json.loads(one.text)) for name, one in current_contracts().items()}
 
 
+def as_plain(value: Any) -> Any:
+    """Named tuples as mappings, however deep."""
+    if hasattr(value, "_asdict"):
+        return {name: as_plain(one) for name, one in value._asdict().items()}
+    return [as_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
 def as_datum(event: Any, header: Header) -> dict[str, Any]:
     """An event as fastavro wants it."""
-    datum = {name: value for name, value in asdict(event).items() if name != "schema"}
+    datum = {field.name: as_plain(getattr(event, field.name)) for field in fields(event) if field.name != "schema"}
     if isinstance(event, EntityRegistered):
         named = None if event.schema_fields is None else [one._asdict() for one in event.schema_fields]
         datum |= {"schema_text": event.schema_text, "schema_fields": named}

@@ -1,0 +1,166 @@
+"""Commands about lineage: `lineage URN`, `lineage import`, `lineage export`, `runs PROGRAM`, `run URN`.
+
+Thin: options become values, the client answers, `lineage_views.py` words it.
+Invariant: each has `--json`, which prints one JSON value (`export`: one OpenLineage event on each line, always).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .exits import FINE, PROBLEM
+from .options import Options, json_option, options
+from .rendering import console, print_json
+
+
+class _Lineage(click.Group):
+    """A group whose first word may be a URN instead of a command: then it is asked about."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        known = {*self.commands, *context.help_option_names}
+        return super().parse_args(context, args if not args or args[0] in known else ["of", *args])
+
+
+@click.group(cls=_Lineage, short_help="Show which programs touched data, and what else these touched.")
+def lineage() -> None:
+    """Show which programs touched data, and what else these touched; or exchange lineage as OpenLineage events.
+
+    \b
+    metajournal lineage dataset:shop/orders --levels 2
+    metajournal lineage dataset:shop/orders --direction upstream --from 2026-01-01 --json
+    metajournal lineage import events.jsonl
+    metajournal lineage export dataset:shop/orders
+    """
+
+
+_FROM = click.option("--from", "start", metavar="TIME", help="Only runs that had not stopped before this.")
+_TO = click.option("--to", "end", metavar="TIME", help="Only runs that started before this.")
+_AS_AT = click.option("--as-at", metavar="POSITION|TIME", help="As the journal told it then, instead of now.")
+_LIMIT = click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, metavar="N")
+_CURSOR = click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
+
+
+@lineage.command("of", short_help="Show the lineage of data (`of` may be left away).")
+@click.argument("urn")
+@_FROM
+@_TO
+@click.option("--levels", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N")
+@click.option(
+    "--direction", type=click.Choice(["both", "upstream", "downstream"]), default="both", show_default=True,
+    help="Upstream: who wrote it and what these read; downstream: the reverse.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Most nodes.")
+@_AS_AT
+@json_option
+@options
+def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: Any) -> None:
+    """Show which programs touched data, and what else these touched, drawn as a tree."""
+    from ..schemas.urn import Urn
+    from .lineage_views import lineage_view
+
+    data = Urn.parse(urn)
+    with given.journal() as journal:
+        answer = journal.lineage(data, **_asked(asked, as_at))
+    print_json(answer) if as_json else console().print(lineage_view(answer, data), crop=False)
+
+
+@lineage.command("import", short_help="Emit the facts of OpenLineage run events.")
+@click.argument("file", type=click.File("r", encoding="utf-8"))
+@click.option("--actor", metavar="NAME", help="Who says so.")
+@json_option
+@options
+def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> int:
+    """Emit the facts of OpenLineage run events: JSON lines, or one JSON array, from a file or "-".
+
+    Told twice, events change nothing the second time. A line that is no run event is reported, the rest goes on.
+    """
+    from ..producers.sources.openlineage import read_events
+    from .lineage_views import imported_view
+
+    said: dict[str, Any] = {"events": 0, "facts": 0, "refused": []}
+    with given.journal() as journal:
+        for line, facts, fault in read_events(file):
+            said["events"] += fault is None
+            said["facts"] += len(facts)
+            if fault is not None:
+                said["refused"].append({"line": line, "message": fault})
+            for fact in facts:
+                journal.emit(fact, actor=actor, block_s=30.0)
+        journal.flush()
+    said["ok"] = not said["refused"]
+    print_json(said) if as_json else console().print(imported_view(said))
+    return FINE if said["ok"] else PROBLEM
+
+
+@lineage.command("export", short_help="Print the lineage of data as OpenLineage run events.")
+@click.argument("urn")
+@_FROM
+@_TO
+@click.option("--levels", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N")
+@click.option("--direction", type=click.Choice(["both", "upstream", "downstream"]), default="both", show_default=True)
+@_AS_AT
+@options
+def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None:
+    """Print the runs in the lineage of data as OpenLineage run events, one JSON object on each line."""
+    from ..producers.sources.openlineage import run_events
+    from ..schemas.urn import Urn
+
+    with given.journal() as journal:
+        for run, accesses in journal.lineage_runs(Urn.parse(urn), **_asked(asked, as_at)):
+            for event in run_events(run, accesses):
+                print_json(event)
+
+
+@click.command("runs")
+@click.argument("program")
+@_FROM
+@_TO
+@_LIMIT
+@_CURSOR
+@_AS_AT
+@json_option
+@options
+def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **asked: Any) -> None:
+    """List the runs of a program, the last begun first."""
+    from ..schemas.urn import Urn
+    from .lineage_views import runs_view
+
+    with given.journal() as journal:
+        page = journal.runs(Urn.parse(program), **_asked(asked, as_at))
+    shown = {"runs": page.items, "cursor": page.cursor}
+    print_json(shown) if as_json else console().print(runs_view(shown), crop=False)
+
+
+@click.command("run")
+@click.argument("urn")
+@_LIMIT
+@_CURSOR
+@_AS_AT
+@json_option
+@options
+def run(given: Options, /, urn: str, as_at: str | None, as_json: bool, limit: int, cursor: str | None) -> None:
+    """Show a run: its times and status, what was recorded with it, and what it touched."""
+    from ..schemas.urn import Urn
+    from .lineage_views import run_view
+
+    one, at = Urn.parse(urn), _asked({}, as_at)
+    with given.journal() as journal:
+        page = journal.accesses(one, limit=limit, cursor=cursor, **at)
+        shown = {**journal.run(one, **at), "accesses": page.items, "cursor": page.cursor}
+    print_json(shown) if as_json else console().print(run_view(shown), crop=False)
+
+
+def _asked(given: dict[str, Any], as_at: str | None) -> dict[str, Any]:
+    """What was said, texts of times as milliseconds."""
+    from .parsing import moment, point
+
+    asked = {name: value for name, value in given.items() if value is not None}
+    for name in ("start", "end"):
+        if name in asked:
+            asked[name] = moment(asked[name])
+    return asked if as_at is None else {**asked, "as_at": point(as_at)}
+
+
+LINEAGE: tuple[click.Command, ...] = (lineage, runs, run)

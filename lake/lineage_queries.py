@@ -1,0 +1,477 @@
+"""What the lake tells of lineage: who touched what, and of runs their times, accesses and recorded metadata.
+
+Every answer is that of one cut: the journal table's marks, or an earlier point, so nobody sees half a batch. Facts only
+ever add up (a start only falls, a stop only rises, an access stays), so what stood at a cut is the least start, the
+greatest stop and every access of the rows inside it, without looking for the newest of each. The walk itself is
+`lineage_walk`'s. A deleted app, program, run or piece of data takes no lineage along: `entities` is not even read.
+Source: docs on the lineage domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..schemas.errors import InputError, UnknownEntityError
+from ..schemas.events.lineage import NO_DATA
+from ..schemas.positions import Cut, Position
+from ..schemas.urn import Urn
+from . import scan
+from .lineage_near import MOST_HELD, Near
+from .lineage_questions import (
+    LEVELS,
+    MOST_NODES,
+    MOST_PAGE,
+    NODES,
+    PAGE,
+    Asked,
+    Page,
+    Point,
+    Seen,
+    check_kind,
+    check_number,
+    check_window,
+)
+from .lineage_walk import DIRECTIONS, Direction, Relation, Walked, document, run_id, walk
+from .lookup import possible_files
+from .reading import LakeReader, not_final
+
+_AHEAD = 500
+"""Programs whose relations are read together, where so many may be wanted."""
+
+
+class LineageReader(LakeReader):
+    """Lineage of a lake; its arguments are those of LakeReader."""
+
+    @classmethod
+    def beside(cls, reader: LakeReader) -> LineageReader:
+        """A reader of the same lake as another one's."""
+        return cls(reader._lake, reader._names, reader._partitions)
+
+    def lineage(
+        self,
+        tenant: str,
+        data: Urn,
+        start_ms: int,
+        end_ms: int,
+        *,
+        levels: int = LEVELS,
+        direction: Direction = "both",
+        limit: int = NODES,
+        at: Point | None = None,
+        final_only: bool = False,
+    ) -> dict[str, Any]:
+        """Who touched the data in a window of time, what else these touched, and so on.
+
+        Args:
+            data: where to begin.
+            start_ms, end_ms: a run counts when it starts before the end and has not stopped before the start,
+                milliseconds UTC.
+            levels: how often to go from data to programs to data.
+            direction: both; or upstream, to who wrote it and what these read; or downstream, the reverse.
+            limit: most nodes, data and programs together.
+            at: as the journal told it at that point; None: at the lake's marks.
+            final_only: refuse an answer that facts still to come could change.
+        Returns:
+            The source's shape (see `lineage_walk.document`); with `"final": false` where `at` is a time that is not
+            final yet.
+        Raises:
+            InputError: a bound or number cannot be, or the URN is no data's.
+            NotFinalError: the lake has not passed that point, or `final_only` and it is not final.
+        """
+        found, seen = self.walked(
+            tenant,
+            data,
+            start_ms,
+            end_ms,
+            levels=levels,
+            direction=direction,
+            limit=limit,
+            at=at,
+            final_only=final_only,
+        )
+        answer = document(found, start_ms=start_ms, end_ms=end_ms)
+        return answer if seen.final else {**answer, "final": False}
+
+    def walked(
+        self,
+        tenant: str,
+        data: Urn,
+        start_ms: int,
+        end_ms: int,
+        *,
+        levels: int = LEVELS,
+        direction: Direction = "both",
+        limit: int = NODES,
+        at: Point | None = None,
+        final_only: bool = False,
+    ) -> tuple[Walked, Seen]:
+        """The relations of `lineage`, and the cut that they are of. Arguments and errors as there."""
+        if data.kind in NO_DATA:
+            raise InputError(f"Lineage begins at data; {data} is none.", hint="`runs` tells of a program's runs.")
+        check_window(start_ms, end_ms)
+        check_number("levels", levels, 1, 1_000)
+        check_number("limit", limit, 1, MOST_NODES)
+        if direction not in DIRECTIONS:
+            raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
+        seen = self._seen(at, final_only=final_only)
+        port = _LakeRelations(self, tenant, seen, (start_ms, end_ms), levels)
+        return walk(str(data), port, levels=levels, limit=limit, direction=direction), seen
+
+    def lineage_runs(
+        self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, at: Point | None = None, **asked: Any
+    ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+        """Every run in the lineage of data, by program and run, with all of its accesses. Arguments as `lineage`."""
+        found = self.walked(tenant, data, start_ms, end_ms, at=at, **asked)[0]
+        for run in sorted({run for relation in found.relations for run in relation.runs}):
+            one = Urn.parse(run)
+            page = self.accesses(tenant, one, limit=MOST_PAGE, at=at)
+            accesses = page.items
+            while page.cursor is not None:
+                page = self.accesses(tenant, one, limit=MOST_PAGE, cursor=page.cursor, at=at)
+                accesses += page.items
+            yield self.run(tenant, one, at=at), accesses
+
+    def run(self, tenant: str, run: Urn, *, at: Point | None = None) -> dict[str, Any]:
+        """A run's times and status, and the metadata that was recorded with its accesses, by scope.
+
+        Returns:
+            {"run", "program", "id", "start", "stop", "status", "metadata"}; stop is -1 while there is none. Of several
+            accesses with metadata the tags are joined, and of each property the value of the latest one stands.
+        Raises:
+            InputError: it is no run's URN.
+            UnknownEntityError: no fact names it (at that point).
+        """
+        check_kind(run, "run")
+        seen = self._seen(at)
+        found = self._known(tenant, run, seen)
+        recorded = self._select(
+            "accesses",
+            {"tenant": tenant, "run": str(run)},
+            f"""with told as (select metadata, epoch_ms(happened_at) as at_ms, event_id, data, access, component,
+                    row_number() over (partition by data, access, component order by happened_at, event_id) as place
+                from rows where {seen.condition()} and metadata is not null)
+            select metadata from told where place = 1 order by at_ms, event_id, data, access, component""",
+        )
+        return {**_run_json(found), "metadata": _joined(orjson.loads(one) for (one,) in recorded)}
+
+    def runs(
+        self,
+        tenant: str,
+        program: Urn,
+        start_ms: int,
+        end_ms: int,
+        *,
+        limit: int = PAGE,
+        cursor: str | None = None,
+        at: Point | None = None,
+    ) -> Page:
+        """The runs of a program in a window of time (as `lineage` has it), the last begun first.
+
+        Pages are all of the cut of the first one, so they skip and double nothing while facts arrive.
+
+        Args:
+            limit: most runs of this page.
+            cursor: that of the page before; asked for the same program, window and point.
+        Raises:
+            InputError: it is no program's URN, a bound or number cannot be, or the cursor is not of this question.
+        """
+        check_kind(program, "program")
+        check_window(start_ms, end_ms)
+        check_number("limit", limit, 1, MOST_PAGE)
+        asked = Asked("runs", tenant, str(program), start_ms, end_ms, at)
+        seen, after = self._resumed(cursor, asked, at)
+        having = _in_window(start_ms, end_ms)
+        if after is not None:
+            began, run = int(after[0]), _quoted(after[1])
+            having += f" and (began < {began} or (began = {began} and run > {run}))"
+        rest = f"having {having} order by began desc, run limit {limit + 1}"
+        found = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest)]
+        last = found[limit - 1] if len(found) > limit else None
+        following = None if last is None else asked.cursor(seen, [last["began"], last["run"]])
+        return Page([_run_json(one) for one in found[:limit]], following)
+
+    def accesses(
+        self, tenant: str, run: Urn, *, limit: int = PAGE, cursor: str | None = None, at: Point | None = None
+    ) -> Page:
+        """What a run touched: {"data", "access", "at", "component", "metadata"} of each access, sorted by the first
+        two and the component; the last two are null where nothing was said.
+
+        Args, errors and pages: as `runs`; an unknown run is an UnknownEntityError.
+        """
+        check_kind(run, "run")
+        check_number("limit", limit, 1, MOST_PAGE)
+        asked = Asked("accesses", tenant, str(run), 0, 0, at)
+        seen, after = self._resumed(cursor, asked, at)
+        self._known(tenant, run, seen)
+        beyond = "true"
+        if after is not None:
+            beyond = f"(data, access, component) > ({', '.join(map(_quoted, after))})"
+        rows = self._select(
+            "accesses",
+            {"tenant": tenant, "run": str(run)},
+            f"""with told as (select data, access, component, epoch_ms(happened_at) as at_ms, metadata,
+                    row_number() over (partition by data, access, component order by happened_at, event_id) as place
+                from rows where {seen.condition()})
+            select data, access, component, at_ms, metadata from told where place = 1 and {beyond}
+            order by data, access, component limit {limit + 1}""",
+        )
+        following = asked.cursor(seen, list(rows[limit - 1][:3])) if len(rows) > limit else None
+        return Page([_access_json(*row) for row in rows[:limit]], following)
+
+    def latest_write(self, tenant: str, data: Urn, *, at: Point | None = None) -> dict[str, Any] | None:
+        """The latest write to data that any fact tells of, or None.
+
+        Returns:
+            {"at", "program", "run", "source"}: of a run's access the first three, of a write to a stream from outside
+            `at` and `source`; the others are null. Of several at one time a run's, then the greatest URN.
+        """
+        seen = self._seen(at)
+        found = [(at_ms, run, program, None) for at_ms, run, program in self._latest_access(tenant, data, seen)]
+        if data.kind == "stream":
+            rows = self._select(
+                "external_writes",
+                {"tenant": tenant, "stream": str(data)},
+                f"""select min(epoch_ms(happened_at)) as first, source from rows where {seen.condition()}
+                group by source, day order by first desc, source desc limit 1""",
+            )
+            found += [(at_ms, "", "", source) for at_ms, source in rows]
+        if not found:
+            return None
+        at_ms, run, program, source = max(found, key=lambda one: one[:3])
+        return {"at": at_ms, "program": program or None, "run": run or None, "source": source}
+
+    def _latest_access(self, tenant: str, data: Urn, seen: Seen) -> list[Any]:
+        programs = sorted(_LakeRelations(self, tenant, seen, (0, 0), 0).programs_of([str(data)]))
+        if not programs:
+            return []
+        return self._select(
+            "accesses",
+            {"tenant": [tenant], "program": programs},
+            f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from rows
+            where data = {_quoted(str(data))} and access = 'write' and {seen.condition()}
+            group by run, component order by first desc, run desc limit 1""",
+        )
+
+    def _known(self, tenant: str, run: Urn, seen: Seen) -> dict[str, Any]:
+        for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, ""):
+            return found
+        raise UnknownEntityError(str(run), hint="No fact names this run; `runs` lists those of a program.")
+
+    def _run_rows(self, seen: Seen, key: Mapping[str, str], rest: str) -> Iterator[dict[str, Any]]:
+        """What stood of runs: run, program, start, stop, status, and `began` (what the window asks for)."""
+        statement = f"""
+            select run, any_value(program) as program, epoch_ms(coalesce(min(start), min(first_access))) as started,
+                epoch_ms(max(stop)) as ended, max_by(status, (epoch_us(stop), status)) as how,
+                epoch_ms(coalesce(min(start), min(first_access), max(stop))) as began
+            from rows where {seen.condition()} group by run {rest}"""
+        for row in self._select("runs", key, statement):
+            yield dict(zip(("run", "program", "start", "stop", "status", "began"), row, strict=True))
+
+    def _select(self, name: str, key: Mapping[str, str | Sequence[str]], statement: str) -> list[Any]:
+        """Rows of a statement over those of a table that have one of the values in each column of a key.
+
+        Args:
+            key: a value or several by column, those that the table is sorted by first; it finds the files to read.
+            statement: SQL over `rows`.
+        """
+        several = {column: [one] if isinstance(one, str) else list(one) for column, one in key.items()}
+        table = self._lake.tables[name].delta
+        paths = possible_files(table, several)
+        if not paths:
+            return []
+        with scan.cursor() as cursor:
+            source = scan.source(cursor, table, paths)
+            where = " and ".join(f"{column} in ({', '.join(map(_quoted, some))})" for column, some in several.items())
+            found: list[Any] = cursor.sql(
+                f"with rows as not materialized (select * from {source} where {where}) {_joinable(statement)}"
+            ).fetchall()
+            return found
+
+    # Points
+
+    def _seen(self, at: Point | None, *, final_only: bool = False) -> Seen:
+        """The cut of a point of the journal. Raises: NotFinalError, InvalidPositionError."""
+        self._refresh()
+        topic = self._names.journal("catalog")
+        marks = {partition: self._lake.journal.mark((topic, partition)) for partition in range(self._count(topic))}
+        if at is None:
+            return Seen(marks)
+        if isinstance(at, Mapping):
+            seen = self._at_cut(at, topic, marks)
+        elif isinstance(at, Position):
+            time_ms = self._time_of(at)
+            whole = at.partition if at.topic == topic else None
+            below = marks if whole is None else {**marks, whole: at.value + 1}
+            seen = Seen(below, time_ms, whole, self._is_final(topic, marks, time_ms, whole))
+        else:
+            seen = Seen(marks, int(at), None, self._is_final(topic, marks, int(at), None))
+        if final_only and not seen.final:
+            raise not_final(None, Position(topic, 0, marks[0]))
+        return seen
+
+    def _at_cut(self, cut: Cut, topic: str, marks: Mapping[int, int]) -> Seen:
+        below = {partition: position for (name, partition), position in cut.items() if name == topic}
+        for partition, position in below.items():
+            if position > marks.get(partition, 0):
+                raise not_final(None, Position(topic, partition, marks.get(partition, 0)))
+        return Seen(below)
+
+    def _is_final(self, topic: str, marks: Mapping[int, int], time_ms: int, whole: int | None) -> bool:
+        clocks = (self._lake.journal.clock((topic, partition)) for partition in marks if partition != whole)
+        return all(clock > time_ms for clock in clocks)
+
+    def _resumed(self, cursor: str | None, asked: Asked, at: Point | None) -> tuple[Seen, list[Any] | None]:
+        """The cut of a page and where it begins."""
+        if cursor is None:
+            return self._seen(at), None
+        self._refresh()
+        return asked.resumed(cursor)
+
+
+class _LakeRelations:
+    """The port of the walk, over the tables.
+
+    Relations of programs are read for many programs together: those that are asked for and, where the relations of the
+    tenant are few enough to be held, those that a walk of so many levels may come to next.
+    """
+
+    def __init__(self, reader: LineageReader, tenant: str, seen: Seen, window: tuple[int, int], levels: int) -> None:
+        self._reader = reader
+        self._tenant = tenant
+        self._seen = seen
+        self._window = window
+        self._levels = levels
+        self._near: Near | None = None
+        self._fetched: dict[str, list[Relation]] = {}
+
+    def programs(self, data: Collection[str]) -> Iterable[str]:
+        if self._near is None and self._are_few():
+            self._near = Near(self._held())
+        if self._near is not None:
+            return self._near.programs(data)
+        return self.programs_of(data)
+
+    def programs_of(self, data: Collection[str]) -> list[str]:
+        """The programs of some data, looked up."""
+        key = {"tenant": [self._tenant], "data": sorted(data)}
+        statement = f"select distinct program from rows where {self._seen.condition()}"
+        return [program for (program,) in self._reader._select("relations", key, statement)]
+
+    def of(self, programs: Collection[str]) -> Iterable[Relation]:
+        missing = [name for name in programs if name not in self._fetched]
+        if missing:
+            wanted = missing if self._near is None else self._near.around(missing, self._levels - 1, _AHEAD)
+            wanted = [name for name in {*wanted, *missing} if name not in self._fetched]
+            self._fetched |= {name: [] for name in wanted}
+            for one in self._read(wanted):
+                self._fetched[one.program].append(one)
+        return [one for name in programs for one in self._fetched[name]]
+
+    def _are_few(self) -> bool:
+        rows = pa.table(self._relations().get_add_actions(flatten=True))["num_records"]
+        return int(pc.sum(rows, min_count=0).as_py()) <= MOST_HELD
+
+    def _relations(self) -> Any:
+        return self._reader._lake.tables["relations"].delta
+
+    def _held(self) -> pa.Table:
+        """All relations of the tenant."""
+        table = self._relations()
+        paths = possible_files(table, {"tenant": [self._tenant]})
+        if not paths:
+            return pa.table({"data": pa.array([], pa.string()), "program": pa.array([], pa.string())})
+        with scan.cursor() as cursor:
+            source = scan.source(cursor, table, paths)
+            where = f"tenant = {_quoted(self._tenant)} and {self._seen.condition()}"
+            return cursor.sql(f"select data, program from {source} where {where}").to_arrow_table()
+
+    def _read(self, programs: Collection[str]) -> Iterator[Relation]:
+        """The relations of programs over their runs in the window.
+
+        An unknown access stands only where its run, data and component has neither a read nor a write.
+        """
+        lake = self._reader._lake
+        key = {"tenant": [self._tenant], "program": sorted(programs)}
+        tables = {name: lake.tables[name].delta for name in ("runs", "accesses")}
+        paths = {name: possible_files(table, key) for name, table in tables.items()}
+        if not all(paths.values()):
+            return
+        named = ", ".join(map(_quoted, key["program"]))
+        where = f"tenant = {_quoted(self._tenant)} and program in ({named}) and {self._seen.condition()}"
+        with scan.cursor() as cursor:
+            sources = {name: scan.source(cursor, tables[name], paths[name], f"lake_{name}") for name in tables}
+            statement = f"""
+                with counting as (
+                    select run, epoch_ms(coalesce(min(start), min(first_access), max(stop))) as began,
+                        epoch_ms(max(stop)) as ended
+                    from {sources["runs"]} where {where} group by run having {_in_window(*self._window)}
+                ),
+                touched as (
+                    select program, run, data, component, bool_or(access = 'read') as has_read,
+                        bool_or(access = 'write') as has_written
+                    from {sources["accesses"]} semi join counting using (run) where {where}
+                    group by program, run, data, component
+                ),
+                told as (
+                    select program, data, run, component, unnest(case
+                        when has_read and has_written then ['read', 'write'] when has_read then ['read']
+                        when has_written then ['write'] else ['unknown'] end) as access
+                    from touched
+                )
+                select data, program, access, list(distinct run), list(distinct component)
+                from told group by data, program, access"""
+            for data, program, access, runs, components in cursor.sql(statement).fetchall():
+                yield Relation(data, program, access, runs, [one for one in components if one])
+
+
+def _in_window(start_ms: int, end_ms: int) -> str:
+    """Whether a run counts: it starts before the end and has not stopped before the start."""
+    return f"began < {int(end_ms)} and (ended is null or ended >= {int(start_ms)})"
+
+
+def _joinable(statement: str) -> str:
+    """A statement behind another `with`."""
+    stripped = statement.strip()
+    return f", {stripped.removeprefix('with ')}" if stripped.startswith("with ") else stripped
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+# JSON values
+
+
+def _run_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "run": row["run"],
+        "program": row["program"],
+        "id": run_id(row["run"]),
+        "start": row["start"],
+        "stop": -1 if row["stop"] is None else row["stop"],
+        "status": row["status"],
+    }
+
+
+def _access_json(data: str, access: str, component: str, at_ms: int, metadata: str | None) -> dict[str, Any]:
+    recorded = None if metadata is None else orjson.loads(metadata)
+    return {"data": data, "access": access, "at": at_ms, "component": component or None, "metadata": recorded}
+
+
+def _joined(recorded: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Metadata of several accesses, the latest last."""
+    properties: dict[str, dict[str, str]] = {"user": {}, "system": {}}
+    tags: dict[str, set[str]] = {"user": set(), "system": set()}
+    for one in recorded:
+        for scope in properties:
+            properties[scope] |= one[scope]["properties"]
+            tags[scope] |= {*one[scope]["tags"]}
+    return {
+        scope: {"properties": dict(sorted(held.items())), "tags": sorted(tags[scope])}
+        for scope, held in properties.items()
+    }

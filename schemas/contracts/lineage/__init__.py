@@ -1,0 +1,1 @@
+"""The contracts of lineage events, one file a type and version."""

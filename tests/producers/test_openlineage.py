@@ -1,0 +1,154 @@
+"""OpenLineage run events come in as facts and go out again; what is no run event is told with why."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from metajournal import AccessesRecorded, RunStarted, RunStopped, dataset, run, stream, urn
+from metajournal.producers.sources.openlineage import facts_of, read_events, run_events
+from metajournal.schemas.errors import MetajournalError
+
+NOON_MS = 1_767_268_800_000
+RUN_ID = "3b452093-782c-4ef2-9c0c-aafe2aa6f34d"
+EVENT: dict[str, Any] = {
+    "eventType": "START",
+    "eventTime": "2026-01-01T12:00:00.000Z",
+    "run": {"runId": RUN_ID},
+    "job": {"namespace": "my-scheduler", "name": "myjob.mytask"},
+    "inputs": [{"namespace": "postgres://host:5432", "name": "shop.public.orders", "facets": {}}],
+    "outputs": [{"namespace": "s3://bucket", "name": "warehouse/orders"}],
+    "producer": "https://example.com/client",
+    "schemaURL": "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent",
+}
+RUN = run("my-scheduler", "myjob.mytask", "workflow", "myjob.mytask", RUN_ID)
+ORDERS = dataset("postgres://host:5432", "shop.public.orders")
+COPY = dataset("s3://bucket", "warehouse/orders")
+
+
+def test_a_start_tells_when_a_run_began_and_what_it_touches() -> None:
+    touched = AccessesRecorded(RUN, [(ORDERS, "read", NOON_MS), (COPY, "write", NOON_MS)])
+    assert facts_of(EVENT) == [RunStarted(RUN, NOON_MS), touched]
+
+
+@pytest.mark.parametrize(("kind", "status"), [("COMPLETE", "COMPLETED"), ("FAIL", "FAILED"), ("ABORT", "KILLED")])
+def test_an_end_tells_how_a_run_stopped(kind: str, status: str) -> None:
+    event = {**EVENT, "eventType": kind, "inputs": [], "outputs": []}
+    assert facts_of(event) == [RunStopped(RUN, NOON_MS, status)]
+
+
+@pytest.mark.parametrize("kind", ["RUNNING", "OTHER", None])
+def test_events_in_between_tell_what_was_touched(kind: str | None) -> None:
+    event = {**EVENT, "eventType": kind, "eventTime": "2026-01-01T14:00:00.5+02:00"}
+    if kind is None:
+        del event["eventType"]
+    (fact,) = facts_of(event)
+    assert isinstance(fact, AccessesRecorded)
+    assert {access.at for access in fact.accesses} == {NOON_MS + 500}
+
+
+def test_what_is_named_twice_is_told_once_and_many_data_make_several_facts() -> None:
+    inputs = [{"namespace": "n", "name": f"d{number}"} for number in range(1_500)]
+    started, *accesses = facts_of({**EVENT, "inputs": [*inputs, *inputs], "outputs": []})
+    assert isinstance(started, RunStarted)
+    assert [len(one.accesses) for one in accesses] == [1_000, 500]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"eventTime": None}, "eventTime is missing"),
+        ({"eventTime": "2026-01-01T12:00:00"}, "no time with a zone"),
+        ({"eventTime": "noon"}, "no time with a zone"),
+        ({"eventTime": "1969-01-01T00:00:00Z"}, "milliseconds since 1970"),
+        ({"run": {}}, "run.runId is missing"),
+        ({"job": {"namespace": "x"}}, "job.name is missing"),
+        ({"job": "x"}, "job.namespace is missing"),
+        ({"eventType": "BEGIN"}, "eventType"),
+        ({"inputs": {"namespace": "x"}}, "inputs is no list"),
+        ({"inputs": [{"namespace": "x"}]}, "name is missing"),
+        ({"outputs": ["x"]}, "namespace is missing"),
+        ({"outputs": [{"namespace": "metajournal://dataset", "name": "a"}]}, "no URN"),
+        ({"outputs": [{"namespace": "metajournal://run", "name": "a/b/flow/c/d"}]}, "outputs|data"),
+        ({"job": {"namespace": "n" * 2000, "name": "x"}}, "no URN"),
+        ({"run": {"runId": "r", "facets": {"metajournal_run": {"run": "dataset:a/b"}}}}, "URN of a run"),
+        ({"run": {"runId": "\ud800"}}, "surrogate"),
+    ],
+)
+def test_what_is_no_run_event_is_refused_with_why(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(MetajournalError, match=words):
+        facts_of({**EVENT, **change})
+
+
+def test_files_are_read_as_lines_or_as_one_array_and_the_rest_goes_on() -> None:
+    good, bad = json.dumps(EVENT), json.dumps({"job": {}})
+    lines = [good, "\n", "{", bad, "[1]", good]
+    found = list(read_events(lines))
+    assert [(one.number, len(one.facts), one.fault is None) for one in found] == [
+        (1, 2, True), (2, 0, False), (3, 0, False), (4, 0, False), (5, 2, True),
+    ]  # fmt: skip
+    array = json.dumps([EVENT, {}, 5], indent=1).splitlines(keepends=True)
+    assert [len(one.facts) for one in read_events(array)] == [2, 0, 0]
+    assert [len(one.facts) for one in read_events(["[" * 100_000])] == [0]
+    assert list(read_events(["", " \n"])) == []
+
+
+PURCHASES = dataset("default", "purchases")
+CLICKS = stream("default", "clicks")
+TOLD: dict[str, Any] = {
+    "run": "run:default/History/flow/Flow/283-afsd%20x",
+    "program": "program:default/History/flow/Flow",
+    "id": "283-afsd x",
+    "start": NOON_MS,
+    "stop": NOON_MS + 5_000,
+    "status": "FAILED",
+}
+ACCESSES: list[dict[str, Any]] = [
+    {"data": str(one), "access": access, "at": NOON_MS + 7, "component": None, "metadata": None}
+    for one, access in [
+        (PURCHASES, "read"),
+        (CLICKS, "write"),
+        (urn("file", "s3", "b", "a/b"), "unknown"),
+        (dataset("metajournal://stream", "a/b"), "read"),
+    ]
+]
+
+
+def test_a_run_goes_out_as_its_start_and_its_end() -> None:
+    start, end = run_events(TOLD, ACCESSES)
+    assert (start["eventType"], start["eventTime"]) == ("START", "2026-01-01T12:00:00.000Z")
+    assert (end["eventType"], end["eventTime"]) == ("FAIL", "2026-01-01T12:00:05.000Z")
+    assert start["job"] == {"namespace": "default", "name": "History.flow.Flow"}
+    assert start["inputs"] == [
+        {"namespace": "default", "name": "purchases"},
+        {"namespace": "metajournal://dataset", "name": "metajournal%3A%2F%2Fstream/a%2Fb"},
+    ]
+    assert start["outputs"] == [{"namespace": "metajournal://stream", "name": "default/clicks"}]
+    assert start["run"]["runId"] == end["run"]["runId"]
+    assert UUID(start["run"]["runId"]).version == 5
+
+
+def test_a_run_that_is_named_by_a_uuid_keeps_it_and_one_that_goes_on_has_no_end() -> None:
+    going = {**TOLD, "id": RUN_ID, "stop": -1, "status": None}
+    (start,) = run_events(going, [])
+    assert start["run"]["runId"] == RUN_ID
+    assert "status" not in start["run"]["facets"]["metajournal_run"]
+    (end,) = run_events({**TOLD, "start": None, "status": "odd"}, [])
+    assert end["eventType"] == "OTHER"
+    assert facts_of(end) == [RunStopped(TOLD["run"], TOLD["stop"], "odd")]
+
+
+def test_what_goes_out_comes_back() -> None:
+    """The same run, times, status, data and kinds of access; times of accesses become those of the events."""
+    facts = [fact for event in run_events(TOLD, ACCESSES) for fact in facts_of(json.loads(json.dumps(event)))]
+    assert [fact for fact in facts if not isinstance(fact, AccessesRecorded)] == [
+        RunStarted(TOLD["run"], NOON_MS), RunStopped(TOLD["run"], NOON_MS + 5_000, "FAILED"),
+    ]  # fmt: skip
+    told = {(one["data"], one["access"]) for one in ACCESSES}
+    for fact in facts:
+        if isinstance(fact, AccessesRecorded):
+            assert {(access.data, access.access) for access in fact.accesses} == told
+            assert fact.run == TOLD["run"]
