@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from . import catalog
+from . import catalog, files
 from .base import Event
 
-EVENT_TYPES: Final[dict[str, type[Any]]] = {event.TYPE: event for event in catalog.EVENTS}
+EVENT_TYPES: Final[dict[str, type[Any]]] = {event.TYPE: event for event in (*catalog.EVENTS, *files.EVENTS)}
 """Class of each event type that this version writes and reads."""
 
 __all__ = ["EVENT_TYPES", "Event"]
