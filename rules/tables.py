@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from .files_rows import FileRecordRow
+
 COMMON: Final = (
     "aggregate",
     "logical_timestamp",
@@ -21,8 +23,12 @@ COMMON: Final = (
 )
 """Fields of every row: as those of `entity.EntityRow`."""
 
-KEYS: Final[Mapping[str, tuple[str, ...]]] = {}
+KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "file_records": ("urn", "bucket"),
+}
 """Key columns of each table, without the tenant."""
 
-TABLE_OF: Final[Mapping[type, str]] = {}
+TABLE_OF: Final[Mapping[type, str]] = {
+    FileRecordRow: "file_records",
+}
 """The table of each class of rows."""
