@@ -119,7 +119,7 @@ class Cuts:
         times = [self._time_of(Position(*key, value)) for key, value in cut.items()]
         named = {partition: value + 1 for (one, partition), value in cut.items() if one == topic}
         rest = {partition: mark for partition, mark in marks.items() if partition not in named}
-        return self._until(topic, marks | named, rest, max(times))
+        return self._until(topic, {**marks, **named}, rest, max(times))
 
     def _until(self, topic: str, below: Mapping[int, int], timed: Mapping[int, int], time_ms: int) -> Bounds:
         """Bounds with a time for some of the partitions; final once the log has passed it in each of them."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,15 +30,15 @@ from ..schemas.times import time_ms
 from ..schemas.topics import TopicNames
 from . import scan
 from .cuts import At, Bounds, Cuts
-from .file_records import COLUMNS, row_from_dict
+from .file_records import READ, row_of_read
 from .tables import Lake
 
 MAX_PAGE: Final = 10_000
 TABLE: Final = "file_records"
 _SPARE: Final = 16
 """Rows read beyond a page: as many may be superseded before another read is due."""
-_NO_FILE: Final = (-(1 << 63), "", "", "")
 _DIGEST_BYTES: Final = 8
+_NOWHERE: Final = (-1, -1)
 
 Key = tuple[int, str, str, str]
 """Place in the order of pages: start in milliseconds, where, what, id."""
@@ -75,9 +75,7 @@ class FilesAsked:
             FilesQueryError: with a code for each way in which it cannot be: `no-arguments`, `work-id-with-times`,
                 `one-time-only`, `unreadable-time`, `start-after-end`, `bad-name`.
         """
-        for name, value in (("where", where), ("what", what), ("work_id", work_id)):
-            if value is not None and (not isinstance(value, str) or not value):
-                raise FilesQueryError(f"{name} must be text, not {value!r:.80}.", code="bad-name")
+        _check_names(where=where, what=what, work_id=work_id)
         if work_id is None and start is None and end is None:
             raise FilesQueryError("Give either a work_id, or both start and end.", code="no-arguments")
         if work_id is not None and (start is not None or end is not None):
@@ -91,6 +89,12 @@ class FilesAsked:
         if first > last:
             raise FilesQueryError(f"start ({first}) is after end ({last}).", code="start-after-end")
         return cls(where, what, first, last, None)
+
+
+def _check_names(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and (not isinstance(value, str) or not value):
+            raise FilesQueryError(f"{name} must be text, not {value!r:.80}.", code="bad-name")
 
 
 def _time(name: str, value: Any) -> int:
@@ -159,11 +163,10 @@ class FileQueries:
         else:
             after, bounds = opened
             self._cuts.check(bounds)
-        found = _Search(self._lake.tables[TABLE].delta, tenant, asked, bounds).first(limit + 1, after)
-        more = len(found) > limit
-        files = tuple(found[:limit])
-        following = _cursor(identity, _key(files[-1]), bounds) if more else None
-        return FilesPage(files, following, bounds.held_to, bounds.final)
+        search = _Search(self._lake.tables[TABLE].delta, tenant, asked, bounds)
+        places = search.first(limit + 1, after)
+        following = _cursor(identity, places[limit - 1].key, bounds) if len(places) > limit else None
+        return FilesPage(tuple(search.rows(places[:limit])), following, bounds.held_to, bounds.final)
 
     def latest(self, tenant: str, what: str, where: str, *, at: At | None = None) -> FilesPage:
         """The newest file of one program on one server: by start, then by creation time, then by id.
@@ -177,15 +180,19 @@ class FileQueries:
         """
         if what is None or where is None:
             raise FilesQueryError("latest needs both what and where.", code="no-arguments")
-        asked = FilesAsked.of(where=where, what=what, start=_NO_FILE[0], end=-1 - _NO_FILE[0])
+        _check_names(where=where, what=what)
+        asked = FilesAsked(where, what, None, None, None)
         self._refresh()
         bounds = self._cuts.bounds("files", at)
-        found = _Search(self._lake.tables[TABLE].delta, tenant, asked, bounds).latest()
-        return FilesPage(tuple(found), None, bounds.held_to, bounds.final)
+        search = _Search(self._lake.tables[TABLE].delta, tenant, asked, bounds)
+        return FilesPage(tuple(search.rows(search.latest())), None, bounds.held_to, bounds.final)
 
     def _refresh(self) -> None:
+        """See what others have written: the journal table first, so that its marks promise no row that is not seen."""
         try:
-            self._lake.refresh()
+            self._lake.refresh_pointer()
+            self._lake.journal.refresh()
+            self._lake.tables[TABLE].refresh()
         except TableNotFoundError as error:
             raise UnavailableError(
                 f"There is no lake at {self._lake.path}.",
@@ -195,60 +202,123 @@ class FileQueries:
             ) from error
 
 
-def _key(row: FileRecordRow) -> Key:
-    return row.start_ms, row.file_where, row.file_what, row.file_id
+class _Place(NamedTuple):
+    """A row that matches, before its large columns are read: its place in the pages, and in the log."""
+
+    start_ms: int
+    file_where: str
+    file_what: str
+    file_id: str
+    bucket: int
+    logical_timestamp: int
+    seq: int
+    journal_partition: int
+
+    @property
+    def key(self) -> Key:
+        return self[:4]
+
+    @property
+    def log(self) -> tuple[int, int, int]:
+        """What no other row of the table has."""
+        return self[5:]
+
+
+_PLACE: Final = ", ".join(_Place._fields)
 
 
 class _Search:
-    """One query over one version of the table, as some bounds see it."""
+    """One query over one version of the table, as some bounds see it.
+
+    It first finds places by the small columns of all that can match, and then reads the whole of a page's rows: those
+    stand close together, as the table is sorted by time.
+    """
 
     def __init__(self, table: DeltaTable, tenant: str, asked: FilesAsked, bounds: Bounds) -> None:
         self._table = table
         self._asked = asked
+        self._tenant = tenant
         self._seen = bounds.sql()
-        self._values: dict[str, Any] = {"tenant": tenant}
+        self._values: dict[str, Any] = {"tenant": tenant, "work_id": asked.work_id}
         self._names = ["tenant = $tenant"]
         for column, value in (("file_where", asked.where), ("file_what", asked.what)):
             if value is not None:
                 self._values[column] = value
                 self._names.append(f"{column} = ${column}")
         self._files = _Files(table, tenant, asked.what)
+        self._made: dict[tuple[int, int, int], FileRecordRow] = {}
 
-    def first(self, count: int, after: Key | None) -> list[FileRecordRow]:
-        """The first files behind a place, in order."""
-        found: list[FileRecordRow] = []
+    def first(self, count: int, after: Key | None) -> list[_Place]:
+        """The places of the first files behind a key, in order."""
+        found: list[_Place] = []
         while len(found) < count:
             wanted = count - len(found) + _SPARE
-            rows = list(self._rows(after, wanted))
-            found += self._standing(rows)
-            if len(rows) < wanted:
+            places = self._places(after, "start_ms, file_where, file_what, file_id", wanted)
+            found += self._standing(places)
+            if len(places) < wanted:
                 break
-            after = _key(rows[-1])
+            after = places[-1].key
         return found[:count]
 
-    def latest(self) -> list[FileRecordRow]:
-        """The newest file, or none."""
-        order = "start_ms desc, created_ms desc nulls last, file_id desc"
+    def latest(self) -> list[_Place]:
+        """The place of the newest file, or none."""
         wanted = _SPARE
         while True:
-            rows = self._read(self._matching(None), order, wanted)
-            standing = self._standing(rows)
-            if standing or len(rows) < wanted:
+            places = self._places(None, "start_ms desc, created_ms desc nulls last, file_id desc", wanted)
+            standing = self._standing(places)
+            if standing or len(places) < wanted:
                 return standing[:1]
             wanted *= 8  # all of these are superseded
 
-    def _rows(self, after: Key | None, count: int) -> Iterator[FileRecordRow]:
-        """Rows behind a place, superseded ones too: all of one key together, or the next read would lose some."""
-        yield from self._read(self._matching(after), "start_ms, file_where, file_what, file_id", count)
+    def rows(self, places: Sequence[_Place]) -> list[FileRecordRow]:
+        """The whole rows of places, in their order."""
+        if places and not self._made:
+            self._read(places)
+        return [self._made[one.log] for one in places]
+
+    def _read(self, places: Sequence[_Place]) -> None:
+        """Read whole rows: the same conditions as before, so that what does not match is passed over unread."""
+        first, last = min(one.start_ms for one in places), max(one.start_ms for one in places)
+        statement = (
+            f"select {_PLACE}, {READ} from {{rows}} where {self._matching(None)}"
+            f" and start_ms between {first} and {last}"
+        )
+        wanted = {one.log for one in places}
+        for row in self._run(statement, self._files.within(self._asked)):
+            place, read = _Place(*row[: len(_Place._fields)]), row[len(_Place._fields) :]
+            if place.log in wanted:
+                self._made[place.log] = row_of_read(self._tenant, read)
+
+    def _places(self, after: Key | None, order: str, count: int) -> list[_Place]:
+        """The first matching rows behind a key, superseded ones too; of one key the newest first.
+
+        Files of a work_id stand all over the table, so there the whole rows are read at once.
+        """
+        whole = self._asked.work_id is not None
+        statement = (
+            f"select {_PLACE}{f', {READ}' if whole else ''} from {{rows}} where {self._matching(after)}"
+            f" order by {order}, logical_timestamp desc limit {count}"
+        )
+        places = []
+        for row in self._run(statement, self._files.within(self._asked)):
+            places.append(_Place(*row[: len(_Place._fields)]))
+            if whole:
+                self._made[places[-1].log] = row_of_read(self._tenant, row[len(_Place._fields) :])
+        return places
+
+    def _named(self) -> str:
+        """The condition that names tenant, where and what."""
+        return " and ".join(self._names)
 
     def _matching(self, after: Key | None) -> str:
         """The condition of a row that matches the query, if it stands."""
         asked = self._asked
         parts = [*self._names, "not deleted", self._seen]
         if asked.work_id is not None:
-            self._values["work_id"] = asked.work_id
-            parts += ["work_id = $work_id", "bucket = first_bucket"]
-        elif asked.start is not None and asked.end is not None:
+            parts.append("work_id = $work_id")
+        if asked.start is None or asked.end is None:
+            parts.append("bucket = first_bucket")
+        else:
             first = asked.start // DAY_MS
             least = first if after is None else max(first, after[0] // DAY_MS)
             parts += [
@@ -265,44 +335,31 @@ class _Search:
             ]
         return " and ".join(parts)
 
-    def _read(self, where: str, order: str, count: int) -> list[FileRecordRow]:
-        paths = self._files.within(self._asked)
+    def _standing(self, places: Sequence[_Place]) -> list[_Place]:
+        """Those of some places that no later row of the same file and bucket replaces."""
+        if not places:
+            return []
+        least, most = min(one.bucket for one in places), max(one.bucket for one in places)
+        statement = (
+            "select file_where, file_what, file_id, bucket, max((logical_timestamp, seq)) from {rows}"
+            f" semi join asked_files using (file_id) where supersedes and {self._named()}"
+            f" and bucket between {least} and {most} and {self._seen} group by all"
+        )
+        asked = pa.table({"file_id": sorted({one.file_id for one in places})})
+        found = self._run(statement, self._files.between(least, most), asked_files=asked)
+        newest = {tuple(key): place for *key, place in found}
+        return [one for one in places if newest.get(one[1:5], _NOWHERE) <= (one.logical_timestamp, one.seq)]
+
+    def _run(self, statement: str, paths: list[str], **tables: pa.Table) -> list[Any]:
+        """The rows of a statement over some files."""
         if not paths:
             return []
         with scan.cursor() as cursor:
+            for name, table in tables.items():
+                cursor.register(name, table)
+            used = {name: value for name, value in self._values.items() if f"${name}" in statement}
             rows = scan.source(cursor, self._table, paths)
-            statement = f"select {COLUMNS} from {rows} where {where} order by {order}, logical_timestamp desc limit {count}"
-            found = cursor.execute(statement, self._used(statement)).to_arrow_table()
-        return [row_from_dict(row) for row in found.to_pylist()]
-
-    def _used(self, statement: str) -> dict[str, Any]:
-        return {name: value for name, value in self._values.items() if f"${name}" in statement}
-
-    def _standing(self, rows: Sequence[FileRecordRow]) -> list[FileRecordRow]:
-        """Those of some rows that no later one of the same file and bucket replaces."""
-        if not rows:
-            return []
-        newest = self._later({row.urn for row in rows}, {row.bucket for row in rows})
-        return [
-            row
-            for row in rows
-            if newest.get((row.urn, row.bucket), (-1, -1)) <= (row.logical_timestamp, row.seq)
-        ]
-
-    def _later(self, urns: set[str], buckets: set[int]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Place in the log of the newest row that supersedes another one, by file and bucket."""
-        least, most = min(buckets), max(buckets)
-        paths = self._files.between(least, most)
-        with scan.cursor() as cursor:
-            cursor.register("asked_files", pa.table({"urn": sorted(urns)}))
-            rows = scan.source(cursor, self._table, paths)
-            statement = (
-                f"select urn, bucket, max((logical_timestamp, seq)) as place from {rows} semi join asked_files using (urn)"
-                f" where supersedes and {' and '.join(self._names)} and bucket between {least} and {most}"
-                f" and {self._seen} group by all"
-            )
-            found = cursor.execute(statement, self._used(statement)).fetchall()
-        return {(urn, bucket): tuple(place) for urn, bucket, place in found}
+            return list(cursor.sql(statement.format(rows=rows), params=used).fetchall())
 
 
 class _Files:

@@ -12,54 +12,32 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from ..rules.files_rows import FileRecordRow
-from .columns import history
+from ..rules.files_rows import FileRecordRow, index_keys
+from ..schemas.events.files import DAY_MS
+from ..schemas.urn import file_urn
+from .columns import FILE_RECORDS
 from .entities import microseconds, milliseconds
 from .spelling import spelled
 
-KEY_FIELDS = [
-    pa.field("urn", pa.string(), nullable=False),
-    pa.field("bucket", pa.int64(), nullable=False),
-]
-VALUE_FIELDS = [
-    pa.field("file_where", pa.string(), nullable=False),
-    pa.field("file_what", pa.string(), nullable=False),
-    pa.field("file_id", pa.string(), nullable=False),
-    pa.field("first_bucket", pa.int64(), nullable=False),
-    pa.field("start_ms", pa.int64(), nullable=False),
-    pa.field("end_ms", pa.int64()),
-    pa.field("created_ms", pa.int64()),
-    pa.field("size_bytes", pa.int64()),
-    pa.field("work_id", pa.string()),
-    pa.field("supersedes", pa.bool_(), nullable=False),
-    pa.field("version", pa.int32(), nullable=False),
-    pa.field("url", pa.string()),
-    pa.field("time_index_key", pa.string(), nullable=False),
-    pa.field("work_id_index_key", pa.string(), nullable=False),
-    pa.field("range_key", pa.string(), nullable=False),
-    pa.field("metadata", pa.string()),
-]
-SCHEMA = history(KEY_FIELDS, VALUE_FIELDS)
-"""One row per accepted record of one file and day bucket; `metadata` is canonical JSON of the source's document."""
-
-STATISTICS = ["tenant", "file_what", "bucket", "journal_partition", "logical_timestamp", "system_time"]
-SORTED_BY = ["tenant", "file_what", "bucket", "start_ms", "urn", "logical_timestamp", "seq"]
-"""A page of a query is a range of one what's times, so its rows stand side by side."""
-COLUMNS = ", ".join(name for name in SCHEMA.names if name not in ("domain", "journal_partition"))
-"""What a look-up selects: all that `row_from_dict` needs."""
+READ = (
+    "system_time, event_time, event_id, actor, created_ms, size_bytes, supersedes, version, url, metadata, bucket,"
+    " logical_timestamp, seq, file_where, file_what, file_id"
+)
+"""What a query selects of a row, in this order: all that `row_of_read` needs. The rest of a live row follows."""
 
 
 def rows_to_arrow(rows: Iterable[tuple[FileRecordRow, str, int]]) -> pa.Table:
     """Rows of the `file_records` table, column by column.
 
     Args:
-        rows: (row, domain, journal partition), in position order per partition.
+        rows: (row, domain, journal partition), in any order.
     Returns:
-        A table of schema SCHEMA.
+        A table of schema FILE_RECORDS, by bucket and start: files in the order in which queries read them can be
+        passed over in pieces, also before they are compacted.
     """
-    given = list(rows)
+    given = sorted(rows, key=_by_time)
     if not given:
-        return SCHEMA.empty_table()
+        return FILE_RECORDS.empty_table()
     records, domains, partitions = zip(*given, strict=True)
     held = dict(zip(FileRecordRow._fields, zip(*records, strict=True), strict=True))
     made = {
@@ -70,9 +48,14 @@ def rows_to_arrow(rows: Iterable[tuple[FileRecordRow, str, int]]) -> pa.Table:
         "metadata": pa.array(_texts(held["metadata"]), pa.string()),
     }
     return pa.table(
-        [made[field.name] if field.name in made else pa.array(held[field.name], field.type) for field in SCHEMA],
-        schema=SCHEMA,
+        [made[field.name] if field.name in made else pa.array(held[field.name], field.type) for field in FILE_RECORDS],
+        schema=FILE_RECORDS,
     )
+
+
+def _by_time(row: tuple[FileRecordRow, str, int]) -> tuple[int, int, int, int, int]:
+    record, _, partition = row
+    return record.bucket, record.start_ms, partition, record.logical_timestamp, record.seq
 
 
 def _texts(documents: Iterable[Mapping[str, Any] | None]) -> list[str | None]:
@@ -94,3 +77,17 @@ def row_from_dict(row: Mapping[str, Any]) -> FileRecordRow:
     values["event_time"] = milliseconds(row["event_time"])
     values["metadata"] = None if row["metadata"] is None else orjson.loads(row["metadata"])
     return FileRecordRow(**values)
+
+
+def row_of_read(tenant: str, read: tuple[Any, ...]) -> FileRecordRow:
+    """A live row of the columns READ."""
+    system_time, event_time, event_id, actor, created, size, supersedes, version, url, text, *place = read
+    bucket, at, seq, where, what, file_id = place
+    metadata = orjson.loads(text)
+    start, work_id = metadata["start"], metadata["work_id"]
+    urn = file_urn(where, what, file_id)
+    return FileRecordRow(
+        tenant, urn, bucket, urn.aggregate, at, seq, milliseconds(system_time), milliseconds(event_time), event_id,
+        actor, False, where, what, file_id, start // DAY_MS, start, metadata["end"], created, size, work_id, supersedes,
+        version, url, *index_keys(bucket, where, what, file_id, work_id), metadata,
+    )  # fmt: skip

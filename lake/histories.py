@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from . import entities
+from . import entities, file_records
 
 
 class History(NamedTuple):
@@ -28,4 +28,5 @@ class History(NamedTuple):
 
 HISTORIES: Final[Mapping[str, History]] = {
     "entities": History(entities.rows_to_arrow, entities.row_from_dict),
+    "file_records": History(file_records.rows_to_arrow, file_records.row_from_dict),
 }

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from ..schemas.events.files import DAY_MS, RESERVED_WORK_ID, FileRecord, FilesRecorded, metadata_document
+from ..schemas.events.files import DAY_MS, FileRecord, FilesRecorded, metadata_document
 from ..schemas.header import Header
 from ..schemas.ids import id_text
 from ..schemas.limits import MAX_ENTITY_BYTES
 from .admission import refusal
 from .entity import At, EntityRow, RowReader, excess
-from .files_rows import FileRecordRow
+from .files_rows import FileRecordRow, index_keys
 from .outcome import UNCHANGED, Accepted, Outcome, Rejected
 
 _NONE: Final[Mapping[str, str]] = {}
@@ -81,7 +81,10 @@ class _Recording:
         return Accepted(tuple(self._entities), tuple(self._records))
 
     def _entity(self, urn: str, file: FileRecord, held: EntityRow | None, record: Mapping[str, Any]) -> EntityRow:
-        user_properties, user_tags, system_properties, system_tags = _NONE, (), self._first, ()
+        user_properties: Mapping[str, str] = _NONE
+        user_tags: tuple[str, ...] = ()
+        system_properties: Mapping[str, str] = self._first
+        system_tags: tuple[str, ...] = ()
         if held is not None:
             user_properties, user_tags, system_tags = held.user_properties, held.user_tags, held.system_tags
             system_properties = self._stamped(held.system_properties)
@@ -99,9 +102,7 @@ class _Recording:
         stamped["last_update_time"] = str(self._system_time)
         return _stamped(stamped, "last_updated_by", self._actor)
 
-    def _rows(
-        self, urn: str, file: FileRecord, held: Mapping[str, Any] | None, document: Mapping[str, Any]
-    ) -> None:
+    def _rows(self, urn: str, file: FileRecord, held: Mapping[str, Any] | None, document: Mapping[str, Any]) -> None:
         """The rows of one file: first those that end its stay in buckets, then one for each bucket it is in."""
         metadata = file.metadata
         days = buckets(metadata.start, metadata.end)
@@ -126,8 +127,7 @@ class _Recording:
             self._tenant, urn, bucket, self._aggregate, self._position, len(self._records), self._system_time,
             self._event_time, self._event_id, self._actor, deleted,
             where, what, file_id, start // DAY_MS, start, end, created, size, work_id, supersedes, 0, url,
-            f"{bucket}:{what}", f"{RESERVED_WORK_ID}{file_id}:{what}" if work_id is None else f"{work_id}:{what}",
-            f"{where}:{file_id}", document,
+            *index_keys(bucket, where, what, file_id, work_id), document,
         )))  # fmt: skip
 
 

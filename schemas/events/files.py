@@ -151,12 +151,13 @@ class FilesRecorded(_Entities):
         """Every fault of every file, with its field (`files[3].metadata.start`); empty for a valid event."""
         if _plain(self.files):
             return []
-        if not isinstance(self.files, tuple):
-            return [Fault("files", f"must be a list of files, not {type(self.files).__name__}")]
-        faults = empty_faults("files", self.files) + count_faults("files", len(self.files))
-        for index, file in enumerate(islice(self.files, MAX_ENTRIES)):
+        files: Any = self.files
+        if not isinstance(files, tuple):
+            return [Fault("files", f"must be a list of files, not {type(files).__name__}")]
+        faults = empty_faults("files", files) + count_faults("files", len(files))
+        for index, file in enumerate(files[:MAX_ENTRIES]):
             faults += file_faults(f"files[{index}]", file)
-        return faults + _apart_faults(self.files[:MAX_ENTRIES])
+        return faults + _apart_faults(files[:MAX_ENTRIES])
 
 
 def as_file(value: Any) -> Any:
@@ -406,7 +407,8 @@ def _apart_faults(files: tuple[Any, ...]) -> list[Fault]:
     for index, file in enumerate(files):
         if not isinstance(file, FileRecord) or not isinstance(file.metadata, FileMetadata):
             continue
-        metadata, field = file.metadata, f"files[{index}].metadata"
+        metadata: Any = file.metadata
+        field = f"files[{index}].metadata"
         if not isinstance(metadata.where, str) or not isinstance(metadata.what, str):
             continue
         first = first or (metadata.where, metadata.what)
