@@ -12,6 +12,7 @@ from functools import lru_cache
 from ..lake.spelling import spelled
 from ..rules.documents import change_records, state_document
 from ..schemas.topics import TopicNames
+from . import files
 from .fold import Folded
 from .publish import Outgoing
 
@@ -21,6 +22,10 @@ STATE_TYPE = "metajournal.state.Entity"
 _VERSION = ("ce_specversion", b"1.0")
 _IS_CHANGE = ("ce_type", CHANGE_TYPE.encode())
 _IS_STATE = ("ce_type", STATE_TYPE.encode())
+_CHANGES = {
+    "files": ("ce_type", files.CHANGE_TYPE.encode()),
+}
+"""What the records of a domain's change topic are; all others are the catalog's."""
 _IS_JSON = ("content-type", b"application/json")
 Header = tuple[str, bytes]
 
@@ -35,7 +40,7 @@ def outgoing(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:
     found, place = documents(folded, names), folded.place
     columns = (found.topics, found.keys, found.values, found.ids, found.states, found.times)
     for topic, key, value, identity, state, time_ms in zip(*columns, strict=True):
-        headers = headers_of(place.topic, place.partition, identity, state, key, time_ms)
+        headers = headers_of(place.topic, place.partition, identity, state, key, time_ms, topic)
         yield Outgoing(topic, place.partition, key, value, headers, time_ms)
 
 
@@ -58,6 +63,15 @@ class Documents:
         self.ids: list[bytes] = []
         self.states: list[bool] = []
         self.times: list[int] = []
+
+    def add(self, topic: str, key: bytes, value: bytes, identity: bytes, time_ms: int) -> None:
+        """Add one change record."""
+        self.topics.append(topic)
+        self.keys.append(key)
+        self.values.append(value)
+        self.ids.append(identity)
+        self.states.append(False)
+        self.times.append(time_ms)
 
 
 def documents(folded: Folded, names: TopicNames) -> Documents:
@@ -84,11 +98,17 @@ def documents(folded: Folded, names: TopicNames) -> Documents:
         ids(identity)
         states(True)
         times(after.system_time)
+    files.add_documents(found, folded, names)
     return found
 
 
-def headers_of(topic: str, partition: int, identity: bytes, state: bool, key: bytes, time_ms: int) -> list[Header]:
+def headers_of(
+    topic: str, partition: int, identity: bytes, state: bool, key: bytes, time_ms: int, target: str = ""
+) -> list[Header]:
     """The headers of a record of a journal partition: CloudEvents in binary mode.
+
+    Args:
+        target: the topic that it goes to, which says what a change record is.
 
     Source: CloudEvents Kafka protocol binding 1.0.2, section 3.2.
     """
@@ -96,7 +116,7 @@ def headers_of(topic: str, partition: int, identity: bytes, state: bool, key: by
         _VERSION,
         _source(topic, partition)[0],
         ("ce_id", identity),
-        _IS_STATE if state else _IS_CHANGE,
+        _IS_STATE if state else _CHANGES.get(target.rpartition(".changes.")[2], _IS_CHANGE),
         ("ce_subject", key[key.index(b"/") + 1 :]),
         _time(time_ms),
         _IS_JSON,
@@ -106,7 +126,7 @@ def headers_of(topic: str, partition: int, identity: bytes, state: bool, key: by
 @lru_cache(maxsize=64)
 def _topics(names: TopicNames, domain: str) -> tuple[str, str, str]:
     """Topics of USER changes, SYSTEM changes and states."""
-    return names.changes(domain), names.changes_system, names.state(domain)
+    return names.changes("catalog"), names.changes_system, names.state(domain)
 
 
 @lru_cache(maxsize=1024)

@@ -177,5 +177,5 @@ def _records(batch: pa.RecordBatch) -> Iterator[Outgoing]:
         if source is None:
             yield Outgoing(topic, partition, key, value, marshal.loads(other), time_ms)
         else:
-            headers = headers_of(source, partition, identity, state, key, time_ms)
+            headers = headers_of(source, partition, identity, state, key, time_ms, topic)
             yield Outgoing(topic, partition, key, value, headers, time_ms)
