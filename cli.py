@@ -12,6 +12,7 @@ import click
 
 from .commands.configuration import CONFIGURATION
 from .commands.exits import Commands
+from .commands.files import FILES
 from .commands.options import Options
 from .commands.reading import READING
 from .commands.rebuild import REBUILDING
@@ -36,7 +37,7 @@ def main(context: click.Context, file: str | None, overrides: tuple[str, ...], v
         logging.basicConfig(handlers=[logging.NullHandler()])
 
 
-for _command in (*WRITING, *READING, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION):
+for _command in (*WRITING, *READING, *FILES, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION):
     main.add_command(_command)
 
 if __name__ == "__main__":
