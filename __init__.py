@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from metajournal.client import Journal
+    from metajournal.producers.files import content_hash, file_record
     from metajournal.producers.units import Unit
     from metajournal.producers.verdicts import Accepted, Duplicate, Rejected, Shelved, Unchanged
     from metajournal.schemas.errors import (
         ConfigError,
         EventTooLargeError,
         Fault,
+        FilesQueryError,
         InputError,
         InvalidEventError,
         InvalidUnitError,
@@ -43,10 +45,11 @@ if TYPE_CHECKING:
         TagsAdded,
         TagsRemoved,
     )
+    from metajournal.schemas.events.files import FileMetadata, FileRecord, FilesRecorded
     from metajournal.schemas.events.lineage import Access, AccessesRecorded, ExternalWrite, RunStarted, RunStopped
     from metajournal.schemas.positions import Cut, Position
     from metajournal.schemas.settings import Settings
-    from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
+    from metajournal.schemas.urn import Urn, app, dataset, file_urn, program, run, stream, urn
 
 __all__ = [
     "Accepted",
@@ -60,6 +63,10 @@ __all__ = [
     "EventTooLargeError",
     "ExternalWrite",
     "Fault",
+    "FileMetadata",
+    "FileRecord",
+    "FilesQueryError",
+    "FilesRecorded",
     "InputError",
     "InvalidEventError",
     "InvalidUnitError",
@@ -92,7 +99,10 @@ __all__ = [
     "UnservedDomainError",
     "Urn",
     "app",
+    "content_hash",
     "dataset",
+    "file_record",
+    "file_urn",
     "program",
     "run",
     "stream",
@@ -101,6 +111,7 @@ __all__ = [
 
 _ROOMS = {
     "metajournal.client": ("Journal",),
+    "metajournal.producers.files": ("content_hash", "file_record"),
     "metajournal.producers.units": ("Unit",),
     "metajournal.producers.verdicts": ("Accepted", "Duplicate", "Rejected", "Shelved", "Unchanged"),
     "metajournal.schemas.events.catalog": (
@@ -113,9 +124,10 @@ _ROOMS = {
         "TagsRemoved",
     ),
     "metajournal.schemas.events.lineage": ("Access", "AccessesRecorded", "ExternalWrite", "RunStarted", "RunStopped"),
+    "metajournal.schemas.events.files": ("FileMetadata", "FileRecord", "FilesRecorded"),
     "metajournal.schemas.positions": ("Cut", "Position"),
     "metajournal.schemas.settings": ("Settings",),
-    "metajournal.schemas.urn": ("Urn", "app", "dataset", "program", "run", "stream", "urn"),
+    "metajournal.schemas.urn": ("Urn", "app", "dataset", "file_urn", "program", "run", "stream", "urn"),
 }
 _HOMES = {name: module for module, names in _ROOMS.items() for name in names}
 

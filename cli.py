@@ -12,6 +12,7 @@ import click
 
 from .commands.configuration import CONFIGURATION
 from .commands.exits import Commands
+from .commands.files import FILES
 from .commands.lineage import LINEAGE
 from .commands.options import Options
 from .commands.reading import READING
@@ -37,7 +38,7 @@ def main(context: click.Context, file: str | None, overrides: tuple[str, ...], v
         logging.basicConfig(handlers=[logging.NullHandler()])
 
 
-for _command in (*WRITING, *READING, *LINEAGE, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION):
+for _command in (*WRITING, *READING, *FILES, *LINEAGE, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION):
     main.add_command(_command)
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ last two are imported when they are first asked for, so the light client never m
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ from .consumers.filters import Filter
 from .consumers.records import Change, State
 from .consumers.subscription import Subscription
 from .producers.emitter import Emitter
+from .producers.files import record_files
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
 from .producers.units import Unit, UnitEvent
@@ -31,11 +32,16 @@ from .schemas.urn import Urn
 if TYPE_CHECKING:
     from .indexer.results import Results
     from .indexer.search import Search
+    from .lake.file_queries import FileQueries, FilesPage
     from .lake.lineage_queries import LineageReader
     from .lake.lineage_questions import Page, Point
     from .lake.reading import LakeReader
+    from .rules.files_rows import FileRecordRow
+    from .schemas.events.files import FileRecord
+    from .schemas.positions import Cut
 
-_LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "polars", "pyarrow"})
+_LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
+_FILES_A_PAGE = 1000
 
 
 WRITTEN_KINDS = frozenset({"dataset", "stream"})
@@ -61,6 +67,7 @@ class Journal:
         self._search: Search | None = None
         self._lake: LakeReader | None = None
         self._lineages: LineageReader | None = None
+        self._files: FileQueries | None = None
 
     @classmethod
     def connect(
@@ -351,6 +358,99 @@ class Journal:
 
             self._lineages = LineageReader.beside(lake)
         return self._lineages
+
+    def record_files(
+        self,
+        files: Iterable[FileRecord | Mapping[str, Any]],
+        *,
+        progress: Callable[[int], None] | None = None,
+        **said: Any,
+    ) -> list[Receipt]:
+        """Record many archived files: up to 1,000 an event, some events in flight, until all are acknowledged.
+
+            journal.record_files(file_record(url, {"start": ..., "where": ..., ...}, content=path) for path in paths)
+
+        Args:
+            files: `file_record(...)`s, or mappings with url, metadata, size and created, of any where and what.
+            progress: called with the number of files acknowledged so far.
+            said: arguments of `emit` that hold for every event: actor, tenant, event_time, cause.
+        Returns:
+            The receipt of each event.
+        Raises:
+            InvalidEventError: a file is not valid: lists every fault of it (`files[4711].metadata.start`); what was
+                sent before stands.
+            OutcomeUnknownError: some are not acknowledged in time; send the same files with the same ids again.
+        """
+        return record_files(self.emitter, files, progress=progress, **said)
+
+    def files(
+        self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
+        work_id: str | None = None, at: Position | int | Cut | None = None, tenant: str | None = None,
+    ) -> Iterator[FileRecordRow]:  # fmt: skip
+        """Archived files, by start, where, what and id: all that touch a time, or all of a work_id. Each comes once.
+
+        Args:
+            where, what: of this server or program only.
+            start, end: both or none; the files that touch the time between them, both ends included. Milliseconds,
+                aware datetimes, ISO 8601, or numbers as text.
+            work_id: instead of times.
+            at: as the journal told it at a position, a cut or a time in milliseconds UTC; None: now.
+        Raises:
+            FilesQueryError: it cannot be asked like that; its code says which way.
+            NotFinalError: the lake has not reached that point.
+            MissingExtraError: the packages of the extra `lake` are not installed.
+        """
+        asked = {"where": where, "what": what, "start": start, "end": end, "work_id": work_id}
+        page = self.files_page(**asked, limit=_FILES_A_PAGE, at=at, tenant=tenant)
+        return self._all_files(page, {**asked, "at": at, "tenant": tenant})
+
+    def _all_files(self, page: FilesPage, asked: Mapping[str, Any]) -> Iterator[FileRecordRow]:
+        yield from page.files
+        while page.cursor is not None:
+            page = self.files_page(**asked, limit=_FILES_A_PAGE, cursor=page.cursor)
+            yield from page.files
+
+    def files_page(
+        self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
+        work_id: str | None = None, limit: int = 100, cursor: str | None = None,
+        at: Position | int | Cut | None = None, tenant: str | None = None,
+    ) -> FilesPage:  # fmt: skip
+        """One page of `files`, and a cursor for the next: all pages speak of the moment of the first.
+
+        Args:
+            limit: most files of the page, 1 to 10,000.
+            cursor: of the page before, asked with the same arguments.
+        """
+        self._with_lake()
+        from .lake.file_queries import FilesAsked
+
+        asked = FilesAsked.of(where=where, what=what, start=start, end=end, work_id=work_id)
+        who = tenant or self.settings.journal.tenant
+        return self.file_queries.page(who, asked, limit=limit, cursor=cursor, at=at)
+
+    def latest_file(
+        self, what: str, where: str, *, at: Position | int | Cut | None = None, tenant: str | None = None
+    ) -> FileRecordRow | None:
+        """The newest file of a program on a server: by start, then creation time, then id; None where there is none."""
+        found = self.file_queries.latest(tenant or self.settings.journal.tenant, what, where, at=at)
+        return found.files[0] if found.files else None
+
+    @property
+    def file_queries(self) -> FileQueries:
+        """The queries over files. Raises: MissingExtraError."""
+        if self._files is None:
+            self._with_lake()
+            from .lake.file_queries import FileQueries
+            from .lake.tables import Lake
+
+            where = self.settings.lake
+            partitions = {topic: one.partitions for topic, one in self.epochs.items()}
+            self._files = FileQueries(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
+        return self._files
+
+    def _with_lake(self) -> None:
+        """Refuse where the packages that read the lake are missing."""
+        _ = self.lake
 
     @property
     def lake(self) -> LakeReader:

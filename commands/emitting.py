@@ -199,4 +199,6 @@ def _descriptor(lines: object) -> int | None:
 
 
 def _named(typed: Typed, receipt: Receipt) -> dict[str, Any]:
-    return {"event_id": receipt.event_id, "type": typed.event.TYPE, "entity": str(typed.event.entities[0])}
+    entities = typed.event.entities
+    entity = entities[0] if len(entities) == 1 else typed.event.aggregate  # of many, what they have in common
+    return {"event_id": receipt.event_id, "type": typed.event.TYPE, "entity": str(entity)}

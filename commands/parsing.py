@@ -13,8 +13,10 @@ from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
+from ..producers.files import prepared
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import EVENT_TYPES
+from ..schemas.events.files import FilesRecorded
 from ..schemas.positions import Position
 
 EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in EVENT_TYPES.values()}
@@ -63,6 +65,8 @@ def event_of(name: str, values: Mapping[str, Any]) -> Any:
     faults += [Fault(key, "must be given") for key in required if key not in values]
     if faults:
         raise InvalidEventError(faults)
+    if cls is FilesRecorded and isinstance(values["files"], list):
+        return cls([prepared(file) for file in values["files"]])
     return cls(**values)
 
 
@@ -74,7 +78,7 @@ def typed_event(line: str) -> Typed:
         InvalidEventError: as `event_of`.
     """
     try:
-        found = json.loads(line, object_pairs_hook=_once)
+        found = json.loads(line, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise InputError(f"The line is not JSON: {error}.", hint='Each line is {"type": …, "entity": …, …}.') from error
     if not isinstance(found, dict) or not isinstance(found.get("type"), str):
@@ -163,7 +167,7 @@ def _entity_field(name: str) -> str:
 
 def _object(data: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(data or "{}", object_pairs_hook=_once)
+        found = json.loads(data or "{}", object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise InputError(f"--data is not JSON: {error}.", hint='Write --data \'{"tags": ["pii"]}\'.') from error
     if not isinstance(found, dict):
@@ -171,7 +175,7 @@ def _object(data: str | None) -> dict[str, Any]:
     return found
 
 
-def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; of a name that stands twice, Python would drop all values but the last. Raises: ValueError."""
     found = dict(members)
     if len(found) < len(members):

@@ -114,6 +114,29 @@ EXTERNAL_WRITES = history(
     [pa.field("happened_at", TIMESTAMP, nullable=False)],
 )
 """The first write of each outside source to each stream on each day (UTC)."""
+FILE_RECORDS = history(
+    [pa.field("urn", pa.string(), nullable=False), pa.field("bucket", pa.int64(), nullable=False)],
+    [
+        pa.field("file_where", pa.string(), nullable=False),
+        pa.field("file_what", pa.string(), nullable=False),
+        pa.field("file_id", pa.string(), nullable=False),
+        pa.field("first_bucket", pa.int64(), nullable=False),
+        pa.field("start_ms", pa.int64(), nullable=False),
+        pa.field("end_ms", pa.int64()),
+        pa.field("created_ms", pa.int64()),
+        pa.field("size_bytes", pa.int64()),
+        pa.field("work_id", pa.string()),
+        pa.field("supersedes", pa.bool_(), nullable=False),
+        pa.field("version", pa.int32(), nullable=False),
+        pa.field("url", pa.string()),
+        pa.field("time_index_key", pa.string(), nullable=False),
+        pa.field("work_id_index_key", pa.string(), nullable=False),
+        pa.field("range_key", pa.string(), nullable=False),
+        pa.field("metadata", pa.string()),
+    ],
+)
+"""One row per record of one file in one of its day buckets. Times of the files themselves are whole milliseconds, as
+their source has them: they may lie beyond what a timestamp holds. `metadata` is canonical JSON."""
 
 JOURNAL_TABLE = "journal"
 SCHEMAS: dict[str, pa.Schema] = {
@@ -123,6 +146,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "accesses": ACCESSES,
     "relations": RELATIONS,
     "external_writes": EXTERNAL_WRITES,
+    "file_records": FILE_RECORDS,
 }
 PARTITION_COLUMNS: dict[str, list[str]] = {JOURNAL_TABLE: ["system_date"]}
 STATISTICS: dict[str, list[str]] = {
@@ -132,13 +156,16 @@ STATISTICS: dict[str, list[str]] = {
     "accesses": ["tenant", "run", "program", "journal_partition", "logical_timestamp", "system_time"],
     "relations": ["tenant", "data", "program", "journal_partition", "logical_timestamp", "system_time"],
     "external_writes": ["tenant", "stream", "journal_partition", "logical_timestamp", "system_time"],
+    "file_records": ["tenant", "file_what", "bucket", "journal_partition", "logical_timestamp", "system_time"],
 }
 """Columns whose least and greatest value stand in the table's log for each file: those that look-ups name. Every one
 more makes each commit dearer, since the log's state is kept in memory for all live files."""
-HISTORY_TABLES: tuple[str, ...] = ("entities", "runs", "accesses", "relations", "external_writes")
+HISTORY_TABLES: tuple[str, ...] = ("entities", "file_records", "runs", "accesses", "relations", "external_writes")
 SORTED_BY: dict[str, list[str]] = {
     JOURNAL_TABLE: ["topic", "journal_partition", "logical_timestamp"],
     "entities": ["tenant", "urn", "logical_timestamp", "seq"],
+    # Pages of files go by time, so the rows of a page stand side by side whatever else is asked.
+    "file_records": ["tenant", "bucket", "start_ms", "urn", "logical_timestamp", "seq"],
     "runs": ["tenant", "run", "logical_timestamp", "seq"],
     "accesses": ["tenant", "run", "data", "access", "component", "logical_timestamp", "seq"],
     "relations": ["tenant", "data", "program", "logical_timestamp", "seq"],
@@ -164,5 +191,9 @@ REPEATING = (
     "status",
     "source",
     "day",
+    "file_where",
+    "file_what",
+    "supersedes",
+    "version",
 )
 """Columns of few values, which files keep by number. For all others that makes files larger and slower to write."""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from . import entities, lineage
+from . import entities, file_records, lineage
 
 
 class History(NamedTuple):
@@ -29,4 +29,5 @@ class History(NamedTuple):
 HISTORIES: Final[Mapping[str, History]] = {
     "entities": History(entities.rows_to_arrow, entities.row_from_dict),
     **{table: History(*ways) for table, ways in lineage.HISTORIES.items()},
+    "file_records": History(file_records.rows_to_arrow, file_records.row_from_dict),
 }

@@ -30,7 +30,7 @@ def cursor() -> Any:
 @lru_cache(maxsize=1)
 def _connection(_process: int) -> duckdb.DuckDBPyConnection:
     """One engine a process: it costs 20 ms to make, and none outlives a fork."""
-    return duckdb.connect(
+    connection = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
             "memory_limit": _MEMORY,
@@ -38,6 +38,8 @@ def _connection(_process: int) -> duckdb.DuckDBPyConnection:
             "temp_directory": tempfile.gettempdir(),
         }
     )
+    connection.execute("set parquet_metadata_cache = true")  # files of a table never change: 5 ms for 20 of them
+    return connection
 
 
 def source(cursor: Any, table: DeltaTable, paths: list[str], name: str = "lake_dataset") -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from .files_rows import FileRecordRow
 from .lineage_rows import AccessRow, ExternalWriteRow, RelationRow, RunRow
 
 COMMON: Final = (
@@ -28,6 +29,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "accesses": ("run", "data", "access", "component"),
     "relations": ("data", "program"),
     "external_writes": ("stream", "source", "day"),
+    "file_records": ("urn", "bucket"),
 }
 """Key columns of each table, without the tenant."""
 
@@ -36,5 +38,6 @@ TABLE_OF: Final[Mapping[type, str]] = {
     AccessRow: "accesses",
     RelationRow: "relations",
     ExternalWriteRow: "external_writes",
+    FileRecordRow: "file_records",
 }
 """The table of each class of rows."""

@@ -156,6 +156,13 @@ class UnknownEntityError(InputError):
         super().__init__(f"There is no entity {urn}.", urn=urn, **data)
 
 
+class FilesQueryError(InputError):
+    """A query over files asks for something that cannot be; `code` says which way."""
+
+    CODE = "bad-files-query"
+    HINT = "Name a work_id, or both start and end; where and what narrow either down."
+
+
 class QueueFullError(MetajournalError):
     """The client's bounded queue is full; the event was not taken."""
 

@@ -29,5 +29,11 @@ MAX_UNIT_BYTES: Final = 16 * 1024 * 1024
 MAX_KEY_BYTES: Final = 1024
 """Longest property key or tag, bytes of UTF-8."""
 
+MAX_FILE_TEXT_BYTES: Final = 8 * 1024
+"""Longest url and longest path of a file, bytes of UTF-8: both stand in the row of each of its day buckets."""
+
+MAX_BUCKETS: Final = 400
+"""Most day buckets that one file touches."""
+
 RESERVED_PROPERTIES: Final = frozenset({"creation_time", "created_by", "last_update_time", "last_updated_by"})
 """SYSTEM properties that the fold alone keeps; no producer can set or remove them."""

@@ -8,6 +8,7 @@ spelling, so equal names are equal strings and no name can forge another's URN.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -158,6 +159,31 @@ def _encode(name: str, shown: str) -> str:
     return first + "".join([_ESCAPE[byte] for byte in raw[1:]])
 
 
+def siblings(first: Urn, names: Iterable[str]) -> tuple[Urn, ...]:
+    """URNs that differ from one in the last part only: a tenth of the price of parsing each.
+
+    Args:
+        first: any URN whose kind has another aggregate than itself, and no program type at its end.
+        names: last parts, each of any characters.
+    Raises:
+        InvalidUrnError: a name is empty, no text or holds a lone surrogate, or a URN is too long.
+    """
+    text = first[: len(first) - len(_encode(first.name, first))]
+    kind, domain, leading, aggregate = first.kind, first.domain, first.parts[:-1], first.aggregate
+    room, behind = MAX_URN_BYTES - len(text), len(kind) + 1
+    plain, new = _PLAIN_PART.fullmatch, str.__new__
+    found = []
+    for name in names:
+        if type(name) is not str or len(name) > room or not plain(name):
+            found.append(Urn.parse(text + _encode(name, f"{text}{name}")))
+            continue
+        one = new(Urn, text + name)
+        one.kind, one.path, one.parts, one.domain = kind, one[behind:], (*leading, name), domain
+        one._aggregate = aggregate
+        found.append(one)
+    return tuple(found)
+
+
 def urn(kind: str, *parts: str) -> Urn:
     """The URN of an entity of any kind.
 
@@ -194,3 +220,8 @@ def program(namespace: str, app: str, type: str, name: str) -> Urn:  # noqa: A00
 def run(namespace: str, app: str, type: str, name: str, run_id: str) -> Urn:  # noqa: A002
     """URN of one run of a program. Raises: InvalidUrnError."""
     return urn("run", namespace, app, type, name, run_id)
+
+
+def file_urn(where: str, what: str, id: str) -> Urn:  # noqa: A002
+    """URN of an archived file. Raises: InvalidUrnError."""
+    return urn("file", where, what, id)

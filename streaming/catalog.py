@@ -12,7 +12,7 @@ from functools import lru_cache
 from ..lake.spelling import spelled
 from ..rules.documents import change_records, state_document
 from ..schemas.topics import TopicNames
-from . import lineage
+from . import files, lineage
 from .fold import Folded
 from .publish import Outgoing
 
@@ -22,7 +22,10 @@ STATE_TYPE = "metajournal.state.Entity"
 _VERSION = ("ce_specversion", b"1.0")
 _IS_CHANGE = ("ce_type", CHANGE_TYPE.encode())
 _IS_STATE = ("ce_type", STATE_TYPE.encode())
-_CHANGES = {"lineage": ("ce_type", lineage.FACT_TYPE.encode())}
+_CHANGES = {
+    "files": ("ce_type", files.CHANGE_TYPE.encode()),
+    "lineage": ("ce_type", lineage.FACT_TYPE.encode()),
+}
 """What the records of a domain's change topic are; all others are the catalog's."""
 _IS_JSON = ("content-type", b"application/json")
 Header = tuple[str, bytes]
@@ -97,6 +100,7 @@ def documents(folded: Folded, names: TopicNames) -> Documents:
         states(True)
         times(after.system_time)
     lineage.add_documents(found, folded, names)
+    files.add_documents(found, folded, names)
     return found
 
 
@@ -124,7 +128,7 @@ def headers_of(
 @lru_cache(maxsize=64)
 def _topics(names: TopicNames, domain: str) -> tuple[str, str, str]:
     """Topics of USER changes, SYSTEM changes and states."""
-    return names.changes(domain), names.changes_system, names.state(domain)
+    return names.changes("catalog"), names.changes_system, names.state(domain)
 
 
 @lru_cache(maxsize=1024)

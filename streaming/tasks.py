@@ -71,11 +71,23 @@ class _Pinned(Table):
         self._table = DeltaTable(pin.uri, version=pin.version, storage_options=dict(pin.storage_options))
 
 
+class _Opened(dict[str, Table]):
+    """Tables by name, each opened when it is first asked for: most batches touch few."""
+
+    def __init__(self, pins: Mapping[str, Pin]) -> None:
+        super().__init__()
+        self._pins = pins
+
+    def __missing__(self, name: str) -> Table:
+        self[name] = self._pins[name].open()
+        return self[name]
+
+
 class PinnedLake:
     """The tables that prior rows are looked up in, as the driver saw them when it planned the batch."""
 
     def __init__(self, pins: Mapping[str, Pin]) -> None:
-        self.tables = {name: pin.open() for name, pin in pins.items()}
+        self.tables: Mapping[str, Table] = _Opened(pins)
 
     @property
     def journal(self) -> Table:

@@ -35,6 +35,7 @@ PUBLISHED = {
     "lineage.ExternalWrite.1": ["e8fce0f07fe487b2"],
     "lineage.RunStarted.1": ["5a8b888657f91818"],
     "lineage.RunStopped.1": ["889bd020165908a7"],
+    "files.FilesRecorded.1": ["d0b22c3546c28fa3"],
 }
 """Fingerprints of every schema that ever stood in a journal: lines are added here, never removed or changed."""
 
@@ -124,9 +125,8 @@ def test_the_published_text_stands_by_itself(contract: Any) -> None:
 def test_contracts_are_package_data() -> None:
     folder = files("metajournal.schemas") / "contracts"
     assert json.loads((folder / "header.avsc").read_text("utf-8"))["name"] == "Header"
-    domains = [one for one in folder.iterdir() if one.is_dir()]
-    shipped = [one for domain in domains for one in domain.iterdir() if one.name.endswith(".avsc")]
-    assert len(shipped) == len(all_contracts())
+    texts = [one for domain in folder.iterdir() if domain.is_dir() for one in domain.iterdir()]
+    assert len([one for one in texts if one.name.endswith(".avsc")]) == len(all_contracts())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,261 @@
+"""`metajournal files`: find archived files, show the newest of a program, record files.
+
+Left to whom: `producers/files.py` makes records of files and sends them, the lake answers the queries; here options
+become values and answers become tables. A table and its `--json` come from the same value.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ..schemas.errors import InputError
+from .exits import FINE, PROBLEM
+from .options import Options, json_option, options
+from .rendering import console, fields, print_json, shortened, table, time_text, verdict
+
+if TYPE_CHECKING:
+    from ..producers.receipts import Receipt
+
+_LATEST_MS = 253_402_300_799_999  # the year 9999: nothing later has a form that people write
+_PROGRESS_EVERY = 50_000
+_SHOWN = ("where", "what", "data-version", "id", "hash", "work_id", "path")
+
+
+@click.group(invoke_without_command=True)
+@click.option("--what", metavar="NAME", help="Of this program only.")
+@click.option("--where", metavar="NAME", help="Of this server only.")
+@click.option("--from", "start", metavar="TIME", help="Files that touch the time from here on, this time included.")
+@click.option("--to", "end", metavar="TIME", help="Files that touch the time up to here, this time included.")
+@click.option("--work-id", metavar="ID", help="Files of this work_id, instead of times.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Most files."
+)
+@click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
+@click.option("--as-at", metavar="POSITION|TIME", help="As the journal told it then, instead of now.")
+@json_option
+@click.pass_context
+def files(
+    context: click.Context,
+    /,
+    limit: int,
+    cursor: str | None,
+    as_at: str | None,
+    as_json: bool,
+    **asked: str | None,
+) -> None:
+    """Find archived files: by time or by work_id, of one program and server or of all.
+
+    TIME is ISO 8601, seconds or milliseconds since 1970.
+
+    \b
+    metajournal files --what syslog --where webserver02 --from 2026-01-01 --to 2026-01-31T23:59:59Z
+    metajournal files --work-id job-4711
+    metajournal files latest syslog webserver02
+    metajournal files record /var/log/syslog.1 --what syslog --where webserver02
+    """
+    if context.invoked_subcommand is not None:
+        given = [name for name, value in {**asked, "cursor": cursor, "as_at": as_at}.items() if value is not None]
+        if given:
+            raise click.UsageError(f"Put the options behind {context.invoked_subcommand}, not before it.", ctx=context)
+        return
+    from ..lake.file_queries import FilesAsked
+    from .parsing import point
+
+    FilesAsked.of(**asked)  # before anything is connected to
+    at = point(as_at) if as_at else None
+    with context.ensure_object(Options).journal() as journal:
+        found = journal.files_page(**asked, limit=limit, cursor=cursor, at=at)
+    shown = {"files": [file_json(one) for one in found.files], "cursor": found.cursor, "final": found.final}
+    print_json(shown) if as_json else console().print(_page_view(shown), crop=False)
+
+
+@files.command()
+@click.argument("what")
+@click.argument("where")
+@click.option("--as-at", metavar="POSITION|TIME", help="As the journal told it then, instead of now.")
+@json_option
+@options
+def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json: bool) -> int:
+    """Show the newest file of a program on a server: by start, then creation time, then id."""
+    from .parsing import point
+
+    at = point(as_at) if as_at else None
+    with given.journal() as journal:
+        found = journal.latest_file(what, where, at=at)
+    shown = None if found is None else file_json(found)
+    if as_json:
+        print_json(shown)
+    else:
+        console().print(Text("no file is recorded") if shown is None else _file_view(shown))
+    return PROBLEM if shown is None else FINE
+
+
+@files.command()
+@click.argument("paths", metavar="FILE...|-", nargs=-1, required=True)
+@click.option("--what", metavar="NAME", help="The program that made the files.")
+@click.option("--where", metavar="NAME", help="The server that they come from.")
+@click.option("--start", metavar="TIME", help="First event in each file; when it was last written where not given.")
+@click.option("--end", metavar="TIME", help="Last event in each file; an instant where not given.")
+@click.option("--data-version", default="0", show_default=True, metavar="TEXT", help="Version of the data's format.")
+@click.option("--work-id", metavar="ID", help="Name of the work that they belong to.")
+@click.option(
+    "--url", metavar="PREFIX", help="What stands before a file's name in its url; file:// and its path if not."
+)
+@click.option("--actor", metavar="NAME", help="Who does this.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the outcomes, only until Kafka has the events.")
+@json_option
+@options
+def record(
+    given: Options, /, paths: tuple[str, ...], actor: str | None, no_wait: bool, as_json: bool, **said: str | None
+) -> int:
+    """Record files by their paths: their hashes and sizes are taken here, their contents stay where they are.
+
+    With - the files come as JSON lines on standard input, `{"url": …, "metadata": {…}, "size"?, "created"?}` each.
+
+    \b
+    metajournal files record /var/log/syslog.1 --what syslog --where webserver02 --start 2026-01-31
+    metajournal files record - < files.jsonl
+    """
+    if paths == ("-",):
+        if any(value for name, value in said.items() if name != "data_version"):
+            raise click.UsageError("With - everything stands in the JSON lines; leave the other options away.")
+        made: Iterable[Any] = _lines(sys.stdin)
+    elif "-" in paths:
+        raise click.UsageError("Give paths, or - alone.")
+    else:
+        if not said["what"] or not said["where"]:
+            raise click.UsageError("Say which program and server the files are of: --what and --where.")
+        made = [_of_path(path, said) for path in paths]
+    with given.journal() as journal:
+        about = {} if actor is None else {"actor": actor}
+        receipts = journal.record_files(made, progress=_told(console(stderr=True)), **about)
+        results = [_result(receipt, wait=not no_wait) for receipt in receipts]
+    for result in results:
+        print_json(result) if as_json else console().print(_result_line(result), soft_wrap=True)
+    return FINE if all(result["ok"] for result in results) else PROBLEM
+
+
+def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
+    """The record of one local file."""
+    from ..producers.files import file_record
+
+    found = Path(path)
+    try:
+        written = found.stat().st_mtime_ns // 1_000_000
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.", code="unreadable-file") from error
+    whole = found.resolve()
+    metadata = {
+        "start": written if said["start"] is None else said["start"],
+        "end": said["end"],
+        "where": said["where"],
+        "what": said["what"],
+        "data-version": said["data_version"],
+        "work_id": said["work_id"],
+        "path": str(whole),
+    }
+    url = whole.as_uri() if said["url"] is None else f"{said['url']}{found.name}"
+    return file_record(url, metadata, content=found, created=written)
+
+
+def _lines(lines: Iterable[str]) -> Iterator[Any]:
+    from .parsing import once
+
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield json.loads(line, object_pairs_hook=once)
+            except (ValueError, RecursionError) as error:
+                raise InputError(
+                    f"Line {number} is not JSON: {error}.", hint='Each line is {"url": …, "metadata": {…}}.'
+                ) from error
+
+
+def _told(out: Any) -> Any:
+    """Progress on standard error, a line every now and then."""
+    last = 0
+
+    def tell(count: int) -> None:
+        nonlocal last
+        if count - last >= _PROGRESS_EVERY:
+            last = count
+            out.print(f"{count:,} files are in the journal")
+
+    return tell
+
+
+def _result(receipt: Receipt, *, wait: bool) -> dict[str, Any]:
+    from .views import outcome_json
+
+    result: dict[str, Any] = {"ok": True, "event_id": receipt.event_id, "position": str(receipt.position)}
+    if wait:
+        result |= outcome_json(receipt.outcome())
+        result["ok"] = result["outcome"] not in ("rejected", "shelved")
+    return result
+
+
+def _result_line(result: Mapping[str, Any]) -> Text:
+    text = Text.assemble(verdict(str(result.get("outcome", "acknowledged"))), f"  {result['position']}")
+    if "reason" in result:
+        text.append(f"  {result['reason']}: {shortened(result.get('detail'), 160)}")
+    return text
+
+
+def file_json(row: Any) -> dict[str, Any]:
+    """A file as JSON: the source's record, and what the journal knows beside it."""
+    from ..rules.files_rows import source_record
+
+    return {
+        "file": str(row.urn),
+        **source_record(row),
+        "size": row.size_bytes,
+        "created": row.created_ms,
+        "logical_timestamp": row.logical_timestamp,
+        "system_time": row.system_time,
+        "actor": row.actor,
+    }
+
+
+def _page_view(shown: Mapping[str, Any]) -> RenderableType:
+    columns = ["start", "end", "where", "what", "work_id", "size", "url"]
+    rows = [
+        (
+            _when(one["metadata"]["start"]),
+            _when(one["metadata"]["end"]),
+            one["metadata"]["where"],
+            one["metadata"]["what"],
+            one["metadata"]["work_id"] or "-",
+            "-" if one["size"] is None else f"{one['size']:,}",
+            shortened(one["url"], 100),
+        )
+        for one in shown["files"]
+    ]
+    if not rows:
+        return Text("no files")
+    parts: list[RenderableType] = [table(columns, rows, right=["size"])]
+    if shown["cursor"] is not None:
+        parts.append(Text(f"more: --cursor {shown['cursor']}", style="dim", no_wrap=True))
+    return Group(*parts)
+
+
+def _file_view(one: Mapping[str, Any]) -> RenderableType:
+    metadata = one["metadata"]
+    named = {name: metadata[name] for name in _SHOWN if metadata.get(name) is not None}
+    times = {"start": _when(metadata["start"]), "end": _when(metadata["end"]), "created": _when(one["created"])}
+    return fields({"file": one["file"], "url": one["url"], **times, **named, "size": one["size"] or "-"})
+
+
+def _when(time_ms: int | None) -> str:
+    """A time for people; one that no calendar has as its number."""
+    return time_text(time_ms) if time_ms is None or -62_135_596_800_000 <= time_ms <= _LATEST_MS else str(time_ms)
+
+
+FILES: tuple[click.Command, ...] = (files,)

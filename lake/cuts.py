@@ -1,0 +1,151 @@
+"""What a reading of one domain's rows sees: a bound for each journal partition, of a position and maybe of a time.
+
+Every reading is cut at the journal table's marks, so nobody sees rows of a batch that the stream has not finished. AS
+AT a position, a cut or a time only draws the bound closer. Bounds are values: a cursor carries them from page to page,
+so that all pages of an answer speak of one moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..schemas.errors import InputError, InvalidPositionError, NotFinalError
+from ..schemas.kinds import SERVED_DOMAINS
+from ..schemas.positions import Cut, Position
+from ..schemas.topics import TopicNames
+from .entities import milliseconds
+from .tables import Lake, quoted
+
+At = Position | int | Cut
+"""A position (that event included), milliseconds UTC (events appended then included), or a position for each of several
+partitions (those events included; the others stand at the latest of their times)."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Which rows of a topic are seen.
+
+    Attributes:
+        topic: a journal topic.
+        below: next position of each partition; rows at it and above are not seen.
+        until_ms: system_time in milliseconds UTC up to which rows are seen, of those partitions that have one.
+        final: no event still to come can change what is seen.
+    """
+
+    topic: str
+    below: Mapping[int, int]
+    until_ms: Mapping[int, int]
+    final: bool
+
+    @property
+    def held_to(self) -> dict[tuple[str, int], int]:
+        """The bounds as a cut: next position by topic and partition."""
+        return {(self.topic, partition): value for partition, value in self.below.items()}
+
+    def sql(self) -> str:
+        """The condition of a row of a history table that is seen."""
+        parts = []
+        for partition, below in sorted(self.below.items()):
+            until = self.until_ms.get(partition)
+            time = "" if until is None else f" and epoch_us(system_time) <= {until * 1000}"
+            parts.append(f"journal_partition = {partition} and logical_timestamp < {below}{time}")
+        return f"({' or '.join(parts)})"
+
+    def to_json(self) -> list[list[int | None]]:
+        """Partition, next position and time of each partition."""
+        return [[one, below, self.until_ms.get(one)] for one, below in sorted(self.below.items())]
+
+    @classmethod
+    def from_json(cls, topic: str, found: Any, final: bool) -> Bounds:
+        """The bounds of `to_json`. Raises: ValueError, TypeError: it is something else."""
+        below, until = {}, {}
+        for partition, position, time in found:
+            if not all(type(one) is int for one in (partition, position)):
+                raise ValueError("a bound is no number")
+            below[partition] = position
+            if time is not None:
+                until[partition] = int(time)
+        return cls(topic, below, until, final)
+
+
+class Cuts:
+    """Finds bounds in a lake.
+
+    Args:
+        lake: where the tables are, refreshed by the caller.
+        names: topic names.
+        partitions: number of partitions per journal topic.
+    """
+
+    def __init__(self, lake: Lake, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
+        self._lake = lake
+        self._names = names
+        self._partitions = partitions
+
+    def bounds(self, domain: str, at: At | None = None) -> Bounds:
+        """What a reading of a domain sees now, or as at a point.
+
+        Args:
+            domain: a served domain.
+            at: see `At`; None: all that the lake holds.
+        Raises:
+            NotFinalError: the lake has not reached that position.
+            InvalidPositionError: it is no position of this journal.
+            InputError: it is none of what `At` says.
+        """
+        topic = self._names.journal(domain)
+        marks = {one: self._lake.journal.mark((topic, one)) for one in range(self._count(topic))}
+        if at is None:
+            return Bounds(topic, marks, {}, False)
+        if isinstance(at, Position):
+            at = {(at.topic, at.partition): at.value}
+        if isinstance(at, Mapping):
+            return self._at_cut(topic, marks, at)
+        if not isinstance(at, int) or isinstance(at, bool):
+            raise InputError(f"{at!r:.80} is no position, cut or time.", hint="Give a Position or milliseconds UTC.")
+        return self._until(topic, marks, marks, at)
+
+    def check(self, bounds: Bounds) -> None:
+        """Refuse bounds that the lake has not reached (or that have other partitions). Raises: NotFinalError."""
+        for partition, below in bounds.below.items():
+            if partition >= self._count(bounds.topic) or below > self._lake.journal.mark((bounds.topic, partition)):
+                raise self._not_final(Position(bounds.topic, partition, below))
+
+    def _at_cut(self, topic: str, marks: Mapping[int, int], cut: Cut) -> Bounds:
+        if not cut:
+            raise InputError("The cut is empty.", hint="Give a position for at least one partition.")
+        times = [self._time_of(Position(*key, value)) for key, value in cut.items()]
+        named = {partition: value + 1 for (one, partition), value in cut.items() if one == topic}
+        rest = {partition: mark for partition, mark in marks.items() if partition not in named}
+        return self._until(topic, {**marks, **named}, rest, max(times))
+
+    def _until(self, topic: str, below: Mapping[int, int], timed: Mapping[int, int], time_ms: int) -> Bounds:
+        """Bounds with a time for some of the partitions; final once the log has passed it in each of them."""
+        passed = [self._lake.journal.clock((topic, one)) > time_ms for one in timed]
+        return Bounds(topic, below, dict.fromkeys(timed, time_ms), all(passed))
+
+    def _time_of(self, at: Position) -> int:
+        """The running system_time of a position, milliseconds UTC; 0 before its partition's first record."""
+        if at.topic not in map(self._names.journal, SERVED_DOMAINS) or not 0 <= at.partition < self._count(at.topic):
+            raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
+        if at.value >= self._lake.journal.mark((at.topic, at.partition)):
+            raise self._not_final(at)
+        rows = self._lake.journal.query(
+            "system_time",
+            f"topic = {quoted(at.topic)} and journal_partition = {at.partition}"
+            f" and logical_timestamp <= {int(at.value)} order by logical_timestamp desc limit 1",
+        )
+        return milliseconds(rows[0]["system_time"]) if rows else 0
+
+    def _not_final(self, at: Position) -> NotFinalError:
+        held = self._lake.journal.mark((at.topic, at.partition)) if at.partition < self._count(at.topic) else 0
+        return NotFinalError(
+            f"That point is not final yet: the lake holds {at.topic}/{at.partition} up to {held}.",
+            hint="Ask again when the stream has passed it (`metajournal status` shows how far it is).",
+            held_to=str(Position(at.topic, at.partition, held)),
+        )
+
+    def _count(self, topic: str) -> int:
+        return self._partitions if isinstance(self._partitions, int) else self._partitions[topic]

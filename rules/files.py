@@ -1,0 +1,154 @@
+"""The rules of the files domain: a record of a file replaces all that was recorded of it before.
+
+Records are unconditional: the order of the log alone decides. Each gives the file's entity row, which carries the
+record, and a row for each day bucket; buckets that the file has left get a row that says so. The same record again
+gives nothing. Tags and properties of files are the catalog's rules; they leave the record as it is.
+Source: docs on the files domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ..schemas.events.files import DAY_MS, FileRecord, FilesRecorded, metadata_document
+from ..schemas.header import Header
+from ..schemas.ids import id_text
+from ..schemas.limits import MAX_ENTITY_BYTES
+from .admission import refusal
+from .entity import At, EntityRow, RowReader, excess
+from .files_rows import FileRecordRow, index_keys
+from .outcome import UNCHANGED, Accepted, Outcome, Rejected
+
+_NONE: Final[Mapping[str, str]] = {}
+
+
+def apply(header: Header, event: Any, at: At, rows: RowReader) -> Outcome:
+    """Judge one record event against the rows of its aggregate.
+
+    Args:
+        header: the event's header, unchecked.
+        event: a FilesRecorded, unchecked.
+        at: its place in the log.
+        rows: newest rows of the header's aggregate in the header's tenant, before the event.
+    Returns:
+        Accepted with the rows of every file whose record is new, UNCHANGED where none is, or Rejected.
+    """
+    refused = refusal(header, event) or _conditional(header)
+    if refused is not None:
+        return refused
+    return _Recording(header, at).judged(event, rows)
+
+
+def _conditional(header: Header) -> Rejected | None:
+    if header.expected is None:
+        return None
+    return Rejected("invalid", [{"field": "header.expected", "message": "files are recorded without a condition"}])
+
+
+def buckets(start_ms: int, end_ms: int | None) -> range:
+    """The day buckets that a time touches, both ends included; of an instant the one that it lies in."""
+    return range(start_ms // DAY_MS, (start_ms if end_ms is None else end_ms) // DAY_MS + 1)
+
+
+class _Recording:
+    """One event's rows as they are made."""
+
+    def __init__(self, header: Header, at: At) -> None:
+        self._tenant, self._aggregate, self._actor = header.tenant, header.aggregate, header.actor
+        self._position, self._system_time, self._event_time = at.position, at.system_time, header.event_time
+        self._event_id = id_text(header.event_id)
+        self._made = _stamped({"creation_time": str(at.system_time)}, "created_by", self._actor)
+        self._first = self._stamped(self._made)  # of every file that is new: rows share it
+        self._entities: list[EntityRow] = []
+        self._records: list[FileRecordRow] = []
+
+    def judged(self, event: FilesRecorded, rows: RowReader) -> Outcome:
+        entity = rows.entity
+        for urn, file in zip(event.entities, event.files, strict=True):
+            before = entity(urn)
+            held = None if before is None or before.deleted else before
+            record = _record(file)
+            if held is not None and held.record == record:
+                continue
+            after = self._entity(urn, file, held, record)
+            if (len(self._entities) == 1 or held is not None) and (size_bytes := excess(after)) is not None:
+                detail = {"entity": str(urn), "size_bytes": size_bytes, "limit_bytes": MAX_ENTITY_BYTES}
+                return Rejected("too-large", detail)
+            self._rows(urn, file, None if held is None else held.record, record["metadata"])
+        if not self._entities:
+            return UNCHANGED
+        return Accepted(tuple(self._entities), tuple(self._records))
+
+    def _entity(self, urn: str, file: FileRecord, held: EntityRow | None, record: Mapping[str, Any]) -> EntityRow:
+        user_properties: Mapping[str, str] = _NONE
+        user_tags: tuple[str, ...] = ()
+        system_properties: Mapping[str, str] = self._first
+        system_tags: tuple[str, ...] = ()
+        if held is not None:
+            user_properties, user_tags, system_tags = held.user_properties, held.user_tags, held.system_tags
+            system_properties = self._stamped(held.system_properties)
+        after: EntityRow = tuple.__new__(EntityRow, (
+            self._tenant, urn, "file", file.metadata.where, file.metadata.id, self._aggregate, self._position,
+            len(self._entities), self._system_time, self._event_time, self._event_id, self._actor, False, record,
+            user_properties, user_tags, system_properties, system_tags,
+        ))  # fmt: skip
+        self._entities.append(after)
+        return after
+
+    def _stamped(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """SYSTEM properties with who changed the entity last, and when; sorted by key."""
+        stamped = {name: value for name, value in properties.items() if name != "last_updated_by"}
+        stamped["last_update_time"] = str(self._system_time)
+        return _stamped(stamped, "last_updated_by", self._actor)
+
+    def _rows(self, urn: str, file: FileRecord, held: Mapping[str, Any] | None, document: Mapping[str, Any]) -> None:
+        """The rows of one file: first those that end its stay in buckets, then one for each bucket it is in."""
+        metadata = file.metadata
+        days = buckets(metadata.start, metadata.end)
+        if held is not None:
+            former = held["metadata"]
+            for bucket in buckets(former["start"], former["end"]):
+                if bucket not in days:
+                    self._row(urn, bucket, former, True, True, None, None, None, None, None)
+        for bucket in days:
+            self._row(
+                urn, bucket, document, False, held is not None,
+                metadata.end, file.created, file.size, file.url, document,
+            )  # fmt: skip
+
+    def _row(
+        self, urn: str, bucket: int, of: Mapping[str, Any], deleted: bool, supersedes: bool,
+        end: int | None, created: int | None, size: int | None, url: str | None, document: Mapping[str, Any] | None,
+    ) -> None:  # fmt: skip
+        """A row, placed by the document `of`. (Past the tuple's own constructor: this is the fold's hot loop.)"""
+        where, what, file_id, start, work_id = of["where"], of["what"], of["id"], of["start"], of["work_id"]
+        self._records.append(tuple.__new__(FileRecordRow, (
+            self._tenant, urn, bucket, self._aggregate, self._position, len(self._records), self._system_time,
+            self._event_time, self._event_id, self._actor, deleted,
+            where, what, file_id, start // DAY_MS, start, end, created, size, work_id, supersedes, 0, url,
+            *index_keys(bucket, where, what, file_id, work_id), document,
+        )))  # fmt: skip
+
+
+def _record(file: FileRecord) -> dict[str, Any]:
+    """What the entity's row says of a file: the source's record without its keys, which differ by bucket."""
+    url, metadata, size, created = file
+    return {
+        "version": 0,
+        "url": url,
+        "metadata": metadata_document(metadata),
+        "size": size,
+        "created": created,
+    }
+
+
+def _stamped(properties: dict[str, str], name: str, actor: str | None) -> dict[str, str]:
+    if actor is not None:
+        properties[name] = actor
+    return dict(sorted(properties.items()))
+
+
+def facts_read(_: Any) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """Rows of other tables that the rules may ask for: none; a file's former buckets follow from its record."""
+    return ()

@@ -1,0 +1,1 @@
+"""The Avro contracts of the files domain."""
