@@ -169,7 +169,16 @@ def _publish_outcomes(settings: Settings, topic: str, state: str, journal: str, 
 
 def _await(check: Callable[[], bool], what: str) -> None:
     until = time.monotonic() + _PATIENCE_S
-    while not check():
+
+    def holds() -> bool:
+        try:
+            return check()
+        except ApiError as error:
+            if error.status_code != 429:  # its memory is full of garbage; the next try asks again
+                raise
+            return False
+
+    while not holds():
         if time.monotonic() > until:
             raise TimeoutError(f"{what} did not come within {_PATIENCE_S:g} s")
         time.sleep(0.1)

@@ -1,21 +1,22 @@
 """State documents to index documents.
 
-Job: lay an entity's names and metadata open as entries (what a search can match, text by text), and turn them into
-the term fields that `mapping` declares and `query` asks. The state document itself is kept whole under `entity`, so a
-hit shows what the journal says, not what the terms look like.
-Left to others: splitting and folding (terms), which fields there are (mapping), which of them a query asks (query).
+Job: lay an entity's names and metadata open (what a search can match, text by text), and turn them into the term
+fields that `mapping` declares and `query` asks. The state document itself is kept whole under `entity`, so a hit shows
+what the journal says, not what the terms look like.
+Left to others: splitting and folding (terms), keys in terms (keys), what a file's record adds (files), which fields
+there are (mapping), which of them a query asks (query).
 Invariant: every entity within the journal's limits gives a document that Elasticsearch takes, and the terms of the
 scopes USER and SYSTEM never share a field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
-from . import terms
+from . import files, terms
+from .keys import Key, key_of, keys_of_type, suggestion
 from .schema_fields import schema_fields
 
 Scope = Literal["USER", "SYSTEM"]
@@ -27,8 +28,9 @@ SCHEMA_KEY: Final = "schema"
 CREATION_KEY: Final = "creation_time"
 MAX_KEYED_BYTES: Final = 4 * 1024 * 1024
 """Most bytes of words under full keys in one document; beyond it the keys before the words are digests."""
-MAX_KEY_CHARACTERS: Final = 100
-"""Longest encoded key that stands in full before a word; a longer one is a digest."""
+_SMALL_VALUES, _SMALL_SCHEMA = 5_000, 1_500
+"""Characters of all values, and of a schema, that together stay below it whatever they are: a value has at most one
+word in two characters, each under at most 408 bytes; a schema's types take 8 bytes a character for each word."""
 _MAX_TIME_MS: Final = 253_402_300_799_999
 
 
@@ -62,14 +64,20 @@ def entries(state: Mapping[str, Any]) -> Iterator[Entry]:
     if state["namespace"] is not None:
         yield Entry("namespace", None, "", state["namespace"])
     for scope in SCOPES:
-        metadata = state[scope.lower()]
-        for tag in metadata["tags"]:
+        for tag in state[scope.lower()]["tags"]:
             yield Entry("tag", scope, "", tag)
-        for key, value in metadata["properties"].items():
+        for key, value in scope_properties(state, scope):
             if scope == "SYSTEM" and key == SCHEMA_KEY:
                 yield from _schema_entries(value)
             else:
                 yield Entry("property", scope, key, value)
+
+
+def scope_properties(state: Mapping[str, Any], scope: Scope) -> Iterator[tuple[str, str]]:
+    """Key and value of each property; what an entity's own domain says of it counts as SYSTEM."""
+    yield from state[scope.lower()]["properties"].items()
+    if scope == "SYSTEM" and state.get("record") and state["kind"] == "file":
+        yield from files.words(state["record"])
 
 
 def _schema_entries(text: str) -> Iterator[Entry]:
@@ -81,34 +89,59 @@ def _schema_entries(text: str) -> Iterator[Entry]:
         yield Entry("schema", "SYSTEM", field.path, field.name, field.type)
 
 
+def whole_terms(entry: Entry) -> list[str]:
+    """The wholes that an entry is found by: its text, and the path of a schema field."""
+    both = (entry.text, entry.key) if entry.sort == "schema" and entry.key else (entry.text,)
+    return _kept(map(terms.whole, both))
+
+
+# --- the document: all texts of an entity are split at once, which is many times as fast as one by one
+
+
 def index_document(state: Mapping[str, Any]) -> Document:
     """The whole index document of an entity; of a deleted one a tombstone that queries leave out."""
     document = _identity(state)
     if state["deleted"]:
         return document
-    split = list(map(_split, entries(state)))
-    names = [one for one in split if one.entry.scope is None]
+    user, system = list(scope_properties(state, "USER")), list(scope_properties(state, "SYSTEM"))
+    schema = [value for key, value in system if key == SCHEMA_KEY]
+    fields = [field for text in schema for field in _schema_entries(text)]
+    parts = [
+        _names(state),
+        [*state["user"]["tags"], *[value for _, value in user]],
+        [*state["system"]["tags"], *[value for key, value in system if key != SCHEMA_KEY]],
+        [field.text for field in fields],
+        [field.key or field.text for field in fields],
+    ]
+    names, own, given, texts, paths = _split(parts)
     document |= _name_fields(state, names)
-    document["tag_facet"] = _unique([one.entry.text for one in split if one.entry.sort == "tag"])
     document["created"] = _created(state)
-    hashed = sum(map(_keyed_bytes, split)) > MAX_KEYED_BYTES
-    for scope in SCOPES:
-        document[scope.lower()] = _scope_fields([one for one in split if one.entry.scope == scope], hashed)
-    document["system"] |= _schema_term_fields([one for one in split if one.entry.sort == "schema"], hashed)
-    for scope in SCOPES:
-        document[scope.lower()] |= _key_fields(state["tenant"], list(state[scope.lower()]["properties"]))
+    document["tag_facet"] = list(dict.fromkeys([*state["user"]["tags"], *state["system"]["tags"]]))
+    keys = [key_of(key) for key, _ in user], [key_of(key) for key, _ in system if key != SCHEMA_KEY]
+    types = [keys_of_type(field.type) for field in fields]
+    large = (len(fields) and len(schema[0]) > _SMALL_SCHEMA) or sum(map(len, own.lines + given.lines)) > _SMALL_VALUES
+    if (
+        large
+        and _keyed_bytes(keys[0], own) + _keyed_bytes(keys[1], given) + _typed_bytes(types, texts) > MAX_KEYED_BYTES
+    ):
+        keys = [key.hashed for key in keys[0]], [key.hashed for key in keys[1]]
+        types = [tuple(kind.hashed for kind in kinds) for kinds in types]
+    document["user"] = _scope_fields(state["user"]["tags"], keys[0], own)
+    document["system"] = _scope_fields(state["system"]["tags"], keys[1], given)
+    if fields:
+        _add_schema(document["system"], types, texts, paths.wholes)
+    _add_keys(document["user"], user, state["tenant"])
+    _add_keys(document["system"], system, state["tenant"])
     return document
 
 
 def reduced_document(state: Mapping[str, Any], reason: str) -> Document:
     """What is indexed of an entity whose whole document Elasticsearch refuses: its names, and why no more."""
-    bare = {**state, "user": _EMPTY, "system": _EMPTY}
+    bare = {**state, "user": _EMPTY, "system": _EMPTY, "unindexed": reason[:2000]}
     document = {**_identity(bare), "unindexed": True}
-    document["entity"]["unindexed"] = reason[:2000]
     if state["deleted"]:
         return document
-    names = list(map(_split, entries(bare)))
-    return document | _name_fields(state, names)
+    return document | _name_fields(state, *_split([_names(state)]))
 
 
 _EMPTY: Final[Mapping[str, Any]] = {"properties": {}, "tags": []}
@@ -123,173 +156,108 @@ def _identity(state: Mapping[str, Any]) -> Document:
         "name": terms.whole(state["name"]),
         "deleted": state["deleted"],
         "logical_timestamp": state["logical_timestamp"],
-        "entity": dict(state),
+        "entity": state,
     }
 
 
-_KEPT_KEYS: Final = 4096
-"""Keys and types come again and again; what their terms are is remembered of this many."""
+class _Found(NamedTuple):
+    """What some texts are found by: each one's words as one line, and its whole (None where it is too long)."""
+
+    lines: list[str]
+    wholes: list[str | None]
 
 
-class _Split(NamedTuple):
-    """An entry and what it is found by, worked out once.
-
-    Args:
-        entry: the text and where it stands.
-        words: its words.
-        line: the same as one text.
-        whole: its whole, None where it is too long.
-        wholes: that, and the one of a schema field's path, where they are not too long.
-    """
-
-    entry: Entry
-    words: list[str]
-    line: str
-    whole: str | None
-    wholes: list[str]
+def _split(parts: Sequence[Sequence[str]]) -> list[_Found]:
+    lines, wholes = terms.lines_and_wholes([text for part in parts for text in part])
+    found, at = [], 0
+    for part in parts:
+        end = at + len(part)
+        found.append(_Found(lines[at:end], wholes[at:end]))
+        at = end
+    return found
 
 
-def _split(entry: Entry) -> _Split:
-    words, wholes = terms.words(entry.text), whole_terms(entry)
-    whole = wholes[0] if wholes and len(entry.text) <= terms.MAX_WHOLE_CHARACTERS else None
-    return _Split(entry, words, " ".join(words), whole, wholes)
+def _names(state: Mapping[str, Any]) -> list[str]:
+    return [state["name"], state["kind"], *([] if state["namespace"] is None else [state["namespace"]])]
 
 
-class _Key(NamedTuple):
-    """A key as it stands before a value (`encoded`) and before a word (`token`, which takes `cost` bytes there)."""
-
-    encoded: str
-    token: str
-    folded: str
-    cost: int
-
-    def line(self, words: list[str], hashed: bool) -> str:
-        """A value's words, each under this key."""
-        start = f"{hashed_key_token(self.folded) if hashed else self.token}="
-        return start + f" {start}".join(words)
-
-
-def _key_of_folded(folded: str) -> _Key:
-    token = key_token(folded)
-    return _Key(terms.encode(folded), token, folded, len(token.encode("utf-8", "replace")) + 8)
-
-
-@lru_cache(_KEPT_KEYS)
-def _key(key: str) -> _Key:
-    return _key_of_folded(folded_key(key))
-
-
-@lru_cache(_KEPT_KEYS)
-def _type_keys(text: str) -> tuple[_Key, ...]:
-    return tuple(map(_key_of_folded, type_terms(text)))
-
-
-def _name_fields(state: Mapping[str, Any], names: list[_Split]) -> Document:
+def _name_fields(state: Mapping[str, Any], names: _Found) -> Document:
     return {
-        "identity": _unique([one.whole for one in names]),
-        "identity_words": _lines(names),
-        "name_words": names[0].line,
+        "identity": _kept(names.wholes),
+        "identity_words": _lines(names.lines),
+        "name_words": names.lines[0],
         "suggest_name": suggestion(state["tenant"], state["name"]),
     }
 
 
-def _scope_fields(mine: list[_Split], hashed: bool) -> Document:
-    tags = [one for one in mine if one.entry.sort == "tag"]
-    properties = [(_key(one.entry.key), one) for one in mine if one.entry.sort == "property"]
+def _keyed_bytes(keys: Sequence[Key], found: _Found) -> int:
+    """Bytes that the words of values take under their full keys; tags stand before the values."""
+    lines = found.lines[len(found.lines) - len(keys) :]
+    return sum([key.cost * (line.count(" ") + 1) for key, line in zip(keys, lines, strict=True)])
+
+
+def _typed_bytes(types: Sequence[tuple[Key, ...]], found: _Found) -> int:
+    """The same for the names of the schema's fields under their types."""
+    return sum(
+        [
+            sum([kind.cost for kind in kinds]) * (line.count(" ") + 1)
+            for kinds, line in zip(types, found.lines, strict=True)
+        ]
+    )
+
+
+def _scope_fields(tags: Sequence[str], keys: Sequence[Key], found: _Found) -> Document:
+    """The terms of a scope, of whose tags and then values the texts are."""
+    lines, wholes = found
+    many = len(tags)
+    paired = [(key.encoded, whole) for key, whole in zip(keys, wholes[many:], strict=True) if whole is not None]
+    encoded = terms.encode_all([whole for _, whole in paired])
     return {
-        "tags": _unique([one.whole for one in tags]),
-        "tag_words": _lines(tags),
-        "tag_facet": _unique([one.entry.text for one in tags]),
-        "pairs": _unique([_pair(key, one.whole) for key, one in properties if one.whole is not None]),
-        "pair_words": _unique([key.line(one.words, hashed) for key, one in properties if one.words]),
-        "whole": _wholes(mine),
-        "words": _lines(mine),
+        "tags": _kept(wholes[:many]),
+        "tag_words": _lines(lines[:many]),
+        "tag_facet": list(tags),
+        "pairs": [f"{key}={one}" for (key, _), one in zip(paired, encoded, strict=True)],
+        "pair_words": [key.line(line) for key, line in zip(keys, lines[many:], strict=True) if line],
+        "whole": _kept(wholes),
+        "words": _lines(lines),
     }
 
 
-def _key_fields(tenant: str, keys: list[str]) -> Document:
-    return {
-        "keys": _unique([_key(key).encoded for key in keys]),
-        "suggest_key": _unique([suggestion(tenant, key) for key in keys]),
-    }
+def _add_keys(document: Document, properties: Iterable[tuple[str, str]], tenant: str) -> None:
+    known = [(key, key_of(key).encoded) for key, _ in properties]
+    document["keys"] = list(dict.fromkeys([one for _, one in known]))
+    document["suggest_key"] = [f"{tenant}/{one}={key}" for key, one in known]
 
 
-def _schema_term_fields(schema: list[_Split], hashed: bool) -> Document:
-    typed = [(kind, one) for one in schema if one.entry.type for kind in _type_keys(one.entry.type)]
-    return {
-        "fields": _wholes(schema),
-        "field_words": _lines(schema),
-        "typed": _unique([_pair(kind, term) for kind, one in typed for term in one.wholes]),
-        "typed_words": _unique([kind.line(one.words, hashed) for kind, one in typed if one.words]),
-    }
+def _add_schema(system: Document, types: Sequence[tuple[Key, ...]], names: _Found, paths: list[str | None]) -> None:
+    """Add the fields of the schema to the terms of the scope SYSTEM."""
+    every = _kept([*names.wholes, *paths])
+    encoded = dict(zip(every, terms.encode_all(every), strict=True))
+    typed: dict[str, None] = {}
+    typed_words: dict[str, None] = {}
+    for kinds, line, *both in zip(types, names.lines, names.wholes, paths, strict=True):
+        for kind in kinds:
+            typed.update([(f"{kind.encoded}={encoded[one]}", None) for one in both if one is not None])
+            if line:
+                typed_words[kind.line(line)] = None
+    system["fields"], system["field_words"] = every, _lines(names.lines)
+    system["whole"] = _kept([*system["whole"], *every])
+    system["words"] = _lines([*system["words"], *names.lines])
+    system["typed"], system["typed_words"] = list(typed), list(typed_words)
 
 
-def _pair(key: _Key, whole: str) -> str:
-    """As `terms.pair`, of a key that is known."""
-    return f"{key.encoded}={terms.encode(whole)}"
-
-
-def _wholes(split: list[_Split]) -> list[str]:
-    """Wholes of all texts, and of the paths of schema fields."""
-    return _unique([term for one in split for term in one.wholes])
-
-
-def whole_terms(entry: Entry) -> list[str]:
-    """The wholes that an entry is found by: its text, and the path of a schema field."""
-    whole = terms.whole(entry.text)
-    if entry.sort != "schema" or entry.key in ("", entry.text):
-        return [] if whole is None else [whole]
-    return _unique([whole, terms.whole(entry.key)])
-
-
-def folded_key(key: str) -> str:
-    """A property key as it is compared."""
-    return terms.fold(key.strip())
-
-
-def type_terms(text: str) -> list[str]:
-    """What a schema field's type is found by: the whole, its words one after the other, and each word."""
-    words = terms.words(text)
-    return _unique([terms.whole(text), " ".join(words), *words])
-
-
-def key_token(key: str) -> str:
-    """The token of a folded key that stands before a word in `pair_words` and `typed_words`."""
-    encoded = terms.encode(key)
-    return encoded if len(encoded) <= MAX_KEY_CHARACTERS else hashed_key_token(key)
-
-
-def hashed_key_token(key: str) -> str:
-    """The short token of a folded key; no encoded key begins like it."""
-    return f"~{terms.short_digest(key)}"
-
-
-def suggestion(tenant: str, text: str) -> str:
-    """The term of a completion: tenant, folded text to complete, text to show."""
-    return f"{tenant}/{_key(text).encoded}={text}"
-
-
-def _keyed_bytes(one: _Split) -> int:
-    """Bytes that the words under their full keys take."""
-    entry = one.entry
-    if entry.sort == "property":
-        return _key(entry.key).cost * len(one.words)
-    if entry.sort == "schema" and entry.type:
-        return sum([key.cost for key in _type_keys(entry.type)]) * len(one.words)
-    return 0
-
-
-def _lines(split: list[_Split]) -> list[str]:
-    """Each text's words as one value; the gap between values keeps phrases inside one."""
-    return _unique([one.line or None for one in split])
-
-
-def _unique(found: Sequence[str | None]) -> list[str]:
-    if not found:
-        return []
+def _kept(found: Iterable[str | None]) -> list[str]:
+    """Each whole once; without those that are too long."""
     unique = dict.fromkeys(found)
     unique.pop(None, None)
     return list(unique)  # type: ignore[arg-type]  # None has just been taken out
+
+
+def _lines(found: Iterable[str]) -> list[str]:
+    """Each text's words once, as one value; the gap between values keeps phrases inside one."""
+    unique = dict.fromkeys(found)
+    unique.pop("", None)
+    return list(unique)
 
 
 def _created(state: Mapping[str, Any]) -> int | None:

@@ -11,8 +11,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from . import terms
-from .documents import SCHEMA_KEY, SCOPES, Entry, Scope, entries, folded_key, type_terms, whole_terms
+from .documents import SCHEMA_KEY, SCOPES, Entry, Scope, entries, scope_properties, whole_terms
 from .grammar import Everything, Field, HasKey, HasTags, Nothing, Property, Query, Tag, Term, Text, Value
+from .keys import folded_key, type_terms
 
 Span = tuple[int, int]
 
@@ -69,7 +70,7 @@ class Described:
     def properties(self) -> Iterator[tuple[Scope, str, str]]:
         """Scope, key and value of each property, the schema's text included."""
         for scope in self.scopes:
-            for key, value in self._state[scope.lower()]["properties"].items():
+            for key, value in scope_properties(self._state, scope):
                 yield scope, key, value
 
 

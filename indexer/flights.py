@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from .bulk import BulkWriter, Item
 
 AT_ONCE: Final = 2
 """Requests under way at most. A shard takes each with one thread; more than two only wait in the server's queue."""
+_T = TypeVar("_T")
 
 
 class Flights:
@@ -27,7 +28,7 @@ class Flights:
 
     def __init__(self, writer: BulkWriter) -> None:
         self.writer = writer
-        self._pool = ThreadPoolExecutor(AT_ONCE, "metajournal-bulk")
+        self._pool = ThreadPoolExecutor(AT_ONCE + 1, "metajournal-bulk")
         self._under_way: deque[tuple[list[Item], Future[Any]] | Callable[[], None]] = deque()
         self._requests = 0
 
@@ -45,6 +46,10 @@ class Flights:
     def then(self, call: Callable[[], None]) -> None:
         """Call this when all that was sent so far is indexed; `land` does so."""
         self._under_way.append(call)
+
+    def beside(self, call: Callable[[], _T]) -> Future[_T]:
+        """Ask something else while requests are under way."""
+        return self._pool.submit(call)
 
     def land(self, most: int = 0) -> None:
         """Deal with answers until at most so many requests are under way.

@@ -35,7 +35,7 @@ _GONE: Final = frozenset({KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOP
 class Taken:
     """What one poll brought: the newest state of each entity, outcomes, and the offsets that are now read."""
 
-    states: dict[bytes, dict[str, Any]] = field(default_factory=dict)
+    states: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     reached: dict[Partition, int] = field(default_factory=dict)
 
@@ -128,9 +128,10 @@ class Intake:
         taken, pause_s = Taken(), timeout_s
         until = time.monotonic() + gather_s
         while (first := self._consumer.poll(pause_s)) is not None:
-            rest = self._consumer.consume(self._most, 0)
-            for message in (first, *rest):
-                self._sort(message, taken)
+            self._sort(first, taken)
+            if room := self._most - len(taken.states):
+                for message in self._consumer.consume(room, 0):
+                    self._sort(message, taken)
             pause_s = until - time.monotonic()
             if pause_s <= 0 or taken.outcomes or len(taken.states) >= self._most:
                 break
@@ -172,7 +173,7 @@ class Intake:
             taken.outcomes.append(outcome_of(data, at, offset, self._outcomes[at[0]]))
             return
         check_state(data)
-        key = f"{data['tenant']}/{data['urn']}".encode("utf-8", "replace")
+        key = data["tenant"], data["urn"]
         held = taken.states.get(key)
         if held is None or held["logical_timestamp"] <= data["logical_timestamp"]:
             taken.states[key] = data
@@ -184,11 +185,11 @@ def check_state(data: Mapping[str, Any]) -> None:
     Raises:
         KeyError, TypeError: it has not.
     """
-    texts = [data["tenant"], data["urn"], data["kind"], data["name"], data["namespace"] or ""]
-    for scope in ("user", "system"):
-        properties, tags = data[scope]["properties"], data[scope]["tags"]
-        texts += [*properties.keys(), *properties.values(), *tags]
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError("a text is no text")
+    user, system = data["user"], data["system"]
+    properties, more = user["properties"], system["properties"]
+    "".join((data["tenant"], data["urn"], data["kind"], data["name"], data["namespace"] or ""))  # texts or TypeError
+    "".join([*properties, *properties.values(), *user["tags"], *more, *more.values(), *system["tags"]])
+    if not isinstance(data.get("record"), dict | None):
+        raise TypeError("the record is no object")
     if not isinstance(data["deleted"], bool) or not isinstance(data["logical_timestamp"], int):
         raise TypeError("deleted or logical_timestamp has the wrong type")

@@ -16,7 +16,7 @@ from elasticsearch import ApiError, Elasticsearch
 
 from .errors import IndexMissingError, MappingMismatchError
 
-MAPPING_VERSION: Final = 1
+MAPPING_VERSION: Final = 2
 """Raised with every change of the mapping or of what `documents` writes; an index of another version is rebuilt."""
 
 POSITIONS_ID: Final = "positions"

@@ -48,6 +48,8 @@ class Progress:
         self._shown: dict[Partition, int] = dict(self._indexed)
         self._pending: list[Outcome] = []
         self._unshown = False
+        self._refreshing: dict[Partition, int] = {}
+        self._changed_since = False
 
     @property
     def unshown(self) -> bool:
@@ -61,17 +63,22 @@ class Progress:
 
     def changed(self) -> None:
         """Elasticsearch took documents that no search shows yet."""
-        self._unshown = True
+        self._unshown = self._changed_since = True
 
     def heard(self, outcome: Outcome) -> None:
         """An outcome record was read."""
         self._pending.append(outcome)
         self.reached(outcome.source, outcome.offset + 1)
 
+    def refreshing(self) -> None:
+        """A refresh begins: it will show what is indexed now."""
+        self._refreshing = dict(self._indexed)
+        self._changed_since = False
+
     def refreshed(self) -> None:
-        """A refresh that began after everything indexed has ended."""
-        self._shown = dict(self._indexed)
-        self._unshown = False
+        """The refresh that began last has ended."""
+        self._shown = self._refreshing
+        self._unshown = self._changed_since
 
     def settle(self) -> bool:
         """Move the vector over every outcome whose documents are shown; whether it moved."""

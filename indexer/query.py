@@ -14,8 +14,9 @@ from enum import IntEnum
 from typing import Any, Final
 
 from . import terms
-from .documents import Scope, folded_key, hashed_key_token, key_token
+from .documents import Scope
 from .grammar import Everything, Field, HasKey, HasTags, Nothing, Property, Query, Tag, Term, Text, Value
+from .keys import folded_key, hashed_key_token, key_token
 
 Dsl = dict[str, Any]
 

@@ -16,6 +16,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from elasticsearch import ApiError, NotFoundError
@@ -40,8 +41,10 @@ _STORE_OFFSETS_S: Final = 5.0
 _LOOK_S: Final = 1.0
 HANDOVER_S: Final = 30.0
 """How long an indexer stands back for a rebuild that is about to swap the alias."""
-_BACKLOG_S: Final = 2.0
+_BACKLOG_S: Final = 5.0
 """Between two refreshes in a backlog: what it brings is late anyway, and each refresh costs the server time."""
+_FULL: Final = 0.5
+"""How much of a request must come at once, without the outcome that ends a batch, to be a piece of a backlog."""
 _GATHER_S: Final = 0.1
 """How long a backlog's records are gathered, so that requests are full."""
 _T = TypeVar("_T")
@@ -74,6 +77,7 @@ class Indexer:
         self._intake: Intake | None = None
         self._flights: Flights | None = None
         self._backlog = False
+        self._refreshing: Future[Any] | None = None
 
     def run(self, stop: threading.Event) -> None:
         """Index until `stop` is set; servers that are away are waited for.
@@ -125,6 +129,7 @@ class Indexer:
             progress.settle()
             self._store(patience, progress, shown)
         finally:
+            self._refreshing = None
             flights.forget()
             intake.close()
 
@@ -134,8 +139,7 @@ class Indexer:
             gather_s = max(gather_s, _GATHER_S)
         taken = intake.take(gather_s if progress.unshown or self._backlog else _IDLE_S, gather_s)
         self._take(taken, progress, flights)
-        if progress.unshown and self._refresh_due_s(_BACKLOG_S if self._backlog else self._interval_s) <= 0:
-            self._refresh(patience, progress)
+        self._refresh_when_due(patience, progress, flights)
         moved = progress.settle()
         if moved or self._offsets_due(progress, shown):
             shown = self._store(patience, progress, shown)
@@ -151,8 +155,9 @@ class Indexer:
         """Index what has arrived. In a backlog the next take is read and built while Elasticsearch indexes this one."""
         flights.send(taken.states.values())
         flights.then(lambda: self._indexed(taken, progress))
-        # Only whole requests are a backlog: a busy stream's batch is not, and must not wait for a backlog's refresh.
-        self._backlog = len(taken.states) >= self._settings.indexer.bulk_documents
+        # A busy stream's batch, which an outcome ends, is no backlog, and must not wait for a backlog's refresh.
+        full = self._settings.indexer.bulk_documents
+        self._backlog = len(taken.states) >= (full if taken.outcomes else _FULL * full)
         flights.land(AT_ONCE if self._backlog else 0)
 
     def _indexed(self, taken: Taken, progress: Progress) -> None:
@@ -173,10 +178,35 @@ class Indexer:
         """Seconds until the next refresh may begin."""
         return self._refreshed_s + interval_s - time.monotonic()
 
+    def _refresh_when_due(self, patience: Patience, progress: Progress, flights: Flights) -> None:
+        """In a backlog refresh while documents go on being indexed, else at once."""
+        if self._refreshing is not None and (self._refreshing.done() or not self._backlog):
+            self._refreshed_beside(self._refreshing, progress)
+        if not progress.unshown or self._refresh_due_s(_BACKLOG_S if self._backlog else self._interval_s) > 0:
+            return
+        if not self._backlog:
+            self._refresh(patience, progress)
+        elif self._refreshing is None:
+            progress.refreshing()
+            self._refreshed_s = time.monotonic()
+            target = self._target
+            self._refreshing = flights.beside(lambda: self._client.indices.refresh(index=target))
+
+    def _refreshed_beside(self, refresh: Future[Any], progress: Progress) -> None:
+        self._refreshing = None
+        try:
+            refresh.result()
+        except Exception as error:
+            _log.debug("A refresh failed, the next one is waited for: %r", error)
+        else:
+            self._refreshes += 1
+            progress.refreshed()
+
     def _refresh(self, patience: Patience, progress: Progress) -> None:
         if not progress.unshown:
             return
         begun = time.monotonic()
+        progress.refreshing()
         self._calling(patience, "refresh", lambda: self._client.indices.refresh(index=self._target))
         self._refreshed_s = begun
         self._refresh_took_s = time.monotonic() - begun

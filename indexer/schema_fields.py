@@ -6,9 +6,10 @@ and never gives a field twice for the same path.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
+
+from .spelling import read
 
 MAX_DEPTH: Final = 64
 """Deepest nesting that is followed; what is deeper gives no fields."""
@@ -30,7 +31,7 @@ class SchemaField(NamedTuple):
 def schema_fields(text: str) -> list[SchemaField] | None:
     """The fields of a schema text, nested ones after their parent; None where it is no schema."""
     try:
-        data = json.loads(text)
+        data = read(text)
     except (ValueError, RecursionError):
         return None
     pairs = _as_pairs(data)

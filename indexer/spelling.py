@@ -29,11 +29,12 @@ def written(value: Any) -> bytes:
     return _ENCODER.encode(value).encode("utf-8", "replace")
 
 
-def read(text: bytes) -> Any:
+def read(text: bytes | str) -> Any:
     """The value of a JSON text.
 
     Raises:
         ValueError: it is none.
+        RecursionError: it is nested too deeply.
     """
     if _FAST is not None:
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -84,7 +85,7 @@ def words(text: str) -> list[str]:
     """
     if text.isascii():
         return _ascii_words(text)
-    parts = text.translate(_BLANKS).split()
+    parts = _ASCII_SIGNS.split(text)
     return [
         word
         for part in parts
@@ -94,12 +95,44 @@ def words(text: str) -> list[str]:
 
 def _ascii_words(text: str) -> list[str]:
     folded = text.lower()
-    if folded != text and _ASCII_HUMP.search(text):
-        folded = _ASCII_CHANGE.sub(" ", text).lower()
-    found = folded.translate(_BLANKS).split()
+    if folded != text:
+        folded = _ASCII_HUMP.sub(r" \g<0>", text).lower()
+    found = folded.encode().translate(_SIGNS_TO_BLANKS).decode().split()
     if len(text) <= MAX_WORD_CHARACTERS or len(max(found, key=len, default="")) <= MAX_WORD_CHARACTERS:
         return found
     return [token.word for word in found for token in _pieces(word, 0, len(word))]
+
+
+def lines_and_wholes(texts: Sequence[str]) -> tuple[list[str], list[str | None]]:
+    """Of each text its words joined by blanks, and its whole (None where it is too long): all texts at once.
+
+    The same as `words` and `whole` one by one. Texts of ASCII characters only, which nearly all are, are folded and cut
+    together as one long text, between signs that none of them has.
+    """
+    joined = _BETWEEN.join(texts)
+    if joined.isascii() and joined.count(_BETWEEN) == len(texts) - 1:
+        return _ascii_lines_and_wholes(texts, joined)
+    plain = [at for at, text in enumerate(texts) if text.isascii() and _BETWEEN not in text]
+    kept = [texts[at] for at in plain]
+    done = dict(zip(plain, zip(*_ascii_lines_and_wholes(kept, _BETWEEN.join(kept)), strict=True), strict=True))
+    found = [done.get(at) or (" ".join(words(text)), whole(text)) for at, text in enumerate(texts)]
+    return [line for line, _ in found], [one for _, one in found]
+
+
+def _ascii_lines_and_wholes(texts: Sequence[str], joined: str) -> tuple[list[str], list[str | None]]:
+    if not texts:
+        return [], []
+    folded = joined.lower()
+    cut = folded if folded == joined else _ASCII_HUMP.sub(r" \g<0>", joined).lower()
+    found = [part.split() for part in cut.encode().translate(_SIGNS_BUT_BETWEEN_TO_BLANKS).decode().split(_BETWEEN)]
+    lines = [" ".join(some) for some in found]
+    for at, text in enumerate(texts):
+        if len(text) > MAX_WORD_CHARACTERS and len(max(found[at], key=len, default="")) > MAX_WORD_CHARACTERS:
+            lines[at] = " ".join(_ascii_words(text))
+    wholes: list[str | None] = [one.strip() for one in folded.split(_BETWEEN)]
+    if len(joined) > MAX_WHOLE_CHARACTERS:
+        wholes = [one if len(text) <= MAX_WHOLE_CHARACTERS else None for text, one in zip(texts, wholes, strict=True)]
+    return lines, wholes
 
 
 def words_begun(text: str) -> tuple[list[str], bool]:
@@ -160,8 +193,12 @@ def _runs(text: str) -> list[tuple[int, int]]:
 
 _ASCII_RUN: Final = re.compile(r"[0-9A-Za-z]+")
 _ASCII_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_ASCII_HUMP: Final = re.compile(r"[a-z][A-Z]")
-_BLANKS: Final = {code: " " for code in range(128) if not chr(code).isalnum()}
+_ASCII_HUMP: Final = re.compile(r"[A-Z](?<=[a-z][A-Z])")  # as `_ASCII_CHANGE`; looks closer at capitals only
+_ASCII_SIGNS: Final = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
+# Tables of bytes: a text's own `translate` raises and drops an error for each letter that its table leaves alone.
+_SIGNS_TO_BLANKS: Final = bytes(code if chr(code).isalnum() or code > 127 else 32 for code in range(256))
+_BETWEEN: Final = "\0"
+_SIGNS_BUT_BETWEEN_TO_BLANKS: Final = b"\0" + _SIGNS_TO_BLANKS[1:]
 
 
 def _ascii_runs(text: str) -> list[tuple[int, int]]:
@@ -191,6 +228,13 @@ def encode(term: str) -> str:
     if _ENCODED_BUT_BLANK.search(term) is None:  # nearly all terms
         return term.replace(" ", "%20;")
     return _ENCODED.sub(lambda found: f"%{ord(found[0]):x};", term)
+
+
+def encode_all(found: Sequence[str]) -> list[str]:
+    """`encode` of many terms."""
+    if _ENCODED_BUT_BLANK.search("".join(found)) is None:
+        return [term.replace(" ", "%20;") for term in found]
+    return [encode(term) for term in found]
 
 
 def pair(key: str, value: str) -> str:

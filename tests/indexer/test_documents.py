@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from metajournal.indexer.bulk import item_of
 from metajournal.indexer.documents import document_id, entries, index_document, reduced_document
 from metajournal.indexer.mapping import PROPERTIES
 from metajournal.schemas.hashing import canonical_json
 from metajournal.schemas.limits import MAX_ENTITY_BYTES
-from metajournal.schemas.urn import dataset
+from metajournal.schemas.urn import dataset, urn
 from tests.indexer.corpus import CORPUS, State, state
 
 ENTITY = dataset("default", "things")
@@ -63,6 +66,35 @@ def test_the_reduced_document_keeps_names_and_says_why() -> None:
     assert document["name"] == "things"
     assert "user" not in document
     assert "secret" not in json.dumps(document["entity"]["user"])
+
+
+def test_a_files_record_is_found_like_its_metadata_and_shown_as_it_is() -> None:
+    record = {
+        "url": "s3://lake/web01/access.log",
+        "metadata": {"what": "nginx", "where": "web01", "work_id": None, "path": "/var/log/access.log", "start": 5},
+    }
+    one = {**state(urn("file", "web01", "nginx", "0f"), user={"url": "mine"}), "record": record}
+    found = {(entry.scope, entry.key): entry.text for entry in entries(one) if entry.sort == "property"}
+    document = index_document(one)
+    assert found == {
+        ("USER", "url"): "mine",
+        ("SYSTEM", "creation_time"): one["system"]["properties"]["creation_time"],
+        ("SYSTEM", "url"): "s3://lake/web01/access.log",
+        ("SYSTEM", "path"): "/var/log/access.log",
+        ("SYSTEM", "what"): "nginx",
+        ("SYSTEM", "where"): "web01",
+    }
+    assert "path=/var/log/access.log" in document["system"]["pairs"]
+    assert "path" in document["system"]["keys"]
+    assert document["entity"]["record"] == record
+    other = {**one, "kind": "dataset"}
+    assert index_document(other)["system"]["keys"] == ["creation_time"]
+
+
+@given(st.dictionaries(st.text(max_size=9), st.none() | st.integers() | st.text(max_size=9) | st.lists(st.text())))
+def test_any_record_is_taken(record: dict[str, Any]) -> None:
+    for one in (record, {"metadata": record}, {"url": record, "metadata": record}):
+        index_document({**state(urn("file", "web01", "nginx", "0f")), "record": one})
 
 
 def test_ids_differ_by_tenant_and_urn() -> None:

@@ -27,6 +27,7 @@ def test_an_outcome_waits_for_the_refresh_that_shows_its_documents() -> None:
     one.changed()
     assert not one.settle()
     assert one.offsets()[OUTCOMES] == 0
+    one.refreshing()
     one.refreshed()
     assert one.settle()
     assert one.vector == {JOURNAL: 10}
@@ -34,9 +35,28 @@ def test_an_outcome_waits_for_the_refresh_that_shows_its_documents() -> None:
     assert one.offsets() == {STATE: 5, OUTCOMES: 1}
 
 
+def test_a_refresh_shows_nothing_that_was_indexed_while_it_ran() -> None:
+    one = progress()
+    one.reached(STATE, 5)
+    one.changed()
+    one.refreshing()
+    one.reached(STATE, 9)
+    one.changed()
+    one.heard(outcome(0, to=10, end=9))
+    one.refreshed()
+    assert not one.settle()
+    assert one.unshown
+    assert one.offsets()[STATE] == 5
+    one.refreshing()
+    one.refreshed()
+    assert one.settle()
+    assert not one.unshown
+
+
 def test_offsets_that_are_not_shown_are_read_again_after_a_restart() -> None:
     one = progress()
     one.reached(STATE, 5)
+    one.refreshing()
     one.refreshed()
     one.reached(STATE, 9)
     one.changed()
@@ -67,7 +87,8 @@ _steps = st.lists(
     st.one_of(
         st.tuples(st.just("state"), st.integers(0, 20)),
         st.tuples(st.just("outcome"), st.integers(0, 20)),
-        st.tuples(st.just("refresh"), st.just(0)),
+        st.tuples(st.just("refresh begins"), st.just(0)),
+        st.tuples(st.just("refresh ends"), st.just(0)),
     ),
     max_size=40,
 )
@@ -75,7 +96,7 @@ _steps = st.lists(
 
 @given(_steps)
 def test_in_any_order_the_vector_claims_only_what_a_refresh_has_shown(steps: list[tuple[str, int]]) -> None:
-    one, indexed, shown, offset = progress(), 0, 0, 0
+    one, indexed, begun, shown, offset = progress(), 0, -1, 0, 0
     for what, number in steps:
         before = dict(one.vector)
         if what == "state":
@@ -85,9 +106,12 @@ def test_in_any_order_the_vector_claims_only_what_a_refresh_has_shown(steps: lis
         elif what == "outcome":
             one.heard(outcome(offset, to=number, end=number))
             offset += 1
-        else:
+        elif what == "refresh begins":
+            one.refreshing()
+            begun = indexed
+        elif begun >= 0:
             one.refreshed()
-            shown = indexed
+            shown, begun = max(shown, begun), -1
         one.settle()
         assert one.vector.get(JOURNAL, 0) <= shown
         assert one.vector.get(JOURNAL, 0) >= before.get(JOURNAL, 0)

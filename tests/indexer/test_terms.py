@@ -106,3 +106,18 @@ def test_a_beginning_whose_last_word_has_ended_stays_open_to_nothing() -> None:
     assert terms.words_begun("noaa-go") == (["noaa", "go"], True)
     assert terms.words_begun("noaa-") == (["noaa"], False)
     assert terms.words_begun("-") == ([], False)
+
+
+_long = st.builds("{}{}".format, st.text(max_size=3), st.sampled_from(["x" * 64, "y" * 65, "aB" * 40, "z " * 600]))
+_signs = st.text(alphabet="aBé\x00 -_.1ß", max_size=12)
+
+
+@given(st.lists(st.text(max_size=8) | st.text(st.characters(max_codepoint=127)) | _signs | _long, max_size=6))
+def test_many_texts_at_once_are_split_as_each_by_itself(texts: list[str]) -> None:
+    lines, wholes = terms.lines_and_wholes(texts)
+    assert lines == [" ".join(terms.words(text)) for text in texts]
+    assert lines == [" ".join(token.word for token in terms.tokens(text)) for text in texts]
+    assert wholes == [terms.whole(text) for text in texts]
+    assert terms.encode_all([one for one in wholes if one is not None]) == [
+        terms.encode(one) for one in wholes if one is not None
+    ]

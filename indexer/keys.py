@@ -1,0 +1,79 @@
+"""Keys as they stand in terms: before a value (`key=value`), before each of its words, and in completions. Pure.
+
+Keys and types come again and again, so what they are in terms is remembered of the latest few thousand.
+Invariant: no two keys that differ when folded share a token; a long one is a digest, and no encoded key begins like it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from . import terms
+
+MAX_KEY_CHARACTERS: Final = 100
+"""Longest encoded key that stands in full before a word; a longer one is a digest."""
+_REMEMBERED: Final = 4096
+
+
+class Key(NamedTuple):
+    """A key as it stands before a value (`encoded`) and before a word (`token`, which takes `cost` bytes there)."""
+
+    encoded: str
+    token: str
+    folded: str
+    cost: int
+
+    @property
+    def hashed(self) -> Key:
+        """The same with the short token."""
+        return self._replace(token=hashed_key_token(self.folded))
+
+    def line(self, words: str) -> str:
+        """A value's words, each under this key."""
+        start = f"{self.token}="
+        return start + words.replace(" ", f" {start}")
+
+
+@lru_cache(_REMEMBERED)
+def key_of(key: str) -> Key:
+    """A property key."""
+    return _key_of_folded(folded_key(key))
+
+
+@lru_cache(_REMEMBERED)
+def keys_of_type(text: str) -> tuple[Key, ...]:
+    """The type of a schema field, as the keys that the field stands under."""
+    return tuple(map(_key_of_folded, type_terms(text))) if text else ()
+
+
+def _key_of_folded(folded: str) -> Key:
+    token = key_token(folded)
+    return Key(terms.encode(folded), token, folded, len(token.encode("utf-8", "replace")) + 8)
+
+
+def folded_key(key: str) -> str:
+    """A property key as it is compared."""
+    return terms.fold(key.strip())
+
+
+def type_terms(text: str) -> list[str]:
+    """What a schema field's type is found by: the whole, its words one after the other, and each word."""
+    words = terms.words(text)
+    return [one for one in dict.fromkeys([terms.whole(text), " ".join(words), *words]) if one is not None]
+
+
+def key_token(key: str) -> str:
+    """The token of a folded key that stands before a word in `pair_words` and `typed_words`."""
+    encoded = terms.encode(key)
+    return encoded if len(encoded) <= MAX_KEY_CHARACTERS else hashed_key_token(key)
+
+
+def hashed_key_token(key: str) -> str:
+    """The short token of a folded key; no encoded key begins like it."""
+    return f"~{terms.short_digest(key)}"
+
+
+def suggestion(tenant: str, text: str) -> str:
+    """The term of a completion: tenant, folded text to complete, text to show."""
+    return f"{tenant}/{key_of(text).encoded}={text}"
