@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .indexer.results import Results
     from .indexer.search import Search
     from .lake.reading import Answer, LakeReader
+    from .tracing import Trace
 
 _LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "polars", "pyarrow"})
 
@@ -251,6 +252,21 @@ class Journal:
     def history(self, entity: Urn | str, *, tenant: str | None = None) -> list[EntityRow]:
         """Every row of an entity, oldest first. Raises as `show`."""
         return self.lake.history(tenant or self.settings.journal.tenant, Urn.parse(entity))
+
+    def why(self, event_id: str, *, timeout_s: float = 5.0) -> Trace:
+        """Where an event is and what came of it: position, outcome, the rows that it made, and the index.
+
+        Args:
+            event_id: as receipts, tables and change records call it.
+            timeout_s: seconds to look for it in Kafka, where it is not folded yet.
+        Raises:
+            UnknownEventError: the journal has no such event.
+            InputError: the text is no event id.
+            MissingExtraError: the packages of the extra `lake` are not installed.
+        """
+        from .tracing import trace
+
+        return trace(self.settings, self.epochs, self.lake.tables(), event_id, timeout_s=timeout_s)
 
     def metadata(self, entity: Urn | str, **asked: Any) -> Mapping[str, Metadata]:
         """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`. Arguments and errors as `show`."""

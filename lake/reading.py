@@ -117,6 +117,14 @@ class LakeReader:
             raise _unknown(urn, Position(*key, mark))
         return rows
 
+    def tables(self) -> Lake | None:
+        """The lake as it stands now; None where nothing was written yet."""
+        try:
+            self._lake.refresh()
+        except TableNotFoundError:
+            return None
+        return self._lake
+
     def _at_position(self, tenant: str, urn: Urn, at: Position) -> Answer:
         key, mark = self._held(tenant, urn)
         if (at.topic, at.partition) != key:

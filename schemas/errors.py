@@ -156,6 +156,13 @@ class UnknownEntityError(InputError):
         super().__init__(message or f"There is no entity {urn}.", urn=urn, **data)
 
 
+class UnknownEventError(InputError):
+    """No event of that id is in the journal."""
+
+    CODE = "unknown-event"
+    event_id: str
+
+
 class QueueFullError(MetajournalError):
     """The client's bounded queue is full; the event was not taken."""
 

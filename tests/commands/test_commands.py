@@ -24,7 +24,7 @@ def run(*words: str) -> Result:
 def test_help_lists_exactly_the_commands_that_are_there() -> None:
     listed = run("--help").stdout.partition("Commands:")[2]
     words = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
-    there = "config demo doctor down emit history index rebuild search shelve show status stream tail up verify"
+    there = "config demo doctor down emit history index rebuild search shelve show status stream tail up verify why"
     assert words == there.split()
     for word in words:
         assert run(word, "--help").exit_code == 0
@@ -42,7 +42,7 @@ def test_a_second_stream_of_one_home_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_every_reading_command_offers_json() -> None:
-    for words in ("show", "history", "search", "tail", "status", "doctor", "demo", "emit", "config show"):
+    for words in ("show", "history", "search", "tail", "why", "status", "doctor", "demo", "emit", "config show"):
         assert "--json" in run(*words.split(), "--help").stdout, words
 
 
