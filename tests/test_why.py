@@ -84,9 +84,12 @@ def test_a_look_up_opens_only_the_files_that_can_hold_the_id(tmp_path: Path, mon
         fold.batch(journal[:end])
     opened: list[int] = []
     source = scan.source
-    monkeypatch.setattr(
-        scan, "source", lambda cursor, table, paths: opened.append(len(paths)) or source(cursor, table, paths)
-    )
+
+    def counted(cursor: Any, table: Any, paths: list[str]) -> str:
+        opened.append(len(paths))
+        return source(cursor, table, paths)
+
+    monkeypatch.setattr(scan, "source", counted)
     lake = Lake(str(tmp_path))
     lake.refresh()
     [found] = judged_events(lake, fold.journal()[0]["event_id"])
