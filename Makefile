@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast faults mutation lint format bench clean
+.PHONY: help install demo test test-fast faults mutation lint format docs bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,9 @@ lint: install ## check style, formatting and types
 format: install ## bring the code into the formatter's shape
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
+
+docs: install ## make the reference pages (docs/reference) anew from the code
+	@$(BIN)/python -m docs.generate
 
 bench: install ## measure against the limits that docs/benchmarks.md names
 	@$(BIN)/python -m bench

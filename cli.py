@@ -20,6 +20,7 @@ from .commands.rebuild import REBUILDING
 from .commands.refolding import REFOLDING
 from .commands.rendering import start_logging
 from .commands.services import SERVICES
+from .commands.tracing import TRACING
 from .commands.writing import WRITING
 
 
@@ -38,7 +39,7 @@ def main(context: click.Context, file: str | None, overrides: tuple[str, ...], v
         logging.basicConfig(handlers=[logging.NullHandler()])
 
 
-for _command in (*WRITING, *READING, *FILES, *LINEAGE, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION):
+for _command in (*WRITING, *READING, *TRACING, *FILES, *LINEAGE, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION):
     main.add_command(_command)
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,7 @@ from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
 from .producers.units import Unit, UnitEvent
 from .rules.entity import EntityRow
+from .schemas.arguments import check_names, check_number, check_texts, parameters, point_of
 from .schemas.errors import InputError, MissingExtraError
 from .schemas.events.base import Event
 from .schemas.events.lineage import LATEST_AT_MS, as_millis
@@ -35,10 +37,11 @@ if TYPE_CHECKING:
     from .lake.file_queries import FileQueries, FilesPage
     from .lake.lineage_queries import LineageReader
     from .lake.lineage_questions import Page, Point
-    from .lake.reading import LakeReader
+    from .lake.reading import Answer, LakeReader
     from .rules.files_rows import FileRecordRow
     from .schemas.events.files import FileRecord
     from .schemas.positions import Cut
+    from .tracing import Trace
 
 _LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
 _FILES_A_PAGE = 1000
@@ -230,28 +233,55 @@ class Journal:
             from .indexer.search import Search
 
             self._search = Search(self.settings)
+        check_names(asked, parameters(self._search.search)[1:], "A search")
+        check_texts("kinds", asked.get("kinds"))
         return self._search.search(query, **asked)
 
-    def show(self, entity: Urn | str, *, as_at: Position | int | None = None, tenant: str | None = None) -> EntityRow:
+    def show(
+        self, entity: Urn | str, *, as_at: Position | datetime | int | None = None, tenant: str | None = None
+    ) -> EntityRow:
         """An entity's row: now, or as the journal told it at a position or time.
 
         Args:
             entity: its URN.
-            as_at: a Position (that event included) or milliseconds UTC; None: now.
+            as_at: a Position (that event included), an aware datetime or milliseconds UTC; None: now.
             tenant: `journal.tenant` of the settings where None.
         Raises:
             UnknownEntityError: it does not exist (then).
-            NotFinalError: the lake has not reached that point.
+            NotFinalError: the lake has not reached that position, or the time is still to come.
+            InputError: `as_at` is nothing of these.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
+        row = self.answer(entity, as_at=as_at, tenant=tenant).row
+        assert row is not None  # an entity that is not there is an UnknownEntityError
+        return row
+
+    def answer(
+        self, entity: Urn | str, *, as_at: Position | datetime | int | None = None, tenant: str | None = None
+    ) -> Answer:
+        """What `show` shows, with how far the lake is and whether an event still to come could change it."""
         urn, who = Urn.parse(entity), tenant or self.settings.journal.tenant
-        answer = self.lake.current(who, urn) if as_at is None else self.lake.as_at(who, urn, as_at)
-        assert answer.row is not None  # an entity that is not there is an UnknownEntityError
-        return answer.row
+        at = None if as_at is None else point_of("as_at", as_at)
+        return self.lake.current(who, urn) if at is None else self.lake.as_at(who, urn, at)
 
     def history(self, entity: Urn | str, *, tenant: str | None = None) -> list[EntityRow]:
         """Every row of an entity, oldest first. Raises as `show`."""
         return self.lake.history(tenant or self.settings.journal.tenant, Urn.parse(entity))
+
+    def why(self, event_id: str, *, timeout_s: float = 5.0) -> Trace:
+        """Where an event is and what came of it: position, outcome, the rows that it made, and the index.
+
+        Args:
+            event_id: as receipts, tables and change records call it.
+            timeout_s: seconds to look for it in Kafka, where it is not folded yet.
+        Raises:
+            UnknownEventError: the journal has no such event.
+            InputError: the text is no event id.
+            MissingExtraError: the packages of the extra `lake` are not installed.
+        """
+        from .tracing import trace
+
+        return trace(self.settings, self.epochs, self.lake.tables(), event_id, timeout_s=timeout_s)
 
     def metadata(self, entity: Urn | str, **asked: Any) -> Mapping[str, Metadata]:
         """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`. Arguments and errors as `show`.
@@ -479,6 +509,9 @@ _HOW = ("since", "group", "timeout_s", "limit", "commit_interval_s")
 
 def _subscribed(asked: Mapping[str, Any]) -> dict[str, Any]:
     """What is asked of a subscription, its conditions as one filter."""
+    check_names(asked, [*_HOW, *parameters(Filter.of)], "A subscription")
+    for name in ("timeout_s", "limit", "commit_interval_s"):
+        check_number(name, asked.get(name))
     how = {key: asked[key] for key in _HOW if key in asked}
     return {**how, "wanted": Filter.of(**{key: one for key, one in asked.items() if key not in _HOW})}
 
@@ -487,5 +520,5 @@ def _chosen(metadata: Mapping[str, Metadata], scope: str) -> list[Metadata]:
     if scope == "BOTH":
         return list(metadata.values())
     if scope not in metadata:
-        raise InputError(f"The scope must be USER, SYSTEM or BOTH, not {scope!r}.")
+        raise InputError(f"The scope must be USER, SYSTEM or BOTH, not {scope!r}.", code="no-such-scope")
     return [metadata[scope]]

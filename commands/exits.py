@@ -24,6 +24,7 @@ from ..schemas.errors import (
     PositionExpired,
     UnavailableError,
     UnknownEntityError,
+    UnknownEventError,
 )
 from .rendering import forgive_encodings, print_error
 
@@ -36,6 +37,7 @@ _ONLY_HELP = getattr(click.exceptions, "NoArgsIsHelpError", ())  # a group witho
 _NOT_ALLOWED = ("not-allowed", "not-authorized", "not-authenticated")
 _BY_CLASS: tuple[tuple[type[MetajournalError], int], ...] = (  # the first that fits counts
     (UnknownEntityError, PROBLEM),
+    (UnknownEventError, PROBLEM),
     (PositionExpired, PROBLEM),
     (NotYetVisibleError, PROBLEM),
     (NotFinalError, PROBLEM),

@@ -45,7 +45,9 @@ def event_class(name: str) -> type[Any]:
     near = get_close_matches(name.rpartition(".")[2], EVENT_CLASSES, 1, 0.4)
     meant = f" Did you mean {near[0]}?" if near else ""
     raise InputError(
-        f"There is no event type {name!r}.{meant}", hint="Known types: " + ", ".join(sorted(EVENT_CLASSES)) + "."
+        f"There is no event type {name!r}.{meant}",
+        code="unknown-event-type",
+        hint="Known types: " + ", ".join(sorted(EVENT_CLASSES)) + ".",
     )
 
 
@@ -80,9 +82,13 @@ def typed_event(line: str) -> Typed:
     try:
         found = json.loads(line, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"The line is not JSON: {error}.", hint='Each line is {"type": …, "entity": …, …}.') from error
+        raise InputError(
+            f"The line is not JSON: {error}.", code="not-json", hint='Each line is {"type": …, "entity": …, …}.'
+        ) from error
     if not isinstance(found, dict) or not isinstance(found.get("type"), str):
-        raise InputError("The line is no JSON object with a type.", hint='Each line is {"type": …, "entity": …, …}.')
+        raise InputError(
+            "The line is no JSON object with a type.", code="not-json", hint='Each line is {"type": …, "entity": …, …}.'
+        )
     about = {key: found.pop(key) for key in ENVELOPE if key in found}
     if isinstance(about.get("event_time"), str):
         about["event_time"] = moment(about["event_time"])
@@ -98,7 +104,9 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for text in texts:
         key, found, value = text.partition("=")
         if not found or not key:
-            raise InputError(f"{text!r} is no key=value.", hint="Write key=value; repeat the option for more.")
+            raise InputError(
+                f"{text!r} is no key=value.", code="no-key-value", hint="Write key=value; repeat the option for more."
+            )
         yield key, value
 
 
@@ -114,7 +122,7 @@ def moment(text: str) -> int:
         read = datetime.fromisoformat(text)
     except ValueError as error:
         raise InputError(
-            f"{text!r} is no time.", hint="Write 2026-01-31T12:00:00Z, or milliseconds since 1970."
+            f"{text!r} is no time.", code="not-a-time", hint="Write 2026-01-31T12:00:00Z, or milliseconds since 1970."
         ) from error
     return ((read if read.tzinfo else read.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
@@ -148,10 +156,13 @@ def typed_options(
     """An event from the options of the command line; what is not given is left to the event's own defaults.
 
     Raises:
-        InputError: unknown type, `data` that is no JSON object, a property without `=`, a malformed time.
+        InputError: unknown type, `data` that is no JSON object, a property without `=` or said twice, a schema that
+            begins as JSON and is none, a malformed time.
         InvalidEventError: a field that the type does not have, or none where it needs one.
     """
-    given = {"tags": [*tags], "properties": dict(pairs(properties)), "keys": [*keys], "all": everything}
+    if schema is not None:
+        _check_schema(schema)
+    given = {"tags": [*tags], "properties": _each_once(properties), "keys": [*keys], "all": everything}
     given |= {"scope": scope and scope.upper(), "description": description, "schema": schema}
     given |= {_entity_field(name): entity}
     about = {"actor": actor, "expected": expected, "event_time": moment(event_time) if event_time else None}
@@ -169,10 +180,38 @@ def _object(data: str | None) -> dict[str, Any]:
     try:
         found = json.loads(data or "{}", object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"--data is not JSON: {error}.", hint='Write --data \'{"tags": ["pii"]}\'.') from error
+        raise InputError(
+            f"--data is not JSON: {error}.", code="not-json", hint='Write --data \'{"tags": ["pii"]}\'.'
+        ) from error
     if not isinstance(found, dict):
-        raise InputError("--data is no JSON object.", hint='Write --data \'{"tags": ["pii"]}\'.')
+        raise InputError("--data is no JSON object.", code="not-json", hint='Write --data \'{"tags": ["pii"]}\'.')
     return found
+
+
+def _each_once(texts: Iterable[str]) -> dict[str, str]:
+    """Properties by key; of one that is said twice, a dict would keep the last without a word."""
+    found: dict[str, str] = {}
+    for key, value in pairs(texts):
+        if key in found:
+            raise InputError(
+                f"The property {key!r} is given twice.", code="given-twice", hint="Leave one of them away.", key=key
+            )
+        found[key] = value
+    return found
+
+
+def _check_schema(text: str) -> None:
+    """Refuse what was meant as JSON and is none; other text is kept as it is and searched as words."""
+    if not text.lstrip().startswith(("{", "[", '"')):
+        return
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"--schema begins as JSON and is none: {error}.",
+            code="not-json",
+            hint='Write an Avro schema, in quotes of the shell: --schema \'{"type": "record", …}\'.',
+        ) from error
 
 
 def once(members: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from .options import Options, json_option, options
-from .rendering import console, print_json
+from .rendering import console, note, print_json
 from .tailing import tail
 
 
@@ -29,10 +29,16 @@ def show(given: Options, /, urn: str, as_at: str | None, as_json: bool) -> None:
 
     entity, at = Urn.parse(urn), point(as_at) if as_at else None
     with given.journal() as journal:
-        shown = entity_json(journal.show(entity, as_at=at))
+        answer = journal.answer(entity, as_at=at)
+        shown = entity_json(answer.row)
         if entity.kind in WRITTEN_KINDS:
             shown["latest_write"] = journal.latest_write(entity, as_at=at)
-    print_json(shown) if as_json else console().print(entity_view(shown))
+    if as_json:
+        print_json(shown if at is None else {**shown, "final": answer.final})
+        return
+    console().print(entity_view(shown))
+    if at is not None and not answer.final:
+        note("This is not final: the lake has not met a later event there yet, so an earlier one may still come.")
 
 
 @click.command()

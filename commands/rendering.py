@@ -21,14 +21,31 @@ from rich.table import Table
 from rich.text import Text
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_BLANKS = re.compile(r"[ \t]+(?=\n)")
 PLAIN_WIDTH = 160  # columns when the output is no terminal
 
 
 def console(*, stderr: bool = False) -> Console:
     """A console on the current standard output (or error); plain lines of a fixed width when that is no terminal."""
     stream: TextIO = sys.stderr if stderr else sys.stdout
-    terminal = stream.isatty()
-    return Console(file=stream, highlight=False, markup=False, emoji=False, width=None if terminal else PLAIN_WIDTH)
+    if stream.isatty():
+        return Console(file=stream, highlight=False, markup=False, emoji=False)
+    plain_file: Any = _Trimmed(stream)  # all that a console asks of a file that is no terminal
+    return Console(file=plain_file, highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)
+
+
+class _Trimmed:
+    """A file whose lines end without the blanks that fill a table's last column."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(_BLANKS.sub("", text))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 def safe(value: object, *, one_line: bool = False) -> str:
@@ -125,6 +142,11 @@ def print_error(code: str, message: str, hint: str, *, as_json: bool, data: Mapp
     out.print(Text.assemble(("error", "bold red"), f"[{code}]: ", safe(message)), soft_wrap=True)
     if hint:
         out.print(Text.assemble(("  next: ", "bold"), safe(hint)), soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Something to know that is no error, on standard error."""
+    console(stderr=True).print(Text.assemble(("note", "bold yellow"), ": ", safe(text)), soft_wrap=True)
 
 
 class JsonLines(logging.Formatter):

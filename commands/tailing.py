@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import Options, json_option, options
-from .rendering import console, print_json, shortened, time_text
+from .rendering import console, note, print_json, shortened, time_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -74,6 +74,10 @@ def tail(
     metajournal tail --since 2026-01-31T12:00:00Z --tag pii --json
     metajournal tail --group mailer --since earliest
     """
+    from ..consumers.filters import Filter
+
+    # What is wrong with the conditions is said before anybody waits for Kafka.
+    Filter.of(**{key: one for key, one in asked.items() if key != "group"})
     how: dict[str, Any] = {"since": _point(since), "limit": limit, "timeout_s": timeout, **asked}
     try:
         _follow(given, domain, how, state=state, as_json=as_json)
@@ -86,6 +90,8 @@ def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool,
     with given.journal() as journal:
         own = journal.settings.journal.tenant
         subscription = journal.states(domain, **how) if state else journal.subscribe(domain, **how)
+        if subscription.resumed and how["since"] is not None:
+            note(f"The group {how['group']} goes on where it ended; --since counts only for what it has never read.")
         with subscription as found, _interruptible(found):
             for one in found:
                 if as_json:

@@ -12,7 +12,7 @@ import click
 
 from .exits import FINE, PROBLEM
 from .options import Options, json_option, options
-from .rendering import console, print_json
+from .rendering import console, note, print_json
 
 
 @click.command()
@@ -62,7 +62,7 @@ def emit(
     if type_ == "-" and (entity or any(typed.values())):
         raise click.UsageError("With '-' everything stands in the JSON lines; leave the other arguments away.")
     if type_ != "-" and (as_unit or unit_id):
-        raise click.UsageError("A unit is read from JSON lines: metajournal emit --unit - < FILE")
+        raise click.UsageError("A unit is read from JSON lines (metajournal emit --unit - < FILE).")
     event = None if type_ == "-" else typed_options(type_, entity, **typed)
     ok, out = True, console()
     with given.journal() as journal:
@@ -71,9 +71,12 @@ def emit(
             unit = send.unit(sys.stdin, unit_id)
             print_json(unit) if as_json else out.print(unit_view(unit), soft_wrap=True)
             return FINE if unit["ok"] else PROBLEM
+        told = False
         for result in send.lines(sys.stdin) if event is None else [send.one(event)]:
-            ok = ok and result["ok"]
+            ok, told = ok and result["ok"], True
             print_json(result) if as_json else out.print(result_line(result), soft_wrap=True)
+    if not told:
+        note("Standard input held no event, so nothing was emitted.")
     return FINE if ok else PROBLEM
 
 

@@ -71,9 +71,9 @@ class Filter:
             _check_kind(kind)
         scopes = frozenset(one.upper() for one in _set(scope))
         if wrong := scopes.difference(SCOPES):
-            raise InputError(f"The scope must be USER or SYSTEM, not {min(wrong)!r}.")
+            raise InputError(f"The scope must be USER or SYSTEM, not {min(wrong)!r}.", code="no-such-scope")
         if touches not in (None, *TOUCHES):
-            raise InputError(f"`touches` must be additions or deletions, not {touches!r}.")
+            raise InputError(f"`touches` must be additions or deletions, not {touches!r}.", code="no-such-side")
         return cls(
             given,
             _set(namespace),
@@ -134,7 +134,7 @@ def _set(words: Words) -> frozenset[str]:
     given = [words] if isinstance(words, str) else words or ()
     found = list(given) if isinstance(given, Iterable) else [given]
     if not all(isinstance(one, str) for one in found):
-        raise InputError("A filter takes texts.")
+        raise InputError(f"A condition is a text or several texts, not {words!r:.60}.", code="wrong-type")
     return frozenset(found)
 
 
@@ -142,10 +142,14 @@ def _check_kind(kind: str) -> None:
     try:
         kind_of(kind)
     except ValueError as error:
-        raise InputError(f"{kind!r} is no kind: {error}.") from error
+        raise InputError(f"{kind!r} is no kind: {error}.", code="no-such-kind") from error
 
 
 def _prefix(text: str) -> str:
     if text.index("*") != len(text) - 1:
-        raise InputError(f"{text!r} is no beginning of a URN: `*` may only stand last.")
+        raise InputError(
+            f"{text!r} is no beginning of a URN: `*` may only stand last.",
+            code="no-such-prefix",
+            hint="Write dataset:default/* for all whose URN begins so.",
+        )
     return text[:-1]

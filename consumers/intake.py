@@ -85,6 +85,8 @@ class Intake:
         self._failure: KafkaException | MetajournalError | None = None
         self._said = self._ending = False
         self._asked = 0.0
+        self.resumed = False
+        """Whether the group has a commit of some partition, where `since` does not count."""
         self.closing = threading.Event()
         self.readings: dict[Partition, Reading] = {}
         self.buffer: deque[Message] = deque()
@@ -111,6 +113,7 @@ class Intake:
             every = [(topic, number) for topic, count in self._targets.items() for number in range(count)]
             opener = self._opener(look_up)
             known = opener.commits(self._consumer, every) if self._group is not None else {}
+            self.resumed = bool(known)
             self._starts = opener.found(self._since, [at for at in every if at not in known])
             begun = {at: opener.begun(at, start) for at, start in self._starts.items()}
         if self._group is None:

@@ -120,6 +120,7 @@ class Subscription(Generic[T]):
         commit_interval_s: float = COMMIT_INTERVAL_S,
     ) -> None:
         self._intake: Intake | None = None
+        self._resumed = False
         served = SERVED_DOMAINS if compacted else CHANGE_DOMAINS
         if domain not in served:
             raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(served)}.")
@@ -147,6 +148,12 @@ class Subscription(Generic[T]):
             )  # fmt: skip
         except KafkaException as error:
             raise KafkaUnavailableError(f"Changes of {domain} cannot be read: {error.args[0].str()}.") from error
+        self._resumed = self._intake.resumed
+
+    @property
+    def resumed(self) -> bool:
+        """Whether its group has read before and goes on where it ended, so that `since` counts only for the rest."""
+        return self._resumed
 
     def __iter__(self) -> Iterator[T]:
         return self

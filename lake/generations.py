@@ -11,7 +11,9 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,14 @@ import pyarrow.fs as pafs
 
 from ..schemas.errors import StreamError
 from .columns import SCHEMAS
+from .locks import in_turn, taken
 
 POINTER = "tables.json"
 _MANIFEST = "generation.json"
 _OFFER = "offer.json"
+_ASIDE = "aside-"
+_LOCK = ".lock"
+_STALE_S = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +137,16 @@ class Generations:
         self._store.delete(f"{folder(number)}/{_MANIFEST}")
         self._store.delete_folder(folder(number))
 
+    @contextmanager
+    def aside(self) -> Iterator[str]:
+        """A folder for tables that are nobody else's, deleted when the block ends; stale ones go first."""
+        name = f"{_ASIDE}{uuid.uuid4().hex}"
+        with self._store.working_in(name):
+            try:
+                yield name
+            finally:
+                self._store.delete_folder(name)
+
     def remove_table(self, name: str) -> None:
         """Delete a table at its own name."""
         self._store.delete_folder(name)
@@ -184,6 +200,20 @@ class _Folder:
         if (self._root / name).exists():
             shutil.rmtree(self._root / name)
 
+    @contextmanager
+    def working_in(self, name: str) -> Iterator[None]:
+        """Whoever works in a folder aside holds a lock in it, so those without a holder are stale."""
+        with ExitStack() as held:
+            with in_turn(self._root, "aside"):  # so that nobody meets a folder whose lock is not taken yet
+                for lock in self._root.glob(f"{_ASIDE}*/{_LOCK}"):
+                    with lock.open("ab") as file:
+                        stale = taken(file)
+                    if stale:
+                        shutil.rmtree(lock.parent)
+                (self._root / name).mkdir()
+                taken(held.enter_context((self._root / name / _LOCK).open("ab")))
+            yield
+
 
 class _Store:
     """Objects of a lake in a store, where putting an object replaces it as a whole."""
@@ -218,3 +248,16 @@ class _Store:
         for one in self._files.get_file_info(pafs.FileSelector(name, allow_not_found=True, recursive=True)):
             if one.type == pafs.FileType.File:
                 self._files.delete_file(one.path)
+
+    @contextmanager
+    def working_in(self, name: str) -> Iterator[None]:
+        """A store has no locks: folders aside in which nothing was written for a day are stale."""
+        newest: dict[str, float] = {}
+        for one in self._files.get_file_info(pafs.FileSelector("", allow_not_found=True, recursive=True)):
+            top = one.path.partition("/")[0]
+            if top.startswith(_ASIDE) and one.type == pafs.FileType.File and one.mtime is not None:
+                newest[top] = max(newest.get(top, 0.0), one.mtime.timestamp())
+        for top, written_s in newest.items():
+            if time.time() - written_s > _STALE_S:
+                self.delete_folder(top)
+        yield

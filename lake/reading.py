@@ -7,8 +7,10 @@ final, so that "not there yet" is never mistaken for "nothing found".
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from deltalake.exceptions import TableNotFoundError
 
@@ -73,13 +75,36 @@ class LakeReader:
             at: a Position (that event included), or milliseconds UTC (events appended at that time included).
             final_only: refuse an answer that an event still to come could change.
         Raises:
-            UnknownEntityError: it did not exist then.
-            NotFinalError: the lake has not passed that point (a position), or `final_only` and it is not final.
+            UnknownEntityError: it did not exist then; the message says since when it does.
+            NotFinalError: the lake has not passed that point (a position), the time is still to come, or `final_only`
+                and it is not final.
         """
         answer = self._at_position(tenant, urn, at) if isinstance(at, Position) else self._newest(tenant, urn, None, at)
+        if not answer.final and not isinstance(at, Position) and at > time.time() * 1000:
+            raise _to_come(urn, at, answer.held_to)
         if final_only and not answer.final:
             raise not_final(urn, answer.held_to)
-        return self._found(answer)
+        if answer.row is None or answer.row.deleted:
+            raise self._unknown_then(tenant, answer)
+        return answer
+
+    def _unknown_then(self, tenant: str, answer: Answer) -> UnknownEntityError:
+        """Why an entity was not there at a point: never yet, or deleted before it; or there is none at all."""
+        if answer.row is not None:
+            said = f"{answer.urn} was deleted then, at {_shown(answer.row)}."
+        else:
+            below = f"logical_timestamp < {answer.held_to.value}"
+            rows = self._rows(tenant, answer.urn, f"{below} order by logical_timestamp, seq limit 1")
+            if not rows:
+                return _unknown(answer.urn, answer.held_to)
+            said = f"There was no {answer.urn} then: the journal speaks of it since {_shown(rows[0])}."
+        return UnknownEntityError(
+            str(answer.urn),
+            said,
+            code="unknown-then",
+            hint=f"Ask for another point; `metajournal history URN` lists them all, here of {answer.urn}.",
+            held_to=str(answer.held_to),
+        )
 
     def history(self, tenant: str, urn: Urn) -> list[EntityRow]:
         """Every row of an entity, oldest first.
@@ -92,6 +117,14 @@ class LakeReader:
         if not rows:
             raise _unknown(urn, Position(*key, mark))
         return rows
+
+    def tables(self) -> Lake | None:
+        """The lake as it stands now; None where nothing was written yet."""
+        try:
+            self._lake.refresh()
+        except TableNotFoundError:
+            return None
+        return self._lake
 
     def _at_position(self, tenant: str, urn: Urn, at: Position) -> Answer:
         key, mark = self._held(tenant, urn)
@@ -154,11 +187,25 @@ class LakeReader:
     @staticmethod
     def _found(answer: Answer) -> Answer:
         if answer.row is None or answer.row.deleted:
-            raise _unknown(answer.urn, answer.held_to)
+            raise _unknown(answer.urn, answer.held_to, answer.row)
         return answer
 
 
-def _unknown(urn: Urn, held_to: Position) -> UnknownEntityError:
+def _shown(row: EntityRow) -> str:
+    """When a row was written, and its logical timestamp."""
+    return f"{_time_text(row.system_time)} (logical timestamp {row.logical_timestamp})"
+
+
+def _time_text(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> UnknownEntityError:
+    if gone is not None:
+        said = f"There is no entity {urn} any more: it was deleted at {_shown(gone)}."
+        return UnknownEntityError(
+            str(urn), said, hint="Ask for an earlier time (as_at), or register it again.", held_to=str(held_to)
+        )
     return UnknownEntityError(
         str(urn),
         hint="Check the spelling with `metajournal search`; if it was just emitted, wait for its receipt's outcome.",
@@ -175,3 +222,20 @@ def not_final(urn: Urn | None, held_to: Position) -> NotFinalError:
         urn=None if urn is None else str(urn),
         held_to=str(held_to),
     )
+
+
+def _to_come(urn: Urn, at_ms: int, held_to: Position) -> NotFinalError:
+    return NotFinalError(
+        f"{_shown_ms(at_ms)} is still to come, so nobody can say what {urn} is then.",
+        code="not-final",
+        hint="Ask for a time that has passed, or without one for the present state.",
+        urn=str(urn),
+        held_to=str(held_to),
+    )
+
+
+def _shown_ms(at_ms: int) -> str:
+    try:
+        return _time_text(at_ms)
+    except (OverflowError, ValueError, OSError):  # beyond the year 9999
+        return f"The time {at_ms} (milliseconds since 1970)"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -226,16 +225,16 @@ class Lake:
 
     @contextmanager
     def aside(self, names: Sequence[str]) -> Iterator[Lake]:
-        """This lake with fresh, empty tables of these names; they are deleted when the block ends."""
-        where = f"aside-{uuid.uuid4().hex}"
-        view = Lake(self.path, self._options, vacuum_retention_h=self._retention_h)
-        view._overrides = {name: f"{where}/{name}" for name in names}
-        try:
+        """This lake with fresh, empty tables of these names; they are deleted when the block ends.
+
+        Those that a process left behind which was killed go before.
+        """
+        with self._generations.aside() as where:
+            view = Lake(self.path, self._options, vacuum_retention_h=self._retention_h)
+            view._overrides = {name: f"{where}/{name}" for name in names}
             for name in names:
                 view.tables[name].create()
             yield view
-        finally:
-            self._generations.remove_table(where)
 
     def offer_generation(self, number: int) -> None:
         """Say that a filled generation may be swapped in: the stream does so between two batches."""

@@ -59,8 +59,18 @@ _ALIASES: Final[Mapping[str, str]] = {
 }
 _HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
 
+_NOISE: Final = ("CONFWARN", "GETPID")
+"""Lines of librdkafka that nobody can act on: keys of `[kafka]` that only the other kind of client reads, and that the
+broker of a producer's id is asked again."""
+
+
+def _worth_saying(record: logging.LogRecord) -> bool:
+    return not any(word in record.getMessage() for word in _NOISE)
+
+
 _log = logging.getLogger("metajournal.kafka")
 _log.addHandler(logging.NullHandler())
+_log.addFilter(_worth_saying)
 _Client = TypeVar("_Client", Producer, Consumer, AdminClient)
 
 
@@ -174,7 +184,7 @@ def wait_for_broker(client: Producer | AdminClient, errors: ErrorLog, *, servers
             if errors.hopeless is not None or remaining <= 0.5:
                 said = reason.text if reason else str(error.args[0])
                 raise KafkaUnavailableError(
-                    f"No Kafka broker answers at {servers} within {timeout_s:g} s ({said}); nothing was sent.",
+                    f"No Kafka broker answers at {servers} within {timeout_s:g} s ({said}).",
                     hint="Start one (`metajournal up`) or correct kafka.bootstrap.servers and its security keys.",
                     servers=servers,
                 ) from error

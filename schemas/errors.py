@@ -152,8 +152,15 @@ class UnknownEntityError(InputError):
     HINT = "Register it first, or check the spelling of its URN."
     urn: str
 
-    def __init__(self, urn: str, **data: Any) -> None:
-        super().__init__(f"There is no entity {urn}.", urn=urn, **data)
+    def __init__(self, urn: str, message: str | None = None, **data: Any) -> None:
+        super().__init__(message or f"There is no entity {urn}.", urn=urn, **data)
+
+
+class UnknownEventError(InputError):
+    """No event of that id is in the journal."""
+
+    CODE = "unknown-event"
+    event_id: str
 
 
 class FilesQueryError(InputError):

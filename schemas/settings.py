@@ -53,6 +53,7 @@ class ElasticsearchSettings:
     """Where the index is."""
 
     url: str = "http://127.0.0.1:9200"
+    """Where Elasticsearch answers."""
     ca: str | None = None
     """File of the certificate authority."""
     api_key: str | None = None
@@ -80,6 +81,7 @@ class StreamSettings:
     """The fold."""
 
     max_events_per_batch: int = 500_000
+    """Most events of one batch."""
     wide_events: int = 20_000
     """Batches of at least so many events are folded by Spark tasks, smaller ones in the driver."""
     master: str = "local[4]"
@@ -107,7 +109,9 @@ class IndexerSettings:
     refresh_interval_ms: int = 200
     """Least milliseconds between two refreshes."""
     bulk_documents: int = 1000
+    """Most documents of one request to Elasticsearch."""
     bulk_bytes: int = 8 * 1024 * 1024
+    """Most bytes of one request to Elasticsearch."""
 
 
 @dataclass(frozen=True, slots=True)

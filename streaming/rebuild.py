@@ -21,6 +21,7 @@ from typing import Protocol
 from deltalake import DeltaTable
 
 from ..lake.digest import table_digest
+from ..lake.locks import only_one
 from ..lake.tables import Lake, Reached, Table
 from ..producers.topics import Epochs
 from ..rules.digest import RULES_DIGEST
@@ -78,8 +79,8 @@ class Progress:
     """How far a rebuild is.
 
     Attributes:
-        records: folded so far, those of an earlier try included.
-        of: records that the journal table holds.
+        records: folded so far, those of an earlier try included; from Kafka: positions.
+        of: records that the journal table holds; from Kafka: positions.
         per_s: records a second in this run.
         left_s: seconds left at that rate; None before the first round.
     """
@@ -140,7 +141,8 @@ def rebuild_lake(
         say: told after each round.
         wait: called over and over while the stream has not taken the tables over yet; may raise.
     Raises:
-        StreamError: there is no journal table, the result differs, or a stream wrote while `offline` was said.
+        StreamError: there is no journal table, another rebuild is running, the result differs, or a stream wrote while
+            `offline` was said.
     """
     lake = Lake(settings.lake.path, settings.lake.storage_options)
     if not lake.journal.exists():
@@ -149,6 +151,21 @@ def rebuild_lake(
             code="no-lake",
             hint="Point [lake] path at the lake; one that is lost is folded anew by the stream, from Kafka.",
         )
+    with only_one(lake.path, "rebuild", hint="Wait for it to end, or end it: the next one goes on where it stopped."):
+        return _rebuilt(settings, epochs, lake, tasks, offline, from_kafka, accept, say, wait)
+
+
+def _rebuilt(
+    settings: Settings,
+    epochs: Epochs,
+    lake: Lake,
+    tasks: Refolding,
+    offline: bool,
+    from_kafka: bool,
+    accept: bool,
+    say: Callable[[Progress], None],
+    wait: Callable[[], None],
+) -> Rebuilt:
     names = [table.name for table in lake.histories] + ([lake.journal.name] if from_kafka else [])
     target = lake.begin_generation(names)
     lake.withdraw_generation(target.generation)
@@ -339,8 +356,9 @@ class LakeRebuild:
         return Plan(tasks, pins, tuple(self._target), self._settings.journal.topics, {}, None, kafka)
 
     def _tell(self, before: int, total: int, seconds: float) -> None:
-        done = before + self._folded
-        rate = self._folded / seconds if seconds else 0.0
+        # From Kafka only positions can be counted, and some of them hold no record: markers of transactions.
+        done = self._count(self._first(), self.marks()) if self._from_kafka else before + self._folded
+        rate = (done - before) / seconds if seconds else 0.0
         self._say(Progress(done, total, rate, (total - done) / rate if rate else None))
 
 

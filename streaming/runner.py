@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..lake.faults import as_write_error, disk_full, is_full
+from ..lake.locks import only_one
 from ..lake.tables import Lake
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
 from ..rules.digest import RULES_DIGEST
@@ -88,6 +89,10 @@ class Stream:
         Raises:
             MetajournalError: something that only an operator can mend; what to do is in its hint.
         """
+        with only_one(self._settings.lake.path, "stream", hint="One stream a lake: end the other one first."):
+            self._run()
+
+    def _run(self) -> None:
         self._status.say("starting", "opening Spark")
         asked = self._settings.stream
         spark = {"spark.master": asked.master, **asked.spark, **(self._spark or {})}
@@ -213,8 +218,8 @@ class Stream:
                 raise StreamError(
                     f"The lake holds {key[0]}/{key[1]} up to offset {offset}, but the topic has {low} to {high}.",
                     code="topic-and-lake-differ",
-                    hint="The topic lost records or this is another lake's journal: check [lake] path and the prefix; "
-                    "a restored topic needs a new epoch.",
+                    hint="The topic lost records, or this is another journal's lake: correct lake.path or the prefix. "
+                    "Where the topic itself lost records, begin a journal under another prefix.",
                 )
         for table in lake.histories:
             ahead = [key for key, mark in engine.marks.items() if table.mark(key) > mark]
@@ -365,7 +370,8 @@ def _translated(error: BaseException) -> Exception:
         return StreamError(
             "Records that were not folded yet are gone from a journal topic.",
             code="journal-lost-records",
-            hint="The journal must never be cut: check its retention, then restore it under a new epoch.",
+            hint="The journal must never be cut: set the topic's retention.ms and retention.bytes to -1. The lake "
+            "keeps what it has; go on under another journal.prefix.",
         )
     return StreamError(
         "A batch failed: " + text.strip().splitlines()[0][:500],

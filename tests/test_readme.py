@@ -25,7 +25,8 @@ def blocks(language: str) -> list[str]:
     return [one.text for one in BLOCKS if one.language == language]
 
 
-BLOCKS = [Block(*found) for found in FENCE.findall((ROOT / "README.md").read_text("utf-8"))]
+README = (ROOT / "README.md").read_text("utf-8")
+BLOCKS = [Block(*found) for found in FENCE.findall(README)]
 
 
 def test_every_block_is_of_a_kind_that_is_run_here() -> None:
@@ -33,8 +34,34 @@ def test_every_block_is_of_a_kind_that_is_run_here() -> None:
 
 
 def test_every_link_leads_to_a_file_of_the_project() -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", (ROOT / "README.md").read_text("utf-8")):
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", README):
         assert (ROOT / target).exists(), target
+
+
+def test_its_parts_stand_in_the_order_in_which_a_newcomer_asks() -> None:
+    asked = ["Two commands", "Emit, subscribe, search", "The way of an event", "Guarantees", "Figures",
+             "Versions and limits"]  # fmt: skip
+    assert re.findall(r"^## (.+)$", README, re.MULTILINE) == asked
+
+
+def test_each_promise_of_the_readme_is_linked_to_a_test_that_is_there() -> None:
+    part = README[README.index("## Guarantees") : README.index("## Figures")]
+    lines = [line for line in part.splitlines() if line.startswith("| ")][1:]
+    assert len(lines) >= 8
+    for line in lines:
+        named = re.findall(r"\[(test_\w+)\]\((tests/[\w/]+\.py)\)", line)
+        assert named, line
+        for test, file in named:
+            assert f"def {test}(" in (ROOT / file).read_text("utf-8"), f"{file}::{test}"
+
+
+def test_each_figure_of_the_readme_names_a_bench_that_is_there() -> None:
+    part = README[README.index("## Figures") : README.index("## Versions")]
+    lines = [line for line in part.splitlines() if line.startswith("| ")][1:]
+    assert len(lines) >= 5
+    for line in lines:
+        [named] = re.findall(r"`python -m bench (\w+)`", line)
+        assert (ROOT / "bench" / f"{named}.py").exists(), line
 
 
 def test_every_guarantee_names_tests_that_are_there() -> None:

@@ -24,7 +24,8 @@ def run(*words: str) -> Result:
 def test_help_lists_exactly_the_commands_that_are_there() -> None:
     listed = run("--help").stdout.partition("Commands:")[2]
     words = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
-    there = "config demo doctor down emit files history index rebuild search shelve show status stream tail up verify"
+    there = "config demo doctor down emit files history index lineage rebuild run runs search shelve show "
+    there += "status stream tail up verify why"
     assert words == there.split()
     for word in words:
         assert run(word, "--help").exit_code == 0
@@ -47,6 +48,7 @@ def test_every_reading_command_offers_json() -> None:
         "history",
         "search",
         "tail",
+        "why",
         "status",
         "doctor",
         "demo",
@@ -55,6 +57,9 @@ def test_every_reading_command_offers_json() -> None:
         "files",
         "files latest",
         "files record",
+        "lineage",
+        "run",
+        "runs",
     ):
         assert "--json" in run(*words.split(), "--help").stdout, words
 

@@ -57,7 +57,7 @@ def test_every_command_that_is_named_can_be_typed() -> None:
 
 
 def test_a_command_that_is_not_there_would_be_noticed() -> None:
-    assert missing("metajournal why") == ["why"]
+    assert missing("metajournal whence") == ["whence"]
     assert missing("metajournal status --wach") == ["--wach"]
     assert missing("metajournal config set X") == ["set"]
     assert missing("metajournal -v COMMAND") == []

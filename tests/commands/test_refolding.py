@@ -12,7 +12,7 @@ from metajournal.lake.tables import Lake
 from metajournal.producers.topics import check_topics, ensure_topics
 from metajournal.schemas.errors import StreamError
 from metajournal.schemas.settings import Settings
-from metajournal.streaming.rebuild import InProcess, Pool, rebuild_lake
+from metajournal.streaming.rebuild import InProcess, Pool, Progress, rebuild_lake
 from metajournal.streaming.verify import verify_lake
 from tests.commands.test_on_services import said
 from tests.installation import Installation
@@ -54,8 +54,10 @@ def test_a_lake_is_rebuilt_from_kafka_journal_table_and_all(settings: Settings, 
         eventually(lambda: folded_to_the_end(settings), 90, f"the fold to the journal's end ({process.log})")
     epochs = check_topics(settings)
     with Pool() as pool:
-        done = rebuild_lake(settings, epochs, pool, offline=True, from_kafka=True)
+        told: list[Progress] = []
+        done = rebuild_lake(settings, epochs, pool, offline=True, from_kafka=True, say=told.append)
         assert done.equal
+        assert told[-1].records == told[-1].of  # markers of transactions, which are no records, count on both sides
         assert set(done.digests) == {"entities", "journal"}
         lake = Lake(settings.lake.path)
         assert lake.generation == 1

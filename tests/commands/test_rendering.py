@@ -55,3 +55,10 @@ def test_logs_are_json_lines_where_there_is_no_terminal(capsys: pytest.CaptureFi
     assert [(line["level"], line["logger"], line["message"]) for line in lines] == [
         ("info", "metajournal.stream", "folded 7")
     ]
+
+
+def test_lines_of_a_pipe_end_without_blanks(capsys: pytest.CaptureFixture[str]) -> None:
+    rendering.console().print(rendering.table(["name", "long header"], [["a", "b"], ["longer name", ""]]))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert [line for line in lines if line != line.rstrip()] == []

@@ -81,9 +81,13 @@ def test_options_say_which_changes(here: Installation, wire: Wire, words: str, c
 
 def test_a_group_goes_on_where_it_ended(here: Installation, wire: Wire) -> None:
     assert len(lines(here, "--group", here.settings.journal.prefix, "--since", "earliest")) == 4
-    assert lines(here, "--group", here.settings.journal.prefix, "--since", "earliest") == []
+    assert lines(here, "--group", here.settings.journal.prefix) == []
     wire.batch([Event(0, 2)])
-    assert len(lines(here, "--group", here.settings.journal.prefix)) == 2
+    words = ("tail", "--timeout", "0.2", "--group", here.settings.journal.prefix, "--json")
+    again = here.metajournal(*words, "--since", "earliest")
+    assert len(again.stdout.splitlines()) == 2
+    assert f"note: The group {here.settings.journal.prefix} goes on where it ended; --since counts" in again.stderr
+    assert here.metajournal(*words).stderr == ""
 
 
 def test_people_get_one_line_for_each_change(here: Installation, wire: Wire) -> None:
@@ -111,11 +115,11 @@ def test_a_line_says_what_came_what_went_and_what_changed() -> None:
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [
-        ("--since yesterday", 2, "bad-input"),
+        ("--since yesterday", 2, "not-a-time"),
         ("--since x/0/5", 2, "bad-input"),
         ("--since /", 2, "invalid-position"),
         ("--domain files", 2, "bad-input"),
-        ("--kind Data", 2, "bad-input"),
+        ("--kind Data", 2, "no-such-kind"),
         ("--urn dataset:x", 2, "invalid-urn"),
     ],
 )

@@ -151,7 +151,7 @@ def test_an_absent_broker_is_said_in_time_and_nothing_is_written_to_stderr(capfd
     errors = ErrorLog()
     producer = make_producer(Settings(kafka=NOWHERE), errors)
     start = time.monotonic()
-    with pytest.raises(KafkaUnavailableError, match=r"127\.0\.0\.1:1.*nothing was sent"):
+    with pytest.raises(KafkaUnavailableError, match=r"No Kafka broker answers at 127\.0\.0\.1:1 "):
         wait_for_broker(producer, errors, servers="127.0.0.1:1", timeout_s=1.0)
     assert time.monotonic() - start < 3
     assert errors.latest is not None
@@ -165,3 +165,15 @@ def test_a_listener_that_never_answers_is_said_in_time() -> None:
         producer = make_producer(Settings(kafka={"bootstrap.servers": servers}), errors)
         with pytest.raises(KafkaUnavailableError, match=servers):
             wait_for_broker(producer, errors, servers=servers, timeout_s=0.6)
+
+
+def test_lines_of_librdkafka_that_nobody_can_act_on_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    errors = ErrorLog()
+    producer = make_producer(Settings(kafka={"bootstrap.servers": "127.0.0.1:1", "check.crcs": "true"}), errors)
+    with caplog.at_level(logging.DEBUG, "metajournal.kafka"):
+        for _ in range(20):
+            producer.poll(0.05)
+        logging.getLogger("metajournal.kafka").warning("something else")
+    said = [record.getMessage() for record in caplog.records]
+    assert "something else" in said
+    assert [line for line in said if "CONFWARN" in line or "GETPID" in line] == []

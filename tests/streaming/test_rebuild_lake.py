@@ -211,3 +211,16 @@ def test_a_lake_is_rebuilt_whatever_its_folder_is_called(tmp_path: Path, folder:
     fold.batch(journal_of(EntityRegistered(PURCHASES), TagsAdded(PURCHASES, ["pii"])))
     found = rebuild(fold).run()
     assert (found.records, found.equal) == (2, True)
+
+
+def test_two_rebuilds_of_one_lake_do_not_fill_one_generation(tmp_path: Path) -> None:
+    fold = Fold(tmp_path, PARTITIONS)
+    fold.batch(journal_of(EntityRegistered(PURCHASES)))
+
+    def second(progress: Progress) -> None:
+        with pytest.raises(StreamError, match="Another rebuild of the lake") as refused:
+            rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True)
+        assert refused.value.code == "rebuild-runs"
+
+    assert rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True, say=second).equal
+    assert rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True).generation == 2

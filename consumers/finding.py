@@ -1,0 +1,109 @@
+"""Finding one event in the journal topics: for what the lake does not hold yet.
+
+It reads what stands above some offsets and is not older than the event's own id says, at most for as long as it is
+given. Left to others: everything that is folded already, which the lake answers without reading the journal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from ..producers.kafka import ErrorLog, make_consumer
+from ..schemas.codec import decode_header_only
+from ..schemas.errors import DecodeError, KafkaUnavailableError
+from ..schemas.header import Header
+from ..schemas.positions import EPOCH_SHIFT, Position, offset_of
+from ..schemas.settings import Settings
+
+CLOCKS_MS: Final = 10 * 60_000
+"""How far the clock of an emitter may be ahead of the broker's."""
+_AT_ONCE: Final = 5_000
+_POLL_S: Final = 0.2
+
+
+class Found(NamedTuple):
+    """An event in a journal topic. `append_time`: milliseconds UTC."""
+
+    position: Position
+    append_time: int
+    header: Header
+
+
+class Looked(NamedTuple):
+    """What a look into the topics gave; `whole` is false where the time was over before their end."""
+
+    found: list[Found]
+    whole: bool
+
+
+def find_event(
+    settings: Settings,
+    event_id: bytes,
+    marks: Mapping[tuple[str, int], int],
+    epochs: Mapping[str, int],
+    *,
+    since_ms: int,
+    timeout_s: float,
+) -> Looked:
+    """Look for an event at and above the marks, and not before a time.
+
+    Args:
+        event_id: its 16 bytes.
+        marks: for each journal partition the first position to look at.
+        epochs: each journal topic's epoch.
+        since_ms: when the event was made, milliseconds UTC; 0 where that is not known.
+        timeout_s: seconds to look for it.
+    Raises:
+        KafkaUnavailableError: no broker answers.
+    """
+    deadline = time.monotonic() + timeout_s
+    consumer = make_consumer(settings, ErrorLog(), role="finder")
+    try:
+        left = _ranges(consumer, marks, max(0, since_ms - CLOCKS_MS), timeout_s)
+        found = [_found(one, epochs) for one in _read(consumer, left, deadline) if event_id in (one.value() or b"")]
+        return Looked([one for one in found if one and one.header.event_id == event_id], not left)
+    except KafkaException as error:
+        raise KafkaUnavailableError(f"The journal topics cannot be read: {error.args[0].str()}.") from error
+    finally:
+        consumer.close()
+
+
+def _ranges(
+    consumer: Consumer, marks: Mapping[tuple[str, int], int], since_ms: int, timeout_s: float
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """First offset to read and the end, of the partitions that have anything to read."""
+    asked = [TopicPartition(*at, since_ms) for at in marks]
+    begun = {(one.topic, one.partition): one.offset for one in consumer.offsets_for_times(asked, timeout=timeout_s)}
+    ranges = {}
+    for at, mark in marks.items():
+        low, high = consumer.get_watermark_offsets(TopicPartition(*at), timeout=timeout_s)
+        start = max(low, offset_of(mark), begun[at]) if begun[at] >= 0 else high
+        if start < high:
+            ranges[at] = (start, high)
+    return ranges
+
+
+def _read(consumer: Consumer, left: dict[tuple[str, int], tuple[int, int]], deadline: float) -> Iterator[Message]:
+    """The records of the ranges; a partition that is read to its end goes out of them."""
+    consumer.assign([TopicPartition(*at, start) for at, (start, _) in left.items()])
+    while left and time.monotonic() < deadline:
+        for message in consumer.consume(_AT_ONCE, _POLL_S):
+            if message.error() is None:
+                yield message
+        # Positions, not records, tell where a partition is: it may end with the marker of a transaction.
+        for one in consumer.position([TopicPartition(*at) for at in left]):
+            if one.offset >= left[one.topic, one.partition][1]:
+                del left[one.topic, one.partition]
+
+
+def _found(message: Any, epochs: Mapping[str, int]) -> Found | None:
+    try:
+        header = decode_header_only(message.value())
+    except DecodeError:
+        return None
+    value = (epochs[message.topic()] << EPOCH_SHIFT) + message.offset()
+    return Found(Position(message.topic(), message.partition(), value), message.timestamp()[1], header)

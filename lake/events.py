@@ -1,0 +1,106 @@
+"""One event in the lake: its rows in the journal table by its id, and the rows that it made in the history tables.
+
+An id's range stands in the statistics of every file, and ids grow with time, so a look-up opens the few files (and of
+them the few row groups) that were written near the event's time, however long the journal is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..schemas.positions import Position
+from .columns import SCHEMAS
+from .entities import milliseconds
+from .lookup import rows_of_key
+from .table import from_json
+from .tables import Lake
+
+
+class Made(NamedTuple):
+    """A row that an event made.
+
+    Attributes:
+        table: name of the history table.
+        key: the row's key columns.
+        deleted: the row says that the key is gone.
+    """
+
+    table: str
+    key: dict[str, Any]
+    logical_timestamp: int
+    seq: int
+    deleted: bool
+
+
+class Judged(NamedTuple):
+    """An event as the journal table holds it. Times are milliseconds UTC."""
+
+    position: Position
+    tenant: str
+    type: str
+    aggregate: str
+    entities: tuple[str, ...]
+    actor: str | None
+    append_time: int
+    system_time: int
+    event_time: int | None
+    unit_id: str | None
+    outcome: str
+    reason: str | None
+    detail: Any
+    duplicate_of: Position | None
+
+
+def judged_events(lake: Lake, event_id: str) -> list[Judged]:
+    """Every record of an id below the lake's marks, oldest first; several where it was sent more than once.
+
+    Args:
+        event_id: as receipts print it.
+    """
+    order = "order by append_time, logical_timestamp"
+    found = [_judged(row) for row in rows_of_key(lake.journal.delta, {"event_id": event_id}, order).to_pylist()]
+    return [
+        one for one in found if one.position.value < lake.journal.mark((one.position.topic, one.position.partition))
+    ]
+
+
+def rows_made(lake: Lake, event: Judged) -> list[Made]:
+    """The rows of all history tables that an event made, in their order."""
+    return [made for table in lake.histories for made in _made(lake, table.name, event)]
+
+
+def key_columns(table: str) -> list[str]:
+    """The columns that name what a row of a history table is about: those between its tenant and its aggregate."""
+    names = SCHEMAS[table].names
+    return list(names[1 : names.index("aggregate")])
+
+
+def _made(lake: Lake, name: str, event: Judged) -> Iterator[Made]:
+    at = event.position
+    rest = f"and journal_partition = {at.partition} and logical_timestamp = {at.value} order by seq"
+    key = {"tenant": event.tenant, "aggregate": event.aggregate}
+    for row in rows_of_key(lake.tables[name].delta, key, rest).to_pylist():
+        named = {column: row[column] for column in key_columns(name)}
+        yield Made(name, named, row["logical_timestamp"], row["seq"], row["deleted"])
+
+
+def _judged(row: dict[str, Any]) -> Judged:
+    topic, partition = row["topic"], row["journal_partition"]
+    original = row["duplicate_of"]
+    return Judged(
+        Position(topic, partition, row["logical_timestamp"]),
+        row["tenant"],
+        row["event_type"],
+        row["aggregate"],
+        tuple(row["entities"] or ()),
+        row["actor"],
+        milliseconds(row["append_time"]),
+        milliseconds(row["system_time"]),
+        None if row["event_time"] is None else milliseconds(row["event_time"]),
+        row["unit_id"],
+        row["outcome"],
+        row["reason"],
+        from_json(row["detail"]),
+        None if original is None else Position(topic, partition, original),
+    )

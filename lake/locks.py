@@ -1,0 +1,58 @@
+"""Locks of a lake: what only one process at a time may do there.
+
+A lock is a file of the lake that the kernel holds for a process, so it ends with the process however that ends. An
+object store has no such thing: there the block runs unlocked, and the marks in the tables' logs refuse a second writer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+
+from ..schemas.errors import StreamError
+
+
+@contextmanager
+def only_one(path: str, name: str, *, hint: str) -> Iterator[None]:
+    """One process of this name for each lake, for as long as the block runs.
+
+    Args:
+        path: the lake's folder or URI.
+        name: what it does: "stream", "rebuild".
+        hint: what to do where another one runs.
+    Raises:
+        StreamError: another process does it.
+    """
+    if "://" in path:
+        yield
+        return
+    with ExitStack() as held:
+        try:
+            Path(path).mkdir(parents=True, exist_ok=True)
+            file = held.enter_context((Path(path) / f".{name}.lock").open("ab"))
+        except OSError:  # a full disk, no right to write: the writes themselves say so, and wait where that helps
+            file = None
+        if file is not None and not taken(file):
+            raise StreamError(f"Another {name} of the lake {path} is running.", code=f"{name}-runs", hint=hint)
+        yield
+
+
+@contextmanager
+def in_turn(folder: Path, name: str) -> Iterator[None]:
+    """The block runs when no other process is in a block of this name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{name}.lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def taken(file: IO[bytes]) -> bool:
+    """Take the lock of an open file, if nobody has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

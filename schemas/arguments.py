@@ -1,0 +1,84 @@
+"""Arguments that a caller hands on by name, checked where they come in.
+
+Python's own words for a misspelt or mistyped one name a function inside of the package; these name what the caller
+wrote, and the nearest name that there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
+from inspect import signature
+from typing import Any
+
+from .errors import InputError
+from .positions import Position
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_MS = 1 << 53
+
+
+def parameters(function: Callable[..., Any]) -> list[str]:
+    """Names of a function's arguments, in their order."""
+    return list(signature(function).parameters)
+
+
+def check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
+    """Refuse an argument that there is not.
+
+    Args:
+        given: names that the caller wrote.
+        known: names that there are.
+        what: what they are arguments of, as a sentence begins: "A search".
+    Raises:
+        InputError: names the argument and the nearest known one.
+    """
+    for name in given:
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(known)}."
+            raise InputError(f"{what} takes no argument {name!r}.", code="unknown-argument", hint=hint, argument=name)
+
+
+def check_texts(name: str, value: object) -> None:
+    """Refuse what is neither a text, nor several, nor None.
+
+    Raises:
+        InputError: names the argument.
+    """
+    several = isinstance(value, Collection) and all(isinstance(one, str) for one in value)
+    if value is not None and not several:
+        raise InputError(
+            f"{name} must be a text or a list of texts, not {value!r:.60}.", code="wrong-type", argument=name
+        )
+
+
+def check_number(name: str, value: object) -> None:
+    """Refuse what is neither a number, from 0 on, nor None.
+
+    Raises:
+        InputError: names the argument.
+    """
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
+        raise InputError(f"{name} must be a number not below 0, not {value!r:.60}.", code="wrong-type", argument=name)
+
+
+def point_of(name: str, value: Position | datetime | int) -> Position | int:
+    """A Position as it is, a time as milliseconds UTC.
+
+    Raises:
+        InputError: it is neither, or a datetime without a zone.
+    """
+    if isinstance(value, Position):
+        return value
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return (value - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST_MS:
+        return value
+    raise InputError(
+        f"{name} is no point in time: {value!r:.60}.",
+        code="wrong-type",
+        hint="Give a Position (`Position.parse(text)`), an aware datetime, or milliseconds since 1970.",
+        argument=name,
+    )

@@ -1,0 +1,228 @@
+"""Whatever goes wrong has a code, one sentence, the next step and an exit code; nobody meets a bare stack trace.
+
+Nothing here needs a service: a port on which nobody listens is a Kafka and an Elasticsearch that are away, and the
+lake is filled by the fold itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from metajournal import (
+    EntityDeleted,
+    EntityRegistered,
+    Journal,
+    MetajournalError,
+    Position,
+    Settings,
+    TagsAdded,
+    Urn,
+    dataset,
+    urn,
+)
+from metajournal.cli import main
+from metajournal.commands.exits import exit_code
+from metajournal.producers.kafka import make_producer, producer_config
+from metajournal.producers.topics import Epochs, TopicEpoch
+from metajournal.schemas.errors import InvalidEventError
+from metajournal.schemas.positions import position
+from tests.model import JournalRecord
+from tests.streaming.harness import TOPIC, Fold
+from tests.streaming.test_engine import PARTITIONS, journal_of
+
+NOBODY = "127.0.0.1:1"
+CONNECT: Callable[..., Journal] = Journal.connect
+ANYTHING: Callable[[Any], Any] = lambda value: value  # noqa: E731  (what a caller without a type checker hands in)
+KEPT = dataset("default", "kept")
+GONE = dataset("default", "gone")
+LATER = dataset("default", "later")
+SENTENCE = re.compile(r".{8,}[.!?:)]\Z", re.DOTALL)
+
+# One line of the command line, its exit code, its error code, and words of its sentence and next step.
+TYPED: list[tuple[str, int, str, str]] = [
+    ("shw dataset:a/b", 2, "usage", "No such command"),
+    ("show", 2, "usage", "Missing argument"),
+    ("show not-a-urn", 2, "invalid-urn", "dataset:default/orders"),
+    ("show dataset:a/b --as-at yesterday", 2, "not-a-time", "2026-01-31T12:00:00Z"),
+    ("show dataset:a/b --as-at a/b/c", 2, "invalid-position", "<topic>/<partition>/<value>"),
+    ("show dataset:a/b", 3, "kafka-unavailable", "metajournal up"),
+    ("history dataset:a/b", 3, "kafka-unavailable", "No Kafka broker answers at 127.0.0.1:1"),
+    ("search --kidn x", 2, "usage", "metajournal search --help"),
+    ("search --at-least soon", 2, "invalid-position", "receipts"),
+    ("search x --limit 5000", 2, "usage", "not in the range"),
+    ("emit TagAdded dataset:a/b", 2, "unknown-event-type", "Did you mean TagsAdded?"),
+    ("emit TagsAdded dataset:a/b", 2, "invalid-event", "must be given"),
+    ("emit TagsAdded dataset:a/b --property k", 2, "no-key-value", "key=value"),
+    ("emit EntityRegistered dataset:a/b --property a=1 --property a=2", 2, "given-twice", "'a' is given twice"),
+    ("emit EntityRegistered dataset:a/b --schema {bad", 2, "not-json", "--schema begins as JSON"),
+    ("emit TagsAdded dataset:a/b --data {", 2, "not-json", "--data is not JSON"),
+    ("emit TagsAdded dataset:a/b --data []", 2, "not-json", "--data is no JSON object"),
+    ("emit TagsAdded dataset:a/b --tag x --event-time noon", 2, "not-a-time", "milliseconds since 1970"),
+    ("emit TagsAdded dataset:a/b --tag x --unit", 2, "usage", "metajournal emit --unit -"),
+    ("emit - dataset:a/b", 2, "usage", "JSON lines"),
+    ("tail --since nonsense", 2, "not-a-time", "'nonsense' is no time"),
+    ("tail --kind Data", 2, "no-such-kind", "'Data' is no kind"),
+    ("tail --urn a*b", 2, "no-such-prefix", "dataset:default/*"),
+    ("tail", 3, "kafka-unavailable", "kafka.bootstrap.servers"),
+    ("shelve metajournal.journal.catalog 0 7", 3, "kafka-unavailable", "No Kafka broker"),
+    ("verify", 1, "no-lake", "[lake] path"),
+    ("rebuild index", 3, "no-lake", "There is no lake"),
+    ("config show --orign", 2, "usage", "metajournal config show --help"),
+    ("--set client.queue_event=1 config show", 2, "config", "Did you mean client.queue_events?"),
+    ("--set client.queue_events=many config show", 2, "config", "a whole number"),
+    ("--set client.queue_events config show", 2, "config", "section.key=value"),
+    ("--set journal.prefix=a/b config show", 2, "config", "the beginning of a topic's name"),
+    ("--set kafka.acks=1 show dataset:a/b", 2, "config", "the journal's promises rest on it"),
+    ("--set kafka.transactional.id=a show dataset:a/b", 2, "config", "for its units"),
+    ("--set kafka.no.such.key=1 show dataset:a/b", 2, "config", "no.such.key"),
+    ("--set elasticsearch.api_key_file=/no/such config show", 2, "config", "cannot be read"),
+    ("--set lake.path=/tmp/%41 verify", 1, "lake-path", "without %"),
+    ("--config no-such.toml config show", 2, "config", "no-such.toml"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_listens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("METAJOURNAL_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("METAJOURNAL__KAFKA__BOOTSTRAP_SERVERS", NOBODY)
+    monkeypatch.setenv("METAJOURNAL__ELASTICSEARCH__URL", f"http://{NOBODY}")
+    monkeypatch.setattr("metajournal.client.Journal.connect", _at_once(Journal.connect))
+    monkeypatch.chdir(tmp_path)
+
+
+def _at_once(connect: Callable[..., Journal]) -> Callable[..., Journal]:
+    """Connecting that gives up after a moment: how long it is waited for is not what is asked here."""
+    return lambda settings: connect(settings, connect_timeout_s=0.1)
+
+
+@pytest.mark.parametrize(("line", "code", "name", "words"), TYPED, ids=[one[0] for one in TYPED])
+def test_what_is_typed_wrong_or_cannot_be_done_is_said_with_the_next_step(
+    line: str, code: int, name: str, words: str
+) -> None:
+    told = CliRunner().invoke(main, line.split(), prog_name="metajournal")
+    assert (told.exit_code, told.stdout) == (code, "")
+    first, _, rest = told.stderr.partition("\n  next: ")
+    assert first.startswith(f"error[{name}]: ")
+    assert SENTENCE.match(first), first
+    assert rest.strip(), told.stderr
+    assert words in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+@pytest.mark.parametrize("line", ["show not-a-urn", "emit TagsAdded dataset:a/b", "--set a.b=1 config show", "verify"])
+def test_for_programs_it_is_one_json_object_with_the_same_parts(line: str) -> None:
+    told = CliRunner().invoke(main, [*line.split(), "--json"])
+    found = json.loads(told.stdout)
+    assert (found["ok"], told.stderr) == (False, "")
+    assert all(found["error"][part] for part in ("code", "message", "hint"))
+
+
+def records() -> list[JournalRecord]:
+    """Two entities, of which one is deleted again, and a third one much later."""
+    events: list[Any] = [EntityRegistered(KEPT), EntityRegistered(GONE), TagsAdded(KEPT, ["a"]), EntityDeleted(GONE)]
+    return journal_of(*events, EntityRegistered(LATER))
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    """A journal whose lake is folded and whose Kafka is away."""
+    fold = Fold(tmp_path / "lake", PARTITIONS)
+    fold.batch(records())
+    settings = Settings(kafka={"bootstrap.servers": NOBODY}, lake=fold.settings.lake, journal=fold.settings.journal)
+    found = Journal(settings, Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", PARTITIONS)}), connect_timeout_s=0.1)
+    yield found
+    found.close()
+
+
+CALLED: list[tuple[str, str, Callable[[Journal], Any], str]] = [
+    ("no-such-entity", "unknown-entity", lambda j: j.show("dataset:a/b"), "metajournal search"),
+    ("deleted", "unknown-entity", lambda j: j.show(GONE), "was deleted at"),
+    ("before-it-was", "unknown-then", lambda j: j.show(LATER, as_at=1), "the journal speaks of it since"),
+    ("after-it-was-deleted", "unknown-then", lambda j: j.show(GONE, as_at=Position(*at_end(GONE))), "was deleted then"),
+    ("in-the-future", "not-final", lambda j: j.show(KEPT, as_at=4_102_444_800_000), "still to come"),
+    ("far-in-the-future", "not-final", lambda j: j.show(KEPT, as_at=1 << 50), "milliseconds since 1970"),
+    ("position-to-come", "not-final", lambda j: j.show(KEPT, as_at=Position(TOPIC, 0, 1 << 42)), "not final yet"),
+    ("no-position", "invalid-position", lambda j: j.show(KEPT, as_at=Position("a", 7, 1)), "no position of this"),
+    ("as-at-text", "wrong-type", lambda j: j.show(KEPT, as_at=ANYTHING("monday")), "Position.parse"),
+    ("as-at-true", "wrong-type", lambda j: j.show(KEPT, as_at=True), "no point in time"),
+    ("show-number", "invalid-urn", lambda j: j.show(ANYTHING(3)), "no URN"),
+    ("no-scope", "no-such-scope", lambda j: j.tags(KEPT, "ROOT"), "USER, SYSTEM or BOTH"),
+    ("misspelt", "unknown-argument", lambda j: j.subscribe(sinse="latest"), "Did you mean since?"),
+    ("unknown", "unknown-argument", lambda j: j.states(wibble=1), "There are since, group"),
+    ("kinds", "wrong-type", lambda j: j.changes(kinds=3), "not 3"),
+    ("limit", "wrong-type", lambda j: j.subscribe(limit="all"), "limit must be a number"),
+    ("touches", "no-such-side", lambda j: j.subscribe(touches="both"), "additions or deletions"),
+    ("search-kind", "unknown-argument", lambda j: j.search("x", kind="dataset"), "Did you mean kinds?"),
+    ("search-kinds", "wrong-type", lambda j: j.search("x", kinds=3), "text or a list"),
+    ("search-scope", "invalid-query", lambda j: j.search("x", scope="ALL"), "scope must be"),
+    ("search-limit", "invalid-query", lambda j: j.search("x", limit=-1), "between 0 and"),
+    ("search-sort", "invalid-query", lambda j: j.search("x", sort="age"), "sort must be one of"),
+    ("search-cursor", "invalid-cursor", lambda j: j.search("x", cursor="x"), "cursor"),
+    ("search-away", "search-unavailable", lambda j: searched_where_nobody_is(j), "did not answer"),
+    ("emit", "kafka-unavailable", lambda j: j.emit(TagsAdded(KEPT, ["x"])), "No Kafka broker answers"),
+    ("no-such-kind", "invalid-urn", lambda j: urn("Kind", "x"), "no URN"),
+    ("a-list-as-tag", "invalid-event", lambda j: valid(TagsAdded(KEPT, ANYTHING([["x"]]))), "tags[0]"),
+    ("settings-and-overrides", "bad-input", lambda j: CONNECT(j.settings, client={}), "not both"),
+    ("acks", "config", lambda j: weaker(acks="1"), "kafka.acks must stay"),
+    ("linger", "config", lambda j: weaker(**{"linger.ms": "5"}), "client.linger_ms"),
+    ("nul", "config", lambda j: make_producer(Settings(kafka={"client.id": "a\0b"}), None), "NUL"),  # type: ignore[arg-type]
+]
+
+
+def at_end(entity: Urn) -> tuple[str, int, int]:
+    """The place of an entity's last record, as the fold's topics have it."""
+    own = [one for one in records() if one.key == f"default/{entity}".encode()]
+    return TOPIC, own[-1].partition, own[-1].position
+
+
+def searched_where_nobody_is(journal: Journal) -> Any:
+    from dataclasses import replace
+
+    away = replace(journal.settings, elasticsearch=replace(journal.settings.elasticsearch, url=f"http://{NOBODY}"))
+    with Journal(away, journal.epochs) as other:
+        return other.search("x", timeout_s=0.1)
+
+
+def weaker(**kafka: str) -> Any:
+    return producer_config(Settings(kafka={"bootstrap.servers": NOBODY, **kafka}))
+
+
+def valid(event: TagsAdded) -> None:
+    raise InvalidEventError(event.validate())
+
+
+@pytest.mark.parametrize(("name", "code", "call", "words"), CALLED, ids=[one[0] for one in CALLED])
+def test_what_a_program_asks_wrongly_is_said_with_the_next_step(
+    journal: Journal, name: str, code: str, call: Callable[[Journal], Any], words: str
+) -> None:
+    with pytest.raises(MetajournalError) as caught:
+        call(journal)
+    error = caught.value
+    assert error.code == code
+    assert SENTENCE.match(error.message), error.message
+    assert error.hint.endswith((".", "?", "`", ")")), error.hint
+    assert words in error.message + error.hint
+    assert exit_code(error) in (1, 2, 3)
+    assert error.__notes__ == [f"  next: {error.hint}"]  # what a program's stack trace ends with
+
+
+def test_there_are_at_least_thirty_of_them_and_each_says_something_of_its_own() -> None:
+    assert len({(code, words) for *_, code, words in TYPED} | {(code, words) for _, code, _, words in CALLED}) >= 30
+    assert len({one[2] for one in TYPED} | {one[1] for one in CALLED}) >= 20
+
+
+def test_a_time_between_two_changes_is_answered_and_says_whether_it_is_final(journal: Journal) -> None:
+    first, last = journal.history(KEPT)
+    then = journal.answer(KEPT, as_at=first.system_time)
+    assert then.row is not None
+    assert then.final == (last.system_time > first.system_time)
+    now = journal.answer(KEPT, as_at=Position(*at_end(KEPT)))
+    assert (now.row, now.final) == (last, True)
+    assert last.logical_timestamp == position(1, 0) + last.logical_timestamp % (1 << 40)

@@ -1,0 +1,88 @@
+"""The reference pages say what the code says: every key, command, code, event, topic and column stands there."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from metajournal.cli import main
+from metajournal.config import load_settings
+from metajournal.lake.columns import SCHEMAS
+from metajournal.producers.topics import wanted_topics
+from metajournal.schemas.errors import MetajournalError
+from metajournal.schemas.events import EVENT_TYPES
+from metajournal.schemas.settings import Settings
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "reference"
+
+
+def generate(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "docs.generate", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def page(name: str) -> str:
+    return (PAGES / name).read_text("utf-8")
+
+
+def test_the_pages_are_those_that_the_code_gives() -> None:
+    done = generate("--check")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_every_key_of_the_settings_is_explained(tmp_path: Path) -> None:
+    text = page("configuration.md")
+    loaded = load_settings(environ={"METAJOURNAL_HOME": str(tmp_path)}, folder=tmp_path)
+    for line in loaded.shown():
+        section, _, key = line.key.partition(".")
+        assert f"## [{section}]" in text
+        assert f"`{key}`" in text, line.key
+        if section != "kafka":
+            [row] = [one for one in text.splitlines() if f"`METAJOURNAL__{section.upper()}__{key.upper()}`" in one]
+            assert not row.endswith("|  |"), f"{line.key} has no explanation"
+
+
+def test_every_command_and_option_is_listed() -> None:
+    text = page("command-line.md")
+
+    def check(path: str, command: click.Command) -> None:
+        if isinstance(command, click.Group):
+            for name, one in command.commands.items():
+                check(f"{path} {name}", one)
+            return
+        part = text.partition(f"## {path}\n")[2].partition("\n## ")[0]
+        assert part, path
+        for one in command.params:
+            assert isinstance(one, click.Argument) or f"`{one.opts[0]}`" in part, f"{path} {one.opts[0]}"
+
+    check("metajournal", main)
+
+
+def test_every_class_of_errors_stands_there_with_its_code() -> None:
+    text = page("errors.md")
+    kinds = [MetajournalError]
+    for kind in kinds:
+        kinds += [one for one in kind.__subclasses__() if one.__module__.startswith("metajournal.")]
+    for kind in kinds[1:]:
+        assert f"| `{kind.__name__}` | `{kind.CODE}` |" in text, kind.__name__
+    for code in ("no-lake", "unknown-then", "given-twice"):
+        assert f"| `{code}` |" in text
+
+
+@pytest.mark.parametrize("name", EVENT_TYPES)
+def test_every_event_type_stands_there(name: str) -> None:
+    assert f"## {name}\n" in page("events.md")
+
+
+def test_every_topic_table_and_column_stands_there() -> None:
+    text = page("topics-and-tables.md")
+    for topic in wanted_topics(Settings()):
+        assert f"| `{topic.topic}` | {topic.partitions} |" in text
+    for name, schema in SCHEMAS.items():
+        part = text.partition(f"### {name}\n")[2].partition("\n### ")[0]
+        assert [one for one in schema.names if f"| `{one}` |" not in part] == []

@@ -1,0 +1,171 @@
+"""`why`: one event followed through journal, rules, tables and index, without reading the whole journal."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metajournal import EntityRegistered, InputError, Journal, Settings, TagsAdded, dataset, program
+from metajournal.commands.tracing import trace_json, trace_view
+from metajournal.consumers import finding
+from metajournal.consumers.finding import Looked
+from metajournal.lake import scan
+from metajournal.lake.events import judged_events, key_columns, rows_made
+from metajournal.lake.tables import Lake
+from metajournal.producers.topics import Epochs, TopicEpoch
+from metajournal.schemas.errors import UnknownEventError
+from metajournal.schemas.events.catalog import EntityDeleted
+from metajournal.schemas.ids import id_bytes
+from metajournal.schemas.urn import app
+from metajournal.tracing import NOT_FOLDED, made_at, read_id, trace
+from tests.installation import Installation
+from tests.streaming.harness import TOPIC, Fold
+from tests.streaming.test_engine import PARTITIONS, journal_of
+
+SHOP = app("default", "shop")
+JOB = program("default", "shop", "spark", "job")
+
+
+@pytest.fixture
+def fold(tmp_path: Path) -> Fold:
+    """A lake with an app, its program, a tag of something unknown, the same tag twice, and the app's end."""
+    fold = Fold(tmp_path, PARTITIONS)
+    events = [
+        EntityRegistered(SHOP), EntityRegistered(JOB), TagsAdded(dataset("default", "never"), ["x"]),
+        TagsAdded(JOB, ["t"]), TagsAdded(JOB, ["t"]), EntityDeleted(SHOP),
+    ]  # fmt: skip
+    fold.batch(journal_of(*events))
+    return fold
+
+
+def by_type(fold: Fold) -> list[dict[str, Any]]:
+    return sorted(fold.journal(), key=lambda row: row["event_id"])
+
+
+def test_an_event_is_found_with_its_outcome_and_all_rows_that_it_made(fold: Fold) -> None:
+    lake = Lake(str(fold.path))
+    lake.refresh()
+    words = []
+    for row in by_type(fold):
+        [found] = judged_events(lake, row["event_id"])
+        assert (found.position.value, found.position.partition) == (row["logical_timestamp"], row["journal_partition"])
+        made = rows_made(lake, found)
+        assert [one.logical_timestamp for one in made] == [found.position.value] * len(made)
+        words.append((found.type, found.outcome, found.reason, [(one.key["urn"], one.deleted) for one in made]))
+    assert words == [
+        ("catalog.EntityRegistered.1", "accepted", None, [(SHOP, False)]),
+        ("catalog.EntityRegistered.1", "accepted", None, [(JOB, False)]),
+        ("catalog.TagsAdded.1", "rejected", "unknown-entity", []),
+        ("catalog.TagsAdded.1", "accepted", None, [(JOB, False)]),
+        ("catalog.TagsAdded.1", "unchanged", None, []),
+        ("catalog.EntityDeleted.1", "accepted", None, [(SHOP, True), (JOB, True)]),
+    ]
+    assert key_columns("entities") == ["urn"]
+    assert judged_events(lake, "00000000-0000-7000-8000-000000000000") == []
+
+
+def test_rows_of_a_batch_that_is_not_finished_are_not_told(fold: Fold) -> None:
+    [event_id] = {row["event_id"] for row in by_type(fold)[:1]}
+    lake = Lake(str(fold.path))
+    lake.refresh()
+    lake.journal._held[f"{TOPIC}/{judged_events(lake, event_id)[0].position.partition}"] = 0
+    assert judged_events(lake, event_id) == []
+
+
+def test_a_look_up_opens_only_the_files_that_can_hold_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fold = Fold(tmp_path, PARTITIONS)
+    journal = journal_of(*(EntityRegistered(dataset("default", f"d{number}")) for number in range(12)))
+    for end in range(1, 13):
+        fold.batch(journal[:end])
+    opened: list[int] = []
+    source = scan.source
+
+    def counted(cursor: Any, table: Any, paths: list[str]) -> str:
+        opened.append(len(paths))
+        return source(cursor, table, paths)
+
+    monkeypatch.setattr(scan, "source", counted)
+    lake = Lake(str(tmp_path))
+    lake.refresh()
+    [found] = judged_events(lake, fold.journal()[0]["event_id"])
+    assert opened == [1]
+    assert len(lake.journal.delta.file_uris()) == 12
+    rows_made(lake, found)
+    assert opened == [1, 1]
+
+
+def test_an_index_that_is_away_and_an_unknown_event_are_said(fold: Fold, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(lake=fold.settings.lake, elasticsearch=Settings().elasticsearch)
+    epochs = Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", PARTITIONS)})
+    lake = Lake(str(fold.path))
+    lake.refresh()
+    monkeypatch.setattr("metajournal.indexer.visible._ASKED_S", 0.1)
+    away = replace(settings, elasticsearch=replace(settings.elasticsearch, url="http://127.0.0.1:1"))
+    found = trace(away, epochs, lake, by_type(fold)[0]["event_id"].upper())
+    assert found.steps[0].seen.name is None
+    assert "did not answer" in found.steps[0].seen.said
+    monkeypatch.setattr("metajournal.tracing.find_event", lambda *_, **__: Looked([], True))
+    with pytest.raises(UnknownEventError, match="neither in the lake nor"):
+        trace(away, epochs, lake, "019aa3a1-5b7c-7def-8123-456789abcdef")
+
+
+def test_an_id_tells_its_time_where_it_has_one_and_what_is_none_is_refused() -> None:
+    assert made_at(read_id("019aa3a1-5b7c-7def-8123-456789abcdef")) == 0x019AA3A15B7C
+    assert made_at(read_id("019aa3a1-5b7c-4def-8123-456789abcdef")) is None
+    for text in ("", "x", "019aa3a1", "dataset:a/b"):
+        with pytest.raises(InputError) as refused:
+            read_id(text)
+        assert refused.value.code == "invalid-event-id"
+
+
+@pytest.mark.services
+def test_an_event_that_is_not_folded_yet_is_found_in_kafka(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Journal.connect(settings, create_topics=True) as journal:
+        for number in range(20):
+            journal.emit(TagsAdded(dataset("default", f"d{number}"), ["x"]))
+        receipt = journal.emit(TagsAdded(dataset("default", "d3"), ["y"]), actor="alice")
+        with journal.unit() as unit:
+            unit.emit(TagsAdded(dataset("default", "d3"), ["z"]))
+        [step] = journal.why(receipt.event_id).steps
+        assert (step.position, step.append_time) == (receipt.position, receipt.system_time)
+        assert (step.outcome, step.actor, step.behind) == (NOT_FOLDED, "alice", receipt.position.offset + 1)
+        [united] = journal.why(unit.receipts[0].event_id).steps
+        assert united.unit_id == unit.id
+        shown = trace_json(journal.why(receipt.event_id))
+        assert json.loads(json.dumps(shown))["places"][0]["offset"] == receipt.position.offset
+        with pytest.raises(UnknownEventError, match="neither in the lake nor"):
+            journal.why("019aa3a1-5b7c-7def-8123-456789abcdef")
+        epochs = {topic: one.epoch for topic, one in journal.epochs.items()}
+        asked = {(receipt.topic, number): 0 for number in range(settings.journal.partitions)}
+        late = finding.find_event(
+            settings, id_bytes(receipt.event_id), asked, epochs,
+            since_ms=int(time.time() * 1000) + 2 * finding.CLOCKS_MS, timeout_s=10,
+        )  # fmt: skip
+        assert late == Looked([], True)  # what is older than an event can be is not read
+
+
+@pytest.mark.services
+def test_why_answers_on_an_installation_with_place_outcome_rows_and_index(installation: Installation) -> None:
+    words = ("emit", "EntityRegistered", "dataset:traced/orders", "--tag", "a", "--json")
+    emitted = json.loads(installation.metajournal(*words).stdout)
+    searched = installation.metajournal("search", "traced", "--at-least", emitted["position"])
+    assert searched.returncode == 0, searched.stderr
+    told = json.loads(installation.metajournal("why", emitted["event_id"], "--json").stdout)
+    [place] = told["places"]
+    assert (place["position"], place["outcome"], place["behind"]) == (emitted["position"], "accepted", 0)
+    assert place["append_time"] == emitted["system_time"]
+    [row] = place["rows"]
+    assert (row["table"], row["key"]["urn"]) == ("entities", "dataset:traced/orders")
+    assert (place["index"]["said"], place["index"]["name"][:12]) == ("shown", "metajournal-")
+    people = installation.metajournal("why", emitted["event_id"]).stdout
+    assert f"partition {place['partition']}, offset {place['offset']}" in people
+    assert "shown in metajournal-" in people
+    assert "entities  dataset:traced/orders" in people
+    unknown = installation.metajournal("why", "019aa3a1-5b7c-7def-8123-456789abcdef")
+    assert (unknown.returncode, unknown.stderr[:21]) == (1, "error[unknown-event]:")
+    assert trace_view(told) is not None

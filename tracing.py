@@ -1,0 +1,193 @@
+"""Why an event shows, or does not: one event followed through journal, rules, tables and index.
+
+It joins what the rooms know and judges nothing: the lake tells the outcome and the rows, Kafka tells of what is not
+folded yet, the index tells how far it shows. Nothing is scanned: the time in the event's id says where to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .consumers.finding import find_event
+from .schemas.errors import InputError, MetajournalError, UnknownEventError
+from .schemas.ids import id_bytes, id_text
+from .schemas.positions import EPOCH_SHIFT, Position
+
+if TYPE_CHECKING:
+    from .consumers.finding import Found, Looked
+    from .lake.events import Judged, Made
+    from .lake.tables import Lake
+    from .producers.topics import Epochs, TopicEpoch
+    from .schemas.settings import Settings
+
+NOT_FOLDED = "not folded yet"
+_VERSION_7 = 7
+
+
+class Seen(NamedTuple):
+    """How far the index shows an event.
+
+    Attributes:
+        name: the index that searches use now; None where there is none.
+        shows: the next position of the event's journal partition that it does not show; None where it is not known.
+        said: "shown", "n positions behind", or why it is not known.
+    """
+
+    name: str | None
+    shows: int | None
+    said: str
+
+
+class Step(NamedTuple):
+    """One place where the event stands; times are milliseconds UTC.
+
+    Attributes:
+        outcome: the rules' word, or "not folded yet".
+        original: of a duplicate, the position that counts.
+        rows: what it made, in table order.
+        behind: positions before it that are not folded yet, its own included; 0 for a folded one.
+    """
+
+    position: Position
+    tenant: str
+    type: str
+    aggregate: str
+    entities: tuple[str, ...]
+    actor: str | None
+    append_time: int
+    system_time: int | None
+    event_time: int | None
+    unit_id: str | None
+    outcome: str
+    reason: str | None
+    detail: Any
+    original: Position | None
+    rows: tuple[Made, ...]
+    behind: int
+    seen: Seen
+
+    @property
+    def offset(self) -> int:
+        return self.position.offset
+
+
+class Trace(NamedTuple):
+    """An event's way. `steps` has one entry for each time that it stands in the journal."""
+
+    event_id: str
+    made_at: int | None
+    """When its id was made, by its emitter's clock; None where the id does not say."""
+    steps: tuple[Step, ...]
+
+
+def trace(settings: Settings, epochs: Epochs, lake: Lake | None, event_id: str, *, timeout_s: float = 5.0) -> Trace:
+    """Follow an event.
+
+    Args:
+        settings: how to reach Kafka and the index.
+        epochs: the journal topics.
+        lake: the lake, refreshed; None where there is none yet.
+        event_id: as receipts, tables and change records print it.
+        timeout_s: seconds to look for it in Kafka, where the lake does not hold it.
+    Raises:
+        InputError: the text is no event id.
+        UnknownEventError: the event is neither in the lake nor in the topics.
+        KafkaUnavailableError: no broker answers.
+    """
+    identity = read_id(event_id)
+    marks = _marks(epochs, lake)
+    steps = [] if lake is None else _folded(lake, id_text(identity))
+    if not steps:
+        began = {topic: one.epoch for topic, one in epochs.items()}
+        looked = find_event(
+            settings, identity, marks, began, since_ms=made_at(identity) or 0, timeout_s=timeout_s
+        )  # fmt: skip
+        if not looked.found:
+            raise _unknown(id_text(identity), looked, marks)
+        steps = [_waiting(one, marks) for one in looked.found]
+    seen = _index(settings)
+    return Trace(id_text(identity), made_at(identity), tuple(one._replace(seen=seen(one.position)) for one in steps))
+
+
+def read_id(text: str) -> bytes:
+    """The 16 bytes of an event id. Raises: InputError."""
+    try:
+        return id_bytes(text.strip())
+    except (ValueError, AttributeError) as error:
+        raise InputError(
+            f"{text!r:.80} is no event id.",
+            code="invalid-event-id",
+            hint="An event id reads like 019aa3a1-5b7c-7def-8123-456789abcdef, as `metajournal emit --json` prints it.",
+        ) from error
+
+
+def made_at(identity: bytes) -> int | None:
+    """The time in a UUIDv7, milliseconds UTC; None for any other id. Source: RFC 9562, 5.7."""
+    return int.from_bytes(identity[:6]) if identity[6] >> 4 == _VERSION_7 else None
+
+
+def _marks(epochs: Epochs, lake: Lake | None) -> dict[tuple[str, int], int]:
+    """For each journal partition the next position that is not folded."""
+    begun = {(topic, number): one.epoch << EPOCH_SHIFT for topic, one in epochs.items() for number in _numbers(one)}
+    return {key: max(first, 0 if lake is None else lake.journal.mark(key)) for key, first in begun.items()}
+
+
+def _numbers(topic: TopicEpoch) -> range:
+    return range(topic.partitions)
+
+
+def _folded(lake: Lake, event_id: str) -> list[Step]:
+    from .lake.events import judged_events, rows_made
+
+    return [_step(one, tuple(rows_made(lake, one))) for one in judged_events(lake, event_id)]
+
+
+def _step(one: Judged, rows: tuple[Made, ...]) -> Step:
+    return Step(
+        one.position, one.tenant, one.type, one.aggregate, one.entities, one.actor, one.append_time, one.system_time,
+        one.event_time, one.unit_id, one.outcome, one.reason, one.detail, one.duplicate_of, rows, 0, _NOT_ASKED,
+    )  # fmt: skip
+
+
+def _waiting(one: Found, marks: Mapping[tuple[str, int], int]) -> Step:
+    said, at = one.header, one.position
+    unit = None if said.unit is None else id_text(said.unit.id)
+    before = at.value + 1 - marks[at.topic, at.partition]
+    return Step(
+        at, said.tenant, said.type, said.aggregate, tuple(said.entities), said.actor, one.append_time, None,
+        said.event_time, unit, NOT_FOLDED, None, None, None, (), before, _NOT_ASKED,
+    )  # fmt: skip
+
+
+def _unknown(event_id: str, looked: Looked, marks: Mapping[tuple[str, int], int]) -> UnknownEventError:
+    rest = "" if looked.whole else ", of which not all could be read in time"
+    return UnknownEventError(
+        f"The event {event_id} is neither in the lake nor in what the journal holds beyond it{rest}.",
+        hint="Check the id; a receipt without an acknowledgement may mean that the event never reached the journal."
+        if looked.whole
+        else "The stream is far behind (`metajournal status`): ask again when it has caught up.",
+        event_id=event_id,
+        searched_from={f"{topic}/{number}": mark for (topic, number), mark in marks.items()},
+    )
+
+
+_NOT_ASKED = Seen(None, None, "not asked")
+
+
+def _index(settings: Settings) -> Any:
+    """A function from a position to what the index shows of it; asks the index once."""
+    from .indexer.visible import shown_by
+
+    try:
+        name, vector = shown_by(settings)
+    except MetajournalError as error:
+        missing = Seen(None, None, error.message)
+        return lambda position: missing
+
+    def seen(position: Position) -> Seen:
+        shows = vector.get((position.topic, position.partition), 0)
+        behind = position.value + 1 - max(shows, position.epoch << EPOCH_SHIFT)
+        return Seen(name, shows, "shown" if shows > position.value else f"{behind:,} positions behind")
+
+    return seen
