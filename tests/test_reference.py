@@ -52,13 +52,13 @@ def test_every_command_and_option_is_listed() -> None:
 
     def check(path: str, command: click.Command) -> None:
         if isinstance(command, click.Group):
-            for name, one in command.commands.items():
-                check(f"{path} {name}", one)
+            for name, inner in command.commands.items():
+                check(f"{path} {name}", inner)
             return
         part = text.partition(f"## {path}\n")[2].partition("\n## ")[0]
         assert part, path
         for one in command.params:
-            assert isinstance(one, click.Argument) or f"`{one.opts[0]}`" in part, f"{path} {one.opts[0]}"
+            assert one.param_type_name == "argument" or f"`{one.opts[0]}`" in part, f"{path} {one.opts[0]}"
 
     check("metajournal", main)
 
