@@ -34,9 +34,10 @@ from .schemas.urn import Urn
 if TYPE_CHECKING:
     from .indexer.results import Results
     from .indexer.search import Search
+    from .lake.cuts import At
     from .lake.file_queries import FileQueries, FilesPage
     from .lake.lineage_queries import LineageReader
-    from .lake.lineage_questions import Page, Point
+    from .lake.lineage_questions import Page
     from .lake.reading import Answer, LakeReader
     from .rules.files_rows import FileRecordRow
     from .schemas.events.files import FileRecord
@@ -316,7 +317,7 @@ class Journal:
         return tuple(sorted({tag for one in _chosen(self.metadata(entity, **asked), scope) for tag in one.tags}))
 
     def lineage(
-        self, data: Urn | str, start: Any = None, end: Any = None, *, as_at: Point | None = None,
+        self, data: Urn | str, start: Any = None, end: Any = None, *, as_at: At | None = None,
         tenant: str | None = None, **asked: Any,
     ) -> dict[str, Any]:  # fmt: skip
         """Which programs touched data, what else these touched, and so on, in the source's shape.
@@ -336,14 +337,14 @@ class Journal:
         return self.lineages.lineage(self._tenant(tenant), Urn.parse(data), *window, at=as_at, **asked)
 
     def lineage_runs(
-        self, data: Urn | str, start: Any = None, end: Any = None, *, as_at: Point | None = None,
+        self, data: Urn | str, start: Any = None, end: Any = None, *, as_at: At | None = None,
         tenant: str | None = None, **asked: Any,
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
         """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `lineage`."""
         window = _window(start, end)
         return self.lineages.lineage_runs(self._tenant(tenant), Urn.parse(data), *window, at=as_at, **asked)
 
-    def run(self, run: Urn | str, *, as_at: Point | None = None, tenant: str | None = None) -> dict[str, Any]:
+    def run(self, run: Urn | str, *, as_at: At | None = None, tenant: str | None = None) -> dict[str, Any]:
         """A run's times (stop is -1 while there is none), its status, and the metadata recorded with its accesses.
 
         Raises:
@@ -353,7 +354,7 @@ class Journal:
 
     def runs(
         self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
-        as_at: Point | None = None, tenant: str | None = None,
+        as_at: At | None = None, tenant: str | None = None,
     ) -> Page:  # fmt: skip
         """Runs of a program in a window (as `lineage` has it), the last begun first: `.items`, and `.cursor` for more.
 
@@ -364,14 +365,14 @@ class Journal:
         return self.lineages.runs(who, of, *window, limit=limit, cursor=cursor, at=as_at)
 
     def accesses(
-        self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: Point | None = None,
+        self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: At | None = None,
         tenant: str | None = None,
     ) -> Page:  # fmt: skip
         """What a run touched, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
         return self.lineages.accesses(self._tenant(tenant), Urn.parse(run), limit=limit, cursor=cursor, at=as_at)
 
     def latest_write(
-        self, data: Urn | str, *, as_at: Point | None = None, tenant: str | None = None
+        self, data: Urn | str, *, as_at: At | None = None, tenant: str | None = None
     ) -> dict[str, Any] | None:
         """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
         return self.lineages.latest_write(self._tenant(tenant), Urn.parse(data), at=as_at)

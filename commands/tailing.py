@@ -144,7 +144,9 @@ def record_line(one: Change | State, own_tenant: str) -> Text:
 
     tenant = "" if one.tenant == own_tenant else f" ({shortened(one.tenant, 64)})"
     where = f"{time_text(one.time)}  {shortened(one.urn, 120)}{tenant}"
-    if isinstance(one, Change):
+    if isinstance(one, Change) and "changes" not in one.record:
+        what, who = fact(one.record), None
+    elif isinstance(one, Change):
         what, who = f"{one.scope:<6}  {changed(one.record)}", one.record.get("updater")
     else:
         what, who = carried(one.document), one.document.get("actor")
@@ -158,6 +160,14 @@ def changed(record: Mapping[str, Any]) -> str:
     found += [f"{key}: {shortened(gone[key], 20)} → {shortened(added[key], 20)}" for key in added if key in gone]
     found += [f"+{key}" for key in added if key not in gone] + [f"-{key}" for key in gone if key not in added]
     return shortened(", ".join(found), 160)
+
+
+def fact(record: Mapping[str, Any]) -> str:
+    """What a fact says, name by name, but whom it is about."""
+    told = [
+        f"{name} {one}" for name, one in record.items() if one is not None and name not in ("type", "run", "stream")
+    ]
+    return shortened(f"{record.get('type', 'fact')}  {', '.join(told)}", 160)
 
 
 def carried(document: Mapping[str, Any]) -> str:

@@ -37,6 +37,7 @@ def entity_json(row: Any) -> dict[str, Any]:
         "event_id": row.event_id,
         "actor": row.actor,
         "deleted": row.deleted,
+        "record": row.record,
         "user": {"properties": dict(row.user_properties), "tags": list(row.user_tags)},
         "system": {"properties": dict(row.system_properties), "tags": list(row.system_tags)},
     }
@@ -49,6 +50,8 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
         "written at": f"{time_text(entity['system_time'])} by {entity['actor'] or 'nobody named'}",
         "logical timestamp": entity["logical_timestamp"],
     }
+    for name, value in (entity.get("record") or {}).items():
+        head[name] = "-" if value in (None, -1) else shortened(value, width)
     written = entity.get("latest_write")
     if written is not None:
         who = written["program"] or f"{written['source']}, from outside"

@@ -16,11 +16,11 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schemas.errors import InputError, UnknownEntityError
+from ..schemas.errors import InputError, NotFinalError, UnknownEntityError
 from ..schemas.events.lineage import NO_DATA
-from ..schemas.positions import Cut, Position
 from ..schemas.urn import Urn
 from . import scan
+from .cuts import At, Bounds, Cuts
 from .lineage_near import MOST_HELD, Near
 from .lineage_questions import (
     LEVELS,
@@ -30,15 +30,13 @@ from .lineage_questions import (
     PAGE,
     Asked,
     Page,
-    Point,
-    Seen,
     check_kind,
     check_number,
     check_window,
 )
 from .lineage_walk import DIRECTIONS, Direction, Relation, Walked, document, run_id, walk
 from .lookup import possible_files
-from .reading import LakeReader, not_final
+from .reading import LakeReader
 
 _AHEAD = 500
 """Programs whose relations are read together, where so many may be wanted."""
@@ -62,7 +60,7 @@ class LineageReader(LakeReader):
         levels: int = LEVELS,
         direction: Direction = "both",
         limit: int = NODES,
-        at: Point | None = None,
+        at: At | None = None,
         final_only: bool = False,
     ) -> dict[str, Any]:
         """Who touched the data in a window of time, what else these touched, and so on.
@@ -74,7 +72,7 @@ class LineageReader(LakeReader):
             levels: how often to go from data to programs to data.
             direction: both; or upstream, to who wrote it and what these read; or downstream, the reverse.
             limit: most nodes, data and programs together.
-            at: as the journal told it at that point; None: at the lake's marks.
+            at: as the journal told it at that point (see `cuts.At`); None: all that the lake holds.
             final_only: refuse an answer that facts still to come could change.
         Returns:
             The source's shape (see `lineage_walk.document`); with `"final": false` where `at` is a time that is not
@@ -95,7 +93,7 @@ class LineageReader(LakeReader):
             final_only=final_only,
         )
         answer = document(found, start_ms=start_ms, end_ms=end_ms)
-        return answer if seen.final else {**answer, "final": False}
+        return answer if at is None or seen.final else {**answer, "final": False}
 
     def walked(
         self,
@@ -107,9 +105,9 @@ class LineageReader(LakeReader):
         levels: int = LEVELS,
         direction: Direction = "both",
         limit: int = NODES,
-        at: Point | None = None,
+        at: At | None = None,
         final_only: bool = False,
-    ) -> tuple[Walked, Seen]:
+    ) -> tuple[Walked, Bounds]:
         """The relations of `lineage`, and the cut that they are of. Arguments and errors as there."""
         if data.kind in NO_DATA:
             raise InputError(f"Lineage begins at data; {data} is none.", hint="`runs` tells of a program's runs.")
@@ -123,7 +121,7 @@ class LineageReader(LakeReader):
         return walk(str(data), port, levels=levels, limit=limit, direction=direction), seen
 
     def lineage_runs(
-        self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, at: Point | None = None, **asked: Any
+        self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, at: At | None = None, **asked: Any
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
         """Every run in the lineage of data, by program and run, with all of its accesses. Arguments as `lineage`."""
         found = self.walked(tenant, data, start_ms, end_ms, at=at, **asked)[0]
@@ -136,7 +134,7 @@ class LineageReader(LakeReader):
                 accesses += page.items
             yield self.run(tenant, one, at=at), accesses
 
-    def run(self, tenant: str, run: Urn, *, at: Point | None = None) -> dict[str, Any]:
+    def run(self, tenant: str, run: Urn, *, at: At | None = None) -> dict[str, Any]:
         """A run's times and status, and the metadata that was recorded with its accesses, by scope.
 
         Returns:
@@ -154,7 +152,7 @@ class LineageReader(LakeReader):
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select metadata, epoch_ms(happened_at) as at_ms, event_id, data, access, component,
                     row_number() over (partition by data, access, component order by happened_at, event_id) as place
-                from rows where {seen.condition()} and metadata is not null)
+                from rows where {seen.sql()} and metadata is not null)
             select metadata from told where place = 1 order by at_ms, event_id, data, access, component""",
         )
         return {**_run_json(found), "metadata": _joined(orjson.loads(one) for (one,) in recorded)}
@@ -168,7 +166,7 @@ class LineageReader(LakeReader):
         *,
         limit: int = PAGE,
         cursor: str | None = None,
-        at: Point | None = None,
+        at: At | None = None,
     ) -> Page:
         """The runs of a program in a window of time (as `lineage` has it), the last begun first.
 
@@ -196,7 +194,7 @@ class LineageReader(LakeReader):
         return Page([_run_json(one) for one in found[:limit]], following)
 
     def accesses(
-        self, tenant: str, run: Urn, *, limit: int = PAGE, cursor: str | None = None, at: Point | None = None
+        self, tenant: str, run: Urn, *, limit: int = PAGE, cursor: str | None = None, at: At | None = None
     ) -> Page:
         """What a run touched: {"data", "access", "at", "component", "metadata"} of each access, sorted by the first
         two and the component; the last two are null where nothing was said.
@@ -216,14 +214,14 @@ class LineageReader(LakeReader):
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select data, access, component, epoch_ms(happened_at) as at_ms, metadata,
                     row_number() over (partition by data, access, component order by happened_at, event_id) as place
-                from rows where {seen.condition()})
+                from rows where {seen.sql()})
             select data, access, component, at_ms, metadata from told where place = 1 and {beyond}
             order by data, access, component limit {limit + 1}""",
         )
         following = asked.cursor(seen, list(rows[limit - 1][:3])) if len(rows) > limit else None
         return Page([_access_json(*row) for row in rows[:limit]], following)
 
-    def latest_write(self, tenant: str, data: Urn, *, at: Point | None = None) -> dict[str, Any] | None:
+    def latest_write(self, tenant: str, data: Urn, *, at: At | None = None) -> dict[str, Any] | None:
         """The latest write to data that any fact tells of, or None.
 
         Returns:
@@ -236,7 +234,7 @@ class LineageReader(LakeReader):
             rows = self._select(
                 "external_writes",
                 {"tenant": tenant, "stream": str(data)},
-                f"""select min(epoch_ms(happened_at)) as first, source from rows where {seen.condition()}
+                f"""select min(epoch_ms(happened_at)) as first, source from rows where {seen.sql()}
                 group by source, day order by first desc, source desc limit 1""",
             )
             found += [(at_ms, "", "", source) for at_ms, source in rows]
@@ -245,7 +243,7 @@ class LineageReader(LakeReader):
         at_ms, run, program, source = max(found, key=lambda one: one[:3])
         return {"at": at_ms, "program": program or None, "run": run or None, "source": source}
 
-    def _latest_access(self, tenant: str, data: Urn, seen: Seen) -> list[Any]:
+    def _latest_access(self, tenant: str, data: Urn, seen: Bounds) -> list[Any]:
         programs = sorted(_LakeRelations(self, tenant, seen, (0, 0), 0).programs_of([str(data)]))
         if not programs:
             return []
@@ -253,22 +251,22 @@ class LineageReader(LakeReader):
             "accesses",
             {"tenant": [tenant], "program": programs},
             f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from rows
-            where data = {_quoted(str(data))} and access = 'write' and {seen.condition()}
+            where data = {_quoted(str(data))} and access = 'write' and {seen.sql()}
             group by run, component order by first desc, run desc limit 1""",
         )
 
-    def _known(self, tenant: str, run: Urn, seen: Seen) -> dict[str, Any]:
+    def _known(self, tenant: str, run: Urn, seen: Bounds) -> dict[str, Any]:
         for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, ""):
             return found
         raise UnknownEntityError(str(run), hint="No fact names this run; `runs` lists those of a program.")
 
-    def _run_rows(self, seen: Seen, key: Mapping[str, str], rest: str) -> Iterator[dict[str, Any]]:
+    def _run_rows(self, seen: Bounds, key: Mapping[str, str], rest: str) -> Iterator[dict[str, Any]]:
         """What stood of runs: run, program, start, stop, status, and `began` (what the window asks for)."""
         statement = f"""
             select run, any_value(program) as program, epoch_ms(coalesce(min(start), min(first_access))) as started,
                 epoch_ms(max(stop)) as ended, max_by(status, (epoch_us(stop), status)) as how,
                 epoch_ms(coalesce(min(start), min(first_access), max(stop))) as began
-            from rows where {seen.condition()} group by run {rest}"""
+            from rows where {seen.sql()} group by run {rest}"""
         for row in self._select("runs", key, statement):
             yield dict(zip(("run", "program", "start", "stop", "status", "began"), row, strict=True))
 
@@ -292,45 +290,24 @@ class LineageReader(LakeReader):
             ).fetchall()
             return found
 
-    # Points
+    def _seen(self, at: At | None, *, final_only: bool = False) -> Bounds:
+        """What is seen at a point of the journal. Raises: NotFinalError, InvalidPositionError, InputError."""
+        bounds = self._cuts().bounds("catalog", at)
+        if final_only and not bounds.final:
+            raise NotFinalError("Facts still to come can change that answer.")
+        return bounds
 
-    def _seen(self, at: Point | None, *, final_only: bool = False) -> Seen:
-        """The cut of a point of the journal. Raises: NotFinalError, InvalidPositionError."""
-        self._refresh()
-        topic = self._names.journal("catalog")
-        marks = {partition: self._lake.journal.mark((topic, partition)) for partition in range(self._count(topic))}
-        if at is None:
-            return Seen(marks)
-        if isinstance(at, Mapping):
-            seen = self._at_cut(at, topic, marks)
-        elif isinstance(at, Position):
-            time_ms = self._time_of(at)
-            whole = at.partition if at.topic == topic else None
-            below = marks if whole is None else {**marks, whole: at.value + 1}
-            seen = Seen(below, time_ms, whole, self._is_final(topic, marks, time_ms, whole))
-        else:
-            seen = Seen(marks, int(at), None, self._is_final(topic, marks, int(at), None))
-        if final_only and not seen.final:
-            raise not_final(None, Position(topic, 0, marks[0]))
-        return seen
-
-    def _at_cut(self, cut: Cut, topic: str, marks: Mapping[int, int]) -> Seen:
-        below = {partition: position for (name, partition), position in cut.items() if name == topic}
-        for partition, position in below.items():
-            if position > marks.get(partition, 0):
-                raise not_final(None, Position(topic, partition, marks.get(partition, 0)))
-        return Seen(below)
-
-    def _is_final(self, topic: str, marks: Mapping[int, int], time_ms: int, whole: int | None) -> bool:
-        clocks = (self._lake.journal.clock((topic, partition)) for partition in marks if partition != whole)
-        return all(clock > time_ms for clock in clocks)
-
-    def _resumed(self, cursor: str | None, asked: Asked, at: Point | None) -> tuple[Seen, list[Any] | None]:
+    def _resumed(self, cursor: str | None, asked: Asked, at: At | None) -> tuple[Bounds, list[Any] | None]:
         """The cut of a page and where it begins."""
         if cursor is None:
             return self._seen(at), None
+        bounds, after = asked.resumed(cursor, self._names.journal("catalog"))
+        self._cuts().check(bounds)
+        return bounds, after
+
+    def _cuts(self) -> Cuts:
         self._refresh()
-        return asked.resumed(cursor)
+        return Cuts(self._lake, self._names, self._partitions)
 
 
 class _LakeRelations:
@@ -340,7 +317,7 @@ class _LakeRelations:
     tenant are few enough to be held, those that a walk of so many levels may come to next.
     """
 
-    def __init__(self, reader: LineageReader, tenant: str, seen: Seen, window: tuple[int, int], levels: int) -> None:
+    def __init__(self, reader: LineageReader, tenant: str, seen: Bounds, window: tuple[int, int], levels: int) -> None:
         self._reader = reader
         self._tenant = tenant
         self._seen = seen
@@ -359,7 +336,7 @@ class _LakeRelations:
     def programs_of(self, data: Collection[str]) -> list[str]:
         """The programs of some data, looked up."""
         key = {"tenant": [self._tenant], "data": sorted(data)}
-        statement = f"select distinct program from rows where {self._seen.condition()}"
+        statement = f"select distinct program from rows where {self._seen.sql()}"
         return [program for (program,) in self._reader._select("relations", key, statement)]
 
     def of(self, programs: Collection[str]) -> Iterable[Relation]:
@@ -387,7 +364,7 @@ class _LakeRelations:
             return pa.table({"data": pa.array([], pa.string()), "program": pa.array([], pa.string())})
         with scan.cursor() as cursor:
             source = scan.source(cursor, table, paths)
-            where = f"tenant = {_quoted(self._tenant)} and {self._seen.condition()}"
+            where = f"tenant = {_quoted(self._tenant)} and {self._seen.sql()}"
             return cursor.sql(f"select data, program from {source} where {where}").to_arrow_table()
 
     def _read(self, programs: Collection[str]) -> Iterator[Relation]:
@@ -402,7 +379,7 @@ class _LakeRelations:
         if not all(paths.values()):
             return
         named = ", ".join(map(_quoted, key["program"]))
-        where = f"tenant = {_quoted(self._tenant)} and program in ({named}) and {self._seen.condition()}"
+        where = f"tenant = {_quoted(self._tenant)} and program in ({named}) and {self._seen.sql()}"
         with scan.cursor() as cursor:
             sources = {name: scan.source(cursor, tables[name], paths[name], f"lake_{name}") for name in tables}
             statement = f"""

@@ -9,17 +9,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from ..schemas.errors import InputError
 from ..schemas.events.lineage import LATEST_AT_MS
 from ..schemas.hashing import canonical_json, digest
-from ..schemas.positions import Cut, Position
 from ..schemas.urn import Urn
-
-Point = Position | int | Cut
-"""A position (that event included), milliseconds UTC, or next positions by topic and partition."""
+from .cuts import At, Bounds
 
 LEVELS: Final = 10
 NODES: Final = 1_000
@@ -35,33 +31,6 @@ class Page(NamedTuple):
     cursor: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A cut of the catalog's journal: rows below a position of each partition, and up to a time.
-
-    Attributes:
-        below: next position by partition; of a partition that is not named nothing is seen.
-        time_ms: rows of a greater system_time are not seen, but for those of `whole`; None: no such bound.
-        whole: the partition that a position bounds by itself.
-        final: nothing that is still to come can add a row to it.
-    """
-
-    below: Mapping[int, int]
-    time_ms: int | None = None
-    whole: int | None = None
-    final: bool = True
-
-    def condition(self) -> str:
-        """The rows inside, as SQL."""
-        parts = []
-        for partition, below in sorted(self.below.items()):
-            part = f"journal_partition = {partition} and logical_timestamp < {below}"
-            if self.time_ms is not None and partition != self.whole:
-                part += f" and epoch_us(system_time) <= {self.time_ms * 1000}"
-            parts.append(f"({part})")
-        return f"({' or '.join(parts)})" if parts else "false"
-
-
 _PLACES: Final = ([int, str], [str, str, str])
 """What a page begins behind: a run's begin and URN, or an access's data, kind and component."""
 
@@ -74,19 +43,18 @@ class Asked(NamedTuple):
     urn: str
     start_ms: int
     end_ms: int
-    at: Point | None
+    at: At | None
 
-    def cursor(self, seen: Seen, after: list[Any]) -> str:
+    def cursor(self, bounds: Bounds, after: list[Any]) -> str:
         """Where the next page begins, and the cut that it is of."""
-        cut = [sorted(seen.below.items()), seen.time_ms, seen.whole]
-        return base64.urlsafe_b64encode(canonical_json([self._sign(), cut, after])).decode().rstrip("=")
+        held = [self._sign(), bounds.to_json(), after]
+        return base64.urlsafe_b64encode(canonical_json(held)).decode().rstrip("=")
 
-    def resumed(self, cursor: str) -> tuple[Seen, list[Any]]:
+    def resumed(self, cursor: str, topic: str) -> tuple[Bounds, list[Any]]:
         """The cut and the place of a cursor. Raises: InputError: it is none of this question."""
         try:
-            read = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-            sign, (below, time_ms, whole), after = read
-            seen = Seen({int(one): int(position) for one, position in below}, _number(time_ms), _number(whole))
+            sign, held, after = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+            bounds = Bounds.from_json(topic, held, True)
             good = sign == self._sign() and [type(one) for one in after] in _PLACES
         except (ValueError, TypeError, RecursionError):
             good = False
@@ -94,7 +62,7 @@ class Asked(NamedTuple):
             raise InputError(
                 "The cursor is not of this question.", hint="Ask with the words of the first page, or without a cursor."
             )
-        return seen, list(after)
+        return bounds, list(after)
 
     def _sign(self) -> str:
         at = str(self.at) if not isinstance(self.at, Mapping) else sorted(map(str, self.at.items()))
@@ -116,7 +84,3 @@ def check_number(name: str, value: Any, least: int, most: int) -> None:
 def check_kind(urn: Urn, kind: str) -> None:
     if urn.kind != kind:
         raise InputError(f"{urn} is no {kind}.", hint=f"The URN of a {kind} begins with {kind}:.")
-
-
-def _number(value: Any) -> int | None:
-    return None if value is None else int(value)

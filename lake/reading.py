@@ -83,7 +83,7 @@ class LakeReader:
         if not answer.final and not isinstance(at, Position) and at > time.time() * 1000:
             raise _to_come(urn, at, answer.held_to)
         if final_only and not answer.final:
-            raise not_final(urn, answer.held_to)
+            raise _not_final(urn, answer.held_to)
         if answer.row is None or answer.row.deleted:
             raise self._unknown_then(tenant, answer)
         return answer
@@ -131,7 +131,7 @@ class LakeReader:
         if (at.topic, at.partition) != key:
             return self._newest(tenant, urn, None, self._time_of(at))
         if at.value >= mark:
-            raise not_final(urn, Position(*key, mark))
+            raise _not_final(urn, Position(*key, mark))
         return self._newest(tenant, urn, at.value, None)
 
     def _time_of(self, at: Position) -> int:
@@ -141,7 +141,7 @@ class LakeReader:
             raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
         mark = self._lake.journal.mark((at.topic, at.partition))
         if at.value >= mark:
-            raise not_final(None, Position(at.topic, at.partition, mark))
+            raise _not_final(None, Position(at.topic, at.partition, mark))
         rows = self._lake.journal.query(
             "system_time",
             f"{where} and logical_timestamp <= {at.value} order by logical_timestamp desc limit 1",
@@ -213,7 +213,7 @@ def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> Unkn
     )
 
 
-def not_final(urn: Urn | None, held_to: Position) -> NotFinalError:
+def _not_final(urn: Urn | None, held_to: Position) -> NotFinalError:
     """The error of a point that the lake has not passed."""
     return NotFinalError(
         f"That point is not final yet: the lake holds {held_to.topic}/{held_to.partition} up to {held_to.value}.",

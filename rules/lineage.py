@@ -10,18 +10,23 @@ Source: docs on the lineage domain.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
-from ..schemas.events.lineage import AccessesRecorded, ExternalWrite, RunFact, RunStarted, RunStopped, program_of
+from ..schemas.events.lineage import (
+    AccessesRecorded,
+    ExternalWrite,
+    RunFact,
+    RunStarted,
+    RunStopped,
+    program_of,
+    utc_day,
+)
 from ..schemas.header import Header
 from ..schemas.ids import id_text
 from .admission import refusal
 from .entity import At, EntityRow, RowReader
 from .lineage_rows import AccessRow, ExternalWriteRow, RelationRow, RunRow
 from .outcome import UNCHANGED, Accepted, Outcome, Rejected
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def apply(header: Header, event: Any, at: At, rows: RowReader) -> Outcome:
@@ -70,12 +75,6 @@ def _conditional(header: Header) -> Rejected | None:
 
 def _external_key(event: ExternalWrite) -> tuple[str, str, str]:
     return event.stream, event.source, utc_day(event.at)
-
-
-def utc_day(time_ms: int) -> str:
-    """The UTC day of a time in milliseconds, as `2026-01-31`; a time outside of its range counts as its end."""
-    days = min(max(time_ms // 86_400_000, 0), 2_932_896)
-    return (_EPOCH + timedelta(days=days)).date().isoformat()
 
 
 def _external_write(header: Header, event: ExternalWrite, at: At, rows: RowReader) -> Outcome:

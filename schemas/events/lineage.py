@@ -32,6 +32,7 @@ NO_DATA: Final = frozenset({"app", "program", "run"})
 _LONGEST_RUN_PATH: Final = MAX_URN_BYTES - len("program:") + len("run:/")
 """Characters of a run's URN in front of its last part: its program's URN is four longer, without the slash."""
 _SPELLINGS: Final = {"in": READ, "out": WRITE}
+_LAST_DAY: Final = 2_932_896
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _set = object.__setattr__
 
@@ -213,6 +214,12 @@ EVENTS: Final[tuple[type[Any], ...]] = (AccessesRecorded, RunStarted, RunStopped
 def program_of(run: Urn) -> Urn:
     """The program that a run is one of."""
     return Urn.parse(f"program:{run.path.rpartition('/')[0]}")
+
+
+def utc_day(time_ms: int) -> str:
+    """The UTC day of a time in milliseconds, as `2026-01-31`; a time outside of its range counts as its end."""
+    days = min(max(time_ms // 86_400_000, 0), _LAST_DAY)
+    return (_EPOCH + timedelta(days=days)).date().isoformat()
 
 
 def as_millis(value: Any) -> Any:

@@ -118,10 +118,11 @@ def test_upkeep_serves_every_table_in_turn(tmp_path: Path) -> None:
 
 def test_upkeep_goes_on_for_as_long_as_it_is_given(tmp_path: Path) -> None:
     lake = lake_at(tmp_path)
-    for table in lake.tables.values():
+    worked = [lake.tables["entities"], lake.journal]
+    for table in worked:
         for number in range(MOST_LOOSE):
             rows = entities([1], number + 1) if table.name == "entities" else journal_rows([0], number + 1)
             table.append(rows, Reached({KEY: number + 2}, {}, "rules-1"))
     assert lake.tidy(for_s=60.0)
-    assert [len(table.delta.file_uris()) for table in lake.tables.values()] == [1] * len(lake.tables)
+    assert [len(table.delta.file_uris()) for table in worked] == [1, 1]
     assert not lake.tidy(for_s=60.0)

@@ -24,8 +24,8 @@ from metajournal import (
     stream,
 )
 from metajournal.rules import UNCHANGED, Accepted, Rejected
-from metajournal.rules.lineage import utc_day
 from metajournal.rules.lineage_rows import AccessRow
+from metajournal.schemas.events.lineage import utc_day
 from metajournal.schemas.ids import id_text
 from tests.rules.facts import Facts, accessed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
@@ -17,24 +17,27 @@ from metajournal.rules import UNCHANGED, Accepted, At, ForeignRowError, Outcome,
 from metajournal.rules.digest import RULES_DIGEST, rules_digest
 from metajournal.schemas.events import EVENT_TYPES
 from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
-from metajournal.schemas.urn import app, dataset, program
+from metajournal.schemas.urn import app, dataset, program, run, stream
 from tests.builders import header_for
 from tests.model import ModelRows
 from tests.rules.harness import Catalog
 
 FOLDER = Path(metajournal.rules.__file__).parent
 PURCHASES = dataset("default", "purchases")
+RUN = run("default", "A", "flow", "F", "1")
 
 
 @pytest.mark.parametrize("event_type", sorted(EVENT_TYPES))
 def test_every_event_type_that_decodes_has_a_rule(event_type: str) -> None:
     """An event of no content is judged, never an error."""
     event = object.__new__(EVENT_TYPES[event_type])
-    fields: dict[str, Any] = {"properties": {}, "tags": (), "keys": (), "all": True, "scope": "USER"}
-    for name, value in {**fields, "entity": PURCHASES, "description": None, "schema": None}.items():
-        if hasattr(EVENT_TYPES[event_type], name):
-            object.__setattr__(event, name, value)
-    assert Catalog().judge(event) is not None
+    values: dict[str, Any] = {"properties": {}, "tags": (), "keys": (), "all": True, "scope": "USER"}
+    values |= {"entity": PURCHASES, "description": None, "schema": None}
+    values |= {"files": (), "run": RUN, "accesses": (), "at": 0, "status": "", "stream": stream("default", "s"), "source": ""}
+    for field in fields(event):
+        object.__setattr__(event, field.name, values[field.name])
+    header = header_for(EntityRegistered(PURCHASES))._replace(type=event_type)
+    assert Catalog().judge(event, header) is not None
 
 
 def test_a_new_domain_adds_a_module_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,163 @@
+"""Lineage on the command line: facts that are typed or imported are drawn, listed, exported and told as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from metajournal import ExternalWrite, Journal, RunStarted, dataset, stream
+from metajournal.commands import lineage_views, parsing
+from metajournal.commands.rendering import console
+from metajournal.producers.sources.openlineage import facts_of
+from tests.installation import Installation
+from tests.producers.test_openlineage import EVENT
+from tests.wait import eventually
+
+RAW, CLEAN, REPORT = (dataset("typed-lineage", name) for name in ("raw", "clean", "report"))
+WASH = "program:typed-lineage/Nightly/spark/wash"
+RUN = "run:typed-lineage/Nightly/spark/wash/r1"
+
+
+def drawn(view: Any) -> str:
+    out, screen = io.StringIO(), console()
+    screen.file = out
+    screen.print(view, crop=False)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def relation(data: str, program: str, access: str | None, *runs: str) -> dict[str, Any]:
+    how = {} if access is None else {"access": access}
+    return {"data": f"dataset.d.{data}", "program": f"spark.d.app.{program}", **how, "runs": list(runs)}
+
+
+def answer(*relations: dict[str, Any], **more: Any) -> dict[str, Any]:
+    named: dict[str, Any] = {
+        side: {one[name]: {} for one in relations} for side, name in (("programs", "program"), ("data", "data"))
+    }
+    return {"start": "0", "end": "1", "relations": list(relations), **named, **more}
+
+
+def test_a_lineage_is_drawn_as_a_tree_with_each_node_unfolded_once() -> None:
+    told = answer(
+        relation("raw", "wash", "read", "1", "2"),
+        relation("clean", "wash", "write", "1", "2"),
+        relation("clean", "print", "read", "3"),
+        relation("clean", "print", "write", "3"),
+        relation("raw", "print", None, "3"),
+    )
+    assert drawn(lineage_views.lineage_view(told, dataset("d", "raw"))).splitlines() == [
+        "dataset.d.raw",
+        "├── – touched by spark.d.app.print  1 run",
+        "│   └── ← reads, → writes dataset.d.clean  1 run",
+        "│       └── ← written by spark.d.app.wash  2 runs  (shown elsewhere)",
+        "└── → read by spark.d.app.wash  2 runs",
+        "    └── → writes dataset.d.clean  2 runs  (shown elsewhere)",
+        "2 programs, 2 data, 5 relations",
+    ]
+
+
+def test_what_is_not_all_or_not_final_is_said() -> None:
+    told = answer(relation("raw", "w\x1b[2J", "read", "1"), partial=True, why="there are more", final=False)
+    text = drawn(lineage_views.lineage_view(told, dataset("d", "raw")))
+    assert "this is not all: there are more; not final: facts still to come can change it" in text
+    assert "spark.d.app.w\\x1b[2J" in text
+    nothing = drawn(lineage_views.lineage_view(answer(), dataset("d", "raw")))
+    assert nothing.splitlines() == ["dataset.d.raw", "nothing is known to have touched it in this window"]
+
+
+def test_a_fact_is_typed_like_any_event() -> None:
+    typed = parsing.typed_options("RunStarted", RUN, data='{"at": 5}')
+    assert typed.event == RunStarted(RUN, 5)
+    line = '{"type": "ExternalWrite", "stream": "stream:a/b", "source": "x", "at": "1970-01-01T00:00:01Z"}'
+    assert parsing.typed_event(line).event == ExternalWrite(stream("a", "b"), "x", 1_000)
+
+
+@pytest.mark.services
+def test_lineage_is_emitted_drawn_listed_imported_and_exported(installation: Installation) -> None:
+    accesses = [
+        {"data": str(RAW), "access": "in", "at": 110, "component": "reader"},
+        {"data": str(CLEAN), "access": "out", "at": 120, "metadata": {"user": {"tags": ["nightly"]}}},
+    ]
+    lines: list[dict[str, Any]] = [
+        {"type": "EntityRegistered", "entity": str(CLEAN)},
+        {"type": "RunStarted", "run": RUN, "at": 100},
+        {"type": "AccessesRecorded", "run": RUN, "accesses": accesses},
+        {"type": "RunStopped", "run": RUN, "at": 200, "status": "COMPLETED"},
+    ]
+    results = [json.loads(line) for line in said(installation, "emit", "-", stdin="\n".join(map(json.dumps, lines)))]
+    assert [one["outcome"] for one in results] == ["accepted"] * 4
+    assert results[1]["entity"] == RUN
+    told = json_of(installation, "lineage", str(RAW))
+    assert [(one["data"], one["access"], one["runs"]) for one in told["relations"]] == [
+        ("dataset.typed-lineage.clean", "write", ["r1"]), ("dataset.typed-lineage.raw", "read", ["r1"]),
+    ]  # fmt: skip
+    assert json_of(installation, "lineage", str(RAW), "--to", "100")["relations"] == []
+    before = json_of(installation, "lineage", str(RAW), "--as-at", results[1]["position"])
+    assert before["relations"] == []
+    assert "→ read by spark.typed-lineage.Nightly.wash  1 run" in "\n".join(said(installation, "lineage", str(RAW)))
+    assert json_of(installation, "runs", WASH)["runs"] == [
+        {"run": RUN, "program": WASH, "id": "r1", "start": 100, "stop": 200, "status": "COMPLETED"}
+    ]
+    run = json_of(installation, "run", RUN)
+    assert run["metadata"]["user"]["tags"] == ["nightly"]
+    assert [one["data"] for one in run["accesses"]] == [str(CLEAN), str(RAW)]
+    assert "COMPLETED" in "\n".join(said(installation, "run", RUN))
+    written = {"at": 120, "program": WASH, "run": RUN, "source": None}
+    assert json_of(installation, "show", str(CLEAN))["latest_write"] == written
+    assert json_of(installation, "show", RUN)["record"] == {"start": 100, "stop": 200, "status": "COMPLETED"}
+
+    tailed = "\n".join(
+        said(installation, "tail", "--domain", "lineage", "--since", results[0]["position"], "--limit", "2")
+    )
+    assert "access read, at 110, component reader" in tailed
+    exported = [json.loads(line) for line in said(installation, "lineage", "export", str(RAW))]
+    assert [one["eventType"] for one in exported] == ["START", "COMPLETE"]
+    assert facts_of(exported[0])[0] == RunStarted(RUN, 100)
+    foreign = json.dumps({**EVENT, "outputs": [{"namespace": "typed-lineage", "name": "report"}]})
+    imported = installation.metajournal("lineage", "import", "-", "--json", stdin=f"{foreign}\n{{}}\n")
+    assert imported.returncode == 1
+    assert json.loads(imported.stdout)["facts"] == 2
+    assert [one["line"] for one in json.loads(imported.stdout)["refused"]] == [2]
+    eventually(lambda: json_of(installation, "lineage", str(REPORT))["relations"], timeout_s=60)
+
+
+@pytest.mark.services
+def test_the_client_tells_lineage_and_the_facts_topic(installation: Installation) -> None:
+    raw, run = dataset("client-lineage", "raw"), "run:client-lineage/App/flow/f/1"
+    with Journal.connect(installation.settings) as journal:
+        first = journal.emit(RunStarted(run, 5))
+        since = first.position
+        receipt = journal.emit(ExternalWrite(stream("client-lineage", "s"), "x", 7))
+        event = parsing.event_of("AccessesRecorded", {"run": run, "accesses": [[str(raw), "write", 6]]})
+        for one in (first, receipt, journal.emit(event)):
+            assert one.outcome(60).word == "accepted"
+        assert journal.emit(RunStarted(run, 9)).outcome(60).word == "unchanged"
+        assert journal.lineage(raw)["data"].keys() == {"dataset.client-lineage.raw"}
+        assert journal.run(run)["start"] == 5
+        assert [one["data"] for one in journal.accesses(run).items] == [raw]
+        assert [one["id"] for one in journal.runs("program:client-lineage/App/flow/f", 0, 10).items] == ["1"]
+        assert [len(accesses) for _, accesses in journal.lineage_runs(raw)] == [1]
+        journal.emit(parsing.event_of("EntityRegistered", {"entity": str(raw)})).outcome(60)
+        system = journal.metadata(raw)["SYSTEM"].properties
+        assert (system["latest_write_time"], system["latest_write_program"]) == (
+            "6", "program:client-lineage/App/flow/f",
+        )  # fmt: skip
+        facts = journal.changes("lineage", since=since, timeout_s=60, limit=1, urn=run)
+        assert [one.record["type"] for one in facts] == ["AccessRecorded"]
+
+
+def said(installation: Installation, *words: str, stdin: str | None = None) -> list[str]:
+    """The lines that a command prints."""
+    json_ = ["--json"] if words[0] == "emit" else []
+    done = installation.metajournal(*words, *json_, stdin=stdin)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def json_of(installation: Installation, *words: str) -> Any:
+    done = installation.metajournal(*words, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout)
