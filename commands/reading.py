@@ -5,3 +5,54 @@ Invariant: each has `--json`, which prints one JSON value (`tail`, that goes on:
 """
 
 from __future__ import annotations
+
+import click
+
+from .options import Options, json_option, options
+from .rendering import console, note, print_json
+from .searching import SEARCHING
+from .tailing import tail
+
+
+@click.command()
+@click.argument("urn")
+@click.option("--as-at", metavar="POSITION|TIME", help="As the journal told it then, instead of now.")
+@json_option
+@options
+def show(given: Options, /, urn: str, as_at: str | None, as_json: bool) -> None:
+    """Show an entity: its metadata in both scopes."""
+    from ..client import WRITTEN_KINDS
+    from ..schemas.urn import Urn
+    from .parsing import point
+    from .views import entity_json, entity_view
+
+    entity, at = Urn.parse(urn), point(as_at) if as_at else None
+    with given.journal() as journal:
+        answer = journal.answer(entity, as_at=at)
+        shown = entity_json(answer.row)
+        if entity.kind in WRITTEN_KINDS:
+            shown["latest_write"] = journal.latest_write(entity, as_at=at)
+    if as_json:
+        print_json(shown if at is None else {**shown, "final": answer.final})
+        return
+    console().print(entity_view(shown))
+    if at is not None and not answer.final:
+        note("This is not final: the lake has not met a later event there yet, so an earlier one may still come.")
+
+
+@click.command()
+@click.argument("urn")
+@json_option
+@options
+def history(given: Options, /, urn: str, as_json: bool) -> None:
+    """Show every change of an entity, oldest first."""
+    from ..schemas.urn import Urn
+    from .views import entity_json, history_view
+
+    entity = Urn.parse(urn)
+    with given.journal() as journal:
+        rows = [entity_json(row) for row in journal.history(entity)]
+    print_json(rows) if as_json else console().print(history_view(rows))
+
+
+READING: tuple[click.Command, ...] = (show, history, *SEARCHING, tail)

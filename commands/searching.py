@@ -80,8 +80,11 @@ def suggest(given: Options, /, prefix: str, keys: bool, scope: str | None, limit
     if scope and not keys:
         raise click.UsageError("--scope goes with --keys only: a name belongs to no scope.")
     with Search(given.settings) as catalog:
-        ask = catalog.suggest_keys if keys else catalog.suggest_names
-        found = ask(prefix, limit=limit, **({"scope": scope} if scope else {}))
+        found = (
+            catalog.suggest_keys(prefix, scope=scope, limit=limit)
+            if keys
+            else catalog.suggest_names(prefix, limit=limit)
+        )
     if as_json:
         print_json([one._asdict() for one in found])
     else:
