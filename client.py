@@ -33,7 +33,7 @@ from .schemas.urn import Urn
 
 if TYPE_CHECKING:
     from .indexer.results import Results
-    from .indexer.search import Search
+    from .indexer.search import Search, Suggestion
     from .lake.cuts import At
     from .lake.file_queries import FileQueries, FilesPage
     from .lake.lineage_queries import LineageReader
@@ -69,6 +69,7 @@ class Journal:
         self._lock = threading.Lock()
         self._emitter: Emitter | None = None
         self._search: Search | None = None
+        self._closed = False
         self._lake: LakeReader | None = None
         self._lineages: LineageReader | None = None
         self._files: FileQueries | None = None
@@ -200,6 +201,7 @@ class Journal:
         Raises:
             OutcomeUnknownError: events are not acknowledged within the delivery time-out.
         """
+        self._closed = True
         if self._search is not None:
             self._search.close()
         if self._emitter is not None:
@@ -230,13 +232,31 @@ class Journal:
 
     def search(self, query: str = "", **asked: Any) -> Results:
         """Find entities by words, tags, properties and schemas. See `indexer.search.Search.search`."""
+        check_names(asked, parameters(self._searching.search)[1:], "A search")
+        check_texts("kinds", asked.get("kinds"))
+        return self._searching.search(query, **asked)
+
+    def suggest_names(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
+        """Names that begin with a text, and how many entities have each. See `indexer.search.Search.suggest_names`."""
+        return self._searching.suggest_names(prefix, **asked)
+
+    def suggest_keys(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
+        """Metadata keys that begin with a text; `search("properties:KEY")` finds who has one. Arguments as of
+        `indexer.search.Search.suggest_keys`."""
+        return self._searching.suggest_keys(prefix, **asked)
+
+    @property
+    def _searching(self) -> Search:
+        """What searches, made at the first use; refuses by itself once the journal is closed."""
         if self._search is None:
             from .indexer.search import Search
 
-            self._search = Search(self.settings)
-        check_names(asked, parameters(self._search.search)[1:], "A search")
-        check_texts("kinds", asked.get("kinds"))
-        return self._search.search(query, **asked)
+            with self._lock:
+                if self._search is None:
+                    self._search = Search(self.settings)
+                    if self._closed:
+                        self._search.close()
+        return self._search
 
     def show(
         self, entity: Urn | str, *, as_at: Position | datetime | int | None = None, tenant: str | None = None

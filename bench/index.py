@@ -53,7 +53,8 @@ def run(
     gc.collect()
     gc.freeze()
     client = make_client(settings, timeout_s=120)
-    raw_rate(client, bodies[: entities // 4], *RAW_SETTINGS[0])
+    raw_rate(client, bodies[: entities // 4], *RAW_SETTINGS[0])  # both ways once before: broker and server get warm
+    indexer_rate(settings, records[: entities // 4])
     settled = {setting: raw_rate(client, bodies, *setting) for setting in RAW_SETTINGS}
     for (size, at_once), rate in settled.items():
         say(f"raw _bulk, {size} documents a request, {at_once} at once: {rate:,.0f}/s")

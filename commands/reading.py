@@ -1,4 +1,4 @@
-"""Commands that read: `show`, `history`, `search`; `tail` stands in `tailing.py`.
+"""Commands that read: `show`, `history`; `search` and `suggest` stand in `searching.py`, `tail` in `tailing.py`.
 
 Thin: options become values, the client or the index answers, `views.py` words it.
 Invariant: each has `--json`, which prints one JSON value (`tail`, that goes on: one on each line).
@@ -6,12 +6,11 @@ Invariant: each has `--json`, which prints one JSON value (`tail`, that goes on:
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from .options import Options, json_option, options
 from .rendering import console, note, print_json
+from .searching import SEARCHING
 from .tailing import tail
 
 
@@ -56,31 +55,4 @@ def history(given: Options, /, urn: str, as_json: bool) -> None:
     print_json(rows) if as_json else console().print(history_view(rows))
 
 
-@click.command(short_help="Search names, tags, properties, descriptions and schemas.")
-@click.argument("query", default="")
-@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only this kind; may be repeated.")
-@click.option("--namespace", metavar="NAME", help="Only this namespace.")
-@click.option("--scope", type=click.Choice(["USER", "SYSTEM"], case_sensitive=False), help="Which metadata may match.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="Hits to show.")
-@click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
-@click.option("--at-least", metavar="POSITION", help="Wait until the index shows this position.")
-@json_option
-@options
-def search(given: Options, /, query: str, at_least: str | None, as_json: bool, **asked: Any) -> None:
-    """Search names, tags, properties, descriptions and schemas; best match first.
-
-    \b
-    metajournal search 'noaa owner:ali*'
-    metajournal search tags:pii --kind dataset
-    """
-    from ..indexer.search import Search
-    from ..schemas.positions import Position
-    from .views import results_json, results_view
-
-    after = Position.parse(at_least) if at_least else None
-    with Search(given.settings) as catalog:  # asks nothing of Kafka
-        found = catalog.search(query, at_least=after, **{key: one for key, one in asked.items() if one})
-    print_json(results_json(found)) if as_json else console().print(results_view(found), crop=False)
-
-
-READING: tuple[click.Command, ...] = (show, history, search, tail)
+READING: tuple[click.Command, ...] = (show, history, *SEARCHING, tail)

@@ -255,6 +255,7 @@ def results_json(found: Any) -> dict[str, Any]:
     return {
         "total": found.total,
         "hits": [hit_json(hit) for hit in found.hits],
+        "facets": {name: [one._asdict() for one in counts] for name, counts in found.facets.items()},
         "shows": plain(found.position_vector),
         "cursor": found.cursor,
         "note": found.note,

@@ -6,7 +6,7 @@ import logging
 from typing import Any, Final
 
 from elastic_transport import ConnectionError as NoConnection
-from elastic_transport import TransportError
+from elastic_transport import ConnectionTimeout, TlsError, TransportError
 from elasticsearch import ApiError, Elasticsearch
 
 from ..schemas.errors import ConfigError
@@ -44,6 +44,11 @@ def is_away(error: Exception) -> bool:
     if isinstance(error, ApiError):
         return error.status_code in AWAY_STATUS or error.error == "cluster_block_exception"
     return isinstance(error, TransportError)
+
+
+def is_no_connection(error: Exception) -> bool:
+    """Whether nobody took the connection: nothing was asked, and nothing runs there."""
+    return isinstance(error, NoConnection) and not isinstance(error, TlsError | ConnectionTimeout)
 
 
 def is_refused(error: Exception) -> bool:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Final, TypeVar
 
 from .bulk import BulkWriter, Item
 
 AT_ONCE: Final = 2
 """Requests under way at most. A shard takes each with one thread; more than two only wait in the server's queue."""
+_UNSETTLED: Final = 5
+"""Requests sent whose documents are not known to be indexed: what stands behind a slow one is kept until it is."""
 _T = TypeVar("_T")
 
 
@@ -33,15 +35,29 @@ class Flights:
         self._requests = 0
 
     def send(self, states: Iterable[Mapping[str, Any]]) -> None:
-        """Send the documents of some states; waits where `AT_ONCE` requests are under way already.
+        """Send the documents of some states; waits where `AT_ONCE` requests are unanswered already.
 
         Raises:
             IndexerError, StartOver, Stopped: as `BulkWriter.write`, for these documents or earlier ones.
         """
         for chunk in self.writer.chunks(states):
-            self.land(AT_ONCE - 1)
+            self._make_room()
             self._under_way.append((chunk, self._pool.submit(self.writer.request, chunk)))
             self._requests += 1
+
+    def _make_room(self) -> None:
+        """One slow answer (a server that writes a segment out) must not keep the others' place empty meanwhile."""
+        self.land(_UNSETTLED - 1)
+        while (
+            len(unanswered := [one[1] for one in self._under_way if not callable(one) and not one[1].done()]) >= AT_ONCE
+        ):
+            wait(unanswered, return_when=FIRST_COMPLETED)
+        self.land_answered()
+
+    def land_answered(self) -> None:
+        """Deal with the answers that are there, up to the first that is not. Raises as `land`."""
+        while self._under_way and (callable(first := self._under_way[0]) or first[1].done()):
+            self._land_first()
 
     def then(self, call: Callable[[], None]) -> None:
         """Call this when all that was sent so far is indexed; `land` does so."""
@@ -58,12 +74,15 @@ class Flights:
             IndexerError, StartOver, Stopped: as `BulkWriter.write`.
         """
         while self._under_way and (self._requests > most or callable(self._under_way[0])):
-            first = self._under_way.popleft()
-            if callable(first):
-                first()
-            else:
-                self._requests -= 1
-                self.writer.settle(*first)
+            self._land_first()
+
+    def _land_first(self) -> None:
+        first = self._under_way.popleft()
+        if callable(first):
+            first()
+        else:
+            self._requests -= 1
+            self.writer.settle(*first)
 
     def forget(self) -> None:
         """Start with nothing under way. What is forgotten may still be indexed, which does no harm."""

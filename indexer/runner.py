@@ -26,7 +26,7 @@ from ..schemas.settings import Settings
 from .bulk import BulkWriter
 from .connection import make_client
 from .errors import IndexMissingError
-from .flights import AT_ONCE, Flights
+from .flights import Flights
 from .intake import Intake, Taken
 from .mapping import concrete_of, ensure_index, mapping_digest, own_alias
 from .patience import Patience, StartOver, Stopped
@@ -158,7 +158,7 @@ class Indexer:
         # A busy stream's batch, which an outcome ends, is no backlog, and must not wait for a backlog's refresh.
         full = self._settings.indexer.bulk_documents
         self._backlog = len(taken.states) >= (full if taken.outcomes else _FULL * full)
-        flights.land(AT_ONCE if self._backlog else 0)
+        flights.land_answered() if self._backlog else flights.land()
 
     def _indexed(self, taken: Taken, progress: Progress) -> None:
         if taken.states:

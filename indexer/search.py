@@ -8,100 +8,42 @@ the search began, so the answer shows at least that much.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from elasticsearch import ApiError
 
-from ..schemas.errors import InvalidPositionError
-from ..schemas.positions import Cut, Position, behind, cut_from_json, cut_to_json
+from ..schemas.errors import InputError
+from ..schemas.positions import Cut, Position, behind, merge
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
+from .asked import SORTS, Asked, Sort, asked_of, checked_limit, checked_text, scopes_of
 from .connection import is_away, make_client
-from .documents import SCOPES, Scope
+from .cursors import Cursor
 from .errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from .explain import explain
-from .grammar import Query, parse
-from .query import Dsl, Tier, scored
+from .query import Tier, scored
 from .results import Count, Hit, Results
 from .suggest import Suggestion, suggest
-from .waiting import Deadline, is_gone_view, is_missing_index, not_yet, wanted_marks
+from .waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, wanted_marks
 
 __all__ = ["Count", "Hit", "Results", "Search", "Sort", "Suggestion"]
 
-Sort = Literal["relevance", "name", "creation_time"]
-
-MAX_LIMIT: Final = 1000
 FACET_VALUES: Final = 100
 """Most values of each facet; their counts are exact because the index has one shard."""
 _KEEP_ALIVE: Final = "2m"
-_SORTS: Final[Mapping[str, list[Dsl]]] = {
-    "relevance": [{"_score": "desc"}, {"urn": "asc"}],
-    "name": [{"name": "asc"}, {"urn": "asc"}],
-    "creation_time": [{"created": {"order": "desc", "missing": "_last"}}, {"urn": "asc"}],
-}
+_REFUSED_S: Final = 1.0
+"""How long a server that refuses connections is waited for, within the time-out: it is not running."""
 _SEPARATORS_ONLY: Final = "The query has no letter or digit, so it finds nothing; an empty query finds everything."
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A search's options, checked."""
-
-    query: Query
-    text: str
-    tenant: str
-    namespace: str | None
-    kinds: tuple[str, ...]
-    scopes: tuple[Scope, ...]
-    sort: str
-    limit: int
-    facets: bool
-
-    @property
-    def filters(self) -> list[Dsl]:
-        filters: list[Dsl] = [{"term": {"tenant": self.tenant}}, {"term": {"deleted": False}}]
-        if self.namespace is not None:
-            filters.append({"term": {"namespace": self.namespace}})
-        if self.kinds:
-            filters.append({"terms": {"kind": list(self.kinds)}})
-        return filters
-
-    @property
-    def digest(self) -> str:
-        """What a cursor belongs to."""
-        parts = [self.text, self.tenant, self.namespace, self.kinds, self.scopes, self.sort]
-        return blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class _Cursor:
-    view: str
-    after: list[Any]
-    vector: Cut
-    asked: str
-
-    def text(self) -> str:
-        data = [self.view, self.after, cut_to_json(self.vector), self.asked]
-        return base64.urlsafe_b64encode(json.dumps(data).encode()).decode()
-
-    @classmethod
-    def parse(cls, text: str, asked: _Asked) -> _Cursor:
-        try:
-            view, after, vector, digest = json.loads(base64.urlsafe_b64decode(text.encode("ascii")))
-            cursor = cls(str(view), list(after), cut_from_json(vector), str(digest))
-        except (ValueError, TypeError, binascii.Error, InvalidPositionError) as error:
-            raise InvalidCursorError("This is no cursor of a search.") from error
-        if cursor.asked != asked.digest:
-            raise InvalidCursorError(
-                "The cursor belongs to another search; its query, filters and order must be the same."
-            )
-        return cursor
+_BEHIND_ALL: Final = 2**63 - 1
+"""Elasticsearch adds a document's place in the point in time to its order; tenant and URN already name one document."""
+_OTHER_VIEW: Final = (
+    f"What the earlier pages were taken from is gone ({_KEEP_ALIVE} passed, or a rebuilt index took its place). This "
+    "page goes on behind their last hit in what the index shows now: an entity that changed meanwhile may come twice "
+    "or not at all; begin again without a cursor where that matters."
+)
 
 
 class Search:
@@ -115,6 +57,7 @@ class Search:
         self._settings = settings
         self._index = settings.elasticsearch.index
         self._client = make_client(settings)
+        self._closed = False
 
     def __enter__(self) -> Search:
         return self
@@ -125,7 +68,8 @@ class Search:
         self.close()
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Give the connections back; what is asked later is refused."""
+        self._closed = True
         self._client.close()
 
     def search(
@@ -155,25 +99,41 @@ class Search:
             at_least: an event's position, or a cut of next positions, that the answer must show.
             timeout_s: seconds to wait for that and for an Elasticsearch that is away.
             limit: most hits of this page, 0 to 1,000.
-            cursor: from an earlier answer to the same search; goes on behind its last hit.
-            sort: `relevance`, `name`, or `creation_time` (newest first); ties by URN.
+            cursor: from an earlier answer to the same search; goes on behind its last hit, over what that answer was
+                taken from. Where that is gone (after two minutes, or by a rebuild of the index) it goes on in what
+                the index shows now, and `note` says so.
+            sort: `relevance`, `name` or `creation_time` (newest first), with `:asc` or `:desc`; ties by URN.
             facets: count the hits by kind, namespace and tag.
             paging: whether the answer may have a cursor; without one the search is a little cheaper.
 
         Raises:
             InvalidQueryError: the query is too long or an option is wrong.
-            InvalidCursorError: the cursor belongs to another search or has expired.
+            InvalidCursorError: the cursor is none, or belongs to another search.
+            InputError: the search is closed.
             NotYetVisibleError: the index did not show `at_least` in time; `behind` says how much it lacks.
             IndexMissingError: there is no index yet.
             SearchUnavailableError: Elasticsearch stayed away.
         """
-        asked = self._asked(query, namespace, kinds, scope, tenant, limit, sort, facets)
-        deadline = Deadline(self._client, self._settings.elasticsearch.url, timeout_s)
+        asked = asked_of(
+            query,
+            tenant=self._tenant(tenant),
+            namespace=namespace,
+            kinds=kinds,
+            scope=scope,
+            sort=sort,
+            limit=limit,
+            facets=facets,
+        )
+        wanted = wanted_marks(at_least)
+        if cursor is not None and asked.limit == 0:
+            raise InvalidQueryError("With a cursor limit must be at least 1.", option="limit")
+        after = None if cursor is None else Cursor.parse(cursor, asked)
+        deadline = self._deadline(timeout_s)
         try:
-            if cursor is not None:
-                return self._next_page(asked, _Cursor.parse(cursor, asked), at_least, deadline)
-            vector = deadline.shown(self._index, at_least).vector
-            view = self._open(deadline) if paging and limit > 0 else None
+            if after is not None:
+                return self._next_page(asked, after, wanted, deadline)
+            vector = deadline.shown(self._index, wanted).vector
+            view = self._open(deadline) if paging and asked.limit > 0 else None
             return self._page(asked, vector, view, None, deadline)
         except ApiError as error:
             if is_missing_index(error):
@@ -204,37 +164,30 @@ class Search:
         Raises:
             IndexMissingError, SearchUnavailableError: as `search`.
         """
-        fields = tuple(f"{one.lower()}.suggest_key" for one in _scopes(scope))
+        fields = tuple(f"{one.lower()}.suggest_key" for one in scopes_of(scope))
         return self._suggest(fields, prefix, tenant, limit, timeout_s)
 
     def _suggest(
         self, fields: tuple[str, ...], prefix: str, tenant: str | None, limit: int, timeout_s: float
     ) -> list[Suggestion]:
-        deadline = Deadline(self._client, self._settings.elasticsearch.url, timeout_s)
-        whose = tenant or self._settings.journal.tenant
+        checked_text(prefix, "prefix")
+        whose, most = self._tenant(tenant), checked_limit(limit)
+        deadline = self._deadline(timeout_s)
         try:
-            return suggest(deadline, self._index, fields, prefix, tenant=whose, limit=_limit(limit))
+            return suggest(deadline, self._index, fields, prefix, tenant=whose, limit=most)
         except ApiError as error:
             if is_missing_index(error):
                 raise IndexMissingError(self._index) from error
             raise
 
-    def _asked(
-        self,
-        text: str,
-        namespace: str | None,
-        kinds: Collection[str] | str | None,
-        scope: str | None,
-        tenant: str | None,
-        limit: int,
-        sort: str,
-        facets: bool,
-    ) -> _Asked:
-        if sort not in _SORTS:
-            raise InvalidQueryError(f"sort must be one of {', '.join(_SORTS)}, not {sort!r}.", option="sort")
-        named = (kinds,) if isinstance(kinds, str) else tuple(sorted(kinds or ()))
-        whose = tenant or self._settings.journal.tenant
-        return _Asked(parse(text), text, whose, namespace, named, _scopes(scope), sort, _limit(limit), facets)
+    def _tenant(self, tenant: str | None) -> str:
+        return self._settings.journal.tenant if tenant is None else checked_text(tenant, "tenant")
+
+    def _deadline(self, timeout_s: float) -> Deadline:
+        if self._closed:
+            raise InputError("The search is closed.", hint="Connect again: Journal.connect().", code="closed")
+        url = self._settings.elasticsearch.url
+        return Deadline(self._client, url, checked_timeout(timeout_s), refused_s=_REFUSED_S)
 
     # --- pages
 
@@ -242,21 +195,23 @@ class Search:
         opened = deadline.ask(lambda client: client.open_point_in_time(index=self._index, keep_alive=_KEEP_ALIVE))
         return cast(str, opened.body["id"])
 
-    def _next_page(
-        self, asked: _Asked, cursor: _Cursor, at_least: Position | Cut | None, deadline: Deadline
-    ) -> Results:
-        lacking = behind(cursor.vector, wanted_marks(at_least))
-        if lacking:
-            raise not_yet(lacking, 0.0)
-        try:
-            return self._page(asked, cursor.vector, cursor.view, cursor.after, deadline)
-        except ApiError as error:
-            if is_gone_view(error):
-                raise InvalidCursorError(f"The cursor has expired; it lives {_KEEP_ALIVE} after each page.") from error
-            raise
+    def _next_page(self, asked: Asked, cursor: Cursor, wanted: Cut, deadline: Deadline) -> Results:
+        """The page behind a cursor: of the same point in time, else of a new one, which the answer says.
+
+        The order's values are the same in every index, so both go on behind the same hit.
+        """
+        if not behind(cursor.vector, wanted) and deadline.ask(lambda client: client.indices.exists(index=cursor.index)):
+            try:
+                return self._page(asked, cursor.vector, cursor.view, cursor.after, deadline)
+            except ApiError as error:
+                if not (is_gone_view(error) or is_missing_index(error)):
+                    raise _not_taken(error) from error
+        vector = deadline.shown(self._index, merge(cursor.vector, wanted)).vector
+        page = self._page(asked, vector, self._open(deadline), cursor.after, deadline)
+        return replace(page, note=" ".join(filter(None, (page.note, _OTHER_VIEW))))
 
     def _page(
-        self, asked: _Asked, vector: Cut, view: str | None, after: list[Any] | None, deadline: Deadline
+        self, asked: Asked, vector: Cut, view: str | None, after: list[Any] | None, deadline: Deadline
     ) -> Results:
         request = _request(asked, view, after)
         if view is None:
@@ -277,10 +232,11 @@ class Search:
             note=_SEPARATORS_ONLY if asked.query.nothing else "",
         )
 
-    def _cursor(self, asked: _Asked, vector: Cut, view: str, found: Sequence[Any]) -> str | None:
+    def _cursor(self, asked: Asked, vector: Cut, view: str, found: Sequence[Any]) -> str | None:
         """The cursor of the next page; at the end the point in time is given back."""
         if len(found) > asked.limit:
-            return _Cursor(view, found[asked.limit - 1]["sort"], vector, asked.digest).text()
+            last = found[asked.limit - 1]
+            return Cursor(view, last["_index"], last["sort"][:2], vector, asked.digest).text()
         try:
             self._client.options(request_timeout=1.0).close_point_in_time(id=view)
         except Exception as error:
@@ -289,10 +245,17 @@ class Search:
         return None
 
 
-def _request(asked: _Asked, view: str | None, after: list[Any] | None) -> dict[str, Any]:
+def _not_taken(error: ApiError) -> Exception:
+    """What a refused cursor is called: only who made it up can have given values that the server does not take."""
+    if error.status_code == 400:
+        return InvalidCursorError("This is no cursor of a search.")
+    return error
+
+
+def _request(asked: Asked, view: str | None, after: list[Any] | None) -> dict[str, Any]:
     request: dict[str, Any] = {
         "query": scored(asked.query, asked.scopes, asked.filters),
-        "sort": _SORTS[asked.sort],
+        "sort": SORTS[asked.sort],
         "size": asked.limit + (view is not None),  # one more tells whether there is a next page
         "source": ["entity"],
         "track_total_hits": True,
@@ -301,7 +264,7 @@ def _request(asked: _Asked, view: str | None, after: list[Any] | None) -> dict[s
     if view is not None:
         request["pit"] = {"id": view, "keep_alive": _KEEP_ALIVE}
     if after is not None:
-        request["search_after"] = after
+        request["search_after"] = [*after, _BEHIND_ALL]
     if asked.facets:
         one_scope = f"{asked.scopes[0].lower()}." if len(asked.scopes) == 1 else ""
         fields = {"kind": "kind", "namespace": "namespace", "tag": f"{one_scope}tag_facet"}
@@ -309,7 +272,7 @@ def _request(asked: _Asked, view: str | None, after: list[Any] | None) -> dict[s
     return request
 
 
-def _hit(asked: _Asked, found: Mapping[str, Any]) -> Hit:
+def _hit(asked: Asked, found: Mapping[str, Any]) -> Hit:
     state = found["_source"]["entity"]
     score = round(found.get("_score") or 0)
     return Hit(
@@ -328,18 +291,3 @@ def _facets(aggregations: Mapping[str, Any]) -> dict[str, tuple[Count, ...]]:
         name: tuple(Count(bucket["key"], bucket["doc_count"]) for bucket in facet["buckets"])
         for name, facet in aggregations.items()
     }
-
-
-def _scopes(scope: str | None) -> tuple[Scope, ...]:
-    if scope is None or scope == "BOTH":
-        return SCOPES
-    for known in SCOPES:
-        if scope == known:
-            return (known,)
-    raise InvalidQueryError(f"scope must be USER, SYSTEM or BOTH, not {scope!r}.", option="scope")
-
-
-def _limit(limit: int) -> int:
-    if not 0 <= limit <= MAX_LIMIT:
-        raise InvalidQueryError(f"limit must be between 0 and {MAX_LIMIT:,}, not {limit}.", option="limit")
-    return limit

@@ -23,7 +23,7 @@ def shown_by(settings: Settings) -> tuple[str, Cut]:
     client = make_client(settings)
     try:
         deadline = Deadline(client, wanted.url, _ASKED_S)
-        shown = deadline.shown(wanted.index, None)
+        shown = deadline.shown(wanted.index, {})
         names = deadline.ask(lambda asked: asked.indices.get_alias(name=wanted.index)).body
         return ", ".join(sorted(names)), shown.vector
     finally:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from elasticsearch import ApiError, Elasticsearch
 
 from ..schemas.errors import NotYetVisibleError, OperatorError, SearchUnavailableError
 from ..schemas.positions import Cut, Position, behind
-from .connection import is_away, is_refused, reason_of
-from .errors import IndexMissingError
+from .connection import is_away, is_no_connection, is_refused, reason_of
+from .errors import IndexMissingError, InvalidQueryError
 from .mapping import check_mapping, mapping_digest
 from .shown import Shown, read_shown
 
 _FIRST_PAUSE_S: Final = 0.05
 _MOST_PAUSE_S: Final = 1.0
 _POLL_S: Final = 0.02
+_MOST_TIMEOUT_S: Final = 86_400
 _T = TypeVar("_T")
 
 
@@ -28,13 +29,15 @@ class Deadline:
         client: asked with the remaining time as its timeout.
         url: where it is, for messages.
         timeout_s: seconds from now.
+        refused_s: seconds that a server may refuse connections; as long as the time-out where None.
     """
 
-    def __init__(self, client: Elasticsearch, url: str, timeout_s: float) -> None:
+    def __init__(self, client: Elasticsearch, url: str, timeout_s: float, *, refused_s: float | None = None) -> None:
         self._client = client
         self._url = url
         self._timeout_s = timeout_s
         self._end = time.monotonic() + timeout_s
+        self._refused_s = timeout_s if refused_s is None else min(timeout_s, refused_s)
 
     @property
     def left_s(self) -> float:
@@ -50,6 +53,7 @@ class Deadline:
             ApiError: it answered with another error.
         """
         pause_s = _FIRST_PAUSE_S
+        begun_s = time.monotonic()
         while True:
             try:
                 return question(self._client.options(request_timeout=max(0.1, self.left_s)))
@@ -61,14 +65,16 @@ class Deadline:
                     ) from error
                 if not is_away(error):
                     raise
-                if self.left_s <= pause_s:
-                    said = f"did not answer within {self._timeout_s:g} s ({reason_of(error)})"
+                refused_for_s = time.monotonic() + pause_s - begun_s if is_no_connection(error) else 0.0
+                if self.left_s <= pause_s or refused_for_s >= self._refused_s:
+                    waited_s = self._refused_s if refused_for_s else self._timeout_s
+                    said = f"did not answer within {waited_s:g} s ({reason_of(error)})"
                     message = f"Elasticsearch at {self._url} {said}."
                     raise SearchUnavailableError(message, url=self._url) from error
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _MOST_PAUSE_S)
 
-    def shown(self, index: str, at_least: Position | Cut | None) -> Shown:
+    def shown(self, index: str, wanted: Cut) -> Shown:
         """What the index shows, once that is at least what is asked for.
 
         Raises:
@@ -76,7 +82,6 @@ class Deadline:
             IndexMissingError: there is no index (nor was one made in time, where a position is asked for).
             MappingMismatchError: the index was made by another version.
         """
-        wanted = wanted_marks(at_least)
         while True:
             try:
                 shown = self.ask(lambda client: read_shown(client, index))
@@ -95,12 +100,31 @@ class Deadline:
 
 
 def wanted_marks(at_least: Position | Cut | None) -> Cut:
-    """The marks that an index must show: an event's position is inside once the mark is beyond it."""
+    """The marks that an index must show: an event's position is inside once the mark is beyond it.
+
+    Raises:
+        InvalidQueryError: it is neither a position nor a cut.
+    """
     if at_least is None:
         return {}
     if isinstance(at_least, Position):
         return {(at_least.topic, at_least.partition): at_least.value + 1}
-    return at_least
+    if isinstance(at_least, Mapping):
+        return at_least
+    raise InvalidQueryError(
+        f"at_least must be a position (receipt.position) or a cut, not {at_least!r}.", option="at_least"
+    )
+
+
+def checked_timeout(timeout_s: Any) -> float:
+    """The time-out, where it is one.
+
+    Raises:
+        InvalidQueryError: it is no number of seconds.
+    """
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 <= timeout_s < _MOST_TIMEOUT_S:
+        raise InvalidQueryError(f"timeout_s must be a number of seconds, not {timeout_s!r}.", option="timeout_s")
+    return float(timeout_s)
 
 
 def not_yet(lacking: dict[tuple[str, int], int], waited_s: float) -> NotYetVisibleError:

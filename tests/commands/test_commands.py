@@ -25,7 +25,7 @@ def test_help_lists_exactly_the_commands_that_are_there() -> None:
     listed = run("--help").stdout.partition("Commands:")[2]
     words = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
     there = "config demo doctor down emit files history index lineage rebuild run runs search shelve show "
-    there += "status stream tail up verify why"
+    there += "status stream suggest tail up verify why"
     assert words == there.split()
     for word in words:
         assert run(word, "--help").exit_code == 0
@@ -47,6 +47,7 @@ def test_every_reading_command_offers_json() -> None:
         "show",
         "history",
         "search",
+        "suggest",
         "tail",
         "why",
         "status",

@@ -83,6 +83,27 @@ def test_no_more_requests_than_allowed_are_under_way() -> None:
     flying.close()
 
 
+def test_a_slow_answer_keeps_no_other_place_empty_and_still_comes_first() -> None:
+    server, happened = Held(), list[str]()
+    flying = flights(server)
+    sender = threading.Thread(target=flying.send, args=(states(AT_ONCE + 1),))
+    sender.start()
+    eventually(lambda: len(server.asked) == AT_ONCE, what="the first requests")
+    server.asked[1].set()
+    eventually(lambda: len(server.asked) == AT_ONCE + 1, what="the next request, while the first has no answer")
+    sender.join(10)
+    server.asked[2].set()
+    flying.then(lambda: happened.append("indexed"))
+    flying.land_answered()
+    assert happened == []
+    assert flying.writer.counts.indexed == 0
+    server.asked[0].set()
+    flying.land()
+    flying.close()
+    assert happened == ["indexed"]
+    assert flying.writer.counts.indexed == 3
+
+
 def test_a_request_without_an_answer_is_sent_again_before_anything_counts() -> None:
     server, happened = Held(), list[str]()
     server.answers[0] = NoConnection("gone")

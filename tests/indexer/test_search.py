@@ -7,6 +7,7 @@ import json
 import threading
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -25,10 +26,10 @@ from metajournal.indexer.grammar import Everything, Nothing, Value, parse
 from metajournal.indexer.mapping import ensure_index, index_body
 from metajournal.indexer.query import Tier
 from metajournal.indexer.results import Count
-from metajournal.indexer.search import Search
+from metajournal.indexer.search import Search, Sort
 from metajournal.indexer.suggest import Suggestion
 from metajournal.indexer.terms import fold, whole, whole_prefix, words, words_begun
-from metajournal.schemas.errors import NotYetVisibleError, SearchUnavailableError
+from metajournal.schemas.errors import InputError, NotYetVisibleError, SearchUnavailableError
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.schemas.urn import dataset
@@ -93,6 +94,8 @@ def test_sorting_by_name_and_by_creation_time(catalog: Search) -> None:
     assert by_name == sorted(by_name)
     by_time = [FINDABLE[name]["logical_timestamp"] for name in _names(catalog, "*", sort="creation_time")]
     assert by_time == sorted(by_time, reverse=True)
+    assert _names(catalog, "*", sort="name:desc")[0] == max(FINDABLE, key=lambda one: fold(str(FINDABLE[one]["name"])))
+    assert _names(catalog, "*", sort="creation_time:asc") == _names(catalog, "*", sort="creation_time:desc")[::-1]
 
 
 # --- filters, facets, reasons
@@ -232,10 +235,27 @@ def test_a_query_of_ten_thousand_characters_is_refused_with_the_limit(catalog: S
         catalog.search("x" * 10_000)
 
 
-@pytest.mark.parametrize("options", [{"limit": -1}, {"limit": 1001}, {"sort": "size"}, {"scope": "user"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"limit": -1}, {"limit": 1001}, {"limit": "x"}, {"limit": True}, {"limit": 1.5}, {"sort": "size"}, {"sort": 5},
+        {"scope": "user"}, {"scope": 5}, {"namespace": 5}, {"kinds": 5}, {"kinds": [5]}, {"kinds": b"x"}, {"tenant": 5},
+        {"facets": "yes"}, {"timeout_s": "x"}, {"timeout_s": -1}, {"timeout_s": float("nan")}, {"at_least": 5},
+    ],
+)  # fmt: skip
 def test_wrong_options_are_named(catalog: Search, options: dict[str, object]) -> None:
     with pytest.raises(InvalidQueryError, match=next(iter(options))):
         catalog.search("*", **options)  # type: ignore[arg-type]
+
+
+def test_a_query_or_prefix_that_is_no_text_is_named(catalog: Search) -> None:
+    for wrong in (5, None, b"x", ["x"]):
+        with pytest.raises(InvalidQueryError, match="query must be text"):
+            catalog.search(wrong)  # type: ignore[arg-type]
+        with pytest.raises(InvalidQueryError, match="prefix must be text"):
+            catalog.suggest_names(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidQueryError, match="limit"):
+        catalog.suggest_keys("x", limit="5")  # type: ignore[arg-type]
 
 
 # --- changes
@@ -329,20 +349,76 @@ def test_pages_skip_and_double_nothing_while_writes_go_on(elasticsearch: str) ->
     assert seen == names
 
 
-def test_a_cursor_belongs_to_its_search_and_expires(catalog: Search) -> None:
+def test_a_cursor_belongs_to_its_search(catalog: Search) -> None:
     cursor = catalog.search("*", limit=2).cursor
     assert cursor is not None
     with pytest.raises(InvalidCursorError, match="another search"):
         catalog.search("orders", limit=2, cursor=cursor)
-    for wrong in ("", "nonsense", "é", cursor[:-9]):
+    with pytest.raises(InvalidCursorError, match="another search"):
+        catalog.search("*", limit=2, cursor=cursor, tenant="other")
+    with pytest.raises(InvalidQueryError, match="limit"):
+        catalog.search("*", limit=0, cursor=cursor)
+    view, index, after, vector, digest = json.loads(base64.urlsafe_b64decode(cursor))
+    made_up: list[object] = [
+        [view, index, [1, 2], vector, digest],
+        [view, index, [{"a": 1}, "x"], vector, digest],
+        [view, index, [1.0, "x", "y"], vector, digest],
+        [["x"], index, after, vector, digest],
+        [view, index, after, {"t": 5}, digest],
+        [view, "*", after, vector, digest],
+        [view, 5, after, vector, digest],
+        ["nonsense", index, after, vector, digest],
+        {"a": 1},
+    ]
+    texts = [base64.urlsafe_b64encode(json.dumps(one).encode()).decode() for one in made_up]
+    for wrong in ("", "nonsense", "é", cursor[:-9], 5, "W" * 9000, *texts):
         with pytest.raises(InvalidCursorError):
-            catalog.search("*", limit=2, cursor=wrong)
+            catalog.search("*", limit=2, cursor=wrong)  # type: ignore[arg-type]
     assert catalog.search("*", limit=3, cursor=cursor).hits
-    client = make_client(catalog._settings)
-    client.close_point_in_time(id=json.loads(base64.urlsafe_b64decode(cursor))[0])  # as two quiet minutes would
-    with pytest.raises(InvalidCursorError, match="expired"):
-        catalog.search("*", limit=2, cursor=cursor)
+
+
+@pytest.mark.parametrize("sort", ["relevance", "name:desc", "creation_time", "creation_time:asc"])
+def test_a_search_whose_index_is_rebuilt_and_deleted_goes_on_behind_its_last_hit(
+    elasticsearch: str, sort: Sort
+) -> None:
+    settings = own_index(elasticsearch)
+    alias, at = settings.elasticsearch.index, ("metajournal.journal.catalog", 0)
+    states = [state(dataset("default", f"d{number:02d} word"), offset=number % 7) for number in range(25)]
+    states[3]["system"]["properties"].pop("creation_time")
+    load(settings, states, {at: position(1, 90)})
+    client = make_client(settings)
+    with Search(settings) as search:
+        whole = [hit.urn for hit in search.search("word", limit=100, sort=sort).hits]
+        page = search.search("word", limit=10, sort=sort)
+        first = [hit.urn for hit in page.hits]
+        load(replaced := replace(settings, elasticsearch=replace(settings.elasticsearch, index=f"{alias}x")), states)
+        client.indices.update_aliases(
+            actions=[
+                {"remove_index": {"index": f"{alias}-000001"}},
+                {"add": {"index": f"{replaced.elasticsearch.index}-000001", "alias": alias}},
+            ]
+        )
+        with pytest.raises(NotYetVisibleError):  # never an older state than the first page showed
+            search.search("word", limit=10, sort=sort, cursor=page.cursor, timeout_s=0.2)
+        load(replaced, [], {at: position(1, 91)})
+        second = search.search("word", limit=10, sort=sort, cursor=page.cursor)
+        third = search.search("word", limit=10, sort=sort, cursor=second.cursor)
     client.close()
+    assert "goes on behind their last hit" in second.note
+    assert third.note == ""
+    assert [*first, *(hit.urn for hit in (*second.hits, *third.hits))] == whole
+    assert third.cursor is None
+
+
+def test_a_cursor_of_two_quiet_minutes_goes_on_and_says_so(catalog: Search) -> None:
+    first = catalog.search("*", limit=5)
+    assert first.cursor is not None
+    client = make_client(catalog._settings)
+    client.close_point_in_time(id=json.loads(base64.urlsafe_b64decode(first.cursor))[0])  # as two quiet minutes would
+    client.close()
+    second = catalog.search("*", limit=100, cursor=first.cursor)
+    assert "goes on behind their last hit" in second.note
+    assert [hit.urn for hit in (*first.hits, *second.hits)] == sorted(NAME_OF)
 
 
 # --- waiting
@@ -370,6 +446,20 @@ def test_elasticsearch_away_is_waited_for_and_then_said() -> None:
     settings = Settings(elasticsearch=ElasticsearchSettings(url="http://127.0.0.1:9", index="none"))
     with Search(settings) as search, pytest.raises(SearchUnavailableError, match=r"did not answer within 0\.3 s"):
         search.search("*", timeout_s=0.3)
+
+
+def test_a_server_that_refuses_connections_is_given_up_after_a_second() -> None:
+    settings = Settings(elasticsearch=ElasticsearchSettings(url="http://127.0.0.1:9", index="none"))
+    with Search(settings) as search, pytest.raises(SearchUnavailableError, match=r"did not answer within 1 s"):
+        search.search("*", timeout_s=3600)
+
+
+def test_a_closed_search_says_that_it_is_closed() -> None:
+    search = Search(Settings(elasticsearch=ElasticsearchSettings(url="http://127.0.0.1:9", index="none")))
+    search.close()
+    for call in (search.search, search.suggest_names, search.suggest_keys):
+        with pytest.raises(InputError, match="closed"):
+            call("x")
 
 
 def test_a_missing_index_is_its_own_error(elasticsearch: str) -> None:

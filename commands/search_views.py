@@ -1,0 +1,51 @@
+"""How an answer to a search looks where more is asked for than the hits: every reason, counts, completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from .rendering import safe, shortened, table
+from .views import results_view
+
+_MOST_VALUES = 10
+
+
+def explained_view(found: Any) -> RenderableType:
+    """Hits, best first, each with its place's reason and all texts that matched, on lines of their own."""
+    from ..indexer.results import TIER_NAMES
+
+    summary = results_view(found)
+    if not found.hits or not isinstance(summary, Group):
+        return summary
+    parts: list[RenderableType] = [summary.renderables[0]]
+    for hit in found.hits:
+        place = "" if hit.tier is None else f"  ({TIER_NAMES[hit.tier]})"
+        parts.append(Text.assemble((safe(hit.urn), "bold"), (place, "dim")))
+        parts += [_reason(one) for one in hit.why]
+    return Group(*parts, *summary.renderables[2:])
+
+
+def _reason(why: Any) -> Text:
+    scope = f" ({why.scope})" if why.scope else ""
+    key = f" {shortened(why.key, 60)}" if why.key else ""
+    return Text.assemble("    ", (f"{why.field}{key}{scope}: ", "dim"), shortened(why.marked(), 300))
+
+
+def facets_view(facets: Mapping[str, Sequence[Any]]) -> RenderableType:
+    """Counts over all hits, the commonest values first."""
+    rows = [
+        (name if at == 0 else "", shortened(count.value, 60), f"{count.hits:,}")
+        for name, counts in facets.items()
+        for at, count in enumerate(counts[:_MOST_VALUES])
+    ]
+    return Group(Text(), table(["facet", "value", "hits"], rows, right=["hits"])) if rows else Text()
+
+
+def suggestions_view(found: Iterable[Any], what: str) -> RenderableType:
+    """Completions and how many entities have each."""
+    rows = [(shortened(one.text, 120), f"{one.entities:,}") for one in found]
+    return table([what, "entities"], rows, right=["entities"]) if rows else Text(f"no {what} begins so", style="dim")

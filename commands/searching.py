@@ -1,0 +1,94 @@
+"""Commands that search: `search` and `suggest`. They ask Elasticsearch alone, and nothing of Kafka.
+
+Thin: options become values, the index answers, `search_views.py` words it.
+Invariant: each has `--json`, which prints one JSON value.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from .options import Options, json_option, options
+from .rendering import console, print_json
+
+_SORTS = ("relevance", "name", "name:asc", "name:desc", "creation_time", "creation_time:asc", "creation_time:desc")
+_SCOPE = click.option(
+    "--scope", type=click.Choice(["USER", "SYSTEM"], case_sensitive=False), help="Which metadata may match."
+)
+
+
+@click.command(short_help="Search names, tags, properties, descriptions and schemas.")
+@click.argument("query", default="")
+@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only this kind; may be repeated.")
+@click.option("--namespace", metavar="NAME", help="Only this namespace.")
+@_SCOPE
+@click.option("--sort", type=click.Choice(_SORTS), default="relevance", show_default=True, help="Order of the hits.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="Hits to show.")
+@click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
+@click.option("--facets", is_flag=True, help="Count all hits by kind, namespace and tag too.")
+@click.option("--why", "--explain", "why", is_flag=True, help="Show every reason for each hit, and its place's reason.")
+@click.option("--at-least", metavar="POSITION", help="Wait until the index shows this position.")
+@json_option
+@options
+def search(given: Options, /, query: str, at_least: str | None, why: bool, as_json: bool, **asked: Any) -> None:
+    """Search names, tags, properties, descriptions and schemas; best match first.
+
+    Terms are separated by blanks, and any of them is enough; quotes keep words together; a star ends a beginning.
+
+    \b
+    metajournal search 'noaa owner:ali*'          words, or a property's value
+    metajournal search tags:pii --kind dataset    a tag, of datasets only
+    metajournal search 'schema:customer_id:long'  a field of a schema
+    metajournal search 'properties:owner'         who has such a key
+    """
+    from ..indexer.search import Search
+    from ..schemas.positions import Position
+    from .search_views import explained_view, facets_view
+    from .views import results_json, results_view
+
+    after = Position.parse(at_least) if at_least else None
+    with Search(given.settings) as catalog:
+        found = catalog.search(query, at_least=after, **{key: one for key, one in asked.items() if one})
+    if as_json:
+        print_json(results_json(found))
+        return
+    out = console()
+    out.print(explained_view(found) if why else results_view(found), crop=False)
+    if found.facets:
+        out.print(facets_view(found.facets))
+
+
+@click.command(short_help="Complete a name or a metadata key.")
+@click.argument("prefix", default="")
+@click.option("--keys", is_flag=True, help="Complete metadata keys instead of names.")
+@_SCOPE
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="Most to show.")
+@json_option
+@options
+def suggest(given: Options, /, prefix: str, keys: bool, scope: str | None, limit: int, as_json: bool) -> None:
+    """Names (or metadata keys) that begin with a text, and how many entities have each.
+
+    \b
+    metajournal suggest ord
+    metajournal suggest --keys own        then: metajournal search 'properties:owner'
+    """
+    from ..indexer.search import Search
+    from .search_views import suggestions_view
+
+    if scope and not keys:
+        raise click.UsageError("--scope goes with --keys only: a name belongs to no scope.")
+    with Search(given.settings) as catalog:
+        found = (
+            catalog.suggest_keys(prefix, scope=scope, limit=limit)
+            if keys
+            else catalog.suggest_names(prefix, limit=limit)
+        )
+    if as_json:
+        print_json([one._asdict() for one in found])
+    else:
+        console().print(suggestions_view(found, "key" if keys else "name"))
+
+
+SEARCHING: tuple[click.Command, ...] = (search, suggest)

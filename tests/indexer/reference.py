@@ -1,0 +1,244 @@
+"""Search by the plain words of its specification: a naive matcher over state documents, the index's second opinion.
+
+Nothing of the indexer's grammar, words or queries is used here. Each entity is a list of texts; a term looks at each of
+them. It is slow and short, so that one can hold it against the specification sentence by sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+State = Mapping[str, Any]
+EXACT, PREFIX, INSIDE, EVERY, SOME, NONE = 5, 4, 3, 2, 1, 0
+
+
+def folded(text: str) -> str:
+    """Without case, accents and compatibility forms."""
+    plain = [one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one)]
+    return "".join(plain).casefold()
+
+
+def words(text: str) -> list[str]:
+    """Split at every character that is no letter or digit and where a lower-case letter meets an upper-case one."""
+    text = re.sub(r"[^\W_]+", lambda run: re.sub(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])", " ", run[0]), text)
+    marks = "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
+    return [folded(word) for word in re.findall(r"[^\W_]+", marks)]
+
+
+class Part(NamedTuple):
+    """A key or a value as typed: its text, and whether a star ends it."""
+
+    text: str
+    star: bool
+
+    @property
+    def anything(self) -> bool:
+        return self.star and not self.text
+
+    def whole(self, text: str) -> bool:
+        """Whether it is this text, or its beginning."""
+        if self.star:
+            return folded(text.strip()).startswith(folded(self.text.lstrip()))
+        return folded(text.strip()) == folded(self.text.strip())
+
+    def matches(self, text: str) -> bool:
+        """Whether it is this whole text (or its beginning), or words of it one after the other."""
+        return (self.whole(text) and len(text) <= 1024) or self.in_words(words(text), self.star)
+
+    def in_words(self, held: Sequence[str], open_end: bool) -> bool:
+        asked = words(self.text)
+        open_end = open_end and self.text[-1:].isalnum()
+        for at in range(len(held) - len(asked) + 1 if asked else 0):
+            *before, last = held[at : at + len(asked)]
+            if before == asked[:-1] and (last.startswith(asked[-1]) if open_end else last == asked[-1]):
+                return True
+        return False
+
+
+class Text(NamedTuple):
+    """A text of an entity: `name`, `kind`, `namespace`, `tag`, `property` or `schema`, with its scope, key and type."""
+
+    sort: str
+    scope: str | None
+    key: str
+    text: str
+    type: str = ""
+
+
+def texts(state: State) -> Iterator[Text]:
+    """All that a search looks at."""
+    yield Text("name", None, "", state["name"])
+    yield Text("kind", None, "", state["kind"])
+    if state["namespace"]:
+        yield Text("namespace", None, "", state["namespace"])
+    for scope in ("USER", "SYSTEM"):
+        held = state[scope.lower()]
+        yield from (Text("tag", scope, "", tag) for tag in held["tags"])
+        for key, value in held["properties"].items():
+            if (scope, key) == ("SYSTEM", "schema"):
+                yield from schema(value)
+            else:
+                yield Text("property", scope, key, value)
+    record = state.get("record") or {}
+    said = {"url": record.get("url"), **record.get("metadata", {})}
+    for key in ("url", "path", "what", "where", "work_id"):
+        if isinstance(said.get(key), str):
+            yield Text("property", "SYSTEM", key, said[key])
+
+
+def schema(text: str) -> Iterator[Text]:
+    """The fields of a schema, nested ones too; the text itself where it cannot be parsed."""
+    try:
+        read = json.loads(text)
+    except ValueError:
+        yield Text("schema", "SYSTEM", "", text)
+        return
+    if isinstance(read, list):
+        yield from (Text("schema", "SYSTEM", name, name, kind) for name, kind in read)
+    else:
+        yield from fields(read, "")
+
+
+def fields(node: Any, path: str) -> Iterator[Text]:
+    for branch in node if isinstance(node, list) else [node]:
+        if not isinstance(branch, dict):
+            continue
+        for one in branch.get("fields", ()):
+            yield Text("schema", "SYSTEM", path + one["name"], one["name"], type_of(one["type"]))
+            yield from fields(one["type"], f"{path}{one['name']}.")
+        yield from fields([branch.get("items"), branch.get("values"), branch.get("type")], path)
+
+
+def type_of(node: Any) -> str:
+    if isinstance(node, list):
+        return "|".join(map(type_of, node))
+    if not isinstance(node, dict):
+        return str(node)
+    inner = node.get("items") or node.get("values")
+    return (
+        f"{node['type']}<{type_of(inner)}>" if inner else f"{node['type']} {node.get('logicalType', node.get('name'))}"
+    )
+
+
+def terms(query: str) -> list[tuple[Part | None, Part, bool]]:
+    """The terms of a query as (key, value, the key was quoted); quotes are hidden first, so that all else is plain."""
+    hidden: list[str] = []
+
+    def hide(quoted: re.Match[str]) -> str:
+        hidden.append(quoted[1])
+        return chr(0xE000 + len(hidden) - 1)
+
+    plain = re.sub(r'"([^"]*)"', hide, query)
+    joined: list[str] = []
+    for token in plain.split():
+        last = joined[-1] if joined else None
+        first = None if last is None else re.search("[:=]", last)
+        if last is not None and (token[0] in ":=" if first is None else first.end() == len(last)):
+            joined[-1] = last + token
+        else:
+            joined.append(token)
+    return [term(token, hidden) for token in joined]
+
+
+def term(token: str, hidden: list[str]) -> tuple[Part | None, Part, bool]:
+    at = re.search("[:=]", token)
+    if at is None or at.start() == 0 or at.end() == len(token):
+        return None, part(token, hidden), False
+    key = token[: at.start()]
+    return part(key, hidden), part(token[at.end() :], hidden), any(0xE000 <= ord(one) < 0xF000 for one in key)
+
+
+def part(token: str, hidden: list[str]) -> Part:
+    bare = token.rstrip("*")
+    shown = "".join(hidden[ord(one) - 0xE000] if 0xE000 <= ord(one) < 0xF000 else one for one in bare)
+    return Part(shown, bare != token)
+
+
+def wanted(state: State, one: tuple[Part | None, Part, bool], scopes: Sequence[str]) -> bool:
+    """Whether one term matches an entity."""
+    key, value, literal = one
+    here = [text for text in texts(state) if text.scope is None or text.scope in scopes]
+    if key is None:
+        return value.anything or (bool(words(value.text)) and any(value.matches(text.text) for text in here))
+    if key.anything and value.anything:
+        return True
+    name = "" if literal or key.star else folded(key.text)
+    if name == "tags":
+        return any(value.anything or value.matches(text.text) for text in here if text.sort == "tag")
+    if name == "properties":
+        return has_key(state, value, scopes)
+    if name == "schema":
+        return in_schema(state, value, here, scopes)
+    if not words(key.text) and not words(value.text) and not (value.anything and words(key.text)):
+        return False
+    if value.anything:
+        return has_key(state, key, scopes)
+    return any(key.whole(text.key) and value.matches(text.text) for text in here if text.sort == "property")
+
+
+def has_key(state: State, key: Part, scopes: Sequence[str]) -> bool:
+    held = [text.key for text in texts(state) if text.sort == "property" and text.scope in scopes]
+    held += [name for scope in scopes for name in state[scope.lower()]["properties"]]
+    return any(key.whole(name) for name in held)
+
+
+def in_schema(state: State, value: Part, here: Sequence[Text], scopes: Sequence[str]) -> bool:
+    if value.anything:
+        return has_key(state, Part("schema", star=False), scopes)
+    at = re.search("[:=]", value.text)
+    name, kind = value, Part("", star=True)
+    if at is not None and at.start() > 0 and at.end() < len(value.text) + value.star:
+        left = value.text[: at.start()]
+        name, kind = Part(left.rstrip("*"), left.endswith("*")), Part(value.text[at.end() :], value.star)
+    held = [text for text in here if text.sort == "schema"]
+    return any(
+        (kind.anything or (text.type != "" and typed(kind, text.type)))
+        and (name.matches(text.text) or name.whole(text.key))
+        for text in held
+    )
+
+
+def typed(kind: Part, text: str) -> bool:
+    held = words(text)
+    return any(kind.whole(one) for one in (text, " ".join(held), *held))
+
+
+def tier(query: str, state: State, scopes: Sequence[str] = ("USER", "SYSTEM")) -> int:
+    """The class of an entity in the order of relevance; NONE where it is no hit."""
+    asked = terms(query) or [(None, Part("", star=True), False)]
+    said = [one for one in asked if everything(one) or speaks(one)]
+    each = [wanted(state, one, scopes) for one in said]
+    if not any(each):
+        return NONE
+    names = [value for key, value, _ in said if key is None and not value.anything]
+    held = state["name"]
+    if any(folded(value.text.strip()) == folded(held.strip()) for value in names):
+        return EXACT
+    if any(folded(held.strip()).startswith(folded(value.text.lstrip())) for value in names):
+        return PREFIX
+    if any(value.in_words(words(held), open_end=True) for value in names):
+        return INSIDE
+    return EVERY if all(each) else SOME
+
+
+def everything(one: tuple[Part | None, Part, bool]) -> bool:
+    key, value, _ = one
+    return value.anything and (key is None or key.anything)
+
+
+def speaks(one: tuple[Part | None, Part, bool]) -> bool:
+    """Whether a term has a letter or digit; separators among other terms count for nothing."""
+    key, value, _ = one
+    return bool(words(value.text) or (key is not None and (words(key.text))))
+
+
+def answer(query: str, states: Sequence[State], scopes: Sequence[str] = ("USER", "SYSTEM")) -> list[str]:
+    """URNs of the hits, best first, ties by URN."""
+    found = [(-tier(query, one, scopes), one["urn"]) for one in states if not one["deleted"]]
+    if all(everything(one) for one in terms(query)):
+        return sorted(urn for _, urn in found)
+    return [urn for less, urn in sorted(found) if less < 0]
