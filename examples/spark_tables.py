@@ -55,7 +55,8 @@ def session() -> SparkSession:
     builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
-    builder = builder.config("spark.sql.shuffle.partitions", "2")  # 200 are for a cluster
+    builder = builder.config("spark.sql.shuffle.partitions", "2")  # 200 are for a cluster, and so are
+    builder = builder.config("spark.databricks.delta.snapshotPartitions", "2")  # 50 for the table's log
     return builder.getOrCreate()
 
 
