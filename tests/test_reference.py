@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+import metajournal
 from metajournal.cli import main
 from metajournal.config import load_settings
 from metajournal.lake.columns import SCHEMAS
@@ -17,6 +20,7 @@ from metajournal.schemas.errors import MetajournalError
 from metajournal.schemas.events import EVENT_TYPES
 from metajournal.schemas.settings import Settings
 
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
 
@@ -86,3 +90,23 @@ def test_every_topic_table_and_column_stands_there() -> None:
     for name, schema in SCHEMAS.items():
         part = text.partition(f"### {name}\n")[2].partition("\n### ")[0]
         assert [one for one in schema.names if f"| `{one}` |" not in part] == []
+
+
+@pytest.mark.parametrize("guide", sorted((ROOT / "docs" / "how-to").glob("*.md")), ids=lambda path: path.stem)
+def test_what_a_how_to_page_shows_can_be_read_and_its_links_lead_somewhere(guide: Path, tmp_path: Path) -> None:
+    text = guide.read_text("utf-8")
+    for language, block in FENCE.findall(text):
+        if language == "toml":
+            (tmp_path / "metajournal.toml").write_text(
+                re.sub(r'= "/run/secrets/\w+"', f'= "{__file__}"', block), "utf-8"
+            )
+            load_settings(environ={"METAJOURNAL_HOME": str(tmp_path / "home")}, folder=tmp_path)
+            continue
+        assert language == "python"
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module == "metajournal":
+                assert [one.name for one in node.names if not hasattr(metajournal, one.name)] == []
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (guide.parent / target).exists(), target
+    if guide.name != "README.md":
+        assert f"({guide.name})" in (guide.parent / "README.md").read_text("utf-8")

@@ -1,0 +1,69 @@
+"""The tables of a lake in duckdb: current entities, the history of one, tags by count.
+
+    python examples/duckdb_tables.py [LAKE] [--urn URN]
+
+`entities` has one row for each change of an entity; the newest row of a URN says what is current. While the stream is
+in the middle of a batch, a table may hold rows that the journal table does not vouch for yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import duckdb
+from deltalake import DeltaTable
+
+CURRENT = """
+    select urn, user_tags, logical_timestamp from entities
+    qualify row_number() over (partition by tenant, urn order by logical_timestamp desc, seq desc) = 1 and not deleted
+    order by urn
+"""
+HISTORY = """
+    select logical_timestamp, system_time, actor, user_tags, deleted from entities
+    where urn = ? order by logical_timestamp, seq
+"""
+TAGS = f"""
+    select tag, count(*) as entities from (select unnest(user_tags) as tag from ({CURRENT}))
+    group by tag order by entities desc, tag
+"""
+
+
+def folder(lake: str, table: str) -> str:
+    """Where a table stands: `tables.json` says it once tables have been rebuilt."""
+    pointer = Path(lake, "tables.json")
+    moved = json.loads(pointer.read_text())["tables"] if pointer.exists() else {}
+    return f"{lake}/{moved.get(table, table)}"
+
+
+def configured_lake() -> str:
+    """The lake of the configuration."""
+    from metajournal.config import load_settings
+
+    return load_settings().settings.lake.path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("lake", nargs="?", help="folder of the lake; that of the configuration where none is given")
+    parser.add_argument("--urn", help="whose history; the first current entity where none is given")
+    given = parser.parse_args()
+    duckdb.execute("set timezone = 'UTC'")
+    duckdb.register("entities", DeltaTable(folder(given.lake or configured_lake(), "entities")).to_pyarrow_dataset())
+
+    current = duckdb.execute(CURRENT).fetchall()
+    print(f"{len(current)} current entities")
+    for urn, tags, _ in current[:10]:
+        print(f"  {urn}  {', '.join(tags)}")
+    urn = given.urn or (current[0][0] if current else "")
+    print(f"history of {urn}")
+    for place, when, actor, tags, deleted in duckdb.execute(HISTORY, [urn]).fetchall():
+        print(f"  {place}  {when:%Y-%m-%d %H:%M:%S}  {actor}  {'deleted' if deleted else ', '.join(tags)}")
+    print("tags by count")
+    for tag, count in duckdb.execute(TAGS).fetchall():
+        print(f"  {count}  {tag}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The tables of a lake in polars: current entities, the history of one, tags by count.
+
+    python examples/polars_tables.py [LAKE] [--urn URN]
+
+`entities` has one row for each change of an entity; the newest row of a URN says what is current. While the stream is
+in the middle of a batch, a table may hold rows that the journal table does not vouch for yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import polars as pl
+from deltalake import DeltaTable
+
+
+def folder(lake: str, table: str) -> str:
+    """Where a table stands: `tables.json` says it once tables have been rebuilt."""
+    pointer = Path(lake, "tables.json")
+    moved = json.loads(pointer.read_text())["tables"] if pointer.exists() else {}
+    return f"{lake}/{moved.get(table, table)}"
+
+
+def configured_lake() -> str:
+    """The lake of the configuration."""
+    from metajournal.config import load_settings
+
+    return load_settings().settings.lake.path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("lake", nargs="?", help="folder of the lake; that of the configuration where none is given")
+    parser.add_argument("--urn", help="whose history; the first current entity where none is given")
+    given = parser.parse_args()
+    files = DeltaTable(folder(given.lake or configured_lake(), "entities")).to_pyarrow_dataset()
+    entities = pl.scan_pyarrow_dataset(files)
+
+    newest = entities.sort("logical_timestamp", "seq").group_by("tenant", "urn").last()
+    current = newest.filter(~pl.col("deleted")).sort("urn").select("urn", "user_tags").collect()
+    print(f"{len(current)} current entities")
+    for urn, tags in current.head(10).iter_rows():
+        print(f"  {urn}  {', '.join(tags)}")
+    urn = given.urn or (current["urn"][0] if len(current) else "")
+    print(f"history of {urn}")
+    history = entities.filter(pl.col("urn") == urn).sort("logical_timestamp", "seq")
+    columns = ("logical_timestamp", "system_time", "actor", "user_tags", "deleted")
+    for place, when, actor, tags, deleted in history.select(columns).collect().iter_rows():
+        print(f"  {place}  {when:%Y-%m-%d %H:%M:%S}  {actor}  {'deleted' if deleted else ', '.join(tags)}")
+    print("tags by count")
+    tagged = current.select(pl.col("user_tags").explode().alias("tag")).drop_nulls()
+    counted = tagged.group_by("tag").len().sort(["len", "tag"], descending=[True, False])
+    for tag, count in counted.iter_rows():
+        print(f"  {count}  {tag}")
+
+
+if __name__ == "__main__":
+    main()
