@@ -83,9 +83,9 @@ def test_a_state_is_asked_for_by_what_it_carries_in_the_asked_scopes() -> None:
         ({"scope": "BOTH"}, "USER or SYSTEM"),
         ({"urn": "dataset:*/x"}, "may only stand last"),
         ({"touches": "both"}, "additions or deletions"),
-        ({"tags": [3]}, "takes texts"),
-        ({"tags": 3.5}, "takes texts"),
-        ({"urn": [["dataset:a/b"]]}, "takes texts"),
+        ({"tags": [3]}, "a text or several texts"),
+        ({"tags": 3.5}, "a text or several texts"),
+        ({"urn": [["dataset:a/b"]]}, "a text or several texts"),
     ],
 )
 def test_a_condition_that_cannot_be_is_refused(asked: dict[str, Any], said: str) -> None:

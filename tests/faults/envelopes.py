@@ -17,13 +17,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from metajournal.schemas import codec
-from metajournal.schemas.events import EVENT_TYPES
+from metajournal.schemas.events import EVENT_TYPES, files, lineage
 from metajournal.schemas.events import catalog as events
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Unit
 from metajournal.schemas.known import all_contracts
 from metajournal.schemas.positions import position
-from metajournal.schemas.urn import Urn, app, dataset, program, stream, urn
+from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
 from metajournal.streaming.fold import Prior, Readings, fold, read_all, read_table
 from metajournal.streaming.journal import journal_rows, journal_table
 from metajournal.streaming.prior import KnownOriginals
@@ -43,6 +43,7 @@ _ENTITIES: Final = (
     stream("default", "log"),
     urn("team", "data science"),
 )
+_RUN: Final = run("default", "History", "flow", "Flow", "r1")
 PROMISES: Final = (
     b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # 2**63 - 1
     b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",  # -2**63
@@ -61,10 +62,13 @@ class _NoRows(dict[Any, Any]):
     def __missing__(self, key: Any) -> None:
         return None
 
+    def __contains__(self, key: Any) -> bool:
+        return True
+
 
 def events_about(entity: Urn) -> list[Any]:
     """Events of every type."""
-    found = [
+    found: list[Any] = [
         events.EntityRegistered(entity),
         events.EntityRegistered(entity, "What was bought", '{"type":"string"}', {"b": "2"}, ["pii"]),
         events.EntityRegistered(entity, schema=[("id", "long"), ("naïve", "string")], properties={"owner": "alice"}),
@@ -76,6 +80,33 @@ def events_about(entity: Urn) -> list[Any]:
         events.TagsAdded(entity, ["été", "[CC BY 4.0]", ""]),
         events.TagsRemoved(entity, ["z"]),
         events.MetadataCleared(entity, "BOTH"),
+        lineage.AccessesRecorded(
+            _RUN,
+            [
+                lineage.Access(
+                    entity,
+                    "read",
+                    5,
+                    "lecteur é",
+                    {"user": {"properties": {"a": "1"}, "tags": ["t"]}, "system": {"properties": {}, "tags": []}},
+                ),
+                lineage.Access(entity, "unknown", 0),
+            ],
+        ),
+        lineage.RunStarted(_RUN, 5),
+        lineage.RunStopped(_RUN, 6, "COMPLETED"),
+        lineage.ExternalWrite(stream("default", "log"), "crawler", 7),
+        files.FilesRecorded(
+            [
+                files.FileRecord(
+                    "s3://été/1",
+                    files.FileMetadata(0, 1, 9, "here", "log", "1", "a", "0" * 32, "w", "/é/1"),
+                    7,
+                    8,
+                ),
+                files.FileRecord("x", files.FileMetadata(0, 1, None, "here", "log", "1", "b", "f" * 32, None, None)),
+            ]
+        ),
     ]
     assert {event.TYPE for event in found} == set(EVENT_TYPES), "an event type is missing here"
     return found
