@@ -177,7 +177,7 @@ def read_both_ways(records: list[JournalRecord], place: Place) -> Readings:
     alone = read_all(records_of(table, 1), place, start, end)
     at_once = read_table(table, place, 1, start, end)
     assert (at_once.items, at_once.end, at_once.stopped_by) == (alone.items, alone.end, alone.stopped_by)
-    prior = Prior(_NoRows(), {}, KnownOriginals({}, {}))
+    prior = Prior(_NoRows(), {}, KnownOriginals({}, {}), _NoRows())
     plain, fast = fold(alone, prior, NOON), fold(at_once, prior, NOON)
     assert (fast.judged, fast.changes, fast.system_time) == (plain.judged, plain.changes, plain.system_time)
     assert len(plain.judged) == len(alone.items)
