@@ -144,7 +144,7 @@ def test_any_records_in_any_batches_give_every_query_the_naive_answer_in_pages_o
     batches = data.draw(st.lists(st.integers(0, len(journal)), max_size=3))
     found = folded(tmp_path_factory.mktemp("lake"), journal, *batches, wide=data.draw(st.booleans()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_queries, "_SPARE", data.draw(st.sampled_from([0, 1, 16])))
+        patch.setattr(file_queries, "_SPARE", data.draw(st.sampled_from([1, 2, 16])))
         for asked in data.draw(st.lists(questions(), min_size=4, max_size=4)):
             limit = data.draw(st.integers(1, 5))
             assert told(found, FilesAsked.of(**asked), limit) == Naive(events).answer(**asked), asked
@@ -270,7 +270,7 @@ def test_a_row_of_an_answer_is_the_tables_row(tmp_path: Path) -> None:
     rows: list[FileRecordRow] = model.tables["file_records"]
     newest = {(row.urn, row.bucket): row for row in rows}
     first = newest[rows[0].urn, START // DAY_MS], newest[file_urn("nebraska", "nginx", "ß:1"), START // DAY_MS]
-    assert set(map(str, found.page("default", ALL).files)) == set(map(str, first))
+    assert found.page("default", ALL).files == first
     in_the_middle = FilesAsked.of(start=START + DAY_MS, end=START + DAY_MS)
     assert found.page("default", in_the_middle).files == (newest[rows[0].urn, START // DAY_MS + 1],)
     assert found.page("default", FilesAsked.of(work_id="w")).files == (first[0],)
