@@ -45,6 +45,8 @@ _AHEAD = 500
 class LineageReader(LakeReader):
     """Lineage of a lake; its arguments are those of LakeReader."""
 
+    TABLES = ("runs", "accesses", "relations", "external_writes")
+
     @classmethod
     def beside(cls, reader: LakeReader) -> LineageReader:
         """A reader of the same lake as another one's."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import ClassVar
 
 from deltalake.exceptions import TableNotFoundError
 
@@ -164,10 +165,13 @@ class LakeReader:
         key = (topic, partition_of(f"{tenant}/{urn.aggregate}".encode(), self._count(topic)))
         return key, self._lake.journal.mark(key)
 
+    TABLES: ClassVar[tuple[str, ...]] = ("entities",)
+    """What is read besides the journal table."""
+
     def _refresh(self) -> None:
         """See what the stream has written. Raises: UnavailableError: there is no lake."""
         try:
-            self._lake.refresh((JOURNAL_TABLE, "entities"))
+            self._lake.refresh((JOURNAL_TABLE, *self.TABLES))
         except TableNotFoundError as error:
             raise UnavailableError(
                 f"There is no lake at {self._lake.path}.",

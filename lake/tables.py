@@ -115,12 +115,20 @@ class Lake:
     def refresh(self, names: Sequence[str] = tuple(SCHEMAS)) -> None:
         """See what others have written, and the tables that others have swapped in.
 
+        The journal comes first: a batch is committed there last, so what its marks speak of stands in every table that
+        is looked at afterwards. (The other way round, a batch that ends in between would have marks and no rows.)
+
         Args:
-            names: tables to look at, side by side: most of the time goes into waiting for files.
+            names: tables to look at, those beside the journal side by side: most of the time is waiting for files.
         """
         self._look()
-        with ThreadPoolExecutor(len(names)) as pool:
-            for done in [pool.submit(self.tables[name].refresh) for name in names]:
+        if JOURNAL_TABLE in names:
+            self.journal.refresh()
+        others = [name for name in names if name != JOURNAL_TABLE]
+        if not others:
+            return
+        with ThreadPoolExecutor(len(others)) as pool:
+            for done in [pool.submit(self.tables[name].refresh) for name in others]:
                 done.result()
 
     def refresh_pointer(self) -> None:

@@ -172,7 +172,7 @@ def damaged(originals: list[JournalRecord], chance: random.Random) -> JournalRec
 
 def read_both_ways(records: list[JournalRecord], place: Place) -> Readings:
     """Read and judge records at once and one by one, and hold the two against each other."""
-    table, end = table_of(records), position(1, len(records))
+    table, end = table_of(records, place.topic), position(1, len(records))
     start = records[0].position
     alone = read_all(records_of(table, 1), place, start, end)
     at_once = read_table(table, place, 1, start, end)
@@ -205,15 +205,18 @@ def main(seed: str, count: int) -> None:
     """Read and judge so many damaged records, and tell what became of them."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     chance = random.Random(seed)
-    originals = valid()
-    place = Place(TOPIC, 0, 1, "catalog", frozenset())
-    assert set(judged(originals, place)) == {"decoded"}
-    for one in originals:
+    parts: dict[str, list[JournalRecord]] = {"catalog": [], "files": []}
+    for one in valid():
         codec.decode(one.value or b"")
+        parts["files" if b"/files:" in (one.key or b"") else "catalog"].append(one)
+    places = {domain: Place(TOPIC.replace("catalog", domain), 0, 1, domain, frozenset()) for domain in parts}
+    for domain, originals in parts.items():
+        assert set(judged(originals, places[domain])) == {"decoded"}
     found = Counter[str]()
-    for first in range(0, count, _TOGETHER):
-        some = [damaged(originals, chance) for _ in range(min(_TOGETHER, count - first))]
-        found.update(judged(some, place))
+    for number, first in enumerate(range(0, count, _TOGETHER)):
+        domain = "files" if number % 5 == 1 else "catalog"
+        some = [damaged(parts[domain], chance) for _ in range(min(_TOGETHER, count - first))]
+        found.update(judged(some, places[domain]))
     assert found.total() == count
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     print(*(f"{name}={number}" for name, number in sorted(found.items())), f"peak_mib={peak}")  # noqa: T201

@@ -291,6 +291,16 @@ def test_lineage_as_at_an_earlier_point_is_what_the_journal_told_then(nightly: F
     assert [one["id"] for one in known.runs("default", WASH, 0, 1_000, at=place[1]).items] == ["r1"]
 
 
+def test_a_reader_that_stays_open_sees_later_facts(tmp_path: Path) -> None:
+    fold = folded(tmp_path, NIGHTLY[:2])
+    known = reader(fold)
+    assert len(known.lineage("default", RAW, 0, 1_000)["relations"]) == 2
+    assert known.run("default", Urn.parse(run_of(WASH, 1)))["stop"] == -1
+    fold.batch(records_of(NIGHTLY))
+    assert len(known.lineage("default", RAW, 0, 1_000)["relations"]) == 5
+    assert known.run("default", Urn.parse(run_of(WASH, 1)))["stop"] == 200
+
+
 def test_a_time_that_is_not_over_is_told_as_not_final(nightly: Fold) -> None:
     later = NOON + 1_000_000
     assert reader(nightly).lineage("default", RAW, 0, 1_000, at=later)["final"] is False

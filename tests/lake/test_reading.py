@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from metajournal.lake.columns import SCHEMAS
 from metajournal.lake.reading import LakeReader
+from metajournal.lake.table import Table
 from metajournal.lake.tables import Lake
 from metajournal.schemas.errors import InvalidPositionError, NotFinalError, UnavailableError, UnknownEntityError
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet
@@ -148,3 +150,22 @@ def test_rows_of_an_unfinished_batch_are_not_read(tmp_path: Path) -> None:
 def test_a_lake_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="no lake"):
         LakeReader(Lake(str(tmp_path / "nowhere")), TopicNames(), PARTITIONS).current("default", PURCHASES)
+
+
+def test_the_journal_is_looked_at_before_the_tables_that_its_marks_speak_of(
+    fold: Fold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a batch that ends in between would have its marks seen and its rows not."""
+    seen: list[str] = []
+    refresh = Table.refresh
+
+    def noted(table: Table) -> None:
+        seen.append(table.name)
+        refresh(table)
+
+    monkeypatch.setattr(Table, "refresh", noted)
+    reader(fold).current("default", PURCHASES)
+    assert seen == ["journal", "entities"]
+    Lake(str(fold.path)).refresh()
+    assert seen[2] == "journal"
+    assert len(seen) == 2 + len(SCHEMAS)

@@ -33,15 +33,8 @@ def test_every_event_type_that_decodes_has_a_rule(event_type: str) -> None:
     event = object.__new__(EVENT_TYPES[event_type])
     values: dict[str, Any] = {"properties": {}, "tags": (), "keys": (), "all": True, "scope": "USER"}
     values |= {"entity": PURCHASES, "description": None, "schema": None}
-    values |= {
-        "files": (),
-        "run": RUN,
-        "accesses": (),
-        "at": 0,
-        "status": "",
-        "stream": stream("default", "s"),
-        "source": "",
-    }
+    values |= {"files": (), "run": RUN, "accesses": (), "at": 0, "status": ""}
+    values |= {"stream": stream("default", "s"), "source": ""}
     for field in fields(event):
         object.__setattr__(event, field.name, values[field.name])
     header = header_for(EntityRegistered(PURCHASES))._replace(type=event_type)
