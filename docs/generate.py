@@ -265,8 +265,7 @@ def _errors() -> list[str]:
 def _kinds() -> list[type[MetajournalError]]:
     for room in ROOMS:
         for path in sorted((ROOT / room).glob("*.py")):
-            if "error" in path.stem or room in ("schemas", "streaming", "lake"):
-                import_module(f"metajournal.{room}.{path.stem}" if path.stem != "__init__" else f"metajournal.{room}")
+            import_module(f"metajournal.{room}" if path.stem == "__init__" else f"metajournal.{room}.{path.stem}")
     found: list[type[MetajournalError]] = []
     waiting: list[type[MetajournalError]] = [MetajournalError]
     while waiting:

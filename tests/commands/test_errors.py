@@ -32,6 +32,7 @@ from metajournal.commands.exits import exit_code
 from metajournal.producers.kafka import make_producer, producer_config
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import InvalidEventError
+from metajournal.schemas.kinds import SERVED_DOMAINS
 from metajournal.schemas.positions import position
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, Fold
@@ -136,7 +137,10 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     fold = Fold(tmp_path / "lake", PARTITIONS)
     fold.batch(records())
     settings = Settings(kafka={"bootstrap.servers": NOBODY}, lake=fold.settings.lake, journal=fold.settings.journal)
-    found = Journal(settings, Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", PARTITIONS)}), connect_timeout_s=0.1)
+    topics = [settings.journal.topics.journal(domain) for domain in SERVED_DOMAINS]
+    found = Journal(
+        settings, Epochs({topic: TopicEpoch(topic, 1, "id", PARTITIONS) for topic in topics}), connect_timeout_s=0.1
+    )
     yield found
     found.close()
 
