@@ -6,19 +6,18 @@ how they end in `commands/exits.py`.
 
 from __future__ import annotations
 
-import logging
-
 import click
 
+from .commands.completion import COMPLETING
 from .commands.configuration import CONFIGURATION
 from .commands.exits import Commands
 from .commands.files import FILES
 from .commands.lineage import LINEAGE
+from .commands.logs import keep_quiet
 from .commands.options import Options
 from .commands.reading import READING
 from .commands.rebuild import REBUILDING
 from .commands.refolding import REFOLDING
-from .commands.rendering import start_logging
 from .commands.services import SERVICES
 from .commands.tracing import TRACING
 from .commands.writing import WRITING
@@ -34,12 +33,14 @@ def main(context: click.Context, file: str | None, overrides: tuple[str, ...], v
     """Metadata as a journal: every change is an event in Kafka, kept in Delta tables, found in Elasticsearch."""
     context.obj = Options(file, overrides)
     if verbose:
-        start_logging()
-    else:  # without a handler Python would print warnings of its own accord
-        logging.basicConfig(handlers=[logging.NullHandler()])
+        context.obj.start_logging()
+    else:
+        keep_quiet()
 
 
-for _command in (*WRITING, *READING, *TRACING, *FILES, *LINEAGE, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION):
+for _command in (
+    *WRITING, *READING, *TRACING, *FILES, *LINEAGE, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION, *COMPLETING,
+):  # fmt: skip
     main.add_command(_command)
 
 if __name__ == "__main__":

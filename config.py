@@ -40,6 +40,10 @@ _AT_LEAST_ONE: Final = frozenset(
     {"journal.partitions", "client.queue_events", "stream.max_events_per_batch", "stream.cache_rows",
      "indexer.bulk_documents", "indexer.bulk_bytes"}
 )  # fmt: skip
+_ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "log.format": ("auto", "text", "json"),
+    "log.level": ("debug", "info", "warning", "error"),
+}
 _UNDERSCORED_KAFKA: Final = frozenset({"log_level"})
 
 
@@ -268,6 +272,8 @@ def _checked(path: str, one: Said, kind: Any) -> Any:
     value = _converted(path, one, kind)
     if isinstance(value, int | float) and value < (1 if path in _AT_LEAST_ONE else 0):
         raise _wrong(path, one, "a number of at least 1" if path in _AT_LEAST_ONE else "a number not below 0")
+    if path in _ONE_OF and value not in _ONE_OF[path]:
+        raise _wrong(path, one, f"one of {', '.join(_ONE_OF[path])}")
     if path == "journal.tenant" and not TENANT_PATTERN.fullmatch(value):
         raise _wrong(path, one, f"a name like {TENANT_PATTERN.pattern}")
     if path == "journal.prefix" and not _PREFIX.fullmatch(value):

@@ -26,6 +26,7 @@ from ..schemas.errors import (
     UnknownEntityError,
     UnknownEventError,
 )
+from .logs import log_error
 from .rendering import forgive_encodings, print_error
 
 FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 130, 141
@@ -73,19 +74,24 @@ class Commands(click.Group):
             return super().main(words, prog_name, complete_var, standalone_mode, **extra)
 
         forgive_encodings()
+        given: list[Any] = []
 
         def run() -> Any:  # click's own main answers a broken pipe with 1, which here means "found a problem"
             try:
                 with self.make_context(prog_name or "metajournal", words, **extra) as context:
+                    given.append(context)
                     return self.invoke(context)
             except click.exceptions.Exit as left:
                 return left.exit_code
 
-        return sys.exit(ended(run, as_json="--json" in words))
+        def logged() -> bool:
+            return any(getattr(context.obj, "logs_json", False) for context in given)
+
+        return sys.exit(ended(run, as_json="--json" in words, logged=logged))
 
 
-def ended(run: Callable[[], Any], *, as_json: bool) -> int:
-    """Run a command and return its exit code, its errors printed."""
+def ended(run: Callable[[], Any], *, as_json: bool, logged: Callable[[], bool] = lambda: False) -> int:
+    """Run a command and return its exit code, its errors printed; or logged, where its log is JSON lines."""
     try:
         result = run()
         sys.stdout.flush()
@@ -98,7 +104,10 @@ def ended(run: Callable[[], Any], *, as_json: bool) -> int:
     except click.ClickException as error:
         return _usage(error, as_json)
     except MetajournalError as error:
-        print_error(error.code, error.message, error.hint, as_json=as_json, data=error.data)
+        if logged() and not as_json:
+            log_error(error.code, error.message, error.hint)
+        else:
+            print_error(error.code, error.message, error.hint, as_json=as_json, data=error.data)
         return exit_code(error)
     except Exception as error:
         if os.environ.get("METAJOURNAL_TRACE") == "1":

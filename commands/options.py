@@ -19,6 +19,14 @@ class Options:
     def __init__(self, file: str | None, overrides: tuple[str, ...]) -> None:
         self.file = file
         self.overrides = overrides
+        self.logs_json = False
+        """Whether the command's log, and so the error that ends it, are JSON lines."""
+
+    def start_logging(self) -> None:
+        """Show the log on standard error, as `[log]` says."""
+        from .logs import start_logging
+
+        self.logs_json = start_logging(self.settings.log)
 
     @property
     def loaded(self) -> Loaded:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import click
 
+from .completion import complete_urn
 from .options import Options, json_option, options
 from .rendering import console, note, print_json
 from .searching import SEARCHING
@@ -15,7 +16,7 @@ from .tailing import tail
 
 
 @click.command()
-@click.argument("urn")
+@click.argument("urn", shell_complete=complete_urn)
 @click.option("--as-at", metavar="POSITION|TIME", help="As the journal told it then, instead of now.")
 @json_option
 @options
@@ -41,7 +42,7 @@ def show(given: Options, /, urn: str, as_at: str | None, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("urn")
+@click.argument("urn", shell_complete=complete_urn)
 @json_option
 @options
 def history(given: Options, /, urn: str, as_json: bool) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,23 +146,3 @@ def print_error(code: str, message: str, hint: str, *, as_json: bool, data: Mapp
 def note(text: str) -> None:
     """Something to know that is no error, on standard error."""
     console(stderr=True).print(Text.assemble(("note", "bold yellow"), ": ", safe(text)), soft_wrap=True)
-
-
-class JsonLines(logging.Formatter):
-    """A log record as one JSON object on one line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {"time": time_text(int(record.created * 1000)), "level": record.levelname.lower(), "logger": record.name}
-        line["message"] = record.getMessage()
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
-
-
-def start_logging(*, level: int = logging.INFO) -> None:
-    """Send the logs of a long-running command to standard error: text on a terminal, JSON lines elsewhere."""
-    handler = logging.StreamHandler(sys.stderr)
-    text = logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
-    handler.setFormatter(text if sys.stderr.isatty() else JsonLines())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger("metajournal").setLevel(level)

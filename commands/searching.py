@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from .completion import complete_kind
 from .options import Options, json_option, options
 from .rendering import console, print_json
 
@@ -21,7 +22,10 @@ _SCOPE = click.option(
 
 @click.command(short_help="Search names, tags, properties, descriptions and schemas.")
 @click.argument("query", default="")
-@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only this kind; may be repeated.")
+@click.option(
+    "--kind", "kinds", metavar="KIND", multiple=True, shell_complete=complete_kind,
+    help="Only this kind; may be repeated.",
+)  # fmt: skip
 @click.option("--namespace", metavar="NAME", help="Only this namespace.")
 @_SCOPE
 @click.option("--sort", type=click.Choice(_SORTS), default="relevance", show_default=True, help="Order of the hits.")

@@ -5,6 +5,7 @@ Thin: the stack, the stream and the indexer do the work. `stream` and `index` ru
 
 from __future__ import annotations
 
+import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,8 +18,8 @@ from rich.text import Text
 from ..schemas.errors import InputError, MissingExtraError
 from .exits import FINE, PROBLEM
 from .options import Options, json_option, options
-from .rendering import console, print_json, start_logging
-from .views import doctor_json, doctor_view, status_json, status_view
+from .rendering import console, print_json
+from .views import doctor_json, doctor_view, status_json, status_line, status_view
 
 if TYPE_CHECKING:
     from ..schemas.positions import Position
@@ -41,7 +42,7 @@ def stream(given: Options, /, master: str | None) -> None:
     except ModuleNotFoundError as error:
         raise MissingExtraError("stream", "The stream") from error
     find_java()  # Spark's own words for a missing one help nobody
-    start_logging()
+    given.start_logging()
     with only_one(given.home, "stream"):  # two would publish everything twice until one's commit is refused
         with shown() as report:
             jars = ensure_parts(("spark",), report=report).files("spark")
@@ -54,7 +55,7 @@ def index(given: Options, /) -> None:
     """Keep Elasticsearch up to date with the journal, until ended by SIGTERM or Ctrl-C."""
     from ..indexer.runner import run_indexer
 
-    start_logging()
+    given.start_logging()
     run_indexer(given.settings)
 
 
@@ -85,7 +86,11 @@ def down(given: Options, /) -> None:
 
 
 @click.command()
-@click.option("--watch", is_flag=True, help="Look again every second, until interrupted.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Look again every second; without a terminal, one line for each look.",
+)
 @json_option
 @options
 def status(given: Options, /, watch: bool, as_json: bool) -> int:
@@ -104,17 +109,22 @@ def _look(home: Path) -> dict[str, Any]:
 
 
 def _watch(given: Options, as_json: bool) -> int:
+    """Look again and again; Ctrl-C is how that ends."""
     out = console()
-    with Live(console=out, auto_refresh=False, screen=False) if out.is_terminal else nullcontext() as live:
-        while True:
-            found = _look(given.home)
-            if as_json:
-                print_json(found)
-            elif live is not None:
-                live.update(status_view(found), refresh=True)
-            else:
-                out.print(status_view(found))
-            time.sleep(WATCH_S)
+    try:
+        with Live(console=out, auto_refresh=False, screen=False) if out.is_terminal else nullcontext() as live:
+            while True:
+                found = _look(given.home)
+                if as_json:
+                    print_json(found)
+                elif live is not None:
+                    live.update(status_view(found), refresh=True)
+                else:
+                    out.print(status_line(found), soft_wrap=True)
+                    sys.stdout.flush()
+                time.sleep(WATCH_S)
+    except KeyboardInterrupt:
+        return FINE
 
 
 @click.command()

@@ -210,6 +210,13 @@ def status_view(found: Mapping[str, Any]) -> RenderableType:
     )
 
 
+def status_line(found: Mapping[str, Any]) -> str:
+    """The same on one line: when, each service's state, how far behind each stage is."""
+    states = [f"{one['name']} {one['state']}" for one in found["components"]]
+    stages = [f"{one['name']} {_seconds(one['freshness_s'])}" for one in found["stages"]]
+    return safe(f"{time_text(int(time.time() * 1000))}  {', '.join(states)}; seconds behind: {', '.join(stages)}")
+
+
 def _counted(verdicts: Mapping[str, int]) -> str:
     """Events by outcome; shelved ones are copied to the dead-letter topic."""
     said = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(verdicts.items()))

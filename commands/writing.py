@@ -10,14 +10,15 @@ from typing import Any
 
 import click
 
+from .completion import complete_event, complete_urn
 from .exits import FINE, PROBLEM
 from .options import Options, json_option, options
 from .rendering import console, note, print_json
 
 
 @click.command()
-@click.argument("type_", metavar="TYPE|-")
-@click.argument("entity", metavar="[URN]", required=False)
+@click.argument("type_", metavar="TYPE|-", shell_complete=complete_event)
+@click.argument("entity", metavar="[URN]", required=False, shell_complete=complete_urn)
 @click.option("--data", metavar="JSON", help="All fields of the event as one JSON object.")
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag; may be repeated.")
 @click.option("--property", "properties", metavar="KEY=VALUE", multiple=True, help="A property; may be repeated.")

@@ -264,8 +264,9 @@ def _errors() -> list[str]:
 
 def _kinds() -> list[type[MetajournalError]]:
     for room in ROOMS:
-        for path in sorted((ROOT / room).glob("*.py")):
-            import_module(f"metajournal.{room}.{path.stem}" if path.stem != "__init__" else f"metajournal.{room}")
+        for path in sorted((ROOT / room).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            import_module(".".join(["metajournal", *(one for one in parts if one != "__init__")]))
     found: list[type[MetajournalError]] = []
     waiting: list[type[MetajournalError]] = [MetajournalError]
     while waiting:

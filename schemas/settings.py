@@ -115,6 +115,16 @@ class IndexerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LogSettings:
+    """Logs of the stream, of the indexer, and of commands with `-v`; all go to standard error."""
+
+    format: str = "auto"
+    """text, json (one object a line), or auto: text on a terminal, json elsewhere."""
+    level: str = "info"
+    """debug, info, warning or error: the least that is shown."""
+
+
+@dataclass(frozen=True, slots=True)
 class StackSettings:
     """The services on one machine."""
 
@@ -134,4 +144,5 @@ class Settings:
     client: ClientSettings = field(default_factory=ClientSettings)
     stream: StreamSettings = field(default_factory=StreamSettings)
     indexer: IndexerSettings = field(default_factory=IndexerSettings)
+    log: LogSettings = field(default_factory=LogSettings)
     stack: StackSettings = field(default_factory=StackSettings)

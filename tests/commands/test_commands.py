@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from metajournal.cli import main
 from metajournal.commands.refolding import _mends
 from metajournal.stack.home import only_one
 from metajournal.streaming.verify import Check
-from tests.installation import Installation
+from tests.installation import CLI, Installation
 
 
 def run(*words: str) -> Result:
@@ -24,7 +25,7 @@ def run(*words: str) -> Result:
 def test_help_lists_exactly_the_commands_that_are_there() -> None:
     listed = run("--help").stdout.partition("Commands:")[2]
     words = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
-    there = "config demo doctor down emit files history index lineage rebuild run runs search shelve show "
+    there = "completion config demo doctor down emit files history index lineage rebuild run runs search shelve show "
     there += "status stream suggest tail up verify why"
     assert words == there.split()
     for word in words:
@@ -34,10 +35,15 @@ def test_help_lists_exactly_the_commands_that_are_there() -> None:
 def test_a_second_stream_of_one_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("METAJOURNAL_HOME", str(tmp_path))
     with only_one(tmp_path, "stream"):
-        refused = run("stream")
+        refused = run("--set", "log.format=text", "stream")
+        logged = run("stream")
     assert (refused.exit_code, refused.stderr.splitlines()[0]) == (
         1, f"error[already-running]: A stream of {tmp_path} runs already."
     )  # fmt: skip
+    line = json.loads(logged.stderr)  # where no terminal is, the error is a line of the log like all others
+    assert (line["level"], line["code"]) == ("error", "already-running")
+    assert line["message"] == f"A stream of {tmp_path} runs already."
+    assert line["hint"]
     with only_one(tmp_path, "stream"):
         pass
 
@@ -125,3 +131,52 @@ def test_verify_says_what_mends_each_thing_that_does_not_hold(wrong: list[str], 
     mends = list(_mends([Check(name, name not in wrong, "", ()) for name in names]))
     assert len(mends) == len(said)
     assert all(part in mend for part, mend in zip(said, mends, strict=True))
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_watching_without_a_terminal_gives_a_line_a_look_and_ends_well_with_an_interrupt(
+    tmp_path: Path, form: list[str]
+) -> None:
+    here = Installation(tmp_path)
+    command = [*CLI, "status", "--watch", *form]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=here.environment, cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    for line in lines:
+        assert "not started" in line
+        assert json.loads(line)["ok"] is False if form else "kafka not started, " in line
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_completes_commands_in_each_shell(shell: str) -> None:
+    script = run("completion", shell)
+    assert script.exit_code == 0
+    assert "_METAJOURNAL_COMPLETE" in script.stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("metajournal wh", ["why"]),
+        ("metajournal emit Tags", ["TagsAdded", "TagsRemoved"]),
+        ("metajournal search --kind data", ["dataset"]),
+        ("metajournal show str", ["stream:"]),
+        ("metajournal show dataset:de", []),  # nobody answers, and nobody is told in the middle of a prompt
+        ("metajournal tail --gro", ["--group"]),
+    ],
+)
+def test_words_are_completed_that_only_metajournal_knows(tmp_path: Path, line: str, expected: list[str]) -> None:
+    words = line.split()
+    own = {
+        **Installation(tmp_path).environment, "_METAJOURNAL_COMPLETE": "bash_complete", "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1), "METAJOURNAL__ELASTICSEARCH__URL": "http://127.0.0.1:1",
+    }  # fmt: skip
+    done = subprocess.run([str(Path(sys.executable).parent / "metajournal")], capture_output=True, text=True, env=own,
+                          check=False, cwd=tmp_path)  # fmt: skip
+    assert [one.partition(",")[2] for one in done.stdout.splitlines() if one] == expected, done.stderr
+    assert done.stderr == ""

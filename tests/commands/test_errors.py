@@ -137,9 +137,10 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     fold = Fold(tmp_path / "lake", PARTITIONS)
     fold.batch(records())
     settings = Settings(kafka={"bootstrap.servers": NOBODY}, lake=fold.settings.lake, journal=fold.settings.journal)
-    topics = [fold.settings.journal.topics.journal(domain) for domain in SERVED_DOMAINS]
-    epochs = Epochs({topic: TopicEpoch(topic, 1, "id", PARTITIONS) for topic in topics})
-    found = Journal(settings, epochs, connect_timeout_s=0.1)
+    topics = [settings.journal.topics.journal(domain) for domain in SERVED_DOMAINS]
+    found = Journal(
+        settings, Epochs({topic: TopicEpoch(topic, 1, "id", PARTITIONS) for topic in topics}), connect_timeout_s=0.1
+    )
     yield found
     found.close()
 

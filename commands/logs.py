@@ -1,0 +1,67 @@
+"""Logs of commands: the one place that decides where they go, in which form, and whose.
+
+Text on a terminal, one JSON object a line elsewhere, or as `log.format` says; always to standard error. Of other
+packages only errors are shown: what their warnings mean is told by the rooms that use them, in the project's words.
+Invariant: text from outside reaches a terminal without control characters.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Final
+
+from ..schemas.settings import LogSettings
+from .rendering import safe, time_text
+
+OWN: Final = "metajournal"
+_TEXT: Final = "%(asctime)s %(levelname)-7s %(message)s"
+
+
+class JsonLines(logging.Formatter):
+    """A log record as one JSON object on one line; `extra={"data": {…}}` adds fields to it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {"time": time_text(int(record.created * 1000)), "level": record.levelname.lower(), "logger": record.name}
+        line |= {"message": record.getMessage(), **getattr(record, "data", {})}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class Lines(logging.Formatter):
+    """A log record as a line for people."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT, "%H:%M:%S")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return safe(super().format(record))
+
+
+def start_logging(asked: LogSettings | None = None) -> bool:
+    """Send logs to standard error.
+
+    Args:
+        asked: form and level; the defaults where None.
+    Returns:
+        Whether they are JSON lines.
+    """
+    wanted = asked or LogSettings()
+    as_json = wanted.format == "json" or (wanted.format == "auto" and not sys.stderr.isatty())
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if as_json else Lines())
+    logging.basicConfig(level=logging.ERROR, handlers=[handler], force=True)
+    logging.getLogger(OWN).setLevel(wanted.level.upper())
+    return as_json
+
+
+def keep_quiet() -> None:
+    """No logs; without a handler Python would print warnings of its own accord."""
+    logging.basicConfig(handlers=[logging.NullHandler()])
+
+
+def log_error(code: str, message: str, hint: str) -> None:
+    """The error that ends a command, as a line of its log."""
+    logging.getLogger(OWN).error("%s", message, extra={"data": {"code": code, "hint": hint}})
