@@ -42,6 +42,7 @@ from .tasks import Part, Pin, Plan, Task, empty_part, give_back, new_rows, stage
 
 PartitionKey = tuple[str, int]
 _IN_COLUMNS = 300
+_PIECE_BYTES = 16 * 1024 * 1024
 """Records of a partition from which on reading them in columns is faster than one by one."""
 
 
@@ -131,6 +132,28 @@ class Engine:
             KafkaUnavailableError: publishing failed; the batch is not done.
             StreamError: records stand below the marks, or somebody else writes or swaps the tables.
         """
+        reports = [self._run(piece, upto) for piece, upto in self._pieces(table, ends)]
+        return reports[0] if len(reports) == 1 else _joined(reports)
+
+    def _pieces(
+        self, table: pa.Table, ends: Mapping[PartitionKey, int]
+    ) -> Iterator[tuple[pa.Table, Mapping[PartitionKey, int]]]:
+        """A batch as several ones where its events are large, each with its ends.
+
+        An event of a thousand files makes several thousand rows and documents, so few events can take much memory. The
+        result does not depend on where batches end.
+        """
+        step = max(1, int(table.num_rows * _PIECE_BYTES / max(1, table.nbytes)))
+        for at in range(step, table.num_rows, step):
+            upto = {key: offset_of(mark) for key, mark in self.marks.items()}
+            for row in table.slice(at - step, step).select(["topic", "partition", "offset"]).to_pylist():
+                key = (row["topic"], row["partition"])
+                upto[key] = max(upto.get(key, 0), row["offset"] + 1)
+            yield table.slice(at - step, step), upto
+        rest = table.num_rows % step or min(step, table.num_rows)
+        yield table.slice(table.num_rows - rest), ends
+
+    def _run(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Report:
         self._check_pointer()
         clock = _Laps()
         readings = list(self._read(table, ends))
@@ -374,6 +397,18 @@ class Engine:
             )
             for place in places
         )
+
+
+def _joined(reports: Sequence[Report]) -> Report:
+    """The reports of a batch's pieces as one."""
+    verdicts: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
+    for one in reports:
+        verdicts.update(one.verdicts)
+        seconds.update(one.seconds)
+    oldest = min((one.oldest_ms for one in reports if one.oldest_ms is not None), default=None)
+    events, rows, published = (sum(getattr(one, name) for one in reports) for name in ("events", "rows", "published"))
+    return Report(events, verdicts, rows, published, oldest, seconds)
 
 
 def _complete(plan: Plan, parts: Sequence[Part]) -> list[Part]:

@@ -49,6 +49,7 @@ ENTITIES = "entities"
 _SLICE_ROWS = 50_000
 _SLICE_BYTES = 128 * 1024 * 1024
 _BIT_ROWS = 8_192
+_BIT_BYTES = 16 * 1024 * 1024  # an event of a thousand files makes several thousand rows and documents
 _MOST_DIFFERING = 100
 
 
@@ -337,8 +338,9 @@ class _PartitionFolder:
         """Look up all aggregates of a slice at once, then fold it in bits that stay in the processor's caches."""
         with self._timed("prior"):
             self._prior.prefetch(rows["key"], self._task.place)
-        for at in range(0, rows.num_rows, _BIT_ROWS):
-            bit, following = rows.slice(at, _BIT_ROWS), at + _BIT_ROWS
+        step = max(1, min(_BIT_ROWS, int(rows.num_rows * _BIT_BYTES / max(1, rows.nbytes))))
+        for at in range(0, rows.num_rows, step):
+            bit, following = rows.slice(at, step), at + step
             last = following >= rows.num_rows
             self._fold_bit(bit, epoch, end if last else position(epoch, rows["offset"][following].as_py()))
 

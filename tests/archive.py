@@ -1,10 +1,14 @@
-"""Archived files for tests: documents and records with defaults."""
+"""Archived files for tests: documents and records with defaults, and any events about few files."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from metajournal.schemas.events.files import DAY_MS, FileMetadata, FileRecord
+from hypothesis import strategies as st
+
+from metajournal.schemas.events.catalog import TagsAdded
+from metajournal.schemas.events.files import DAY_MS, FileMetadata, FileRecord, FilesRecorded
+from metajournal.schemas.urn import file_urn
 
 FIRST_DAY = 16_636
 START = FIRST_DAY * DAY_MS + 3_600_000
@@ -35,3 +39,25 @@ def a_file(
     names = [name.replace("-", "_") for name in document()]
     values = {name.replace("-", "_"): value for name, value in document(**changes).items()}
     return FileRecord(url, FileMetadata(*[values.pop(name) for name in names], **values), size, created)
+
+
+MIDNIGHT = FIRST_DAY * DAY_MS
+starts = st.sampled_from([-2, -1, 0, 1, DAY_MS - 1, DAY_MS, 2 * DAY_MS, 2 * DAY_MS + 5]).map(lambda one: MIDNIGHT + one)
+lengths = st.sampled_from([None, 0, 1, DAY_MS - 1, DAY_MS, 3 * DAY_MS])
+wheres, whats, works = st.sampled_from(["a", "b"]), st.sampled_from(["x", "y"]), st.sampled_from([None, "w1", "w2"])
+
+
+@st.composite
+def recordings(draw: st.DrawFn) -> Any:
+    """An event: files of one where and what, or a tag on one of them."""
+    where, what = draw(wheres), draw(whats)
+    if draw(st.integers(0, 5)) == 0:
+        return TagsAdded(file_urn(where, what, draw(st.sampled_from("123"))), ["pii"])
+    files = []
+    for file_id in draw(st.lists(st.sampled_from("1234"), min_size=1, max_size=4, unique=True)):
+        start, length = draw(starts), draw(lengths)
+        created = draw(st.sampled_from([None, 1, 2]))
+        end = None if length is None else start + length
+        named = {"where": where, "what": what, "id": file_id, "work_id": draw(works)}
+        files.append(a_file(draw(st.sampled_from(["u1", "u2"])), 7, created, start=start, end=end, **named))
+    return FilesRecorded(files)

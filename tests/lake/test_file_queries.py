@@ -25,40 +25,18 @@ from metajournal.schemas.errors import (
     NotFinalError,
     UnavailableError,
 )
-from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.events.files import DAY_MS, FileRecord, FilesRecorded
 from metajournal.schemas.positions import Position
 from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import file_urn
-from tests.archive import START, a_file
+from tests.archive import START, a_file, recordings, starts, whats, wheres
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord, Model
 from tests.streaming.harness import Crash, Fold, placed
 
 TOPIC = "metajournal.journal.files"
 PARTITIONS = 2
-MIDNIGHT = START // DAY_MS * DAY_MS
 some = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
-
-starts = st.sampled_from([-2, -1, 0, 1, DAY_MS - 1, DAY_MS, 2 * DAY_MS, 2 * DAY_MS + 5]).map(lambda one: MIDNIGHT + one)
-lengths = st.sampled_from([None, 0, 1, DAY_MS - 1, DAY_MS, 3 * DAY_MS])
-wheres, whats, works = st.sampled_from(["a", "b"]), st.sampled_from(["x", "y"]), st.sampled_from([None, "w1", "w2"])
-
-
-@st.composite
-def recordings(draw: st.DrawFn) -> Any:
-    """An event: files of one where and what, or a tag on one of them."""
-    where, what = draw(wheres), draw(whats)
-    if draw(st.integers(0, 5)) == 0:
-        return TagsAdded(file_urn(where, what, draw(st.sampled_from("123"))), ["pii"])
-    files = []
-    for file_id in draw(st.lists(st.sampled_from("1234"), min_size=1, max_size=4, unique=True)):
-        start, length = draw(starts), draw(lengths)
-        created = draw(st.sampled_from([None, 1, 2]))
-        end = None if length is None else start + length
-        named = {"where": where, "what": what, "id": file_id, "work_id": draw(works)}
-        files.append(a_file(draw(st.sampled_from(["u1", "u2"])), 7, created, start=start, end=end, **named))
-    return FilesRecorded(files)
 
 
 def journal_of(events: list[Any]) -> list[JournalRecord]:
