@@ -56,7 +56,7 @@ def measure(
         return [_figure(name, asked, folder, files, probes) for name, asked in QUESTIONS.items()]
 
 
-def events(records: int) -> Iterator[FilesRecorded]:
+def events(records: int, *, twice: bool = True) -> Iterator[FilesRecorded]:
     """Events of up to 1,000 files: one in twenty spans two days, one in ten has a work_id, one in fifty comes twice."""
     choose = random.Random(7)
     kept: list[FilesRecorded] = []
@@ -68,7 +68,7 @@ def events(records: int) -> Iterator[FilesRecorded]:
         left -= len(made.files)
         kept.append(made)
         yield made
-        if len(kept) % 50 == 0:
+        if twice and len(kept) % 50 == 0:
             again = choose.choice(kept)
             yield FilesRecorded([file._replace(url=file.url + "?again") for file in again.files])
 

@@ -78,6 +78,8 @@ class Stream:
         self._folded_at = 0.0
         self._tidy_at = 0.0
         self._most_events = settings.stream.max_events_per_batch
+        self._rows_per_event = 1.0
+        """Of the batch before, at least one: a few hundred events that record files in bulk are a large batch too."""
 
     def stop(self) -> None:
         """End after the batch that is being folded."""
@@ -246,7 +248,7 @@ class Stream:
             try:
                 started = time.monotonic()
                 ends = planned_ends(self._checkpoint, batch_id)
-                if self._engine.count(ends) >= self._settings.stream.wide_events:
+                if self._engine.count(ends) * self._rows_per_event >= self._settings.stream.wide_events:
                     received_s = 0.0
                     report = self._engine.run_wide(SparkTasks(frame, self._settings), ends)
                 else:
@@ -261,6 +263,8 @@ class Stream:
     def _done(self, engine: Engine, ends: Mapping[PartitionKey, int], report: Report, received_s: float) -> None:
         now = time.monotonic()
         self._folded_at = now
+        if report.events:
+            self._rows_per_event = max(1.0, report.rows / report.events)
         self._said_idle.update(dict.fromkeys(ends, now))
         self._status.batch(engine.marks, report, received_s)
         self._tidy(engine, _TIDIED * report.took_s)
