@@ -337,44 +337,54 @@ class Journal:
         return tuple(sorted({tag for one in _chosen(self.metadata(entity, **asked), scope) for tag in one.tags}))
 
     def lineage(
-        self, data: Urn | str, start: Any = None, end: Any = None, *, as_at: At | None = None,
-        tenant: str | None = None, **asked: Any,
+        self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
+        limit: int = 1_000, as_at: At | datetime | None = None, final_only: bool = False, tenant: str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Which programs touched data, what else these touched, and so on, in the source's shape.
 
         Args:
             data: URN of a dataset, stream, file or any other data.
-            start, end: the window, milliseconds UTC or aware datetimes; from the beginning, to the end of time. A run
-                counts when it started before the end and had not stopped before the start.
-            as_at: as the journal told it then: a Position (that event included), milliseconds UTC, or a cut.
+            start, end: the window, milliseconds UTC, aware datetimes or their text; from the beginning, to the end of
+                time. A run counts when it started before the end and had not stopped before the start.
+            levels: how often to go from data to programs to data.
+            direction: "both"; "upstream", to who wrote it and what these read; "downstream", the reverse.
+            limit: most nodes; an answer that is cut there has `"partial": true` and says why.
+            as_at: as the journal told it then: a Position (that event included), a time, or a cut. The answer has
+                `"final": false` where facts still to come can change it.
+            final_only: refuse such an answer.
             tenant: `journal.tenant` of the settings where None.
-            asked: levels (10), direction ("both", "upstream" or "downstream"), limit (1,000 nodes; a cut answer has
-                `"partial": true` and why), final_only.
         Raises:
-            InputError, NotFinalError, MissingExtraError: as `lake.lineage_queries.LineageReader.lineage`.
+            InputError: an argument cannot be.
+            NotFinalError: the lake has not reached that point, or `final_only`.
+            MissingExtraError: the packages of the extra `lake` are not installed.
         """
-        window = _window(start, end)
-        return self.lineages.lineage(self._tenant(tenant), Urn.parse(data), *window, at=as_at, **asked)
+        who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
+        return self.lineages.lineage(
+            who, one, first, last, levels=levels, direction=direction, limit=limit, at=_point(as_at),
+            final_only=final_only,
+        )  # fmt: skip
 
     def lineage_runs(
-        self, data: Urn | str, start: Any = None, end: Any = None, *, as_at: At | None = None,
-        tenant: str | None = None, **asked: Any,
+        self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
+        limit: int = 1_000, as_at: At | datetime | None = None, tenant: str | None = None,
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
         """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `lineage`."""
-        window = _window(start, end)
-        return self.lineages.lineage_runs(self._tenant(tenant), Urn.parse(data), *window, at=as_at, **asked)
+        who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
+        return self.lineages.lineage_runs(
+            who, one, first, last, levels=levels, direction=direction, limit=limit, at=_point(as_at)
+        )
 
-    def run(self, run: Urn | str, *, as_at: At | None = None, tenant: str | None = None) -> dict[str, Any]:
+    def run(self, run: Urn | str, *, as_at: At | datetime | None = None, tenant: str | None = None) -> dict[str, Any]:
         """A run's times (stop is -1 while there is none), its status, and the metadata recorded with its accesses.
 
         Raises:
             UnknownEntityError: no fact names it (then). Else as `lineage`.
         """
-        return self.lineages.run(self._tenant(tenant), Urn.parse(run), at=as_at)
+        return self.lineages.run(self._tenant(tenant), Urn.parse(run), at=_point(as_at))
 
     def runs(
         self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
-        as_at: At | None = None, tenant: str | None = None,
+        as_at: At | datetime | None = None, tenant: str | None = None,
     ) -> Page:  # fmt: skip
         """Runs of a program in a window (as `lineage` has it), the last begun first: `.items`, and `.cursor` for more.
 
@@ -382,20 +392,22 @@ class Journal:
         """
         window = _window(start, end)
         who, of = self._tenant(tenant), Urn.parse(program)
-        return self.lineages.runs(who, of, *window, limit=limit, cursor=cursor, at=as_at)
+        return self.lineages.runs(who, of, *window, limit=limit, cursor=cursor, at=_point(as_at))
 
     def accesses(
-        self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: At | None = None,
+        self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: At | datetime | None = None,
         tenant: str | None = None,
     ) -> Page:  # fmt: skip
         """What a run touched, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
-        return self.lineages.accesses(self._tenant(tenant), Urn.parse(run), limit=limit, cursor=cursor, at=as_at)
+        return self.lineages.accesses(
+            self._tenant(tenant), Urn.parse(run), limit=limit, cursor=cursor, at=_point(as_at)
+        )
 
     def latest_write(
-        self, data: Urn | str, *, as_at: At | None = None, tenant: str | None = None
+        self, data: Urn | str, *, as_at: At | datetime | None = None, tenant: str | None = None
     ) -> dict[str, Any] | None:
         """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
-        return self.lineages.latest_write(self._tenant(tenant), Urn.parse(data), at=as_at)
+        return self.lineages.latest_write(self._tenant(tenant), Urn.parse(data), at=_point(as_at))
 
     def _tenant(self, tenant: str | None) -> str:
         return tenant or self.settings.journal.tenant
@@ -518,6 +530,11 @@ class Journal:
             partitions = {topic: one.partitions for topic, one in self.epochs.items()}
             self._lake = LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
         return self._lake
+
+
+def _point(as_at: At | datetime | None) -> At | None:
+    """A point of the journal; cuts stay as they are."""
+    return as_at if as_at is None or isinstance(as_at, Mapping) else point_of("as_at", as_at)
 
 
 def _window(start: Any, end: Any) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ Source: docs on the lineage domain.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pyarrow as pa
@@ -60,7 +60,7 @@ class LineageReader(LakeReader):
         end_ms: int,
         *,
         levels: int = LEVELS,
-        direction: Direction = "both",
+        direction: str = "both",
         limit: int = NODES,
         at: At | None = None,
         final_only: bool = False,
@@ -105,7 +105,7 @@ class LineageReader(LakeReader):
         end_ms: int,
         *,
         levels: int = LEVELS,
-        direction: Direction = "both",
+        direction: str = "both",
         limit: int = NODES,
         at: At | None = None,
         final_only: bool = False,
@@ -118,9 +118,10 @@ class LineageReader(LakeReader):
         check_number("limit", limit, 1, MOST_NODES)
         if direction not in DIRECTIONS:
             raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
+        way = cast(Direction, direction)
         seen = self._seen(at, final_only=final_only)
         port = _LakeRelations(self, tenant, seen, (start_ms, end_ms), levels)
-        return walk(str(data), port, levels=levels, limit=limit, direction=direction), seen
+        return walk(str(data), port, levels=levels, limit=limit, direction=way), seen
 
     def lineage_runs(
         self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, at: At | None = None, **asked: Any
