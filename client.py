@@ -238,11 +238,13 @@ class Journal:
 
     def suggest_names(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
         """Names that begin with a text, and how many entities have each. See `indexer.search.Search.suggest_names`."""
+        check_names(asked, parameters(self._searching.suggest_names)[1:], "A completion")
         return self._searching.suggest_names(prefix, **asked)
 
     def suggest_keys(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
         """Metadata keys that begin with a text; `search("properties:KEY")` finds who has one. Arguments as of
         `indexer.search.Search.suggest_keys`."""
+        check_names(asked, parameters(self._searching.suggest_keys)[1:], "A completion")
         return self._searching.suggest_keys(prefix, **asked)
 
     @property

@@ -29,6 +29,7 @@ from metajournal.indexer.mapping import concrete_name, index_body
 from metajournal.indexer.runner import run_indexer
 from metajournal.indexer.shown import read_shown
 from metajournal.schemas.hashing import canonical_json
+from metajournal.schemas.kinds import SERVED_DOMAINS
 from metajournal.schemas.positions import position
 from metajournal.schemas.settings import Settings
 
@@ -114,7 +115,8 @@ def indexer_rate(settings: Settings, records: list[tuple[str, bytes, int]]) -> f
     topics = own.journal.topics
     state, outcomes, journal = topics.state("catalog"), topics.outcomes("catalog"), topics.journal("catalog")
     admin = AdminClient(dict(own.kafka))
-    made = admin.create_topics([NewTopic(one, PARTITIONS, 1) for one in (state, outcomes)])
+    served = [name for domain in SERVED_DOMAINS for name in (topics.state(domain), topics.outcomes(domain))]
+    made = admin.create_topics([NewTopic(one, PARTITIONS, 1) for one in served])
     for future in made.values():
         future.result()
     client = make_client(own)

@@ -282,7 +282,7 @@ def results_view(found: Any) -> RenderableType:
     rest = f", the first {shown} shown" if shown < found.total else ""
     head = Text(f"{found.total:,} found{rest}", style="dim")
     if found.note:
-        head.append(f". {shortened(found.note, 200)}")
+        head.append(f". {shortened(found.note, 400)}")
     parts: list[RenderableType] = [head, hits_view(found.hits)] if shown else [head]
     if found.cursor and rest:
         parts.append(

@@ -76,6 +76,14 @@ def test_a_broker_that_is_not_there_is_said_within_the_asked_time() -> None:
     assert time.monotonic() - start < 3
 
 
+def test_a_search_on_a_closed_journal_says_that_it_is_closed() -> None:
+    journal = Journal(Settings(), {})
+    journal.close()
+    for call in (journal.search, journal.suggest_names, journal.suggest_keys):
+        with pytest.raises(InputError, match="closed"):
+            call("x")
+
+
 def test_wrong_settings_are_refused_before_anything_is_connected() -> None:
     with pytest.raises(ConfigError, match="There is no setting"):
         Journal.connect(client={"queue_event": 1})

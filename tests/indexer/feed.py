@@ -24,6 +24,7 @@ from metajournal.lake.tables import Lake, Reached
 from metajournal.rules.documents import state_document
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.hashing import canonical_json, partition_of
+from metajournal.schemas.kinds import SERVED_DOMAINS
 from metajournal.schemas.positions import behind, position
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn, dataset
@@ -48,9 +49,8 @@ class Feed:
         self._settings = settings
         self._chance = chance
         admin = AdminClient(dict(settings.kafka))
-        for future in admin.create_topics(
-            [NewTopic(one, PARTITIONS, 1) for one in (self.state, self.outcomes)]
-        ).values():
+        served = [name for domain in SERVED_DOMAINS for name in (names.state(domain), names.outcomes(domain))]
+        for future in admin.create_topics([NewTopic(one, PARTITIONS, 1) for one in served]).values():
             future.result()
         self._producer = Producer({**settings.kafka, "enable.idempotence": True})
         self.lake = Lake(settings.lake.path)

@@ -26,6 +26,7 @@ from metajournal.indexer.runner import Indexer
 from metajournal.indexer.search import Search
 from metajournal.indexer.shown import read_shown
 from metajournal.schemas.errors import NotYetVisibleError
+from metajournal.schemas.kinds import SERVED_DOMAINS
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.schemas.urn import dataset
@@ -47,7 +48,8 @@ class Stream:
             topics.outcomes("catalog"),
         )
         admin = AdminClient(dict(settings.kafka))
-        made = admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in (self.state, self.outcomes)])
+        names = [name for domain in SERVED_DOMAINS for name in (topics.state(domain), topics.outcomes(domain))]
+        made = admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names])
         for future in made.values():
             future.result()
         self._producer = Producer({**settings.kafka, "linger.ms": 0})

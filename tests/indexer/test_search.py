@@ -112,6 +112,14 @@ def test_a_tenant_sees_its_own_entities_only(catalog: Search) -> None:
     assert catalog.search("*", tenant="other").total == 1
     assert catalog.search("foreign").total == 0
     assert catalog.search("*", tenant="nobody").total == 0
+    other = catalog.search("*", tenant="other", facets=True).facets
+    assert other == {
+        "kind": (Count("dataset", 1),),
+        "namespace": (Count("default", 1),),
+        "tag": (("foreign", 1), ("pii", 1)),
+    }
+    assert [one.text for one in catalog.suggest_keys("", tenant="other")] == ["creation_time"]
+    assert catalog.suggest_names("", tenant="nobody") == []
 
 
 def test_facets_count_all_hits_exactly(catalog: Search) -> None:
