@@ -387,7 +387,7 @@ def _topics_and_tables() -> list[str]:
     for name, schema in SCHEMAS.items():
         order = f"Compaction sorts it by {', '.join(SORTED_BY[name])}."
         by = f" Partitioned by {', '.join(PARTITION_COLUMNS[name])}." if name in PARTITION_COLUMNS else ""
-        lines += [f"### {name}", "", order + by, ""]
+        lines += [f"### {name}", "", TABLES.get(name, ""), "", order + by, ""]
         columns = ((f"`{one.name}`", _arrow(one.type), "" if one.nullable else "never null", COLUMNS.get(one.name, ""))
                    for one in schema)  # fmt: skip
         lines += _table(["column", "type", "", "meaning"], columns)
@@ -416,6 +416,15 @@ def _arrow(kind: Any) -> str:
     )
 
 
+TABLES = {
+    "journal": "Every record of the journal topics, as it came, with its decoded header and its outcome.",
+    "entities": "Existence and annotations of every kind of entity: one row for each change of one entity.",
+    "runs": "What is known of each run: one row for each fact that changed it.",
+    "accesses": "Which run touched which data, and how.",
+    "relations": "Which program has ever touched which data: the way from data to `accesses`.",
+    "external_writes": "The first write of each outside source to each stream on each day.",
+    "file_records": "One row for each record of one file in one of its day buckets.",
+}
 COLUMNS = {
     "tenant": "whose it is",
     "urn": "the entity",
@@ -455,6 +464,36 @@ COLUMNS = {
     "user_tags": "tags of scope USER",
     "system_properties": "properties of scope SYSTEM",
     "system_tags": "tags of scope SYSTEM",
+    "run": "URN of the run",
+    "program": "URN of the program",
+    "start": "when the run started, the earliest that was told",
+    "first_access": "the earliest access of the run",
+    "stop": "when the run ended, the latest that was told",
+    "status": "how the run ended",
+    "data": "URN of the dataset, stream or file",
+    "access": "read, write or unknown",
+    "component": "part of the program; empty where none was told",
+    "happened_at": "when it happened, as its source said",
+    "metadata": "canonical JSON of what was told with it",
+    "stream": "URN of the stream",
+    "source": "who wrote from outside",
+    "day": "day of the write, UTC",
+    "bucket": "day bucket that the row stands for",
+    "first_bucket": "the first bucket of the file",
+    "file_where": "where the file is",
+    "file_what": "what kind of file it is",
+    "file_id": "id of the file within its where and what",
+    "start_ms": "begin of the file's time, milliseconds since 1970",
+    "end_ms": "end of the file's time, milliseconds since 1970; null where it is a moment",
+    "created_ms": "when the file was made, milliseconds since 1970",
+    "size_bytes": "size of the file",
+    "work_id": "id of the work that made it",
+    "supersedes": "the row takes the place of an earlier record of the file",
+    "version": "version of the record's form",
+    "url": "where the file's bytes are",
+    "time_index_key": "key of the source's index by time",
+    "work_id_index_key": "key of the source's index by work id",
+    "range_key": "range key of the source's table",
 }
 """What a column holds, where its name stands for the same thing in every table."""
 
