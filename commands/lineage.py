@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from .completion import complete_urn
 from .exits import FINE, PROBLEM
 from .options import Options, json_option, options
 from .rendering import console, print_json
@@ -43,7 +44,7 @@ _CURSOR = click.option("--cursor", metavar="TEXT", help="Go on where an earlier 
 
 
 @lineage.command("of", short_help="Show the lineage of data (`of` may be left away).")
-@click.argument("urn")
+@click.argument("urn", shell_complete=complete_urn)
 @_FROM
 @_TO
 @click.option("--levels", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N")
@@ -95,7 +96,7 @@ def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> i
 
 
 @lineage.command("export", short_help="Print the lineage of data as OpenLineage run events.")
-@click.argument("urn")
+@click.argument("urn", shell_complete=complete_urn)
 @_FROM
 @_TO
 @click.option("--levels", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N")
@@ -114,7 +115,7 @@ def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None
 
 
 @click.command("runs")
-@click.argument("program")
+@click.argument("program", shell_complete=complete_urn)
 @_FROM
 @_TO
 @_LIMIT
@@ -134,7 +135,7 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
 
 
 @click.command("run")
-@click.argument("urn")
+@click.argument("urn", shell_complete=complete_urn)
 @_LIMIT
 @_CURSOR
 @_AS_AT

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ..tracing import Step, Trace
 
 
+_ROWS = 30  # of those that one event made; a bulk event makes up to a thousand
+
+
 @click.command(short_help="Say where an event is and what came of it.")
 @click.argument("event_id")
 @json_option
@@ -67,10 +70,12 @@ def _step_view(one: dict[str, Any]) -> list[RenderableType]:
     }
     parts: list[RenderableType] = [Text(), fields(rows)]
     if one["rows"]:
-        made = [
+        made: list[tuple[object, ...]] = [
             (row["table"], _key(row["key"]), row["logical_timestamp"], row["seq"], "yes" if row["deleted"] else "")
-            for row in one["rows"]
+            for row in one["rows"][:_ROWS]
         ]
+        if more := len(one["rows"]) - _ROWS:
+            made += [(f"and {more:,} more; --json lists all", "", "", "", "")] if more > 0 else []
         right = ["logical timestamp", "seq"]
         parts += [Text(), table(["table", "key", "logical timestamp", "seq", "deleted"], made, right=right)]
     elif one["behind"] == 0:

@@ -15,6 +15,8 @@ from .exits import FINE, PROBLEM
 from .options import Options, json_option, options
 from .rendering import console, note, print_json
 
+_NOTHING = "Standard input held no event, so nothing was emitted."
+
 
 @click.command()
 @click.argument("type_", metavar="TYPE|-", shell_complete=complete_event)
@@ -70,6 +72,8 @@ def emit(
         send = Sending(journal, outcome=not no_wait, timeout_s=timeout_s)
         if as_unit or unit_id:
             unit = send.unit(sys.stdin, unit_id)
+            if not unit["events"]:
+                note(_NOTHING)
             print_json(unit) if as_json else out.print(unit_view(unit), soft_wrap=True)
             return FINE if unit["ok"] else PROBLEM
         told = False
@@ -77,7 +81,7 @@ def emit(
             ok, told = ok and result["ok"], True
             print_json(result) if as_json else out.print(result_line(result), soft_wrap=True)
     if not told:
-        note("Standard input held no event, so nothing was emitted.")
+        note(_NOTHING)
     return FINE if ok else PROBLEM
 
 

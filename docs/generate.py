@@ -179,8 +179,12 @@ def _kafka_keys() -> list[str]:
         "These are fixed, since the journal's promises rest on them; another value is refused:",
         "",
         *_table(["key", "value"], ((f"`{key}`", f"`{value}`") for key, value in fixed)),
-        "These are translated for Spark's Java client; `sasl.username` and `sasl.password` become its JAAS entry:",
-        "",
+        *_prose(
+            "These are translated for Spark's Java client; `sasl.username` and `sasl.password` become its JAAS",
+            "entry, a client's certificate and key (`.location` or `.pem`, the key in PKCS 8) its PEM key store.",
+            "Any other `ssl.` or `sasl.` key stops the stream with an error: Spark would connect otherwise than",
+            "everybody else.",
+        ),
         *_table(["librdkafka", "Java"], ((f"`{key}`", f"`{java}`") for key, java in JAVA_SECURITY.items())),
     ]
 
@@ -387,7 +391,7 @@ def _topics_and_tables() -> list[str]:
     for name, schema in SCHEMAS.items():
         order = f"Compaction sorts it by {', '.join(SORTED_BY[name])}."
         by = f" Partitioned by {', '.join(PARTITION_COLUMNS[name])}." if name in PARTITION_COLUMNS else ""
-        lines += [f"### {name}", "", order + by, ""]
+        lines += [f"### {name}", "", TABLES.get(name, ""), "", order + by, ""]
         columns = ((f"`{one.name}`", _arrow(one.type), "" if one.nullable else "never null", COLUMNS.get(one.name, ""))
                    for one in schema)  # fmt: skip
         lines += _table(["column", "type", "", "meaning"], columns)
@@ -416,6 +420,15 @@ def _arrow(kind: Any) -> str:
     )
 
 
+TABLES = {
+    "journal": "Every record of the journal topics, as it came, with its decoded header and its outcome.",
+    "entities": "Existence and annotations of every kind of entity: one row for each change of one entity.",
+    "runs": "What is known of each run: one row for each fact that changed it.",
+    "accesses": "Which run touched which data, and how.",
+    "relations": "Which program has ever touched which data: the way from data to `accesses`.",
+    "external_writes": "The first write of each outside source to each stream on each day.",
+    "file_records": "One row for each record of one file in one of its day buckets.",
+}
 COLUMNS = {
     "tenant": "whose it is",
     "urn": "the entity",
@@ -455,6 +468,36 @@ COLUMNS = {
     "user_tags": "tags of scope USER",
     "system_properties": "properties of scope SYSTEM",
     "system_tags": "tags of scope SYSTEM",
+    "run": "URN of the run",
+    "program": "URN of the program",
+    "start": "when the run started, the earliest that was told",
+    "first_access": "the earliest access of the run",
+    "stop": "when the run ended, the latest that was told",
+    "status": "how the run ended",
+    "data": "URN of the dataset, stream or file",
+    "access": "read, write or unknown",
+    "component": "part of the program; empty where none was told",
+    "happened_at": "when it happened, as its source said",
+    "metadata": "canonical JSON of what was told with it",
+    "stream": "URN of the stream",
+    "source": "who wrote from outside",
+    "day": "day of the write, UTC",
+    "bucket": "day that the row stands for: days since 1970, UTC",
+    "first_bucket": "the first day that the file touches",
+    "file_where": "where the file is",
+    "file_what": "what kind of file it is",
+    "file_id": "id of the file within its where and what",
+    "start_ms": "begin of the file's time, milliseconds since 1970",
+    "end_ms": "end of the file's time, milliseconds since 1970; null where it is a moment",
+    "created_ms": "when the file was made, milliseconds since 1970",
+    "size_bytes": "size of the file",
+    "work_id": "id of the work that made it",
+    "supersedes": "the file was recorded before",
+    "version": "version of the record's form",
+    "url": "where the file's bytes are",
+    "time_index_key": "key of the source's index by time",
+    "work_id_index_key": "key of the source's index by work id",
+    "range_key": "range key of the source's table",
 }
 """What a column holds, where its name stands for the same thing in every table."""
 

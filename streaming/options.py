@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..schemas.errors import ConfigError
 
 SESSION = {
     "spark.app.name": "metajournal-stream",
@@ -40,10 +43,20 @@ JAVA_SECURITY = {
     "security.protocol": "security.protocol",
     "sasl.mechanism": "sasl.mechanism",
     "sasl.mechanisms": "sasl.mechanism",
+    "sasl.kerberos.service.name": "sasl.kerberos.service.name",
     "ssl.ca.location": "ssl.truststore.location",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+    "ssl.key.password": "ssl.key.password",
     "ssl.endpoint.identification.algorithm": "ssl.endpoint.identification.algorithm",
 }
 """librdkafka's security keys and what Spark's Java client calls them."""
+
+_FILES = {"ssl.certificate.location": "ssl.keystore.certificate.chain", "ssl.key.location": "ssl.keystore.key"}
+"""Keys that name a file; the Java client wants certificate and key in one file, or, as here, the texts."""
+_VERIFY = "enable.ssl.certificate.verification"
+_IN_JAAS = ("sasl.username", "sasl.password")
 
 _JAAS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -89,15 +102,55 @@ def kafka_source(
 
 
 def java_security(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Security settings of librdkafka as Spark's Java client names them."""
-    java = {JAVA_SECURITY[key]: value for key, value in kafka.items() if key in JAVA_SECURITY}
-    if "ssl.ca.location" in kafka:
+    """Security settings of librdkafka as Spark's Java client names them.
+
+    Raises:
+        ConfigError: a key or mechanism has no counterpart there, or names a file that cannot be read; without it Spark
+            would connect otherwise than every other client.
+    """
+    secured = {key: value for key, value in kafka.items() if key.startswith(("security.", "ssl.", "sasl."))}
+    if kafka.get(_VERIFY, "true").lower() != "true":
+        raise _no_counterpart(f"kafka.{_VERIFY}=false", _VERIFY)
+    java = {JAVA_SECURITY[key]: value for key, value in secured.items() if key in JAVA_SECURITY}
+    java |= {_FILES[key]: _file_text(key, value) for key, value in secured.items() if key in _FILES}
+    if unknown := [key for key in secured if key not in (*JAVA_SECURITY, *_FILES, *_IN_JAAS)]:
+        raise _no_counterpart(f"kafka.{unknown[0]}", unknown[0])
+    if "ssl.ca.location" in secured or "ssl.ca.pem" in secured:
         java["ssl.truststore.type"] = "PEM"
-    mechanism = kafka.get("sasl.mechanism", kafka.get("sasl.mechanisms"))
-    if mechanism in _JAAS and "sasl.username" in kafka:
-        user, password = _jaas_text(kafka["sasl.username"]), _jaas_text(kafka.get("sasl.password", ""))
-        java["sasl.jaas.config"] = f"{_JAAS[mechanism]} required username={user} password={password};"
-    return java
+    if "ssl.keystore.key" in java or "ssl.keystore.certificate.chain" in java:
+        java["ssl.keystore.type"] = "PEM"
+    if java.get("ssl.endpoint.identification.algorithm") == "none":
+        java["ssl.endpoint.identification.algorithm"] = ""
+    return java | _login(secured)
+
+
+def _login(secured: Mapping[str, str]) -> dict[str, str]:
+    """The JAAS entry of a user and a password."""
+    mechanism = secured.get("sasl.mechanism", secured.get("sasl.mechanisms"))
+    if mechanism is None or mechanism == "GSSAPI":  # Kerberos reads the JVM's own login file
+        return {}
+    if mechanism not in _JAAS:
+        raise _no_counterpart(f"The mechanism {mechanism} of kafka.sasl.mechanism", "sasl.mechanism")
+    user, password = _jaas_text(secured.get("sasl.username", "")), _jaas_text(secured.get("sasl.password", ""))
+    return {"sasl.jaas.config": f"{_JAAS[mechanism]} required username={user} password={password};"}
+
+
+def _file_text(key: str, path: str) -> str:
+    try:
+        return Path(path).read_text("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"kafka.{key} names a file that cannot be read: {error}.", key=f"kafka.{key}") from error
+
+
+def _no_counterpart(what: str, key: str) -> ConfigError:
+    return ConfigError(
+        f"{what} has no counterpart in Spark's Java client.",
+        hint=f"Connect the stream with the keys of docs/reference/configuration.md; translated are {_TRANSLATED}.",
+        key=f"kafka.{key}",
+    )
+
+
+_TRANSLATED = ", ".join((*JAVA_SECURITY, *_FILES, *_IN_JAAS))
 
 
 def _jaas_text(text: str) -> str:

@@ -90,6 +90,7 @@ def test_every_topic_table_and_column_stands_there() -> None:
     for name, schema in SCHEMAS.items():
         part = text.partition(f"### {name}\n")[2].partition("\n### ")[0]
         assert [one for one in schema.names if f"| `{one}` |" not in part] == []
+        assert [row for row in part.splitlines() if row.endswith("|  |")] == [], f"columns of {name} without a meaning"
 
 
 @pytest.mark.parametrize("guide", sorted((ROOT / "docs" / "how-to").glob("*.md")), ids=lambda path: path.stem)

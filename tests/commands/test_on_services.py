@@ -128,3 +128,12 @@ def test_what_up_has_started_is_running_and_seen_by_status_and_doctor(installati
     assert (checks["Kafka"], checks["Elasticsearch"], checks["Java"]) == ("fine", "fine", "fine")
     again = installation.metajournal("up")
     assert (again.returncode, again.stderr.startswith("error[already-running]")) == (1, True)
+
+
+def test_standard_input_without_an_event_is_said(installation: Installation) -> None:
+    for empty in ("", "\n\n"):
+        nothing = installation.metajournal("emit", "-", stdin=empty)
+        assert (nothing.returncode, nothing.stdout) == (0, "")
+        assert nothing.stderr == "note: Standard input held no event, so nothing was emitted.\n"
+    unit = installation.metajournal("emit", "--unit", "-", "--json", stdin="")
+    assert (unit.returncode, json.loads(unit.stdout)["events"], unit.stderr) == (0, [], nothing.stderr)

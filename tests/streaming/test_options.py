@@ -11,6 +11,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from metajournal.schemas.errors import ConfigError
 from metajournal.stack.jars import ensure_parts
 from metajournal.streaming import options
 from metajournal.streaming.session import open_session, planned_ends
@@ -44,6 +45,40 @@ def test_security_settings_are_translated_for_sparks_java_client() -> None:
     assert java["sasl.jaas.config"] == (
         'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="p\\"a\\\\ss";'
     )
+
+
+def test_a_clients_certificate_and_key_become_a_pem_key_store(tmp_path: Path) -> None:
+    for name in ("certificate", "key"):
+        (tmp_path / f"{name}.pem").write_text(f"-- {name} --\n")
+    named = {f"ssl.{name}.location": str(tmp_path / f"{name}.pem") for name in ("certificate", "key")}
+    asked = {"security.protocol": "SSL", "ssl.ca.pem": "-- ca --", "ssl.endpoint.identification.algorithm": "none"}
+    java = options.java_security({**asked, **named, "ssl.key.password": "secret"})
+    assert java == {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "-- ca --",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "-- certificate --\n",
+        "ssl.keystore.key": "-- key --\n",
+        "ssl.key.password": "secret",
+        "ssl.endpoint.identification.algorithm": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [
+        ({"enable.ssl.certificate.verification": "false"}, "kafka.enable.ssl.certificate.verification=false"),
+        ({"ssl.cipher.suites": "X"}, "kafka.ssl.cipher.suites"),
+        ({"sasl.mechanism": "OAUTHBEARER"}, "OAUTHBEARER"),
+        ({"ssl.key.location": "/no/such/key.pem"}, "kafka.ssl.key.location"),
+    ],
+)
+def test_what_spark_cannot_be_told_is_refused_instead_of_left_out(asked: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        options.java_security(asked)
+    assert named in refused.value.message
+    assert refused.value.hint
 
 
 def test_a_broker_without_security_needs_none() -> None:
