@@ -144,7 +144,9 @@ def record_line(one: Change | State, own_tenant: str) -> Text:
 
     tenant = "" if one.tenant == own_tenant else f" ({shortened(one.tenant, 64)})"
     where = f"{time_text(one.time)}  {shortened(one.urn, 120)}{tenant}"
-    if isinstance(one, Change) and "changes" not in one.record:
+    if isinstance(one, Change) and "file" in one.record:
+        what, who = file_changed(one.record), one.record.get("updater")
+    elif isinstance(one, Change) and "changes" not in one.record:
         what, who = fact(one.record), None
     elif isinstance(one, Change):
         what, who = f"{one.scope:<6}  {changed(one.record)}", one.record.get("updater")
@@ -160,6 +162,21 @@ def changed(record: Mapping[str, Any]) -> str:
     found += [f"{key}: {shortened(gone[key], 20)} → {shortened(added[key], 20)}" for key in added if key in gone]
     found += [f"+{key}" for key in added if key not in gone] + [f"-{key}" for key in gone if key not in added]
     return shortened(", ".join(found), 160)
+
+
+def file_changed(record: Mapping[str, Any]) -> str:
+    """What a file's change record says: where a new one is, or what is otherwise: `url: a → b, hash: 1 → 2`."""
+    old, new = (_flat(record[side]) for side in ("previous", "updated"))
+    if not old:
+        return shortened(f"recorded  {new.get('url')}", 160)
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    told = [f"{name}: {shortened(old.get(name), 40)} → {shortened(new.get(name), 40)}" for name in names]
+    return shortened(", ".join(told), 160)
+
+
+def _flat(record: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A file's record with the names of its document beside its own."""
+    return {} if record is None else {**record, **record["metadata"], "metadata": None}
 
 
 def fact(record: Mapping[str, Any]) -> str:

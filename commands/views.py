@@ -50,7 +50,9 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
         "written at": f"{time_text(entity['system_time'])} by {entity['actor'] or 'nobody named'}",
         "logical timestamp": entity["logical_timestamp"],
     }
-    for name, value in (entity.get("record") or {}).items():
+    record = dict(entity.get("record") or {})
+    document = record.pop("metadata", None)  # of a file
+    for name, value in {**record, **(document or {})}.items():
         head[name] = "-" if value in (None, -1) else shortened(value, width)
     written = entity.get("latest_write")
     if written is not None:
