@@ -168,7 +168,7 @@ def file_changed(record: Mapping[str, Any]) -> str:
     """What a file's change record says: where a new one is, or what is otherwise: `url: a → b, hash: 1 → 2`."""
     old, new = (_flat(record[side]) for side in ("previous", "updated"))
     if not old:
-        return shortened(f"recorded  {new.get('url')}", 160)
+        return shortened(f"recorded {new.get('url')}", 160)
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     told = [f"{name}: {shortened(old.get(name), 40)} → {shortened(new.get(name), 40)}" for name in names]
     return shortened(", ".join(told), 160)

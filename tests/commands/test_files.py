@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from metajournal import Journal, TagsAdded
 from metajournal.cli import main
+from metajournal.commands.tailing import file_changed
 from metajournal.producers.files import content_hash
+from metajournal.rules.files_rows import FileRecordRow
 from tests.archive import document
 from tests.commands.test_on_services import said
 from tests.installation import Installation
@@ -46,50 +50,58 @@ def test_what_cannot_be_asked_is_said_before_anything_is_connected_to(words: tup
 
 @pytest.mark.services
 def test_files_are_recorded_found_and_told_of(installation: Installation, tmp_path: Path) -> None:
+    """By the command line and by the client, which see the same."""
     paths = [tmp_path / "a.log", tmp_path / "b c.log"]
     for path in paths:
         path.write_text(f"content of {path.name}")
-    about = ("--what", "syslog", "--where", "cli-1", "--actor", "alice")
-    start, end = ("--start", "2026-01-31T10:00:00Z"), ("--end", "2026-02-01T10:00:00Z")
-    recorded = said(installation, "files", "record", *map(str, paths), *about, *start, *end, "--work-id", "cli-job")
+    about = ("--what", "syslog", "--where", "cli-1", "--actor", "alice", "--work-id", "cli-job")
+    times = ("--start", "2026-01-31T10:00:00Z", "--end", "2026-02-01T10:00:00Z")
+    recorded = said(installation, "files", "record", *map(str, paths), *about, *times)
     assert (recorded["ok"], recorded["outcome"]) == (True, "accepted")
-
     asked = ("--where", "cli-1", "--from", "2026-02-01", "--to", "2026-02-01T10:00:00Z")
-    first = said(installation, "files", *asked, "--limit", "1")
-    second = said(installation, "files", *asked, "--limit", "1", "--cursor", first["cursor"])
-    assert second["cursor"] is None
-    found = first["files"] + second["files"]
-    assert {one["url"] for one in found} == {path.resolve().as_uri() for path in paths}
-    by_path = {one["metadata"]["path"]: one for one in found}
+    page = said(installation, "files", *asked)
+    assert page["cursor"] is None
+    by_path = {one["metadata"]["path"]: one for one in page["files"]}
+    assert by_path.keys() == {str(path.resolve()) for path in paths}
     one = by_path[str(paths[0].resolve())]
     assert (one["metadata"]["hash"], one["size"], one["actor"]) == (content_hash(paths[0]), 16, "alice")
-    assert one["time_index_key"].endswith(":syslog")
-    assert one["work_id_index_key"] == "cli-job:syslog"
-    assert {file["file"] for file in said(installation, "files", "--work-id", "cli-job")["files"]} == {
-        file["file"] for file in found
+    assert (one["url"], one["work_id_index_key"]) == (paths[0].resolve().as_uri(), "cli-job:syslog")
+
+    newer = document(where="cli-1", what="syslog", start="2026-03-01", id="newer")
+    with Journal.connect(installation.settings) as journal:
+        (first,) = journal.record_files([{"url": "s3://a/newer", "metadata": newer}])
+        assert first.outcome(60).word == "accepted"
+        assert journal.emit(TagsAdded("file:cli-1/syslog/newer", ["precious"])).outcome(60).word == "accepted"
+        (moved,) = journal.record_files([{"url": "s3://a/moved", "metadata": newer}])
+        assert moved.outcome(60).word == "accepted"
+        assert [row.urn for row in journal.files(work_id="cli-job")] == [one["file"] for one in page["files"]]
+        assert list(journal.files(work_id="cli-job", at=0)) == []
+        latest, before = (journal.latest_file("syslog", "cli-1", at=at) for at in (None, first.position))
+        assert latest is not None
+        assert before is not None
+        assert (latest.url, before.url) == ("s3://a/moved", "s3://a/newer")
+        assert journal.latest_file("syslog", "cli-9") is None
+        shown = journal.show("file:cli-1/syslog/newer")
+        assert shown.record is not None
+        assert (shown.user_tags, shown.record["url"]) == (("precious",), "s3://a/moved")
+        with journal.changes("files", since=first.position, limit=1, timeout_s=60) as changes:
+            (change,) = changes
+        assert (change.urn, change.record["previous"], change.record["updated"]) == (
+            "file:cli-1/syslog/newer", before_record(before), shown.record
+        )  # fmt: skip
+        hits = journal.search("url:moved", kinds=["file"], at_least=moved.position).hits
+        assert [hit.urn for hit in hits] == ["file:cli-1/syslog/newer"]
+
+
+def before_record(row: FileRecordRow) -> dict[str, Any]:
+    """The record of a file's entity, as one of its rows tells it."""
+    return {
+        "version": row.version,
+        "url": row.url,
+        "metadata": row.metadata,
+        "size": row.size_bytes,
+        "created": row.created_ms,
     }
-    assert said(installation, "files", "--work-id", "cli-job", "--as-at", "2020-01-01")["files"] == []
-
-    newer = {"url": "s3://a/newer", "metadata": document(where="cli-1", what="syslog", start="2026-03-01", id="newer")}
-    told = said(installation, "files", "record", "-", stdin=json.dumps(newer) + "\n\n")
-    assert said(installation, "files", "latest", "syslog", "cli-1")["file"] == "file:cli-1/syslog/newer"
-    assert said(installation, "files", "latest", "syslog", "cli-9", code=1) is None
-
-    tagged = said(installation, "emit", "TagsAdded", "file:cli-1/syslog/newer", "--tag", "precious")
-    again = {"type": "FilesRecorded", "files": [{**newer, "url": "s3://a/moved"}]}
-    moved = said(installation, "emit", "-", stdin=json.dumps(again))
-    assert (moved["outcome"], moved["entity"]) == ("accepted", "file:cli-1/syslog/newer")
-    shown = said(installation, "show", "file:cli-1/syslog/newer")
-    assert (shown["user"]["tags"], shown["record"]["url"]) == (["precious"], "s3://a/moved")
-    changes = installation.metajournal(
-        "tail", "--domain", "files", "--since", told["position"], "--limit", "1", "--json"
-    )
-    change = json.loads(changes.stdout)["record"]
-    assert (change["file"], change["previous"]["url"]) == ("file:cli-1/syslog/newer", "s3://a/newer")
-    assert change["updated"]["url"] == "s3://a/moved"
-    hits = said(installation, "search", "precious", "--at-least", moved["position"])["hits"]
-    assert [hit["urn"] for hit in hits] == ["file:cli-1/syslog/newer"]
-    assert tagged["ok"]
 
 
 @pytest.mark.services
@@ -98,19 +110,25 @@ def test_tables_for_people_say_the_same_of_files(installation: Installation) -> 
         {"url": f"s3://p/{n}\x1b[2J", "metadata": document(where="cli-2", what="job", start=1 << 62, id=f"{n}")}
         for n in range(3)
     ]
-    done = installation.metajournal("files", "record", "-", stdin="\n".join(map(json.dumps, lines)))
+    done = installation.metajournal("files", "record", "-", stdin="\n\n".join(map(json.dumps, lines)))
     assert done.stdout.startswith("accepted  metajournal.journal.files/")
-    page = installation.metajournal(
-        "files", "--where", "cli-2", "--from", str(1 << 62), "--to", str(1 << 62), "--limit", "2"
-    ).stdout
+    times = ("--from", str(1 << 62), "--to", str(1 << 62))
+    page = installation.metajournal("files", "--where", "cli-2", *times, "--limit", "2").stdout
     assert "s3://p/0\\x1b[2J" in page
-    assert "more: --cursor " in page
     assert str(1 << 62) in page
-    latest = installation.metajournal("files", "latest", "job", "cli-2").stdout
-    assert "file:cli-2/job/2" in latest
-    followed = installation.metajournal("tail", "--domain", "files", "--since", "earliest", "--limit", "3").stdout
-    assert "file:" in followed
-    assert "no file is recorded" in installation.metajournal("files", "latest", "job", "cli-9").stdout
+    cursor = page.partition("more: --cursor ")[2].split()[0]
+    rest = installation.metajournal("files", "--where", "cli-2", *times, "--limit", "2", "--cursor", cursor).stdout
+    assert "s3://p/2" in rest
+    assert "more:" not in rest
+    assert "file:cli-2/job/2" in installation.metajournal("files", "latest", "job", "cli-2").stdout
     refused = installation.metajournal("files", "record", "-", stdin='{"url": 7, "metadata": {}, "color": 1}')
     assert refused.returncode == 2
     assert "files[0].color" in refused.stderr
+
+
+def test_a_change_of_a_file_is_told_in_words() -> None:
+    record = {"url": "s3://a", "metadata": document(), "size": None}
+    assert file_changed({"previous": None, "updated": record}) == "recorded s3://a"
+    moved = {**record, "url": "s3://b", "metadata": document(data_version="2")}
+    told = file_changed({"previous": record, "updated": moved})
+    assert told == "url: s3://a → s3://b, data-version: 1 → 2"
