@@ -10,7 +10,7 @@ Source: docs on the lineage domain.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ..schemas.events.lineage import (
     AccessesRecorded,
@@ -116,8 +116,7 @@ class _Run:
         elif isinstance(event, RunStarted):
             after = self._started(held, event.at)
         else:
-            assert isinstance(event, RunStopped)
-            after = self._stopped(held, event.at, event.status)
+            after = self._stopped(held, cast(RunStopped, event))
         if after is not held:
             facts.insert(0, after)
         entity = self._entity(after)
@@ -133,10 +132,10 @@ class _Run:
             return held
         return self._row(held, start=at_ms)
 
-    def _stopped(self, held: RunRow | None, at_ms: int, status: str) -> RunRow:
-        if held is not None and held.stop is not None and (held.stop, held.status or "") >= (at_ms, status):
+    def _stopped(self, held: RunRow | None, event: RunStopped) -> RunRow:
+        if held is not None and held.stop is not None and (held.stop, held.status or "") >= (event.at, event.status):
             return held
-        return self._row(held, stop=at_ms, status=status)
+        return self._row(held, stop=event.at, status=event.status)
 
     def _row(self, held: RunRow | None, **said: Any) -> RunRow:
         """What stands of the run with what this event says."""

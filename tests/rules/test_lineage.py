@@ -24,6 +24,7 @@ from metajournal import (
     stream,
 )
 from metajournal.rules import UNCHANGED, Accepted, Rejected
+from metajournal.rules.lineage import facts_read
 from metajournal.rules.lineage_rows import AccessRow
 from metajournal.schemas.events.lineage import utc_day
 from metajournal.schemas.ids import id_text
@@ -249,6 +250,18 @@ def test_facts_are_held_against_their_header_and_form() -> None:
     named = [fault["field"] for fault in invalid.detail if isinstance(fault, dict)]
     assert (invalid.reason, named) == ("invalid", ["accesses[0].access", "accesses[0].at"])
     assert facts.history == []
+
+
+def test_what_a_rule_may_read_is_announced_and_nothing_else() -> None:
+    assert list(facts_read(RunStarted(RUN, 1))) == [("runs", (RUN,))]
+    assert list(facts_read(ExternalWrite(EVENTS, "x", DAY_MS))) == [("external_writes", (EVENTS, "x", "1970-01-02"))]
+    assert list(facts_read(accessed(RUN, (PURCHASES, "read", 1), (PURCHASES, "write", 1, "c")))) == [
+        ("runs", (RUN,)),
+        ("accesses", (RUN, PURCHASES, "read", "")),
+        ("relations", (PURCHASES, FLOW)),
+        ("accesses", (RUN, PURCHASES, "write", "c")),
+        ("relations", (PURCHASES, FLOW)),
+    ]
 
 
 def test_rows_say_where_they_come_from() -> None:
