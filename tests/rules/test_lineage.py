@@ -147,6 +147,7 @@ def test_a_run_comes_into_being_by_its_first_fact_and_says_its_times() -> None:
     (row,) = _accepted(facts.judge(accessed(RUN, (PURCHASES, "read", 30)))).rows
     assert (row.urn, row.kind, row.namespace, row.name, row.aggregate) == (RUN, "run", "default", "r-1", RUN.aggregate)
     assert row.record == {"start": 30, "stop": -1, "status": None}
+    assert (row.logical_timestamp, row.seq, row.event_id) == ((1 << 40) + 1, 0, id_of(1))
     kept = {"created_by": "alice", "creation_time": str(row.system_time)}
     assert row.system_properties == {
         **kept, "last_update_time": str(row.system_time), "last_updated_by": "alice",
@@ -156,6 +157,7 @@ def test_a_run_comes_into_being_by_its_first_fact_and_says_its_times() -> None:
     (row,) = _accepted(facts.judge(RunStopped(RUN, 60, "FAILED"))).rows
     assert row.record == {"start": 30, "stop": 60, "status": "FAILED"}
     assert row.system_properties["creation_time"] == kept["creation_time"]
+    assert (row.logical_timestamp, row.seq) == ((1 << 40) + 2, 0)
 
 
 def test_a_run_without_an_actor_was_made_by_nobody() -> None:
