@@ -10,9 +10,10 @@ Source: docs on the lineage domain.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ..schemas.events.lineage import (
+    Access,
     AccessesRecorded,
     ExternalWrite,
     RunFact,
@@ -116,8 +117,7 @@ class _Run:
         elif isinstance(event, RunStarted):
             after = self._started(held, event.at)
         else:
-            assert isinstance(event, RunStopped)
-            after = self._stopped(held, event.at, event.status)
+            after = self._stopped(held, cast(RunStopped, event))
         if after is not held:
             facts.insert(0, after)
         entity = self._entity(after)
@@ -133,10 +133,12 @@ class _Run:
             return held
         return self._row(held, start=at_ms)
 
-    def _stopped(self, held: RunRow | None, at_ms: int, status: str) -> RunRow:
-        if held is not None and held.stop is not None and (held.stop, held.status or "") >= (at_ms, status):
-            return held
-        return self._row(held, stop=at_ms, status=status)
+    def _stopped(self, held: RunRow | None, event: RunStopped) -> RunRow:
+        if held is not None and held.stop is not None:
+            stands: tuple[Any, Any] = (held.stop, held.status)
+            if stands >= (event.at, event.status):
+                return held
+        return self._row(held, stop=event.at, status=event.status)
 
     def _row(self, held: RunRow | None, **said: Any) -> RunRow:
         """What stands of the run with what this event says."""
@@ -146,22 +148,29 @@ class _Run:
 
     def _accesses(self, event: AccessesRecorded) -> list[Any]:
         """Rows of the accesses that stand, and of the relations that they are the first of."""
-        standing: dict[tuple[str, ...], AccessRow] = {}
-        relations: dict[str, None] = {}
-        for access in event.accesses:
-            key = (self._run, access.data, access.access, access.component or "")
-            held = standing.get(key) or self._rows.fact("accesses", *key)
+        rows: list[Any] = []
+        new: dict[str, None] = {}
+        for key, access in self._told(event).items():
+            held = self._rows.fact("accesses", *key)
             if held is None or (access.at, self._event_id) < (held.happened_at, held.event_id):
                 recorded = None if access.metadata is None else _recorded(access.metadata)
-                values = (*_origin(self._header, self._at, 0), self._program, access.at, recorded)
-                standing[key] = AccessRow._make((self._header.tenant, *key, *values))
-                relations[access.data] = None
-        rows: list[Any] = [row._replace(seq=seq) for seq, row in enumerate(standing.values())]
-        new = [data for data in relations if self._rows.fact("relations", data, self._program) is None]
-        for seq, data in enumerate(new):
+                values = (*_origin(self._header, self._at, len(rows)), self._program, access.at, recorded)
+                rows.append(AccessRow._make((self._header.tenant, *key, *values)))
+                new[access.data] = None
+        unmet = [data for data in new if self._rows.fact("relations", data, self._program) is None]
+        for seq, data in enumerate(unmet):
             origin = _origin(self._header, self._at, seq)
             rows.append(RelationRow._make((self._header.tenant, data, self._program, *origin)))
         return rows
+
+    def _told(self, event: AccessesRecorded) -> dict[tuple[str, str, str, str], Access]:
+        """The event's accesses by key; of several with one key the least time, then the first."""
+        told: dict[tuple[str, str, str, str], Access] = {}
+        for access in event.accesses:
+            key = (self._run, access.data, access.access, access.component or "")
+            if key not in told or access.at < told[key].at:
+                told[key] = access
+        return told
 
     def _entity(self, run: RunRow) -> EntityRow | None:
         """The run's own row, where what it says of the run changes."""

@@ -24,6 +24,7 @@ from metajournal import (
     stream,
 )
 from metajournal.rules import UNCHANGED, Accepted, Rejected
+from metajournal.rules.lineage import facts_read
 from metajournal.rules.lineage_rows import AccessRow
 from metajournal.schemas.events.lineage import utc_day
 from metajournal.schemas.ids import id_text
@@ -146,6 +147,7 @@ def test_a_run_comes_into_being_by_its_first_fact_and_says_its_times() -> None:
     (row,) = _accepted(facts.judge(accessed(RUN, (PURCHASES, "read", 30)))).rows
     assert (row.urn, row.kind, row.namespace, row.name, row.aggregate) == (RUN, "run", "default", "r-1", RUN.aggregate)
     assert row.record == {"start": 30, "stop": -1, "status": None}
+    assert (row.logical_timestamp, row.seq, row.event_id) == ((1 << 40) + 1, 0, id_of(1))
     kept = {"created_by": "alice", "creation_time": str(row.system_time)}
     assert row.system_properties == {
         **kept, "last_update_time": str(row.system_time), "last_updated_by": "alice",
@@ -155,6 +157,7 @@ def test_a_run_comes_into_being_by_its_first_fact_and_says_its_times() -> None:
     (row,) = _accepted(facts.judge(RunStopped(RUN, 60, "FAILED"))).rows
     assert row.record == {"start": 30, "stop": 60, "status": "FAILED"}
     assert row.system_properties["creation_time"] == kept["creation_time"]
+    assert (row.logical_timestamp, row.seq) == ((1 << 40) + 2, 0)
 
 
 def test_a_run_without_an_actor_was_made_by_nobody() -> None:
@@ -249,6 +252,18 @@ def test_facts_are_held_against_their_header_and_form() -> None:
     named = [fault["field"] for fault in invalid.detail if isinstance(fault, dict)]
     assert (invalid.reason, named) == ("invalid", ["accesses[0].access", "accesses[0].at"])
     assert facts.history == []
+
+
+def test_what_a_rule_may_read_is_announced_and_nothing_else() -> None:
+    assert list(facts_read(RunStarted(RUN, 1))) == [("runs", (RUN,))]
+    assert list(facts_read(ExternalWrite(EVENTS, "x", DAY_MS))) == [("external_writes", (EVENTS, "x", "1970-01-02"))]
+    assert list(facts_read(accessed(RUN, (PURCHASES, "read", 1), (PURCHASES, "write", 1, "c")))) == [
+        ("runs", (RUN,)),
+        ("accesses", (RUN, PURCHASES, "read", "")),
+        ("relations", (PURCHASES, FLOW)),
+        ("accesses", (RUN, PURCHASES, "write", "c")),
+        ("relations", (PURCHASES, FLOW)),
+    ]
 
 
 def test_rows_say_where_they_come_from() -> None:
