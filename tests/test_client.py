@@ -11,6 +11,7 @@ import pytest
 
 from metajournal import Journal, RejectedError, Settings, TagsAdded, UnavailableError, Urn, dataset
 from metajournal.client import Metadata
+from metajournal.producers.topics import Epochs
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.errors import (
     ConfigError,
@@ -77,7 +78,7 @@ def test_a_broker_that_is_not_there_is_said_within_the_asked_time() -> None:
 
 
 def test_a_search_on_a_closed_journal_says_that_it_is_closed() -> None:
-    journal = Journal(Settings(), {})
+    journal = Journal(Settings(), Epochs({}))
     journal.close()
     for call in (journal.search, journal.suggest_names, journal.suggest_keys):
         with pytest.raises(InputError, match="closed"):
