@@ -53,8 +53,11 @@ def scored(query: Query, scopes: Collection[Scope], filters: Sequence[Dsl]) -> D
 
 def _tiers(query: Query, each: list[Dsl]) -> Iterable[Dsl]:
     asked = [term.value.text for term in query.terms if isinstance(term, Value)]
-    yield _tier(Tier.SOME_TERMS, _ALL)
-    yield _tier(Tier.EVERY_TERM, {"bool": {"filter": each}})
+    if len(each) == 1:  # a hit of the only term has every term: no need to look that up again
+        yield _tier(Tier.EVERY_TERM, _ALL)
+    else:
+        yield _tier(Tier.SOME_TERMS, _ALL)
+        yield _tier(Tier.EVERY_TERM, {"bool": {"filter": each}})
     if asked:
         yield _tier(Tier.NAME_WORD, _any(_in_words("name_words", text, prefix=True) for text in asked))
         yield _tier(Tier.NAME_PREFIX, _any(_as_whole("name", text, prefix=True) for text in asked))

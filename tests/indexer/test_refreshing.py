@@ -1,0 +1,96 @@
+"""In a backlog the indexer refreshes beside its requests, and shows only what was indexed before the refresh began."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+from metajournal.indexer.bulk import BulkWriter
+from metajournal.indexer.flights import Flights
+from metajournal.indexer.patience import Patience
+from metajournal.indexer.progress import Outcome, Progress
+from metajournal.indexer.runner import Indexer
+from metajournal.schemas.settings import Settings
+from tests.wait import eventually
+
+STATE, OUTCOMES, JOURNAL = ("state", 0), ("outcomes", 0), ("journal", 0)
+
+
+class Slow:
+    """An Elasticsearch whose refreshes end when they are let go, well or not."""
+
+    def __init__(self) -> None:
+        self.indices = SimpleNamespace(refresh=self.refresh)
+        self.gates: list[threading.Event] = []
+        self.failing = False
+
+    def refresh(self, *, index: str) -> None:
+        gate = threading.Event()
+        self.gates.append(gate)
+        assert gate.wait(60)
+        if self.failing:
+            raise ConnectionError("gone")
+
+    def close(self) -> None:
+        pass
+
+
+class Backlog:
+    """An indexer in the middle of a backlog."""
+
+    def __init__(self) -> None:
+        self.server = cast(Any, Slow())
+        self.indexer = Indexer(Settings())
+        self.indexer._client.close()
+        self.indexer._client, self.indexer._backlog = self.server, True
+        self.patience = Patience(threading.Event(), lambda _: None)
+        self.progress = Progress({}, {}, frozenset({"state"}))
+        self.flights = Flights(BulkWriter(self.server, "index", self.patience, 1, 10**7))
+
+    def indexed(self, end: int) -> None:
+        self.progress.reached(STATE, end)
+        self.progress.changed()
+        self.progress.heard(Outcome(OUTCOMES, end, JOURNAL, end, {STATE: end}, 0))
+
+    def step(self) -> int:
+        """How far the vector is after a step."""
+        self.indexer._refresh_when_due(self.patience, self.progress, self.flights)
+        self.progress.settle()
+        return self.progress.vector.get(JOURNAL, 0)
+
+    def let_go(self) -> None:
+        eventually(lambda: self.server.gates, what="a refresh")
+        refresh = self.indexer._refreshing
+        self.server.gates[-1].set()
+        eventually(lambda: refresh is None or refresh.done(), what="its end")
+
+
+def test_a_backlogs_refresh_is_not_waited_for_and_shows_what_was_indexed_before_it() -> None:
+    one = Backlog()
+    one.indexed(5)
+    assert one.step() == 0
+    one.indexed(9)
+    assert one.step() == 0
+    one.let_go()
+    assert one.step() == 5
+    assert one.progress.unshown
+    assert len(one.server.gates) == 1  # the next one is not due yet
+    one.flights.close()
+
+
+def test_a_refresh_that_failed_shows_nothing_and_the_next_one_does() -> None:
+    one = Backlog()
+    one.server.failing = True
+    one.indexed(5)
+    one.step()
+    one.let_go()
+    assert one.step() == 0
+    one.server.failing = False
+    one.indexer._refreshed_s = 0.0
+    assert one.step() == 0
+    eventually(lambda: len(one.server.gates) == 2, what="the next refresh")
+    one.let_go()
+    assert one.step() == 5
+    assert not one.progress.unshown
+    one.flights.close()
