@@ -304,7 +304,7 @@ class Journal:
         """
         from .tracing import trace
 
-        return trace(self.settings, self.epochs, self.lake.tables(), event_id, timeout_s=timeout_s)
+        return trace(self.settings, lambda: self.epochs, self.lake.tables(), event_id, timeout_s=timeout_s)
 
     def metadata(self, entity: Urn | str, **asked: Any) -> Mapping[str, Metadata]:
         """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`. Arguments and errors as `show`.

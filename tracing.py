@@ -6,10 +6,9 @@ folded yet, the index tells how far it shows. Nothing is scanned: the time in th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .consumers.finding import find_event
 from .schemas.errors import InputError, MetajournalError, UnknownEventError
 from .schemas.ids import id_bytes, id_text
 from .schemas.positions import EPOCH_SHIFT, Position
@@ -81,12 +80,14 @@ class Trace(NamedTuple):
     steps: tuple[Step, ...]
 
 
-def trace(settings: Settings, epochs: Epochs, lake: Lake | None, event_id: str, *, timeout_s: float = 5.0) -> Trace:
+def trace(
+    settings: Settings, epochs: Callable[[], Epochs], lake: Lake | None, event_id: str, *, timeout_s: float = 5.0
+) -> Trace:
     """Follow an event.
 
     Args:
         settings: how to reach Kafka and the index.
-        epochs: the journal topics.
+        epochs: gives the journal topics; asked only for an event that the lake does not hold.
         lake: the lake, refreshed; None where there is none yet.
         event_id: as receipts, tables and change records print it.
         timeout_s: seconds to look for it in Kafka, where the lake does not hold it.
@@ -96,16 +97,9 @@ def trace(settings: Settings, epochs: Epochs, lake: Lake | None, event_id: str, 
         KafkaUnavailableError: no broker answers.
     """
     identity = read_id(event_id)
-    marks = _marks(epochs, lake)
     steps = [] if lake is None else _folded(lake, id_text(identity))
     if not steps:
-        began = {topic: one.epoch for topic, one in epochs.items()}
-        looked = find_event(
-            settings, identity, marks, began, since_ms=made_at(identity) or 0, timeout_s=timeout_s
-        )  # fmt: skip
-        if not looked.found:
-            raise _unknown(id_text(identity), looked, marks)
-        steps = [_waiting(one, marks) for one in looked.found]
+        steps = _in_kafka(settings, epochs(), lake, identity, timeout_s)
     seen = _index(settings)
     return Trace(id_text(identity), made_at(identity), tuple(one._replace(seen=seen(one.position)) for one in steps))
 
@@ -125,6 +119,16 @@ def read_id(text: str) -> bytes:
 def made_at(identity: bytes) -> int | None:
     """The time in a UUIDv7, milliseconds UTC; None for any other id. Source: RFC 9562, 5.7."""
     return int.from_bytes(identity[:6]) if identity[6] >> 4 == _VERSION_7 else None
+
+
+def _in_kafka(settings: Settings, epochs: Epochs, lake: Lake | None, identity: bytes, timeout_s: float) -> list[Step]:
+    from .consumers.finding import find_event
+
+    marks, began = _marks(epochs, lake), {topic: one.epoch for topic, one in epochs.items()}
+    looked = find_event(settings, identity, marks, began, since_ms=made_at(identity) or 0, timeout_s=timeout_s)
+    if not looked.found:
+        raise _unknown(id_text(identity), looked, marks)
+    return [_waiting(one, marks) for one in looked.found]
 
 
 def _marks(epochs: Epochs, lake: Lake | None) -> dict[tuple[str, int], int]:

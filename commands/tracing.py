@@ -8,11 +8,15 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ..schemas.errors import MissingExtraError
 from .options import Options, json_option, options
 from .rendering import console, fields, plain, print_json, safe, shortened, table, time_text, verdict
 from .views import detail_text
 
 if TYPE_CHECKING:
+    from ..lake.tables import Lake
+    from ..producers.topics import Epochs
+    from ..schemas.settings import Settings
     from ..tracing import Step, Trace
 
 
@@ -29,12 +33,30 @@ def why(given: Options, /, event_id: str, as_json: bool) -> None:
 
     EVENT_ID is what receipts, tables and change records call it.
     """
-    from ..tracing import read_id
+    from ..tracing import read_id, trace
 
-    read_id(event_id)  # what is no id is said before anybody waits for Kafka
-    with given.journal() as journal:
-        found = trace_json(journal.why(event_id))
+    read_id(event_id)  # what is no id is said first
+    # Kafka is asked only where the lake does not know the event: connecting to it takes most of a second.
+    found = trace_json(trace(given.settings, lambda: _topics(given.settings), _lake(given.settings), event_id))
     print_json(found) if as_json else console().print(trace_view(found))
+
+
+def _topics(settings: Settings) -> Epochs:
+    from ..producers.topics import check_topics
+
+    return check_topics(settings)
+
+
+def _lake(settings: Settings) -> Lake | None:
+    try:
+        from ..lake.tables import Lake
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("lake", "Following an event") from error
+    lake = Lake(settings.lake.path, settings.lake.storage_options)
+    if not lake.journal.exists():
+        return None
+    lake.refresh()
+    return lake
 
 
 def trace_json(found: Trace) -> dict[str, Any]:

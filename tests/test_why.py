@@ -106,12 +106,12 @@ def test_an_index_that_is_away_and_an_unknown_event_are_said(fold: Fold, monkeyp
     lake.refresh()
     monkeypatch.setattr("metajournal.indexer.visible._ASKED_S", 0.1)
     away = replace(settings, elasticsearch=replace(settings.elasticsearch, url="http://127.0.0.1:1"))
-    found = trace(away, epochs, lake, by_type(fold)[0]["event_id"].upper())
+    found = trace(away, lambda: epochs, lake, by_type(fold)[0]["event_id"].upper())
     assert found.steps[0].seen.name is None
     assert "did not answer" in found.steps[0].seen.said
-    monkeypatch.setattr("metajournal.tracing.find_event", lambda *_, **__: Looked([], True))
+    monkeypatch.setattr("metajournal.consumers.finding.find_event", lambda *_, **__: Looked([], True))
     with pytest.raises(UnknownEventError, match="neither in the lake nor"):
-        trace(away, epochs, lake, "019aa3a1-5b7c-7def-8123-456789abcdef")
+        trace(away, lambda: epochs, lake, "019aa3a1-5b7c-7def-8123-456789abcdef")
 
 
 def test_an_id_tells_its_time_where_it_has_one_and_what_is_none_is_refused() -> None:
