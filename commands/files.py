@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.text import Text
 
 from ..schemas.errors import InputError
@@ -74,7 +74,12 @@ def files(
     with context.ensure_object(Options).journal() as journal:
         found = journal.files_page(**asked, limit=limit, cursor=cursor, at=at)
     shown = {"files": [file_json(one) for one in found.files], "cursor": found.cursor, "final": found.final}
-    print_json(shown) if as_json else console().print(_page_view(shown), crop=False)
+    if as_json:
+        print_json(shown)
+        return
+    console().print(_page_view(shown), crop=False)
+    if found.cursor is not None:
+        console().print(Text(f"more: --cursor {found.cursor}", style="dim"), soft_wrap=True)
 
 
 @files.command()
@@ -240,10 +245,7 @@ def _page_view(shown: Mapping[str, Any]) -> RenderableType:
     ]
     if not rows:
         return Text("no files")
-    parts: list[RenderableType] = [table(columns, rows, right=["size"])]
-    if shown["cursor"] is not None:
-        parts.append(Text(f"more: --cursor {shown['cursor']}", style="dim", no_wrap=True))
-    return Group(*parts)
+    return table(columns, rows, right=["size"])
 
 
 def _file_view(one: Mapping[str, Any]) -> RenderableType:
