@@ -11,6 +11,7 @@ from metajournal import (
     EntityDeleted,
     EntityRegistered,
     ExternalWrite,
+    FilesRecorded,
     MetadataCleared,
     PropertiesRemoved,
     PropertiesSet,
@@ -27,6 +28,7 @@ from metajournal import (
 )
 from metajournal.schemas.events.lineage import LATEST_AT_MS
 from metajournal.schemas.header import Header, Unit
+from tests.archive import a_file
 
 PURCHASES = dataset("default", "purchases")
 
@@ -87,11 +89,39 @@ events: st.SearchStrategy[Any] = st.one_of(
     st.builds(TagsRemoved, urns, all=st.just(True), scope=scopes),
     st.builds(MetadataCleared, urns, st.sampled_from(["USER", "SYSTEM", "BOTH"])),
     st.builds(AccessesRecorded, runs, st.lists(accesses, min_size=1, max_size=4)),
+    st.deferred(lambda: files),
     st.builds(RunStarted, runs, times),
     st.builds(RunStopped, runs, times, keys),
     st.builds(ExternalWrite, st.builds(stream, names, names), keys, times),
 )
 
+words = st.from_regex(r"[a-z0-9_-]{1,8}", fullmatch=True)
+documents: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"start": st.integers(-(2**62), 2**62)},
+    optional={
+        "work_id": st.one_of(st.none(), words.filter(lambda one: not one.startswith("null"))),
+        "path": st.one_of(st.none(), names.map(lambda one: f"/{one}")),
+        "data_version": words,
+        "hash": st.from_regex(r"[0-9a-fA-F]{32}", fullmatch=True),
+    },
+)
+
+
+@st.composite
+def files_recorded(draw: st.DrawFn) -> FilesRecorded:
+    where, what, ids_of = draw(words), draw(words), draw(st.lists(names, min_size=1, max_size=4, unique=True))
+    made = []
+    for file_id in ids_of:
+        document = draw(documents)
+        length, size, created = draw(st.sampled_from([None, 0, 86_400_000])), draw(sizes), draw(optional_longs)
+        end = None if length is None else document["start"] + length
+        made.append(a_file(draw(names), size, created, id=file_id, end=end, where=where, what=what, **document))
+    return FilesRecorded(made)
+
+
+sizes = st.one_of(st.none(), st.integers(0, 2**63 - 1))
+optional_longs = st.one_of(st.none(), longs)
+files = files_recorded()
 units = st.builds(Unit, ids, ints, ints)
 
 
