@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import catchup, emit, index, latency, lineage, rebuild, search, steady
+from bench import catchup, emit, file_ingest, files, index, latency, lineage, rebuild, search, steady
 from bench import show as entity_show
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, Settings
 from metajournal.stack.services import Stack
@@ -59,6 +59,10 @@ def _show(say: Say) -> list[dict[str, Any]]:
     return [{**one, "most": 1.0} for one in entity_show.measure(say=say)]
 
 
+def _files(say: Say) -> list[dict[str, Any]]:
+    return [{**one, "most": 1.0} for one in files.measure(say=say)]
+
+
 def _search(say: Say) -> list[dict[str, Any]]:
     return [{**one, "most": 1.0} for one in search.measure(say=say)]
 
@@ -73,6 +77,8 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "rebuild": ("the lake's history tables from its journal table", rebuild.run),
     "index": ("state records to searchable against raw _bulk", _index),
     "search": ("searches and completions among 100,000 entities", _search),
+    "files": ("pages of archived files among a million", _files),
+    "file-ingest": ("archived files recorded in bulk, until they are visible and published", file_ingest.run),
     "show": ("one entity among a million, with a fresh handle", _show),
     "lineage": ("a lineage of 200 nodes among a million accesses, with a fresh handle", _lineage),
     "latency": ("emit to searchable at 100 events a second", _latency),

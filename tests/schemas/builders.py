@@ -89,7 +89,7 @@ events: st.SearchStrategy[Any] = st.one_of(
     st.builds(TagsRemoved, urns, all=st.just(True), scope=scopes),
     st.builds(MetadataCleared, urns, st.sampled_from(["USER", "SYSTEM", "BOTH"])),
     st.builds(AccessesRecorded, runs, st.lists(accesses, min_size=1, max_size=4)),
-    st.deferred(lambda: files),
+    st.deferred(lambda: files_recorded()),
     st.builds(RunStarted, runs, times),
     st.builds(RunStopped, runs, times, keys),
     st.builds(ExternalWrite, st.builds(stream, names, names), keys, times),
@@ -121,7 +121,6 @@ def files_recorded(draw: st.DrawFn) -> FilesRecorded:
 
 sizes = st.one_of(st.none(), st.integers(0, 2**63 - 1))
 optional_longs = st.one_of(st.none(), longs)
-files = files_recorded()
 units = st.builds(Unit, ids, ints, ints)
 
 
