@@ -71,30 +71,8 @@ accesses = st.tuples(
 )
 reserved = {"creation_time", "created_by", "last_update_time", "last_updated_by"}
 
-events: st.SearchStrategy[Any] = st.one_of(
-    st.builds(
-        EntityRegistered,
-        urns,
-        st.one_of(st.none(), texts(max_size=40)),
-        schemas,
-        st.dictionaries(keys, texts(max_size=40), max_size=6),
-        st.lists(keys, max_size=6),
-    ),
-    st.builds(EntityDeleted, urns),
-    st.builds(PropertiesSet, urns, properties, scopes),
-    st.builds(PropertiesRemoved, urns, keys=tags, scope=scopes),
-    st.builds(PropertiesRemoved, urns, all=st.just(True), scope=scopes),
-    st.builds(TagsAdded, urns, tags, scopes),
-    st.builds(TagsRemoved, urns, tags=tags, scope=scopes),
-    st.builds(TagsRemoved, urns, all=st.just(True), scope=scopes),
-    st.builds(MetadataCleared, urns, st.sampled_from(["USER", "SYSTEM", "BOTH"])),
-    st.builds(AccessesRecorded, runs, st.lists(accesses, min_size=1, max_size=4)),
-    st.deferred(lambda: files_recorded()),
-    st.builds(RunStarted, runs, times),
-    st.builds(RunStopped, runs, times, keys),
-    st.builds(ExternalWrite, st.builds(stream, names, names), keys, times),
-)
-
+sizes = st.one_of(st.none(), st.integers(0, 2**63 - 1))
+optional_longs = st.one_of(st.none(), longs)
 words = st.from_regex(r"[a-z0-9_-]{1,8}", fullmatch=True)
 documents: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"start": st.integers(-(2**62), 2**62)},
@@ -119,8 +97,30 @@ def files_recorded(draw: st.DrawFn) -> FilesRecorded:
     return FilesRecorded(made)
 
 
-sizes = st.one_of(st.none(), st.integers(0, 2**63 - 1))
-optional_longs = st.one_of(st.none(), longs)
+events: st.SearchStrategy[Any] = st.one_of(
+    st.builds(
+        EntityRegistered,
+        urns,
+        st.one_of(st.none(), texts(max_size=40)),
+        schemas,
+        st.dictionaries(keys, texts(max_size=40), max_size=6),
+        st.lists(keys, max_size=6),
+    ),
+    st.builds(EntityDeleted, urns),
+    st.builds(PropertiesSet, urns, properties, scopes),
+    st.builds(PropertiesRemoved, urns, keys=tags, scope=scopes),
+    st.builds(PropertiesRemoved, urns, all=st.just(True), scope=scopes),
+    st.builds(TagsAdded, urns, tags, scopes),
+    st.builds(TagsRemoved, urns, tags=tags, scope=scopes),
+    st.builds(TagsRemoved, urns, all=st.just(True), scope=scopes),
+    st.builds(MetadataCleared, urns, st.sampled_from(["USER", "SYSTEM", "BOTH"])),
+    st.builds(AccessesRecorded, runs, st.lists(accesses, min_size=1, max_size=4)),
+    files_recorded(),
+    st.builds(RunStarted, runs, times),
+    st.builds(RunStopped, runs, times, keys),
+    st.builds(ExternalWrite, st.builds(stream, names, names), keys, times),
+)
+
 units = st.builds(Unit, ids, ints, ints)
 
 
