@@ -136,7 +136,7 @@ def question(choose: random.Random, sample: list[dict[str, Any]]) -> Question:
             ("key:value*", f"{key}:{word[:2]}*", options),
             ("key*:value*", f"{key[:3]}*:{word[:3]}*", options),
             ("key:*", f"{key}:*", options),
-            ("tags:x", f"tags:{tag}", options),
+            ("a tag", f"tags:{tag}", options),
             ("schema:field*:type", f"schema:{word[:3]}*:string", options),
             ("everything", "*", options),
             ("complete a name", other[: choose.randint(0, 4)], {}),
