@@ -7,6 +7,7 @@ folded yet, the index tells how far it shows. Nothing is scanned: the time in th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .schemas.errors import InputError, MetajournalError, UnknownEventError
@@ -97,10 +98,12 @@ def trace(
         KafkaUnavailableError: no broker answers.
     """
     identity = read_id(event_id)
-    steps = [] if lake is None else _folded(lake, id_text(identity))
-    if not steps:
-        steps = _in_kafka(settings, epochs(), lake, identity, timeout_s)
-    seen = _index(settings)
+    with ThreadPoolExecutor(1) as beside:  # the index is asked while the lake is read: each waits for its own import
+        index = beside.submit(_index, settings)
+        steps = [] if lake is None else _folded(lake, id_text(identity))
+        if not steps:
+            steps = _in_kafka(settings, epochs(), lake, identity, timeout_s)
+        seen = index.result()
     return Trace(id_text(identity), made_at(identity), tuple(one._replace(seen=seen(one.position)) for one in steps))
 
 
@@ -179,7 +182,7 @@ def _unknown(event_id: str, looked: Looked, marks: Mapping[tuple[str, int], int]
 _NOT_ASKED = Seen(None, None, "not asked")
 
 
-def _index(settings: Settings) -> Any:
+def _index(settings: Settings) -> Callable[[Position], Seen]:
     """A function from a position to what the index shows of it; asks the index once."""
     from .indexer.visible import shown_by
 
