@@ -131,20 +131,20 @@ def test_an_event_that_is_not_folded_yet_is_found_in_kafka(settings: Settings, m
         receipt = journal.emit(TagsAdded(dataset("default", "d3"), ["y"]), actor="alice")
         with journal.unit() as unit:
             unit.emit(TagsAdded(dataset("default", "d3"), ["z"]))
-        [step] = journal.why(receipt.event_id).steps
+        [step] = journal.why(receipt.event_id, timeout_s=60).steps
         assert (step.position, step.append_time) == (receipt.position, receipt.system_time)
         assert (step.outcome, step.actor, step.behind) == (NOT_FOLDED, "alice", receipt.position.offset + 1)
-        [united] = journal.why(unit.receipts[0].event_id).steps
+        [united] = journal.why(unit.receipts[0].event_id, timeout_s=60).steps
         assert united.unit_id == unit.id
-        shown = trace_json(journal.why(receipt.event_id))
+        shown = trace_json(journal.why(receipt.event_id, timeout_s=60))
         assert json.loads(json.dumps(shown))["places"][0]["offset"] == receipt.position.offset
         with pytest.raises(UnknownEventError, match="neither in the lake nor"):
-            journal.why("019aa3a1-5b7c-7def-8123-456789abcdef")
+            journal.why("019aa3a1-5b7c-7def-8123-456789abcdef", timeout_s=60)
         epochs = {topic: one.epoch for topic, one in journal.epochs.items()}
         asked = {(receipt.topic, number): 0 for number in range(settings.journal.partitions)}
         late = finding.find_event(
             settings, id_bytes(receipt.event_id), asked, epochs,
-            since_ms=int(time.time() * 1000) + 2 * finding.CLOCKS_MS, timeout_s=10,
+            since_ms=int(time.time() * 1000) + 2 * finding.CLOCKS_MS, timeout_s=60,
         )  # fmt: skip
         assert late == Looked([], True)  # what is older than an event can be is not read
 

@@ -118,7 +118,7 @@ def test_a_line_says_what_came_what_went_and_what_changed() -> None:
         ("--since yesterday", 2, "not-a-time"),
         ("--since x/0/5", 2, "bad-input"),
         ("--since /", 2, "invalid-position"),
-        ("--domain files", 2, "bad-input"),
+        ("--domain nowhere", 2, "bad-input"),
         ("--kind Data", 2, "no-such-kind"),
         ("--urn dataset:x", 2, "invalid-urn"),
     ],
