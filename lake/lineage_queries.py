@@ -9,19 +9,15 @@ Source: docs on the lineage domain.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..schemas.errors import InputError, NotFinalError, UnknownEntityError
 from ..schemas.events.lineage import NO_DATA
 from ..schemas.urn import Urn
-from . import scan
 from .cuts import At, Bounds, Cuts
-from .lineage_near import MOST_HELD, Near
 from .lineage_questions import (
     LEVELS,
     MOST_NODES,
@@ -34,12 +30,10 @@ from .lineage_questions import (
     check_number,
     check_window,
 )
-from .lineage_walk import DIRECTIONS, Direction, Relation, Walked, document, run_id, walk
-from .lookup import possible_files
+from .lineage_relations import LakeRelations, in_window, select_rows
+from .lineage_walk import DIRECTIONS, Direction, Walked, document, run_id, walk
 from .reading import LakeReader
-
-_AHEAD = 500
-"""Programs whose relations are read together, where so many may be wanted."""
+from .tables import quoted
 
 
 class LineageReader(LakeReader):
@@ -120,7 +114,7 @@ class LineageReader(LakeReader):
             raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
         way = cast(Direction, direction)
         seen = self._seen(at, final_only=final_only)
-        port = _LakeRelations(self, tenant, seen, (start_ms, end_ms), levels)
+        port = LakeRelations(self._lake, tenant, seen, (start_ms, end_ms), levels)
         return walk(str(data), port, levels=levels, limit=limit, direction=way), seen
 
     def lineage_runs(
@@ -150,7 +144,8 @@ class LineageReader(LakeReader):
         check_kind(run, "run")
         seen = self._seen(at)
         found = self._known(tenant, run, seen)
-        recorded = self._select(
+        recorded = select_rows(
+            self._lake,
             "accesses",
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select metadata, epoch_ms(happened_at) as at_ms, event_id, data, access, component,
@@ -186,9 +181,9 @@ class LineageReader(LakeReader):
         check_number("limit", limit, 1, MOST_PAGE)
         asked = Asked("runs", tenant, str(program), start_ms, end_ms, at)
         seen, after = self._resumed(cursor, asked, at)
-        having = _in_window(start_ms, end_ms)
+        having = in_window(start_ms, end_ms)
         if after is not None:
-            began, run = int(after[0]), _quoted(after[1])
+            began, run = int(after[0]), quoted(after[1])
             having += f" and (began < {began} or (began = {began} and run > {run}))"
         rest = f"having {having} order by began desc, run limit {limit + 1}"
         found = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest)]
@@ -211,8 +206,9 @@ class LineageReader(LakeReader):
         self._known(tenant, run, seen)
         beyond = "true"
         if after is not None:
-            beyond = f"(data, access, component) > ({', '.join(map(_quoted, after))})"
-        rows = self._select(
+            beyond = f"(data, access, component) > ({', '.join(map(quoted, after))})"
+        rows = select_rows(
+            self._lake,
             "accesses",
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select data, access, component, epoch_ms(happened_at) as at_ms, metadata,
@@ -234,7 +230,8 @@ class LineageReader(LakeReader):
         seen = self._seen(at)
         found = [(at_ms, run, program, None) for at_ms, run, program in self._latest_access(tenant, data, seen)]
         if data.kind == "stream":
-            rows = self._select(
+            rows = select_rows(
+                self._lake,
                 "external_writes",
                 {"tenant": tenant, "stream": str(data)},
                 f"""select min(epoch_ms(happened_at)) as first, source from rows where {seen.sql()}
@@ -247,14 +244,15 @@ class LineageReader(LakeReader):
         return {"at": at_ms, "program": program or None, "run": run or None, "source": source}
 
     def _latest_access(self, tenant: str, data: Urn, seen: Bounds) -> list[Any]:
-        programs = sorted(_LakeRelations(self, tenant, seen, (0, 0), 0).programs_of([str(data)]))
+        programs = sorted(LakeRelations(self._lake, tenant, seen, (0, 0), 0).programs_of([str(data)]))
         if not programs:
             return []
-        return self._select(
+        return select_rows(
+            self._lake,
             "accesses",
             {"tenant": [tenant], "program": programs},
             f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from rows
-            where data = {_quoted(str(data))} and access = 'write' and {seen.sql()}
+            where data = {quoted(str(data))} and access = 'write' and {seen.sql()}
             group by run, component order by first desc, run desc limit 1""",
         )
 
@@ -270,28 +268,8 @@ class LineageReader(LakeReader):
                 epoch_ms(max(stop)) as ended, max_by(status, (epoch_us(stop), status)) as how,
                 epoch_ms(coalesce(min(start), min(first_access), max(stop))) as began
             from rows where {seen.sql()} group by run {rest}"""
-        for row in self._select("runs", key, statement):
+        for row in select_rows(self._lake, "runs", key, statement):
             yield dict(zip(("run", "program", "start", "stop", "status", "began"), row, strict=True))
-
-    def _select(self, name: str, key: Mapping[str, str | Sequence[str]], statement: str) -> list[Any]:
-        """Rows of a statement over those of a table that have one of the values in each column of a key.
-
-        Args:
-            key: a value or several by column, those that the table is sorted by first; it finds the files to read.
-            statement: SQL over `rows`.
-        """
-        several = {column: [one] if isinstance(one, str) else list(one) for column, one in key.items()}
-        table = self._lake.tables[name].delta
-        paths = possible_files(table, several)
-        if not paths:
-            return []
-        with scan.cursor() as cursor:
-            source = scan.source(cursor, table, paths)
-            where = " and ".join(f"{column} in ({', '.join(map(_quoted, some))})" for column, some in several.items())
-            found: list[Any] = cursor.sql(
-                f"with rows as not materialized (select * from {source} where {where}) {_joinable(statement)}"
-            ).fetchall()
-            return found
 
     def _seen(self, at: At | None, *, final_only: bool = False) -> Bounds:
         """What is seen at a point of the journal. Raises: NotFinalError, InvalidPositionError, InputError."""
@@ -311,117 +289,6 @@ class LineageReader(LakeReader):
     def _cuts(self) -> Cuts:
         self._refresh()
         return Cuts(self._lake, self._names, self._partitions)
-
-
-class _LakeRelations:
-    """The port of the walk, over the tables.
-
-    Relations of programs are read for many programs together: those that are asked for and, where the relations of the
-    tenant are few enough to be held, those that a walk of so many levels may come to next.
-    """
-
-    def __init__(self, reader: LineageReader, tenant: str, seen: Bounds, window: tuple[int, int], levels: int) -> None:
-        self._reader = reader
-        self._tenant = tenant
-        self._seen = seen
-        self._window = window
-        self._levels = levels
-        self._near: Near | None = None
-        self._fetched: dict[str, list[Relation]] = {}
-
-    def programs(self, data: Collection[str]) -> Iterable[str]:
-        if self._near is None and self._are_few():
-            self._near = Near(self._held())
-        if self._near is not None:
-            return self._near.programs(data)
-        return self.programs_of(data)
-
-    def programs_of(self, data: Collection[str]) -> list[str]:
-        """The programs of some data, looked up."""
-        key = {"tenant": [self._tenant], "data": sorted(data)}
-        statement = f"select distinct program from rows where {self._seen.sql()}"
-        return [program for (program,) in self._reader._select("relations", key, statement)]
-
-    def of(self, programs: Collection[str]) -> Iterable[Relation]:
-        missing = [name for name in programs if name not in self._fetched]
-        if missing:
-            wanted = missing if self._near is None else self._near.around(missing, self._levels - 1, _AHEAD)
-            wanted = [name for name in {*wanted, *missing} if name not in self._fetched]
-            self._fetched |= {name: [] for name in wanted}
-            for one in self._read(wanted):
-                self._fetched[one.program].append(one)
-        return [one for name in programs for one in self._fetched[name]]
-
-    def _are_few(self) -> bool:
-        rows = pa.table(self._relations().get_add_actions(flatten=True))["num_records"]
-        return int(pc.sum(rows, min_count=0).as_py()) <= MOST_HELD
-
-    def _relations(self) -> Any:
-        return self._reader._lake.tables["relations"].delta
-
-    def _held(self) -> pa.Table:
-        """All relations of the tenant."""
-        table = self._relations()
-        paths = possible_files(table, {"tenant": [self._tenant]})
-        if not paths:
-            return pa.table({"data": pa.array([], pa.string()), "program": pa.array([], pa.string())})
-        with scan.cursor() as cursor:
-            source = scan.source(cursor, table, paths)
-            where = f"tenant = {_quoted(self._tenant)} and {self._seen.sql()}"
-            return cursor.sql(f"select data, program from {source} where {where}").to_arrow_table()
-
-    def _read(self, programs: Collection[str]) -> Iterator[Relation]:
-        """The relations of programs over their runs in the window.
-
-        An unknown access stands only where its run, data and component has neither a read nor a write.
-        """
-        lake = self._reader._lake
-        key = {"tenant": [self._tenant], "program": sorted(programs)}
-        tables = {name: lake.tables[name].delta for name in ("runs", "accesses")}
-        paths = {name: possible_files(table, key) for name, table in tables.items()}
-        if not all(paths.values()):
-            return
-        named = ", ".join(map(_quoted, key["program"]))
-        where = f"tenant = {_quoted(self._tenant)} and program in ({named}) and {self._seen.sql()}"
-        with scan.cursor() as cursor:
-            sources = {name: scan.source(cursor, tables[name], paths[name], f"lake_{name}") for name in tables}
-            statement = f"""
-                with counting as (
-                    select run, epoch_ms(coalesce(min(start), min(first_access), max(stop))) as began,
-                        epoch_ms(max(stop)) as ended
-                    from {sources["runs"]} where {where} group by run having {_in_window(*self._window)}
-                ),
-                touched as (
-                    select program, run, data, component, bool_or(access = 'read') as has_read,
-                        bool_or(access = 'write') as has_written
-                    from {sources["accesses"]} semi join counting using (run) where {where}
-                    group by program, run, data, component
-                ),
-                told as (
-                    select program, data, run, component, unnest(case
-                        when has_read and has_written then ['read', 'write'] when has_read then ['read']
-                        when has_written then ['write'] else ['unknown'] end) as access
-                    from touched
-                )
-                select data, program, access, list(distinct run), list(distinct component)
-                from told group by data, program, access"""
-            for data, program, access, runs, components in cursor.sql(statement).fetchall():
-                yield Relation(data, program, access, runs, [one for one in components if one])
-
-
-def _in_window(start_ms: int, end_ms: int) -> str:
-    """Whether a run counts: it starts before the end and has not stopped before the start."""
-    return f"began < {int(end_ms)} and (ended is null or ended >= {int(start_ms)})"
-
-
-def _joinable(statement: str) -> str:
-    """A statement behind another `with`."""
-    stripped = statement.strip()
-    return f", {stripped.removeprefix('with ')}" if stripped.startswith("with ") else stripped
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 # JSON values

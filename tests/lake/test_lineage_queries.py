@@ -27,6 +27,7 @@ from metajournal import (
     run,
     stream,
 )
+from metajournal.lake import lineage_relations
 from metajournal.lake.lineage_queries import LineageReader
 from metajournal.lake.tables import Lake
 from metajournal.schemas.errors import InputError, NotFinalError, UnknownEntityError
@@ -109,6 +110,17 @@ def test_lineage_goes_from_data_to_programs_to_data(nightly: Fold) -> None:
     assert list(whole["programs"]) == ["spark.shop.Nightly.wash", "workflow.shop.Weekly.print"]
     assert whole["programs"]["workflow.shop.Weekly.print"]["id"]["type"] == "workflow"
     assert list(whole["data"]) == ["dataset.shop.clean", "dataset.shop.raw", "dataset.shop.report"]
+
+
+@pytest.mark.parametrize("levels", [1, 2, 10])
+def test_relations_that_are_too_many_to_be_held_are_looked_up_with_the_same_answer(
+    nightly: Fold, monkeypatch: pytest.MonkeyPatch, levels: int
+) -> None:
+    held = [reader(nightly).lineage("default", root, 0, 1_000, levels=levels) for root in (RAW, CLEAN, REPORT, CLICKS)]
+    monkeypatch.setattr(lineage_relations, "MOST_HELD", -1)
+    monkeypatch.setattr(lineage_relations, "Near", None)  # would fail where it was made
+    for root, answer in zip((RAW, CLEAN, REPORT, CLICKS), held, strict=True):
+        assert reader(nightly).lineage("default", root, 0, 1_000, levels=levels) == answer
 
 
 @pytest.mark.parametrize(
