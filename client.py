@@ -27,6 +27,7 @@ from .schemas.arguments import check_names, check_number, check_texts, parameter
 from .schemas.errors import InputError, MissingExtraError
 from .schemas.events.base import Event
 from .schemas.events.lineage import LATEST_AT_MS, as_millis
+from .schemas.limits import MAX_ENTRIES
 from .schemas.positions import Position
 from .schemas.settings import Settings
 from .schemas.urn import Urn
@@ -429,6 +430,7 @@ class Journal:
         files: Iterable[FileRecord | Mapping[str, Any]],
         *,
         progress: Callable[[int], None] | None = None,
+        files_an_event: int = MAX_ENTRIES,
         **said: Any,
     ) -> list[Receipt]:
         """Record many archived files: up to 1,000 an event, some events in flight, until all are acknowledged.
@@ -438,6 +440,7 @@ class Journal:
         Args:
             files: `file_record(...)`s, or mappings with url, metadata, size and created, of any where and what.
             progress: called with the number of files acknowledged so far.
+            files_an_event: most files of an event, 1 to 1,000.
             said: arguments of `emit` that hold for every event: actor, tenant, event_time, cause.
         Returns:
             The receipt of each event.
@@ -446,7 +449,7 @@ class Journal:
                 sent before stands.
             OutcomeUnknownError: some are not acknowledged in time; send the same files with the same ids again.
         """
-        return record_files(self.emitter, files, progress=progress, **said)
+        return record_files(self.emitter, files, progress=progress, files_an_event=files_an_event, **said)
 
     def files(
         self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,

@@ -1,25 +1,31 @@
 """`metajournal demo`: the whole way of an event on real parts, with the running Python environment as input.
 
 Each step does one thing, checks that it did it, tells it, and adds its part to the report; `ok` is true only if every
-check is. Left to whom: starting and ending services is the stack's, what is installed is read by the source.
-Invariant: whatever happens, also a kill, no process outlives the demo; its folder is gone unless something went wrong.
+check is. Left to whom: steps over files, lineage and earlier moments are `demo_environment`'s, starting and ending
+services is the stack's, what is installed is read by the sources.
+Invariant: whatever happens, also a kill, no process outlives the demo, unless it was asked to keep them and came to its
+end; its folder is gone unless something went wrong or it is kept.
 """
 
 from __future__ import annotations
 
 import platform
+import shlex
+import shutil
 import signal
 import statistics
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from ..schemas.events.catalog import EntityRegistered, TagsAdded
 from ..schemas.positions import Position
-from ..schemas.urn import dataset
+from ..schemas.urn import Urn, dataset
+from .demo_environment import ACTOR, EnvironmentSteps, tries
 from .demo_services import DEADLINE_S, STAGES, Stages, services
 from .exits import FINE, PROBLEM
 from .rendering import print_json, table
@@ -29,7 +35,6 @@ from .views import detail_text, entity_json, entity_view, history_view, hits_vie
 if TYPE_CHECKING:
     from ..client import Journal
 
-ACTOR = "demo"
 NAMESPACE = "python"
 PROBES = 10  # single events whose freshness is measured
 SEARCHES = (
@@ -42,40 +47,76 @@ PROBE = dataset("demo", "freshness")
 TAGGED = dataset(NAMESPACE, "rich")
 
 
-def run_demo(*, as_json: bool) -> int:
-    """Run the demo and return the exit code; as JSON the report is the only thing on standard output."""
+def run_demo(*, as_json: bool, keep: bool = False) -> int:
+    """Run the demo and return the exit code; as JSON the report is the only thing on standard output.
+
+    Args:
+        keep: leave the services running, and say what to try next.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the blocks below are left
-    report = demo(Silent() if as_json else teller())
+    report = demo(Silent() if as_json else teller(), keep=keep)
     if as_json:
         print_json(report)
     return FINE if report["ok"] else PROBLEM
 
 
-def demo(told: Teller) -> dict[str, Any]:
+def demo(told: Teller, *, keep: bool = False) -> dict[str, Any]:
     """Do every step and give the report."""
     from ..client import Journal
+    from ..producers.sources.python_environment import installed
 
     began = time.monotonic()
     report: dict[str, Any] = {"ok": False, "python": platform.python_version(), "checks": {}}
-    with services(told) as running:
+    with services(told, keep=keep) as running:
         report["folder"] = str(running.folder)
         with Journal.connect(running.settings, create_topics=True) as journal, Stages(running) as stages:
             with told.step("start the stream and the indexer"):
                 stages.follow([journal.emit(EntityRegistered(PROBE), actor=ACTOR)], time.monotonic())
+            with told.step("read what is installed"):
+                found = installed()
             show = Demo(told, journal, stages, report)
-            show.publish()
+            whole = EnvironmentSteps(told, journal, stages, report, found, TAGGED)
+            show.publish([one.event() for one in found.values()])
+            whole.record_files()
+            whole.tell_lineage()
             show.count()
+            whole.count()
             show.measure()
             show.search()
+            whole.draw_lineage()
+            whole.query_files()
             show.tag_live()
+            whole.look_back(show.position_of(TAGGED), show.tagged_at, LIVE_TAG)
             show.be_rejected()
             show.look_at_one()
+            whole.rebuild_index()
+            report["events"] = stages.events()
+            report["try"] = [list(one) for one in _tries(running.folder, show)] if keep else []
         report["ok"] = all(report["checks"].values())
         running.keep = not report["ok"]
     report["seconds"] = round(time.monotonic() - began, 1)
     told.section("Done")
     told.line(_summary(report))
+    _tell_tries(told, report)
     return report
+
+
+def _tries(home: Path, show: Demo) -> list[tuple[str, str]]:
+    """What to try, with this very command."""
+    found = shutil.which("metajournal")
+    own = Path(sys.executable).with_name("metajournal")
+    command = (
+        "metajournal" if found else shlex.quote(str(own)) if own.exists() else f"{sys.executable} -m metajournal.cli"
+    )
+    return tries(command, home, TAGGED, show.position_of(TAGGED), SEARCHES[0][0])
+
+
+def _tell_tries(told: Teller, report: dict[str, Any]) -> None:
+    if not report["try"] or not report["ok"]:
+        return
+    told.section("Everything runs on: try this next")
+    for command, meaning in report["try"]:
+        told.line(Text.assemble((command, "bold"), (f"   # {meaning}", "dim")))
 
 
 class Demo:
@@ -88,17 +129,19 @@ class Demo:
         self.report = report
         self.events: list[EntityRegistered] = []
         self.positions: list[Position] = []
+        self.tagged_at = Position("", 0, 0)
 
     def check(self, name: str, holds: bool) -> None:
         self.report["checks"][name] = holds
 
-    def publish(self) -> None:
-        """Every installed distribution, as one event each; wait until all are searchable."""
-        from ..producers.sources.python_environment import python_environment
+    def position_of(self, entity: Urn) -> Position:
+        """Where an entity's registration stands in the journal."""
+        return self.positions[[event.entity for event in self.events].index(entity)]
 
+    def publish(self, events: list[EntityRegistered]) -> None:
+        """Every installed distribution, as one event each; wait until all are searchable."""
         self.told.section(f"Publish this Python environment (Python {self.report['python']})")
-        with self.told.step("read what is installed"):
-            self.events = python_environment()
+        self.events = events
         began = time.monotonic()
         receipts = [self.journal.emit(event, actor=ACTOR, block_s=DEADLINE_S) for event in self.events]
         with self.told.bars(STAGES, len(receipts)) as advance:
@@ -130,7 +173,7 @@ class Demo:
     def _all_hits(self) -> Iterator[Any]:
         cursor = None
         while True:
-            page = self.journal.search("*", namespace=NAMESPACE, limit=100, cursor=cursor)
+            page = self.journal.search("*", namespace=NAMESPACE, kinds=["dataset"], limit=100, cursor=cursor)
             yield from page.hits
             cursor = page.cursor
             if cursor is None or not page.hits:
@@ -158,7 +201,7 @@ class Demo:
         """Three searches, and why each hit matched."""
         self.report["searches"] = []
         for query, meaning in SEARCHES:
-            found = self.journal.search(query, namespace=NAMESPACE, limit=4)
+            found = self.journal.search(query, namespace=NAMESPACE, kinds=["dataset"], limit=4)
             hits = [{"urn": str(hit.urn), "why": [one.marked() for one in hit.why]} for hit in found.hits]
             self.report["searches"].append({"query": query, "total": found.total, "hits": hits})
             self.check(f"search {query!r} finds something and says why", bool(hits) and all(hit["why"] for hit in hits))
@@ -171,7 +214,8 @@ class Demo:
         before = self.journal.search(query).total
         began = time.monotonic()
         receipt = self.journal.emit(TagsAdded(TAGGED, tags=[LIVE_TAG]), actor=ACTOR)
-        found = self.journal.search(query, at_least=receipt.position)
+        self.tagged_at = receipt.position
+        found = self.journal.search(query, at_least=self.tagged_at)
         took = _milliseconds(began)
         urns = [str(hit.urn) for hit in found.hits]
         self.report["live_tag"] = {"tag": LIVE_TAG, "before": before, "found": urns, "milliseconds": took}
@@ -231,4 +275,6 @@ def _summary(report: dict[str, Any]) -> Text:
     if failed:
         what = f"{len(failed)} of {checks} checks failed: {'; '.join(failed)}; the logs stay in {report['folder']}"
         return Text(what, style="red")
-    return Text.assemble(("✓ ", "green"), f"{checks} checks, all true, in {report['seconds']} s; everything is ended")
+    end = "everything runs on" if report["try"] else "everything is ended"
+    told = f"{checks} checks, all true, {report['events']:,} events, in {report['seconds']} s; {end}"
+    return Text.assemble(("✓ ", "green"), told)

@@ -31,15 +31,17 @@ from ..stack.java import find_java
 from ..stack.process import Kept, keep, log_tail
 from ..stack.progress import shown
 from ..stack.services import Stack
-from ..stack.supervisor import COMMANDS, GRACE_S
+from ..stack.supervisor import COMMANDS, GRACE_S, hand_over
 from .telling import Advance, Teller
 
 if TYPE_CHECKING:
     from ..producers.receipts import Receipt
 
 ACKNOWLEDGED, IN_LAKE, SEARCHABLE = STAGES = ("acknowledged by Kafka", "in the lake", "searchable")
-DEADLINE_S: Final = 180.0  # seconds that what was emitted may take to become searchable
-POLL_S: Final = 0.005
+DEADLINE_S: Final = 300.0  # seconds that what was emitted may take to become searchable
+POLL_S: Final = 0.005  # between two looks where few events are followed, whose milliseconds are measured
+BULK_POLL_S: Final = 0.2  # where many are: looking takes the processor from those who work
+_FEW: Final = 100
 
 
 @dataclass(slots=True)
@@ -48,6 +50,7 @@ class Running:
 
     folder: Path
     settings: Settings
+    stack: Stack
     processes: tuple[Kept, ...]
     keep: bool = False
 
@@ -63,8 +66,11 @@ class Running:
 
 
 @contextmanager
-def services(told: Teller) -> Iterator[Running]:
+def services(told: Teller, *, keep: bool = False) -> Iterator[Running]:
     """Kafka, Elasticsearch, stream and indexer; all are gone when the block ends, the folder too if all went well.
+
+    Args:
+        keep: if the block ends well, they run on, as if `metajournal up` had started them.
 
     Raises:
         MetajournalError: a service did not start or ended; the folder with its logs stays.
@@ -73,14 +79,19 @@ def services(told: Teller) -> Iterator[Running]:
     with shown() as report:
         ensure_parts(report=report)
     folder = Path(tempfile.mkdtemp(prefix="metajournal-demo-"))
-    told.line(f"Everything of this demo is in {folder} and ends with it.")
+    told.line(f"Everything of this demo is in {folder} and {'stays there' if keep else 'ends with it'}.")
     kept = True
     try:
         with ExitStack() as ending:
-            running = _start(folder, ending, told)
+            running = _start(folder, ending, told, lasting=keep)
             yield running
-            with told.step("stop everything"):
-                ending.close()
+            if keep and not running.keep:
+                hand_over(folder, running.settings, running.stack.servers, running.processes)
+                ending.pop_all()
+                running.keep = True
+            else:
+                with told.step("stop everything"):
+                    ending.close()
         kept = running.keep
     except (KeyboardInterrupt, SystemExit):  # ended by its user: there is nothing to find out
         kept = False
@@ -90,15 +101,15 @@ def services(told: Teller) -> Iterator[Running]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(folder: Path, ending: ExitStack, told: Teller) -> Running:
+def _start(folder: Path, ending: ExitStack, told: Teller, *, lasting: bool) -> Running:
     with told.step("start Kafka and Elasticsearch"):
-        stack = ending.enter_context(Stack(folder))
+        stack = ending.enter_context(Stack(folder, lasting=lasting))
     for server in (stack.kafka, stack.elasticsearch):
         told.line(f"  {server.name} at {server.endpoint}, ready after {server.ready_s:.1f} s")
     endpoints = {"bootstrap_servers": stack.bootstrap_servers, "elasticsearch_url": stack.elasticsearch_url}
     settings = settled(Settings(), folder, **endpoints)  # nobody's own settings: a demo is the same everywhere
     write_private(folder / SETTINGS_FILE, settings_text(settings))
-    return Running(folder, settings, tuple(ending.enter_context(own_process(folder, name)) for name in COMMANDS))
+    return Running(folder, settings, stack, tuple(ending.enter_context(own_process(folder, name)) for name in COMMANDS))
 
 
 @contextmanager
@@ -138,55 +149,75 @@ class Stages:
         receipts: Sequence[Receipt],
         began: float,
         advance: Advance = _untold,
+        stages: Sequence[str] = STAGES,
     ) -> dict[str, float]:
         """Wait until every event has passed every stage.
 
         Args:
             began: when the first was emitted, on the monotonic clock, seconds.
             advance: told how many have passed a stage.
+            stages: those that are waited for; facts of lineage are never searchable.
         Returns:
             For each stage the milliseconds from `began` until the last event passed it.
         Raises:
             OutcomeUnknownError: an event was not acknowledged.
             StreamError: the stream or the indexer ended, or it took longer than DEADLINE_S.
         """
+        positions = []
         for number, receipt in enumerate(receipts, 1):
-            _position(receipt)  # waits for it: to ask now and then would measure the asking
-            advance(ACKNOWLEDGED, number)
+            positions.append(receipt.position)  # waits for it: to ask now and then would measure the asking
+            if ACKNOWLEDGED in stages:
+                advance(ACKNOWLEDGED, number)
         reached = {ACKNOWLEDGED: _milliseconds(began)}
         for stage, passed in ((IN_LAKE, self._in_lake), (SEARCHABLE, self._searchable)):
-            while (count := passed(receipts)) < len(receipts):
+            if stage not in stages:
+                continue
+            while (count := passed(positions)) < len(positions):
                 advance(stage, count)
-                self._watch(began)
+                self._watch(began, POLL_S if len(positions) <= _FEW else BULK_POLL_S)
             advance(stage, count)
             reached[stage] = _milliseconds(began)
         return reached
 
-    def entities(self, namespace: str) -> int:
-        """How many live entities of a namespace the lake holds."""
+    @property
+    def settings(self) -> Settings:
+        """The settings of the demo's own services."""
+        return self._running.settings
+
+    def entities(self, namespace: str | None = None) -> int:
+        """How many live entities the lake holds; or datasets, of a namespace alone."""
         newest = "row_number() over (partition by urn order by logical_timestamp desc, seq desc)"
-        rows = f"select urn, deleted, {newest} as place from entities where namespace = {quoted(namespace)}"
+        which = "true" if namespace is None else f"namespace = {quoted(namespace)} and kind = 'dataset'"
+        rows = f"select urn, deleted, {newest} as place from entities where {which}"
         table = self._lake.tables["entities"]
         table.refresh()
         found = table.sql(f"select count(*) as live from ({rows}) where place = 1 and not deleted")
         return int(found["live"][0].as_py())
 
-    def _in_lake(self, receipts: Sequence[Receipt]) -> int:
+    def events(self) -> int:
+        """How many events the journal table holds; what marks the time of an idle partition is none."""
+        journal = self._lake.journal
+        journal.refresh()
+        found = journal.sql("select count(event_id) as events from journal")
+        return int(found["events"][0].as_py())
+
+    def _in_lake(self, positions: Sequence[Position]) -> int:
         journal = self._lake.journal
         if not journal.exists():
             return 0
         journal.refresh()
-        return sum(journal.mark((at.topic, at.partition)) > at.value for at in map(_position, receipts))
+        marks = {key: journal.mark(key) for key in {(at.topic, at.partition) for at in positions}}
+        return sum(marks[(at.topic, at.partition)] > at.value for at in positions)
 
-    def _searchable(self, receipts: Sequence[Receipt]) -> int:
+    def _searchable(self, positions: Sequence[Position]) -> int:
         try:
             vector = read_shown(self._search, self._running.settings.elasticsearch.index).vector
         except IndexMissingError:
             return 0
-        return sum(shows(vector, _position(receipt)) for receipt in receipts)
+        return sum(shows(vector, at) for at in positions)
 
-    def _watch(self, began: float) -> None:
-        time.sleep(POLL_S)
+    def _watch(self, began: float, poll_s: float) -> None:
+        time.sleep(poll_s)
         self._running.check()
         if time.monotonic() - began > DEADLINE_S:
             raise StreamError(
@@ -198,7 +229,3 @@ class Stages:
 
 def _milliseconds(began: float) -> float:
     return round((time.monotonic() - began) * 1000, 1)
-
-
-def _position(receipt: Receipt) -> Position:
-    return receipt.position

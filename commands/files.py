@@ -140,7 +140,7 @@ def record(
             raise click.UsageError("Say which program and server the files are of: --what and --where.")
         made = [_of_path(path, said) for path in paths]
     with given.journal() as journal:
-        about = {} if actor is None else {"actor": actor}
+        about: dict[str, Any] = {} if actor is None else {"actor": actor}
         receipts = journal.record_files(made, progress=_told(console(stderr=True)), **about)
         results = [_result(receipt, wait=not no_wait) for receipt in receipts]
     for result in results:

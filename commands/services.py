@@ -179,13 +179,14 @@ def doctor(given: Options, /, as_json: bool) -> int:
 
 @click.command(short_help="Try everything in a temporary folder, and end it again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def demo(as_json: bool) -> int:
+@click.option("--keep", is_flag=True, help="Leave the services running, and print what to try next.")
+def demo(as_json: bool, keep: bool) -> int:
     """Start everything in a temporary folder, publish this Python environment, search it, end everything."""
     try:
         from .demo import run_demo
     except ModuleNotFoundError as error:
         raise MissingExtraError("all", "The demo") from error
-    return run_demo(as_json=as_json)
+    return run_demo(as_json=as_json, keep=keep)
 
 
 SERVICES: tuple[click.Command, ...] = (up, down, status, doctor, stream, index, shelve, demo)

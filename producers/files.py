@@ -131,15 +131,21 @@ def prepared(file: Any) -> Any:
     return made
 
 
-def file_events(files: Iterable[FileRecord | Mapping[str, Any]]) -> Iterator[FilesRecorded]:
+def file_events(
+    files: Iterable[FileRecord | Mapping[str, Any]], *, files_an_event: int = MAX_ENTRIES
+) -> Iterator[FilesRecorded]:
     """Events of many files: up to 1,000 of one aggregate each, none of them too large.
 
     Args:
         files: of any aggregates, in any number; mappings as `prepared` takes them.
+        files_an_event: most files of an event, 1 to 1,000.
     Raises:
+        InputError: `files_an_event` is no such number.
         InvalidEventError: a file is not valid; names it by its place among the files (`files[4711].url`). Events
             that were given before stand.
     """
+    if type(files_an_event) is not int or not 1 <= files_an_event <= MAX_ENTRIES:
+        raise InputError(f"files_an_event must be 1 to {MAX_ENTRIES:,}, not {files_an_event!r:.80}.")
     waiting: dict[tuple[str, str], _Group] = {}
     held = 0
     for number, file in enumerate(files):
@@ -147,7 +153,7 @@ def file_events(files: Iterable[FileRecord | Mapping[str, Any]]) -> Iterator[Fil
         key = (record.metadata.where, record.metadata.what)
         size = _size_bytes(record)
         group = waiting.get(key)
-        if group is not None and not group.takes(record, size):
+        if group is not None and not (len(group.files) < files_an_event and group.takes(record, size)):
             held -= len(group.files)
             yield waiting.pop(key).event()
         waiting.setdefault(key, _Group()).add(number, record, size)
@@ -226,6 +232,7 @@ def record_files(
     files: Iterable[FileRecord | Mapping[str, Any]],
     *,
     progress: Callable[[int], None] | None = None,
+    files_an_event: int = MAX_ENTRIES,
     **said: Any,
 ) -> list[Receipt]:
     """Emit events of many files, some in flight at a time, until Kafka has acknowledged all of them.
@@ -233,6 +240,7 @@ def record_files(
     Args:
         files: as `file_events` takes them.
         progress: called with the number of files acknowledged so far, after each event.
+        files_an_event: most files of an event, 1 to 1,000.
         said: arguments of `Emitter.emit` that hold for every event.
     Returns:
         The receipt of each event, in the order of sending.
@@ -245,7 +253,7 @@ def record_files(
     receipts: list[Receipt] = []
     flying: deque[tuple[int, Receipt]] = deque()
     done = 0
-    for event in file_events(files):
+    for event in file_events(files, files_an_event=files_an_event):
         receipts.append(emitter.emit(event, **{"block_s": _BLOCK_S, **said}))
         flying.append((len(event.files), receipts[-1]))
         if len(flying) >= _IN_FLIGHT:

@@ -64,16 +64,18 @@ class Stack:
     Args:
         home: folder of their data; the same folder gives the same data again.
         report: told about downloads, when there are any (see `progress.shown`).
+        lasting: they will be released to outlive this process.
     """
 
-    def __init__(self, home: Path | str, *, report: Report | None = None) -> None:
+    def __init__(self, home: Path | str, *, report: Report | None = None, lasting: bool = False) -> None:
         self.home = Path(home).absolute()
+        self._lasting = lasting
         self._report = report
         self._servers: dict[str, Server] = {}
 
     def __enter__(self) -> Self:
         parts = ensure_parts(("kafka", "elasticsearch"), report=self._report)
-        self._servers = start_both(parts, self.home)
+        self._servers = start_both(parts, self.home, lasting=self._lasting)
         return self
 
     def __exit__(
@@ -83,6 +85,11 @@ class Stack:
             server = self._servers.pop(name, None)
             if server is not None:
                 server.stop()
+
+    @property
+    def servers(self) -> dict[str, Server]:
+        """Both, by name."""
+        return dict(self._servers)
 
     @property
     def kafka(self) -> Server:

@@ -107,6 +107,25 @@ def up(
         return run
 
 
+def hand_over(home: Path, settings: Settings, servers: Mapping[str, Server], own: Sequence[Kept]) -> None:
+    """Let what this process has started in a folder run on without it, as if `up` had: `down` ends it.
+
+    Args:
+        settings: those that everything in this folder works with; they stand in its settings file.
+        servers: Kafka and Elasticsearch, by name.
+        own: the stream and the indexer.
+    """
+    with locked(home):
+        run = Run(settings.lake.path)
+        for name, server in servers.items():
+            run = run.with_entry(name, _server_entry(server))
+        for one in own:
+            run = run.with_entry(one.name, _entry(one))
+        write_run(home, run)
+        for kept in (*(server.kept for server in servers.values()), *own):
+            kept.release()
+
+
 def _start_own(
     home: Path,
     run: Run,

@@ -3,6 +3,8 @@
 A dataset `dataset:python/<canonical name>` carries the distribution's metadata headers and installer as properties,
 its keywords, topics and licence as tags, its modules as schema, its long description (else the summary) as description.
 
+Its files and requirements are `python_files`' and `python_requirements`'.
+
 Left to whom: which events are *valid* is `schemas`' business; here everything is brought within its limits beforehand,
 and what was cut says so. Nothing is emitted here, the caller does that.
 
@@ -16,7 +18,7 @@ import csv
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.message import Message
 from email.parser import HeaderParser
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -52,10 +54,19 @@ def python_environment(path: Sequence[str] | None = None) -> list[EntityRegister
     Returns:
         One `EntityRegistered` for each distribution, ordered by canonical name.
     """
+    return [one.event() for one in installed(path).values()]
+
+
+def installed(path: Sequence[str] | None = None) -> dict[str, Installed]:
+    """Every distribution on a module search path by canonical name, in the order of these names.
+
+    Args:
+        path: as `python_environment` takes it.
+    """
     found: dict[str, Installed] = {}
-    for installed in _installed(sys.path if path is None else path):
-        found.setdefault(installed.canonical, installed)
-    return [found[name].event() for name in sorted(found)]
+    for one in _installed(sys.path if path is None else path):
+        found.setdefault(one.canonical, one)
+    return dict(sorted(found.items()))
 
 
 def canonical_name(name: str) -> str:
@@ -84,6 +95,12 @@ class Installed:
     tags: tuple[str, ...]
     modules: tuple[tuple[str, str], ...]
     description: str
+    distribution: Distribution = field(compare=False, repr=False)
+
+    @property
+    def record(self) -> list[PurePosixPath]:
+        """The files that its RECORD names, as they stand there; none where there is no RECORD or a damaged one."""
+        return _record(self.distribution)
 
     @property
     def nameable(self) -> bool:
@@ -116,6 +133,7 @@ class Installed:
             tags=_tags(headers),
             modules=modules,
             description=body or properties.get("summary", ""),
+            distribution=distribution,
         )
 
     def event(self) -> EntityRegistered:
@@ -194,16 +212,20 @@ def _tags(headers: dict[str, list[str]]) -> tuple[str, ...]:
 def _modules(distribution: Distribution) -> tuple[tuple[str, str], ...]:
     """(dotted name, "package", "module" or "extension") of every importable file, shallow names first.
 
-    Source: the RECORD file of the standard for installed projects; what has none (a checkout's egg-info) lists nothing.
+    What has no RECORD (a checkout's egg-info) lists nothing.
     """
-    try:
-        files = [PurePosixPath(row[0]) for row in csv.reader(_text(distribution, "RECORD").splitlines()) if row]
-    except csv.Error:
-        return ()
     kinds: dict[str, str] = {}
-    for name, kind in filter(None, map(_module, files)):
+    for name, kind in filter(None, map(_module, _record(distribution))):
         kinds[name] = min(kind, kinds.get(name, kind), key=IMPORT_ORDER.index)
     return tuple(sorted(kinds.items(), key=lambda module: (module[0].count("."), module)))
+
+
+def _record(distribution: Distribution) -> list[PurePosixPath]:
+    """Source: the RECORD file of the standard for installed projects."""
+    try:
+        return [PurePosixPath(row[0]) for row in csv.reader(_text(distribution, "RECORD").splitlines()) if row]
+    except csv.Error:
+        return []
 
 
 def _module(file: PurePosixPath) -> tuple[str, str] | None:

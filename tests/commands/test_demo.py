@@ -23,7 +23,7 @@ from metajournal.commands.demo import Demo
 from metajournal.commands.telling import Lines, Screen, Silent
 from metajournal.producers.sources.python_environment import python_environment
 from metajournal.schemas.positions import Position
-from tests.independent_walk import walk
+from tests.independent_walk import digest_of, files_of, requirements_of, walk
 from tests.wait import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +67,16 @@ def test_the_demo_says_as_one_object_that_all_counts_agree_with_an_independent_w
     assert report["rejected"]["reason"] == "unknown-entity"
     assert set(report["entity"]["user"]["tags"]) == walked["rich"].tags | {demo_module.LIVE_TAG}
     assert len(report["history"]) == 2
+    files, required = files_of(walked), requirements_of(walked)
+    told = report["files"]
+    assert len(files) > 5_000
+    assert (told["in_lake"], told["in_index"], told["bytes"]) == (len(files),) * 2 + (sum(one.size for one in files),)
+    assert told["digest"] == digest_of(files)
+    assert told["found"] == len([one for one in files if one.what == "rich"])
+    assert {tuple(pair.split(" -> ")) for pair in report["lineage"]["requirements"]} == required
+    assert report["events"] >= 5_000
+    assert [one["tagged"] for one in report["as_at"]] == [False, True]
+    assert report["rebuild"]["compared"] == report["rebuild"]["documents"] == len(files) + len(walked) + 1
     folder = Path(report["folder"])
     assert not folder.exists()
     assert processes_of(folder) == []
@@ -144,7 +154,7 @@ def test_counts_agree_only_when_every_one_of_them_is_the_same() -> None:
 def test_the_exit_code_says_whether_the_demo_held(
     ok: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo_module, "demo", lambda told: {"ok": ok})
+    monkeypatch.setattr(demo_module, "demo", lambda told, keep: {"ok": ok})
     before = signal.getsignal(signal.SIGTERM)
     assert demo_module.run_demo(as_json=True) == code
     signal.signal(signal.SIGTERM, before)

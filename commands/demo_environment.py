@@ -1,0 +1,267 @@
+"""The demo's steps over files, lineage, earlier moments and the rebuilt index: the width of the journal.
+
+Left to whom: `demo.py` orders the steps and does those over datasets; the sources say what is installed.
+Invariant: what a step counts it reads back from where it was to arrive, never from what was sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from hashlib import blake2b
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Final
+
+from ..indexer.rebuild import rebuild_index
+from ..producers.sources.python_files import WHERE, files_of, read_files
+from ..producers.sources.python_requirements import building, requirements, run_of
+from ..schemas.positions import Position
+from ..schemas.urn import Urn, dataset
+from .demo_services import DEADLINE_S, IN_LAKE, SEARCHABLE, Stages
+from .files import file_json
+from .lineage_views import lineage_view
+from .rendering import table, time_text
+from .telling import Teller
+
+if TYPE_CHECKING:
+    from ..client import Journal
+    from ..producers.receipts import Receipt
+    from ..producers.sources.python_environment import Installed
+    from ..rules.files_rows import FileRecordRow
+
+ACTOR: Final = "demo"
+LEAST_EVENTS: Final = 5_000
+"""Files go in bulk, but in events as small as to make at least so many: a journal is known by its many events."""
+NEWEST: Final = 5
+_EARLIEST: Final = 0
+_LATEST: Final = 4_102_444_800_000  # 2100-01-01
+_DATASETS: Final = ["dataset"]
+HASHED, RECORDED = FILE_STAGES = ("hashed", "acknowledged by Kafka")
+
+
+class EnvironmentSteps:
+    """Steps that need the whole environment; each adds to the report and to its checks.
+
+    Args:
+        installed: what is installed, by canonical name.
+        shown: the distribution whose files and lineage are shown.
+    """
+
+    def __init__(
+        self,
+        told: Teller,
+        journal: Journal,
+        stages: Stages,
+        report: dict[str, Any],
+        installed: Mapping[str, Installed],
+        shown: Urn,
+    ) -> None:
+        self.told = told
+        self.journal = journal
+        self.stages = stages
+        self.report = report
+        self.installed = installed
+        self.shown = shown
+        self.required: dict[str, tuple[str, ...]] = {}
+
+    def check(self, name: str, holds: bool) -> None:
+        self.report["checks"][name] = holds
+
+    def record_files(self) -> None:
+        """Each file of each distribution: size, time and content hash, in bulk."""
+        found = files_of(self.installed.values())
+        self.told.section("Record each file of each distribution: size, time, content hash")
+        an_event = min(max(len(found) // LEAST_EVENTS, 1), 1000)
+        began = time.monotonic()
+        with self.told.bars(FILE_STAGES, len(found)) as advance:
+            receipts = self.journal.record_files(
+                self._hashed(found, lambda count: advance(HASHED, count)),
+                progress=lambda count: advance(RECORDED, count),
+                files_an_event=an_event,
+                actor=ACTOR,
+                block_s=DEADLINE_S,
+            )
+        recorded = round(time.monotonic() - began, 1)
+        self.told.line(f"{len(receipts):,} events of up to {an_event} files each, through the stream and the index:")
+        with self.told.bars((IN_LAKE, SEARCHABLE), len(receipts)) as advance:
+            self.stages.follow(receipts, began, lambda stage, count: advance(stage, count), (IN_LAKE, SEARCHABLE))
+        seconds = {"acknowledged": recorded, "searchable": round(time.monotonic() - began, 1)}
+        self.report["files"] = {"events": len(receipts), "sent": self._sent, "seconds": seconds}
+        self._all_accepted("every event of files was accepted", receipts)
+
+    def _hashed(self, found: list[Any], told: Callable[[int], None]) -> Iterator[Any]:
+        self._sent = 0
+        for record in read_files(found):
+            self._sent += 1
+            told(self._sent)
+            yield record
+
+    def tell_lineage(self) -> None:
+        """Building a distribution reads what it requires, and writes it."""
+        self.told.section("Tell the requirements as lineage: building a distribution reads what it requires")
+        self.required = requirements(self.installed)
+        facts = [fact for name, one in self.installed.items() for fact in building(one, self.required[name])]
+        began = time.monotonic()
+        receipts = [self.journal.emit(fact, actor=ACTOR, block_s=DEADLINE_S) for fact in facts]
+        with self.told.bars((IN_LAKE,), len(receipts)) as advance:
+            self.stages.follow(receipts, began, lambda stage, count: advance(stage, count), (IN_LAKE,))
+        self._all_accepted("every fact of lineage was accepted", receipts)
+        self.report["lineage"] = {"events": len(receipts)}
+
+    def _all_accepted(self, name: str, receipts: list[Receipt]) -> None:
+        words = {receipt.outcome(DEADLINE_S).word for receipt in receipts}
+        self.check(name, words == {"accepted"})
+
+    def count(self) -> None:
+        """Files and requirements, as the lake and the index hold them."""
+        files = list(self.journal.files(where=WHERE, start=_EARLIEST, end=_LATEST))
+        found = self.journal.search("*", namespace="python", kinds=["file"], limit=0).total
+        pairs = sorted(self._pairs())
+        told = self.report["files"] | {
+            "in_lake": len(files),
+            "in_index": found,
+            "bytes": sum(one.size_bytes or 0 for one in files),
+            "digest": digest_of(files),
+        }
+        self.report["files"] = told
+        self.report["lineage"] |= {"requirements": [f"{reader} -> {read}" for reader, read in pairs]}
+        self.report["events"] = self.stages.events()
+        sent = {(name, other) for name, others in self.required.items() for other in others}
+        self.check("as many files in the lake and in the index as were sent", {told["sent"], found} == {len(files)})
+        self.check("the lake's lineage holds every requirement and no other", set(pairs) == sent)
+        rows = [
+            ("files in the lake", f"{len(files):,}"),
+            ("files in the index", f"{found:,}"),
+            ("bytes of all files", f"{told['bytes']:,}"),
+            ("requirements in the lake's lineage", f"{len(pairs):,}"),
+            ("events in the journal so far", f"{self.report['events']:,}"),
+        ]
+        self.told.show(table(["what", "count"], rows, right=["count"]))
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        """Who reads whom, asked run by run."""
+        for name, one in self.installed.items():
+            cursor = None
+            while True:
+                page = self.journal.accesses(run_of(one), limit=1000, cursor=cursor)
+                yield from ((name, Urn.parse(item["data"]).name) for item in page.items if item["access"] == "read")
+                if (cursor := page.cursor) is None:
+                    break
+
+    def draw_lineage(self) -> None:
+        """What a distribution is built of, and what these are built of."""
+        answer = self.journal.lineage(self.shown, direction="upstream")
+        direct = {one.replace(".", "%2E") for one in self.required[self.shown.name]}
+        program = f"workflow.python.build.{self.shown.name.replace('.', '%2E')}"
+        read = {
+            one["data"].rpartition(".")[2]
+            for one in answer["relations"]
+            if one["program"] == program and one["access"] == "read"
+        }
+        self.report["lineage"]["shown"] = answer
+        self.check("the lineage shown begins with the requirements", read == direct)
+        self.told.section(f"metajournal lineage {self.shown} --direction upstream")
+        self.told.show(lineage_view(answer, self.shown))
+
+    def query_files(self) -> None:
+        """The newest files of one distribution."""
+        what, where = self.shown.name, WHERE
+        latest = self.journal.latest_file(what, where)
+        began = time.monotonic()
+        found = list(self.journal.files(what=what, where=where, start=_EARLIEST, end=_LATEST))
+        took = round((time.monotonic() - began) * 1000, 1)
+        newest = sorted(found, key=lambda one: (one.start_ms, one.file_id), reverse=True)[:NEWEST]
+        self.report["files"] |= {
+            "of": what,
+            "found": len(found),
+            "milliseconds": took,
+            "newest": [file_json(one) for one in newest],
+        }
+        same = latest is not None and bool(newest) and latest.start_ms == newest[0].start_ms
+        self.check("the newest file is the newest of all", same)
+        self.told.section(f"metajournal files --what {what} --where {where} --from 1970-01-01 --to 2100-01-01")
+        self.told.line(f"{len(found)} files in {took:,.0f} ms, the newest:")
+        self.told.show(table(["written", "size", "hash", "file"], map(_file_row, newest), right=["size"]))
+
+    def look_back(self, before: Position, after: Position, tag: str) -> None:
+        """The same entity as at two positions: without the live tag, and with it."""
+        points = (("before the tag", before), ("with the tag", after))
+        seen = [(words, at, self.journal.answer(self.shown, as_at=at)) for words, at in points]
+        has = [answer.row is not None and tag in answer.row.user_tags for _, _, answer in seen]
+        self.report["as_at"] = [
+            {"as_at": str(at), "tagged": one, "final": answer.final}
+            for (_, at, answer), one in zip(seen, has, strict=True)
+        ]
+        self.check("as at the registration there is no live tag, as at the tag there is", has == [False, True])
+        self.check("both moments are final", all(answer.final for _, _, answer in seen))
+        self.told.section("Time travel: the same entity as the journal told it then")
+        rows = [
+            (f"--as-at {at}", words, f"tag {tag}: {'yes' if one else 'no'}", "final" if answer.final else "not final")
+            for (words, at, answer), one in zip(seen, has, strict=True)
+        ]
+        self.told.show(table([f"metajournal show {self.shown}", "", "", ""], rows))
+
+    def rebuild_index(self) -> None:
+        """A new index from the lake, each document compared, in the place of the old one; the same is found."""
+        self.told.section("Throw the index away: metajournal rebuild index")
+        asked: list[dict[str, Any]] = [{"query": one["query"]} for one in self.report["searches"]]
+        before = [self._found(**one) for one in asked]
+        phases = ("load", "compare")
+        held = self.stages.entities()
+        with self.told.bars(phases, held) as advance:
+            done = rebuild_index(
+                self.stages.settings,
+                tell=lambda stage: advance(stage.phase, min(stage.done, held)) if stage.phase in phases else None,
+            )
+            for phase in phases:
+                advance(phase, held)
+        after = [self._found(**one) for one in asked]
+        self.report["rebuild"] = {
+            "entities_in_lake": held,
+            "documents": done.documents,
+            "compared": done.compared,
+            "different": 0,  # a difference is an error that ends the rebuild before the swap
+            "index": done.index,
+            "old": done.old,
+            "seconds": round(done.took_s, 1),
+        }
+        self.check("the rebuilt index equals the lake, document by document", done.documents == done.compared == held)
+        self.check("searches find the same in the rebuilt index", before == after and done.index != done.old)
+        self.told.line(
+            f"{done.documents:,} documents made anew from the lake, {done.compared:,} compared, 0 different;"
+            f" swapped in after {done.took_s:.1f} s. Searches went on meanwhile and find the same."
+        )
+
+    def _found(self, query: str) -> tuple[int, list[tuple[str, Any]]]:
+        found = self.journal.search(query, namespace="python", kinds=_DATASETS, limit=100)
+        return found.total, sorted((str(hit.urn), hit.entity) for hit in found.hits)
+
+
+def digest_of(files: list[FileRecordRow]) -> str:
+    """One digest of path, size, time and hash of many files, whatever their order."""
+    lines = sorted(
+        f"{one.file_what}\t{said['path']}\t{one.size_bytes}\t{one.start_ms}\t{said['hash']}\n"
+        for one, said in ((one, one.metadata or {}) for one in files)
+    )
+    return blake2b("".join(lines).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def _file_row(one: FileRecordRow) -> tuple[object, ...]:
+    said = one.metadata or {}
+    name = "/".join(PurePath(said["path"]).parts[-3:])
+    return time_text(one.start_ms), f"{one.size_bytes:,}", f"{said['hash'][:12]}…", name
+
+
+def tries(command: str, home: PurePath, shown: Urn, before: Position, query: str) -> list[tuple[str, str]]:
+    """What to try while the services run on: a command and what it does."""
+    return [
+        (f"export METAJOURNAL_HOME={home}", "the services of this demo"),
+        (f"{command} status", "what runs, and how fresh each stage is"),
+        (f"{command} search '{query}'", "words, fields, phrases; --json for programs"),
+        (f"{command} show {shown} --as-at {before}", "as the journal told it then"),
+        (f"{command} lineage {dataset('python', 'pyspark')} --levels 1", "who is built of it, and of what"),
+        (f"{command} files latest {shown.name} python", "the newest file of a distribution"),
+        (f"{command} emit TagsAdded {shown} --tag mine", "your own event"),
+        (f"{command} history {shown}", "and how it came to be so"),
+        (f"{command} down", f"end the services; then remove {home}"),
+    ]
