@@ -75,6 +75,7 @@ class Starts:
         self._journals = {topic: epochs[topic] for topic in self._outcomes}
         self._compacted = compacted
         self._outcome_partitions: dict[str, int] = {}
+        self._silent: dict[Source, bool] = {}
         self._found: dict[Source, Watermark | None] = {}
         """The watermark of the asked cut, by journal partition."""
 
@@ -112,8 +113,6 @@ class Starts:
         first, floors = offset, {}
         for source in self._sources(at[1], count):
             found, _ = self._watermark(source, lambda one: one.ends.get(at, 0) > offset)
-            if found is None and self._is_empty(source):
-                continue
             first = min(first, found.ends.get(at, low) if found else low)
             if found is not None:
                 floors[source] = below(found.to)
@@ -124,7 +123,7 @@ class Starts:
         low, _ = self._look_up.range(at)
         for source in self._sources(at[1], count):
             _, found = self._watermark(source, lambda one: one.ends.get(at, 0) >= low)
-            if found is not None and not found.ends_with_verdict and not self._is_empty(source):
+            if found is not None and not found.ends_with_verdict:
                 return Position(*source, max(found.to - 1, 0))
         return None
 
@@ -133,12 +132,16 @@ class Starts:
         return [(topic, number) for topic, epoch in self._journals.items() for number in range(epoch.partitions)]
 
     def _sources(self, partition: int, count: int) -> list[Source]:
-        """Journal partitions whose records go to a target partition."""
-        return [source for source in self._all() if source[1] % count == partition]
+        """Journal partitions whose records go to a target partition, but those of which nothing was ever heard."""
+        sources = [source for source in self._all() if source[1] % count == partition]
+        return [source for source in sources if not self._is_silent(source)] or sources
 
-    def _is_empty(self, source: Source) -> bool:
-        """Whether nothing ever stood in a journal partition."""
-        return self._look_up.range(source)[1] == 0
+    def _is_silent(self, source: Source) -> bool:
+        """Whether a journal partition is empty, and no stream has spoken of it yet."""
+        if source not in self._silent:
+            empty = self._look_up.range(source)[1] == 0
+            self._silent[source] = empty and self._watermark(source, lambda one: False)[0] is None
+        return self._silent[source]
 
     def _watermark(
         self, source: Source, beyond: Callable[[Watermark], bool]
@@ -169,7 +172,7 @@ class Starts:
             self._found[source] = self._watermark(source, lambda one: one.to > last + 1)[0]
         found = self._found[source]
         first = found.ends.get(at, 0) if found is not None else 0
-        if (first < low or self._is_empty(source)) and source != asked.named and last >= self._next(source) - 1:
+        if first < low and source != asked.named and last >= self._next(source) - 1:
             return high  # an idle partition: nothing stands in the journal above the cut, so nothing can be gone
         return first
 

@@ -146,8 +146,8 @@ def test_a_start_that_is_no_event_of_the_journal_is_refused(settings: Settings, 
     ):
         with pytest.raises(InputError, match=r"no position of|no event at"):
             read_changes(settings, epochs, since=wrong)
-    with pytest.raises(InputError, match="no changes of 'files'"):
-        read_changes(settings, epochs, "files")
+    with pytest.raises(InputError, match="no changes of 'tables'"):
+        read_changes(settings, epochs, "tables")
 
 
 def test_a_foreign_record_is_never_passed_over(settings: Settings, epochs: Epochs, kafka: str) -> None:
