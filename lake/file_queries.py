@@ -340,26 +340,26 @@ class _Search:
         if not places:
             return []
         least, most = min(one.bucket for one in places), max(one.bucket for one in places)
+        ids = dict.fromkeys(one.file_id for one in places)
+        named = {f"id{number}": file_id for number, file_id in enumerate(ids)}
         statement = (
             "select file_where, file_what, file_id, bucket, max((logical_timestamp, seq)) from {rows}"
-            f" semi join asked_files using (file_id) where supersedes and {self._named()}"
-            f" and bucket between {least} and {most} and {self._seen} group by all"
+            f" where supersedes and {self._named()} and bucket between {least} and {most} and {self._seen}"
+            f" and file_id in ({', '.join(f'${name}' for name in named)}) group by all"
         )
-        asked = pa.table({"file_id": sorted({one.file_id for one in places})})
-        found = self._run(statement, self._files.between(least, most), asked_files=asked)
+        found = self._run(statement, self._files.between(least, most), named)
         newest = {tuple(key): place for *key, place in found}
         return [one for one in places if newest.get(one[1:5], _NOWHERE) <= (one.logical_timestamp, one.seq)]
 
-    def _run(self, statement: str, paths: list[str], **tables: pa.Table) -> list[Any]:
-        """The rows of a statement over some files."""
+    def _run(self, statement: str, paths: list[str], named: Mapping[str, str] | None = None) -> list[Any]:
+        """The rows of a statement over some files; `named` are values of its own."""
         if not paths:
             return []
+        used = {name: value for name, value in self._values.items() if f"${name}" in statement}
+        used.update(named or {})
         with scan.cursor() as cursor:
-            for name, table in tables.items():
-                cursor.register(name, table)
-            used = {name: value for name, value in self._values.items() if f"${name}" in statement}
             rows = scan.source(cursor, self._table, paths)
-            return list(cursor.sql(statement.format(rows=rows), params=used).fetchall())
+            return list(cursor.execute(statement.format(rows=rows), used).fetchall())
 
 
 class _Files:

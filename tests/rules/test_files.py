@@ -11,9 +11,10 @@ from metajournal.rules import UNCHANGED, Accepted, EntityRow
 from metajournal.rules.files_rows import FileRecordRow, source_record
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, MetadataCleared
 from metajournal.schemas.events.files import DAY_MS
+from metajournal.schemas.positions import position
 from metajournal.streaming.files import change_record
 from tests.archive import FIRST_DAY, HASH, START, a_file, document
-from tests.builders import header_for
+from tests.builders import NOON, header_for
 from tests.rules.harness import Catalog, kept
 
 F1 = file_urn("nebraska", "nginx", "f1")
@@ -43,7 +44,9 @@ def test_a_record_gives_the_entity_and_a_row_in_the_sources_format() -> None:
     record = {"version": 0, "url": "s3://archive/f1", "metadata": wanted, "size": 7, "created": START}
     assert (entity.urn, entity.kind, entity.namespace, entity.name) == (F1, "file", "nebraska", "f1")
     assert (entity.aggregate, entity.deleted, entity.record) == ("files:nebraska/nginx", False, record)
-    assert entity[6:13] == row[4:11]
+    identity = "00000000-0000-0000-0000-000000000001"
+    origin = (position(1, 1), 0, NOON + 1000, NOON + 1, identity, "alice", False)
+    assert entity[6:13] == row[4:11] == origin
     assert (row.tenant, row.urn, row.aggregate, row.bucket) == ("default", F1, "files:nebraska/nginx", DAY)
     assert (row.file_where, row.file_what, row.file_id) == ("nebraska", "nginx", "f1")
     assert (row.first_bucket, row.start_ms, row.end_ms, row.created_ms) == (DAY, START, START + 5, START)
@@ -139,7 +142,8 @@ def test_files_of_one_event_have_their_rows_in_its_order_tombstones_first() -> N
 
 def test_records_have_no_precondition() -> None:
     reason, detail = Catalog().rejected(FilesRecorded([a_file()]), expected=0)
-    assert (reason, detail[0]["field"]) == ("invalid", "header.expected")
+    said = {"field": "header.expected", "message": "files are recorded without a condition"}
+    assert (reason, detail) == ("invalid", [said])
 
 
 def test_a_header_that_names_other_files_is_refused() -> None:
