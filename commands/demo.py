@@ -93,6 +93,7 @@ def demo(told: Teller, *, keep: bool = False) -> dict[str, Any]:
             report["events"] = stages.events()
             report["try"] = [list(one) for one in _tries(running.folder, show)] if keep else []
         report["ok"] = all(report["checks"].values())
+        report["try"] = report["try"] if report["ok"] else []
         running.keep = not report["ok"]
     report["seconds"] = round(time.monotonic() - began, 1)
     told.section("Done")
@@ -103,16 +104,14 @@ def demo(told: Teller, *, keep: bool = False) -> dict[str, Any]:
 
 def _tries(home: Path, show: Demo) -> list[tuple[str, str]]:
     """What to try, with this very command."""
-    found = shutil.which("metajournal")
     own = Path(sys.executable).with_name("metajournal")
-    command = (
-        "metajournal" if found else shlex.quote(str(own)) if own.exists() else f"{sys.executable} -m metajournal.cli"
-    )
+    named = "metajournal" if shutil.which("metajournal") == str(own) else shlex.quote(str(own))
+    command = named if own.exists() else f"{shlex.quote(sys.executable)} -m metajournal.cli"
     return tries(command, home, TAGGED, show.position_of(TAGGED), SEARCHES[0][0])
 
 
 def _tell_tries(told: Teller, report: dict[str, Any]) -> None:
-    if not report["try"] or not report["ok"]:
+    if not report["try"]:
         return
     told.section("Everything runs on: try this next")
     for command, meaning in report["try"]:
