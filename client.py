@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from .config import load_settings
 from .consumers import subscription as subscriptions
@@ -24,7 +24,7 @@ from .producers.topics import Epochs, check_topics, ensure_topics
 from .producers.units import Unit, UnitEvent
 from .rules.entity import EntityRow
 from .schemas.arguments import check_names, check_number, check_texts, parameters, point_of
-from .schemas.errors import InputError, MissingExtraError
+from .schemas.errors import InputError, MissingExtraError, UnknownEntityError
 from .schemas.events.base import Event
 from .schemas.events.lineage import LATEST_AT_MS, as_millis
 from .schemas.limits import MAX_ENTRIES
@@ -33,7 +33,7 @@ from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
-    from .indexer.results import Results
+    from .indexer.results import Hit, Results
     from .indexer.search import Search, Suggestion
     from .lake.cuts import At
     from .lake.file_queries import FileQueries, FilesPage
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from .schemas.positions import Cut
     from .tracing import Trace
 
+Point: TypeAlias = "Position | Cut | datetime | int"
+"""A point of the journal: a position (that event included), a position by (topic, partition), or a time."""
 _LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
 _FILES_A_PAGE = 1000
 
@@ -237,6 +239,26 @@ class Journal:
         check_texts("kinds", asked.get("kinds"))
         return self._searching.search(query, **asked)
 
+    def then(self, hits: Iterable[Hit | Urn | str], as_at: Point, *, tenant: str | None = None) -> list[Answer | None]:
+        """What entities looked like at an earlier point, read from the lake: each hit of a search, in its place.
+
+        A search finds what is there now, for the index has no past: what is not there any more is not found, and what
+        was not there yet is None here.
+
+        Args:
+            hits: hits of a search, or URNs.
+            as_at, tenant: as of `show`.
+        Raises:
+            NotFinalError, InputError, MissingExtraError: as `show`.
+        """
+        found: list[Answer | None] = []
+        for hit in hits:
+            try:
+                found.append(self.answer(hit if isinstance(hit, str) else hit.urn, as_at=as_at, tenant=tenant))
+            except UnknownEntityError:
+                found.append(None)
+        return found
+
     def suggest_names(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
         """Names that begin with a text, and how many entities have each. See `indexer.search.Search.suggest_names`."""
         check_names(asked, parameters(self._searching.suggest_names)[1:], "A completion")
@@ -261,14 +283,13 @@ class Journal:
                         self._search.close()
         return self._search
 
-    def show(
-        self, entity: Urn | str, *, as_at: Position | datetime | int | None = None, tenant: str | None = None
-    ) -> EntityRow:
+    def show(self, entity: Urn | str, *, as_at: Point | None = None, tenant: str | None = None) -> EntityRow:
         """An entity's row: now, or as the journal told it at a position or time.
 
         Args:
             entity: its URN.
-            as_at: a Position (that event included), an aware datetime or milliseconds UTC; None: now.
+            as_at: a Position (that event included), a cut (a position by topic and partition; the entity's own one, or
+                the latest of their times), an aware datetime or milliseconds UTC; None: now.
             tenant: `journal.tenant` of the settings where None.
         Raises:
             UnknownEntityError: it does not exist (then).
@@ -280,12 +301,10 @@ class Journal:
         assert row is not None  # an entity that is not there is an UnknownEntityError
         return row
 
-    def answer(
-        self, entity: Urn | str, *, as_at: Position | datetime | int | None = None, tenant: str | None = None
-    ) -> Answer:
+    def answer(self, entity: Urn | str, *, as_at: Point | None = None, tenant: str | None = None) -> Answer:
         """What `show` shows, with how far the lake is and whether an event still to come could change it."""
         urn, who = Urn.parse(entity), tenant or self.settings.journal.tenant
-        at = None if as_at is None else point_of("as_at", as_at)
+        at = _point(as_at)
         return self.lake.current(who, urn) if at is None else self.lake.as_at(who, urn, at)
 
     def history(self, entity: Urn | str, *, tenant: str | None = None) -> list[EntityRow]:
@@ -341,7 +360,8 @@ class Journal:
 
     def lineage(
         self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
-        limit: int = 1_000, as_at: At | datetime | None = None, final_only: bool = False, tenant: str | None = None,
+        limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, final_only: bool = False,
+        tenant: str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Which programs touched data, what else these touched, and so on, in the source's shape.
 
@@ -354,6 +374,8 @@ class Journal:
             limit: most nodes; an answer that is cut there has `"partial": true` and says why.
             as_at: as the journal told it then: a Position (that event included), a time, or a cut. The answer has
                 `"final": false` where facts still to come can change it.
+            as_of: only facts about this time or an earlier one (as the window's ends); a run that stopped later has
+                not stopped. With `as_at`: what was known at one time about another.
             final_only: refuse such an answer.
             tenant: `journal.tenant` of the settings where None.
         Raises:
@@ -364,30 +386,32 @@ class Journal:
         who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
         return self.lineages.lineage(
             who, one, first, last, levels=levels, direction=direction, limit=limit, at=_point(as_at),
-            final_only=final_only,
+            as_of=_time(as_of), final_only=final_only,
         )  # fmt: skip
 
     def lineage_runs(
         self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
-        limit: int = 1_000, as_at: At | datetime | None = None, tenant: str | None = None,
+        limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
         """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `lineage`."""
         who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
         return self.lineages.lineage_runs(
-            who, one, first, last, levels=levels, direction=direction, limit=limit, at=_point(as_at)
+            who, one, first, last, levels=levels, direction=direction, limit=limit, at=_point(as_at), as_of=_time(as_of)
         )
 
-    def run(self, run: Urn | str, *, as_at: At | datetime | None = None, tenant: str | None = None) -> dict[str, Any]:
+    def run(
+        self, run: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
+    ) -> dict[str, Any]:
         """A run's times (stop is -1 while there is none), its status, and the metadata recorded with its accesses.
 
         Raises:
             UnknownEntityError: no fact names it (then). Else as `lineage`.
         """
-        return self.lineages.run(self._tenant(tenant), Urn.parse(run), at=_point(as_at))
+        return self.lineages.run(self._tenant(tenant), Urn.parse(run), at=_point(as_at), as_of=_time(as_of))
 
     def runs(
         self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
-        as_at: At | datetime | None = None, tenant: str | None = None,
+        as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
     ) -> Page:  # fmt: skip
         """Runs of a program in a window (as `lineage` has it), the last begun first: `.items`, and `.cursor` for more.
 
@@ -395,19 +419,19 @@ class Journal:
         """
         window = _window(start, end)
         who, of = self._tenant(tenant), Urn.parse(program)
-        return self.lineages.runs(who, of, *window, limit=limit, cursor=cursor, at=_point(as_at))
+        at, by = _point(as_at), _time(as_of)
+        return self.lineages.runs(who, of, *window, limit=limit, cursor=cursor, at=at, as_of=by)
 
     def accesses(
-        self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: At | datetime | None = None,
-        tenant: str | None = None,
+        self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: Point | None = None,
+        as_of: Any = None, tenant: str | None = None,
     ) -> Page:  # fmt: skip
         """What a run touched, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
-        return self.lineages.accesses(
-            self._tenant(tenant), Urn.parse(run), limit=limit, cursor=cursor, at=_point(as_at)
-        )
+        who, of, at, by = self._tenant(tenant), Urn.parse(run), _point(as_at), _time(as_of)
+        return self.lineages.accesses(who, of, limit=limit, cursor=cursor, at=at, as_of=by)
 
     def latest_write(
-        self, data: Urn | str, *, as_at: At | datetime | None = None, tenant: str | None = None
+        self, data: Urn | str, *, as_at: Point | None = None, tenant: str | None = None
     ) -> dict[str, Any] | None:
         """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
         return self.lineages.latest_write(self._tenant(tenant), Urn.parse(data), at=_point(as_at))
@@ -453,7 +477,7 @@ class Journal:
 
     def files(
         self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
-        work_id: str | None = None, at: Position | int | Cut | None = None, tenant: str | None = None,
+        work_id: str | None = None, at: Point | None = None, tenant: str | None = None,
     ) -> Iterator[FileRecordRow]:  # fmt: skip
         """Archived files, by start, where, what and id: all that touch a time, or all of a work_id. Each comes once.
 
@@ -462,7 +486,7 @@ class Journal:
             start, end: both or none; the files that touch the time between them, both ends included. Milliseconds,
                 aware datetimes, ISO 8601, or numbers as text.
             work_id: instead of times.
-            at: as the journal told it at a position, a cut or a time in milliseconds UTC; None: now.
+            at: as the journal told it at a position, a cut or a time (aware datetime, milliseconds UTC); None: now.
         Raises:
             FilesQueryError: it cannot be asked like that; its code says which way.
             NotFinalError: the lake has not reached that point.
@@ -481,7 +505,7 @@ class Journal:
     def files_page(
         self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
         work_id: str | None = None, limit: int = 100, cursor: str | None = None,
-        at: Position | int | Cut | None = None, tenant: str | None = None,
+        at: Point | None = None, tenant: str | None = None,
     ) -> FilesPage:  # fmt: skip
         """One page of `files`, and a cursor for the next: all pages speak of the moment of the first.
 
@@ -494,13 +518,13 @@ class Journal:
 
         asked = FilesAsked.of(where=where, what=what, start=start, end=end, work_id=work_id)
         who = tenant or self.settings.journal.tenant
-        return self.file_queries.page(who, asked, limit=limit, cursor=cursor, at=at)
+        return self.file_queries.page(who, asked, limit=limit, cursor=cursor, at=_point(at))
 
     def latest_file(
-        self, what: str, where: str, *, at: Position | int | Cut | None = None, tenant: str | None = None
+        self, what: str, where: str, *, at: Point | None = None, tenant: str | None = None
     ) -> FileRecordRow | None:
         """The newest file of a program on a server: by start, then creation time, then id; None where there is none."""
-        found = self.file_queries.latest(tenant or self.settings.journal.tenant, what, where, at=at)
+        found = self.file_queries.latest(tenant or self.settings.journal.tenant, what, where, at=_point(at))
         return found.files[0] if found.files else None
 
     @property
@@ -537,9 +561,12 @@ class Journal:
         return self._lake
 
 
-def _point(as_at: At | datetime | None) -> At | None:
-    """A point of the journal; cuts stay as they are."""
-    return as_at if as_at is None or isinstance(as_at, Mapping) else point_of("as_at", as_at)
+def _point(as_at: Point | None) -> At | None:
+    return None if as_at is None else point_of("as_at", as_at)
+
+
+def _time(as_of: Any) -> Any:
+    return None if as_of is None else as_millis(as_of)
 
 
 def _window(start: Any, end: Any) -> tuple[Any, Any]:

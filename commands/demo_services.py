@@ -109,19 +109,28 @@ def _start(folder: Path, ending: ExitStack, told: Teller, *, lasting: bool) -> R
     endpoints = {"bootstrap_servers": stack.bootstrap_servers, "elasticsearch_url": stack.elasticsearch_url}
     settings = settled(Settings(), folder, **endpoints)  # nobody's own settings: a demo is the same everywhere
     write_private(folder / SETTINGS_FILE, settings_text(settings))
-    return Running(folder, settings, stack, tuple(ending.enter_context(own_process(folder, name)) for name in COMMANDS))
+    processes = []
+    for name in COMMANDS:
+        # No generator stands for it: one that is forgotten when everything is kept would still end its process.
+        processes.append(_begin(folder, name))
+        ending.callback(processes[-1].stop)
+    return Running(folder, settings, stack, tuple(processes))
 
 
 @contextmanager
 def own_process(folder: Path, name: str) -> Iterator[Kept]:
     """The stream or the indexer with the settings of a folder; it ends with the block, or with this process."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("METAJOURNAL__")}
-    environment = {**environment, HOME_VARIABLE: str(folder), FILE_VARIABLE: str(folder / SETTINGS_FILE)}
-    kept = keep(name, COMMANDS[name], folder=folder, env=environment, grace_s=GRACE_S[name])
+    kept = _begin(folder, name)
     try:
         yield kept
     finally:
         kept.stop()
+
+
+def _begin(folder: Path, name: str) -> Kept:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("METAJOURNAL__")}
+    environment = {**environment, HOME_VARIABLE: str(folder), FILE_VARIABLE: str(folder / SETTINGS_FILE)}
+    return keep(name, COMMANDS[name], folder=folder, env=environment, grace_s=GRACE_S[name])
 
 
 def _untold(_stage: str, _count: int) -> None:

@@ -38,7 +38,8 @@ def lineage() -> None:
 
 _FROM = click.option("--from", "start", metavar="TIME", help="Only runs that had not stopped before this.")
 _TO = click.option("--to", "end", metavar="TIME", help="Only runs that started before this.")
-_AS_AT = click.option("--as-at", metavar="POSITION|TIME", help="As the journal told it then, instead of now.")
+_AS_AT = click.option("--as-at", metavar="POSITION|CUT|TIME", help="As the journal told it then, instead of now.")
+_AS_OF = click.option("--as-of", metavar="TIME", help="Only facts about this time or an earlier one.")
 _LIMIT = click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, metavar="N")
 _CURSOR = click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
 
@@ -54,6 +55,7 @@ _CURSOR = click.option("--cursor", metavar="TEXT", help="Go on where an earlier 
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Most nodes.")
 @_AS_AT
+@_AS_OF
 @json_option
 @options
 def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: Any) -> None:
@@ -102,6 +104,7 @@ def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> i
 @click.option("--levels", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N")
 @click.option("--direction", type=click.Choice(["both", "upstream", "downstream"]), default="both", show_default=True)
 @_AS_AT
+@_AS_OF
 @options
 def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None:
     """Print the runs in the lineage of data as OpenLineage run events, one JSON object on each line."""
@@ -121,6 +124,7 @@ def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None
 @_LIMIT
 @_CURSOR
 @_AS_AT
+@_AS_OF
 @json_option
 @options
 def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **asked: Any) -> None:
@@ -139,14 +143,17 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
 @_LIMIT
 @_CURSOR
 @_AS_AT
+@_AS_OF
 @json_option
 @options
-def run(given: Options, /, urn: str, as_at: str | None, as_json: bool, limit: int, cursor: str | None) -> None:
+def run(
+    given: Options, /, urn: str, as_at: str | None, as_json: bool, limit: int, cursor: str | None, as_of: str | None
+) -> None:
     """Show a run: its times and status, what was recorded with it, and what it touched."""
     from ..schemas.urn import Urn
     from .lineage_views import run_view
 
-    one, at = Urn.parse(urn), _asked({}, as_at)
+    one, at = Urn.parse(urn), _asked({"as_of": as_of}, as_at)
     with given.journal() as journal:
         page = journal.accesses(one, limit=limit, cursor=cursor, **at)
         shown = {**journal.run(one, **at), "accesses": page.items, "cursor": page.cursor}
@@ -158,7 +165,7 @@ def _asked(given: dict[str, Any], as_at: str | None) -> dict[str, Any]:
     from .parsing import moment, point
 
     asked = {name: value for name, value in given.items() if value is not None}
-    for name in ("start", "end"):
+    for name in ("start", "end", "as_of"):
         if name in asked:
             asked[name] = moment(asked[name])
     return asked if as_at is None else {**asked, "as_at": point(as_at)}

@@ -17,7 +17,7 @@ from ..producers.files import prepared
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import EVENT_TYPES
 from ..schemas.events.files import FilesRecorded
-from ..schemas.positions import Position
+from ..schemas.positions import Cut, Position, cut_of
 
 EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in EVENT_TYPES.values()}
 ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")
@@ -127,14 +127,22 @@ def moment(text: str) -> int:
     return ((read if read.tzinfo else read.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
 
 
-def point(text: str) -> Position | int:
-    """A position (`topic/partition/value`) or a time in milliseconds.
+def point(text: str) -> Position | Cut | int:
+    """A position (`topic/partition/value`), a cut (several, with commas between) or a time in milliseconds.
 
     Raises:
         InvalidPositionError: it has slashes and is no position.
-        InputError: it is no time either.
+        InputError: it is no time either, or a cut has two positions of one partition.
     """
-    return Position.parse(text) if "/" in text else moment(text)
+    if "/" not in text:
+        return moment(text)
+    positions = [Position.parse(one.strip()) for one in text.split(",")]
+    if len(positions) == 1:
+        return positions[0]
+    cut = cut_of(positions)
+    if len(cut) < len(positions):
+        raise InputError("A cut has one position of each partition.", hint="Write topic/partition/value,...")
+    return cut
 
 
 def typed_options(

@@ -17,7 +17,7 @@ from .tailing import tail
 
 @click.command()
 @click.argument("urn", shell_complete=complete_urn)
-@click.option("--as-at", metavar="POSITION|TIME", help="As the journal told it then, instead of now.")
+@click.option("--as-at", metavar="POSITION|CUT|TIME", help="As the journal told it then, instead of now.")
 @json_option
 @options
 def show(given: Options, /, urn: str, as_at: str | None, as_json: bool) -> None:

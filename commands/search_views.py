@@ -8,8 +8,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from .rendering import safe, shortened, table
-from .views import results_view
+from .rendering import safe, shortened, table, time_text
+from .views import entity_json, results_json, results_view
 
 _MOST_VALUES = 10
 
@@ -27,6 +27,32 @@ def explained_view(found: Any) -> RenderableType:
         parts.append(Text.assemble((safe(hit.urn), "bold"), (place, "dim")))
         parts += [_reason(one) for one in hit.why]
     return Group(*parts, *summary.renderables[2:])
+
+
+def then_json(found: Any, then: Sequence[Any]) -> dict[str, Any]:
+    """The answer to a search, each hit with what it looked like at an earlier point; null: it was not there then."""
+    told = results_json(found)
+    for hit, answer in zip(told["hits"], then, strict=True):
+        hit["then"] = None if answer is None else {**entity_json(answer.row), "final": answer.final}
+    return told
+
+
+def then_view(found: Any, then: Sequence[Any]) -> RenderableType:
+    """Hits as the index shows them now, each with what it looked like at an earlier point."""
+    rows = [(str(hit.urn), *_looked(answer)) for hit, answer in zip(found.hits, then, strict=True)]
+    notes = [Text(f"{found.total:,} found now", style="dim")]
+    if any(answer is not None and not answer.final for answer in then):
+        notes.append(Text("not final: events still to come can change what was then", style="dim"))
+    return Group(table(["entity", "written", "tags then", "properties then"], rows), *notes) if rows else notes[0]
+
+
+def _looked(answer: Any) -> tuple[str, str, str]:
+    if answer is None:
+        return "not there then", "-", "-"
+    row = answer.row
+    tags = ", ".join(sorted({*row.user_tags, *row.system_tags})) or "-"
+    properties = ", ".join(f"{key}={value}" for key, value in sorted(row.user_properties.items())) or "-"
+    return time_text(row.system_time), shortened(tags, 60), shortened(properties, 60)
 
 
 def _reason(why: Any) -> Text:

@@ -1,4 +1,5 @@
-"""Commands that search: `search` and `suggest`. They ask Elasticsearch alone, and nothing of Kafka.
+"""Commands that search: `search` and `suggest`. They ask Elasticsearch alone, and nothing of Kafka,
+unless it is asked what the hits looked like earlier: that stands in the lake.
 
 Thin: options become values, the index answers, `search_views.py` words it.
 Invariant: each has `--json`, which prints one JSON value.
@@ -34,9 +35,15 @@ _SCOPE = click.option(
 @click.option("--facets", is_flag=True, help="Count all hits by kind, namespace and tag too.")
 @click.option("--why", "--explain", "why", is_flag=True, help="Show every reason for each hit, and its place's reason.")
 @click.option("--at-least", metavar="POSITION", help="Wait until the index shows this position.")
+@click.option(
+    "--as-at", metavar="POSITION|CUT|TIME",
+    help="Show too what each hit looked like then. What is found is what the index shows now.",
+)  # fmt: skip
 @json_option
 @options
-def search(given: Options, /, query: str, at_least: str | None, why: bool, as_json: bool, **asked: Any) -> None:
+def search(
+    given: Options, /, query: str, at_least: str | None, as_at: str | None, why: bool, as_json: bool, **asked: Any
+) -> None:
     """Search names, tags, properties, descriptions and schemas; best match first.
 
     Terms are separated by blanks, and any of them is enough; quotes keep words together; a star ends a beginning.
@@ -49,12 +56,18 @@ def search(given: Options, /, query: str, at_least: str | None, why: bool, as_js
     """
     from ..indexer.search import Search
     from ..schemas.positions import Position
-    from .search_views import explained_view, facets_view
+    from .parsing import point
+    from .search_views import explained_view, facets_view, then_json, then_view
     from .views import results_json, results_view
 
-    after = Position.parse(at_least) if at_least else None
+    after, at = Position.parse(at_least) if at_least else None, point(as_at) if as_at else None
     with Search(given.settings) as catalog:
         found = catalog.search(query, at_least=after, **{key: one for key, one in asked.items() if one})
+    if at is not None:
+        with given.journal() as journal:
+            then = journal.then(found.hits, at)
+        print_json(then_json(found, then)) if as_json else console().print(then_view(found, then), crop=False)
+        return
     if as_json:
         print_json(results_json(found))
         return

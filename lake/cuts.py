@@ -7,14 +7,17 @@ so that all pages of an answer speak of one moment.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from ..schemas.errors import InputError, InvalidPositionError, NotFinalError
 from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Cut, Position
 from ..schemas.topics import TopicNames
+from ..schemas.urn import Urn
 from .entities import milliseconds
 from .tables import Lake, quoted
 
@@ -49,8 +52,8 @@ class Bounds:
         parts = []
         for partition, below in sorted(self.below.items()):
             until = self.until_ms.get(partition)
-            time = "" if until is None else f" and epoch_us(system_time) <= {until * 1000}"
-            parts.append(f"journal_partition = {partition} and logical_timestamp < {below}{time}")
+            by = "" if until is None else f" and epoch_us(system_time) <= {until * 1000}"
+            parts.append(f"journal_partition = {partition} and logical_timestamp < {below}{by}")
         return f"({' or '.join(parts)})"
 
     def to_json(self) -> list[list[int | None]]:
@@ -61,12 +64,12 @@ class Bounds:
     def from_json(cls, topic: str, found: Any, final: bool) -> Bounds:
         """The bounds of `to_json`. Raises: ValueError, TypeError: it is something else."""
         below, until = {}, {}
-        for partition, position, time in found:
+        for partition, position, limit in found:
             if not all(type(one) is int for one in (partition, position)):
                 raise ValueError("a bound is no number")
             below[partition] = position
-            if time is not None:
-                until[partition] = int(time)
+            if limit is not None:
+                until[partition] = int(limit)
         return cls(topic, below, until, final)
 
 
@@ -91,7 +94,7 @@ class Cuts:
             domain: a served domain.
             at: see `At`; None: all that the lake holds.
         Raises:
-            NotFinalError: the lake has not reached that position.
+            NotFinalError: the lake has not reached that position, or the time is still to come.
             InvalidPositionError: it is no position of this journal.
             InputError: it is none of what `At` says.
         """
@@ -105,7 +108,10 @@ class Cuts:
             return self._at_cut(topic, marks, at)
         if not isinstance(at, int) or isinstance(at, bool):
             raise InputError(f"{at!r:.80} is no position, cut or time.", hint="Give a Position or milliseconds UTC.")
-        return self._until(topic, marks, marks, at)
+        bounds = self._until(topic, marks, marks, at)
+        if not bounds.final and at > time.time() * 1000:
+            raise to_come(at, Position(topic, 0, marks[0]))
+        return bounds
 
     def check(self, bounds: Bounds) -> None:
         """Refuse bounds that the lake has not reached (or that have other partitions). Raises: NotFinalError."""
@@ -149,3 +155,33 @@ class Cuts:
 
     def _count(self, topic: str) -> int:
         return self._partitions if isinstance(self._partitions, int) else self._partitions[topic]
+
+
+def to_come(at_ms: int, held_to: Position, urn: Urn | None = None) -> NotFinalError:
+    """The error of a time that has not passed.
+
+    Args:
+        at_ms: the time, milliseconds UTC.
+        held_to: how far the lake holds a partition of what was asked about.
+        urn: what was asked about, where that is one thing.
+    """
+    what = "the answer" if urn is None else f"{urn}"
+    return NotFinalError(
+        f"{_shown_ms(at_ms)} is still to come, so nobody can say what {what} is then.",
+        code="not-final",
+        hint="Ask for a time that has passed, or without one for the present state.",
+        urn=None if urn is None else str(urn),
+        held_to=str(held_to),
+    )
+
+
+def time_text(time_ms: int) -> str:
+    """A time in UTC to the millisecond."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _shown_ms(at_ms: int) -> str:
+    try:
+        return time_text(at_ms)
+    except (OverflowError, ValueError, OSError):  # beyond the year 9999
+        return f"The time {at_ms} (milliseconds since 1970)"

@@ -26,11 +26,12 @@ from .lineage_questions import (
     PAGE,
     Asked,
     Page,
+    check_as_of,
     check_kind,
     check_number,
     check_window,
 )
-from .lineage_relations import LakeRelations, in_window, select_rows
+from .lineage_relations import LakeRelations, Times, in_window, select_rows, told_by
 from .lineage_walk import DIRECTIONS, Direction, Walked, document, run_id, walk
 from .reading import LakeReader
 from .tables import quoted
@@ -57,6 +58,7 @@ class LineageReader(LakeReader):
         direction: str = "both",
         limit: int = NODES,
         at: At | None = None,
+        as_of: int | None = None,
         final_only: bool = False,
     ) -> dict[str, Any]:
         """Who touched the data in a window of time, what else these touched, and so on.
@@ -69,6 +71,8 @@ class LineageReader(LakeReader):
             direction: both; or upstream, to who wrote it and what these read; or downstream, the reverse.
             limit: most nodes, data and programs together.
             at: as the journal told it at that point (see `cuts.At`); None: all that the lake holds.
+            as_of: only facts about this time or an earlier one, milliseconds UTC; a run that stopped later has not
+                stopped. None: all facts.
             final_only: refuse an answer that facts still to come could change.
         Returns:
             The source's shape (see `lineage_walk.document`); with `"final": false` where `at` is a time that is not
@@ -86,6 +90,7 @@ class LineageReader(LakeReader):
             direction=direction,
             limit=limit,
             at=at,
+            as_of=as_of,
             final_only=final_only,
         )
         answer = document(found, start_ms=start_ms, end_ms=end_ms)
@@ -102,36 +107,39 @@ class LineageReader(LakeReader):
         direction: str = "both",
         limit: int = NODES,
         at: At | None = None,
+        as_of: int | None = None,
         final_only: bool = False,
     ) -> tuple[Walked, Bounds]:
         """The relations of `lineage`, and the cut that they are of. Arguments and errors as there."""
         if data.kind in NO_DATA:
             raise InputError(f"Lineage begins at data; {data} is none.", hint="`runs` tells of a program's runs.")
         check_window(start_ms, end_ms)
+        check_as_of(as_of)
         check_number("levels", levels, 1, 1_000)
         check_number("limit", limit, 1, MOST_NODES)
         if direction not in DIRECTIONS:
             raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
         way = cast(Direction, direction)
         seen = self._seen(at, final_only=final_only)
-        port = LakeRelations(self._lake, tenant, seen, (start_ms, end_ms), levels)
+        port = LakeRelations(self._lake, tenant, seen, (start_ms, end_ms), levels, as_of)
         return walk(str(data), port, levels=levels, limit=limit, direction=way), seen
 
     def lineage_runs(
-        self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, at: At | None = None, **asked: Any
-    ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+        self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, at: At | None = None, as_of: int | None = None,
+        **asked: Any,
+    ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
         """Every run in the lineage of data, by program and run, with all of its accesses. Arguments as `lineage`."""
-        found = self.walked(tenant, data, start_ms, end_ms, at=at, **asked)[0]
+        found = self.walked(tenant, data, start_ms, end_ms, at=at, as_of=as_of, **asked)[0]
         for run in sorted({run for relation in found.relations for run in relation.runs}):
             one = Urn.parse(run)
-            page = self.accesses(tenant, one, limit=MOST_PAGE, at=at)
+            page = self.accesses(tenant, one, limit=MOST_PAGE, at=at, as_of=as_of)
             accesses = page.items
             while page.cursor is not None:
-                page = self.accesses(tenant, one, limit=MOST_PAGE, cursor=page.cursor, at=at)
+                page = self.accesses(tenant, one, limit=MOST_PAGE, cursor=page.cursor, at=at, as_of=as_of)
                 accesses += page.items
-            yield self.run(tenant, one, at=at), accesses
+            yield self.run(tenant, one, at=at, as_of=as_of), accesses
 
-    def run(self, tenant: str, run: Urn, *, at: At | None = None) -> dict[str, Any]:
+    def run(self, tenant: str, run: Urn, *, at: At | None = None, as_of: int | None = None) -> dict[str, Any]:
         """A run's times and status, and the metadata that was recorded with its accesses, by scope.
 
         Returns:
@@ -139,18 +147,19 @@ class LineageReader(LakeReader):
             accesses with metadata the tags are joined, and of each property the value of the latest one stands.
         Raises:
             InputError: it is no run's URN.
-            UnknownEntityError: no fact names it (at that point).
+            UnknownEntityError: no fact names it (at that point, by that time).
         """
         check_kind(run, "run")
+        check_as_of(as_of)
         seen = self._seen(at)
-        found = self._known(tenant, run, seen)
+        found = self._known(tenant, run, seen, as_of)
         recorded = select_rows(
             self._lake,
             "accesses",
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select metadata, epoch_ms(happened_at) as at_ms, event_id, data, access, component,
                     row_number() over (partition by data, access, component order by happened_at, event_id) as place
-                from rows where {seen.sql()} and metadata is not null)
+                from rows where {seen.sql()} and metadata is not null{told_by(as_of)})
             select metadata from told where place = 1 order by at_ms, event_id, data, access, component""",
         )
         return {**_run_json(found), "metadata": _joined(orjson.loads(one) for (one,) in recorded)}
@@ -165,6 +174,7 @@ class LineageReader(LakeReader):
         limit: int = PAGE,
         cursor: str | None = None,
         at: At | None = None,
+        as_of: int | None = None,
     ) -> Page:
         """The runs of a program in a window of time (as `lineage` has it), the last begun first.
 
@@ -179,21 +189,23 @@ class LineageReader(LakeReader):
         check_kind(program, "program")
         check_window(start_ms, end_ms)
         check_number("limit", limit, 1, MOST_PAGE)
-        asked = Asked("runs", tenant, str(program), start_ms, end_ms, at)
+        check_as_of(as_of)
+        asked = Asked(f"runs as of {as_of}", tenant, str(program), start_ms, end_ms, at)
         seen, after = self._resumed(cursor, asked, at)
         having = in_window(start_ms, end_ms)
         if after is not None:
             began, run = int(after[0]), quoted(after[1])
             having += f" and (began < {began} or (began = {began} and run > {run}))"
         rest = f"having {having} order by began desc, run limit {limit + 1}"
-        found = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest)]
+        found = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest, as_of)]
         last = found[limit - 1] if len(found) > limit else None
         following = None if last is None else asked.cursor(seen, [last["began"], last["run"]])
         return Page([_run_json(one) for one in found[:limit]], following)
 
     def accesses(
-        self, tenant: str, run: Urn, *, limit: int = PAGE, cursor: str | None = None, at: At | None = None
-    ) -> Page:
+        self, tenant: str, run: Urn, *, limit: int = PAGE, cursor: str | None = None, at: At | None = None,
+        as_of: int | None = None,
+    ) -> Page:  # fmt: skip
         """What a run touched: {"data", "access", "at", "component", "metadata"} of each access, sorted by the first
         two and the component; the last two are null where nothing was said.
 
@@ -201,9 +213,10 @@ class LineageReader(LakeReader):
         """
         check_kind(run, "run")
         check_number("limit", limit, 1, MOST_PAGE)
-        asked = Asked("accesses", tenant, str(run), 0, 0, at)
+        check_as_of(as_of)
+        asked = Asked(f"accesses as of {as_of}", tenant, str(run), 0, 0, at)
         seen, after = self._resumed(cursor, asked, at)
-        self._known(tenant, run, seen)
+        self._known(tenant, run, seen, as_of)
         beyond = "true"
         if after is not None:
             beyond = f"(data, access, component) > ({', '.join(map(quoted, after))})"
@@ -213,7 +226,7 @@ class LineageReader(LakeReader):
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select data, access, component, epoch_ms(happened_at) as at_ms, metadata,
                     row_number() over (partition by data, access, component order by happened_at, event_id) as place
-                from rows where {seen.sql()})
+                from rows where {seen.sql()}{told_by(as_of)})
             select data, access, component, at_ms, metadata from told where place = 1 and {beyond}
             order by data, access, component limit {limit + 1}""",
         )
@@ -256,17 +269,18 @@ class LineageReader(LakeReader):
             group by run, component order by first desc, run desc limit 1""",
         )
 
-    def _known(self, tenant: str, run: Urn, seen: Bounds) -> dict[str, Any]:
-        for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, ""):
+    def _known(self, tenant: str, run: Urn, seen: Bounds, as_of: int | None) -> dict[str, Any]:
+        for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):
             return found
-        raise UnknownEntityError(str(run), hint="No fact names this run; `runs` lists those of a program.")
+        by = "" if as_of is None else " by that time"
+        raise UnknownEntityError(str(run), hint=f"No fact names this run{by}; `runs` lists those of a program.")
 
-    def _run_rows(self, seen: Bounds, key: Mapping[str, str], rest: str) -> Iterator[dict[str, Any]]:
+    def _run_rows(self, seen: Bounds, key: Mapping[str, str], rest: str, as_of: int | None) -> Iterator[dict[str, Any]]:
         """What stood of runs: run, program, start, stop, status, and `began` (what the window asks for)."""
+        times = Times.of(as_of)
         statement = f"""
-            select run, any_value(program) as program, epoch_ms(coalesce(min(start), min(first_access))) as started,
-                epoch_ms(max(stop)) as ended, max_by(status, (epoch_us(stop), status)) as how,
-                epoch_ms(coalesce(min(start), min(first_access), max(stop))) as began
+            select run, any_value(program) as program, {times.started} as started, {times.ended} as ended,
+                {times.status} as how, {times.began} as began
             from rows where {seen.sql()} group by run {rest}"""
         for row in select_rows(self._lake, "runs", key, statement):
             yield dict(zip(("run", "program", "start", "stop", "status", "began"), row, strict=True))

@@ -76,6 +76,11 @@ def check_window(start_ms: int, end_ms: int) -> None:
         raise InputError(f"The window begins at {start_ms} and ends at {end_ms}.", hint="It must end after its start.")
 
 
+def check_as_of(as_of: Any) -> None:
+    if as_of is not None:
+        check_number("time of as_of", as_of, 0, LATEST_AT_MS)
+
+
 def check_number(name: str, value: Any, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise InputError(f"The {name} must be a whole number from {least} to {most:,}, not {value!r}.")

@@ -7,7 +7,7 @@ tenant, the bounds of a cut, a window. What is found is told in any order.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,12 +30,15 @@ class LakeRelations:
     tenant are few enough to be held, those that a walk of so many levels may come to next.
     """
 
-    def __init__(self, lake: Lake, tenant: str, seen: Bounds, window: tuple[int, int], levels: int) -> None:
+    def __init__(
+        self, lake: Lake, tenant: str, seen: Bounds, window: tuple[int, int], levels: int, as_of: int | None = None
+    ) -> None:
         self._lake = lake
         self._tenant = tenant
         self._seen = seen
         self._window = window
         self._levels = levels
+        self._as_of = as_of
         self._near: Near | None = None
         self._fetched: dict[str, list[Relation]] = {}
 
@@ -85,7 +88,7 @@ class LakeRelations:
 
         An unknown access stands only where its run, data and component has neither a read nor a write.
         """
-        lake = self._lake
+        lake, times = self._lake, Times.of(self._as_of)
         key = {"tenant": [self._tenant], "program": sorted(programs)}
         tables = {name: lake.tables[name].delta for name in ("runs", "accesses")}
         paths = {name: possible_files(table, key) for name, table in tables.items()}
@@ -97,14 +100,13 @@ class LakeRelations:
             sources = {name: scan.source(cursor, tables[name], paths[name], f"lake_{name}") for name in tables}
             statement = f"""
                 with counting as (
-                    select run, epoch_ms(coalesce(min(start), min(first_access), max(stop))) as began,
-                        epoch_ms(max(stop)) as ended
+                    select run, {times.began} as began, {times.ended} as ended
                     from {sources["runs"]} where {where} group by run having {in_window(*self._window)}
                 ),
                 touched as (
                     select program, run, data, component, bool_or(access = 'read') as has_read,
                         bool_or(access = 'write') as has_written
-                    from {sources["accesses"]} semi join counting using (run) where {where}
+                    from {sources["accesses"]} semi join counting using (run) where {where}{told_by(self._as_of)}
                     group by program, run, data, component
                 ),
                 told as (
@@ -138,6 +140,38 @@ def select_rows(lake: Lake, name: str, key: Mapping[str, str | Sequence[str]], s
             f"with rows as not materialized (select * from {source} where {where}) {_joinable(statement)}"
         ).fetchall()
         return found
+
+
+class Times(NamedTuple):
+    """SQL over all rows of a run: its times in milliseconds and its status, null where there is none.
+
+    Attributes:
+        began: its start, else its first access, else its stop: what a window asks for.
+    """
+
+    started: str
+    ended: str
+    status: str
+    began: str
+
+    @classmethod
+    def of(cls, as_of: int | None) -> Times:
+        """What stands of the facts; AS OF a time, of those that speak of it or of an earlier one.
+
+        A run stops at its greatest stop. As of an earlier time it has not stopped: whatever lesser stop was told, and
+        in whatever order, it went on.
+        """
+        start, first, stop = (f"epoch_ms({one})" for one in ("min(start)", "min(first_access)", "max(stop)"))
+        status = "max_by(status, (epoch_us(stop), status))"
+        if as_of is not None:
+            status = f"case when {stop} <= {int(as_of)} then {status} end"
+            start, first, stop = (f"case when {one} <= {int(as_of)} then {one} end" for one in (start, first, stop))
+        return cls(f"coalesce({start}, {first})", stop, status, f"coalesce({start}, {first}, {stop})")
+
+
+def told_by(as_of: int | None) -> str:
+    """A further condition on an access, that it happened by a time; nothing where none is asked for."""
+    return "" if as_of is None else f" and epoch_ms(happened_at) <= {int(as_of)}"
 
 
 def in_window(start_ms: int, end_ms: int) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import ClassVar
 
 from deltalake.exceptions import TableNotFoundError
@@ -19,10 +18,11 @@ from ..rules.entity import EntityRow
 from ..schemas.errors import InvalidPositionError, NotFinalError, UnavailableError, UnknownEntityError
 from ..schemas.hashing import partition_of
 from ..schemas.kinds import SERVED_DOMAINS
-from ..schemas.positions import Position
+from ..schemas.positions import Cut, Position
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
 from .columns import JOURNAL_TABLE
+from .cuts import time_text, to_come
 from .entities import milliseconds, row_from_dict
 from .lookup import rows_of_key
 from .tables import Lake, PartitionKey, quoted
@@ -69,20 +69,26 @@ class LakeReader:
         """
         return self._found(self._newest(tenant, urn, None, None))
 
-    def as_at(self, tenant: str, urn: Urn, at: Position | int, *, final_only: bool = False) -> Answer:
+    def as_at(self, tenant: str, urn: Urn, at: Position | Cut | int, *, final_only: bool = False) -> Answer:
         """The entity as the log told it at a position of its partition, or at a system_time in milliseconds UTC.
 
         Args:
-            at: a Position (that event included), or milliseconds UTC (events appended at that time included).
+            at: a Position (that event included), a cut (the entity's partition stands at its own position in it, or at
+                the latest of their times), or milliseconds UTC (events appended at that time included).
             final_only: refuse an answer that an event still to come could change.
         Raises:
             UnknownEntityError: it did not exist then; the message says since when it does.
             NotFinalError: the lake has not passed that point (a position), the time is still to come, or `final_only`
                 and it is not final.
         """
-        answer = self._at_position(tenant, urn, at) if isinstance(at, Position) else self._newest(tenant, urn, None, at)
-        if not answer.final and not isinstance(at, Position) and at > time.time() * 1000:
-            raise _to_come(urn, at, answer.held_to)
+        if isinstance(at, Mapping):
+            answer = self._at_cut(tenant, urn, at)
+        elif isinstance(at, Position):
+            answer = self._at_position(tenant, urn, at)
+        else:
+            answer = self._newest(tenant, urn, None, at)
+            if not answer.final and at > time.time() * 1000:
+                raise to_come(at, answer.held_to, urn)
         if final_only and not answer.final:
             raise _not_final(urn, answer.held_to)
         if answer.row is None or answer.row.deleted:
@@ -126,6 +132,13 @@ class LakeReader:
         except TableNotFoundError:
             return None
         return self._lake
+
+    def _at_cut(self, tenant: str, urn: Urn, cut: Cut) -> Answer:
+        key, _ = self._held(tenant, urn)
+        times = [self._time_of(Position(*one, value)) for one, value in cut.items()]
+        if key in cut:
+            return self._at_position(tenant, urn, Position(*key, cut[key]))
+        return self._newest(tenant, urn, None, max(times))
 
     def _at_position(self, tenant: str, urn: Urn, at: Position) -> Answer:
         key, mark = self._held(tenant, urn)
@@ -197,11 +210,7 @@ class LakeReader:
 
 def _shown(row: EntityRow) -> str:
     """When a row was written, and its logical timestamp."""
-    return f"{_time_text(row.system_time)} (logical timestamp {row.logical_timestamp})"
-
-
-def _time_text(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{time_text(row.system_time)} (logical timestamp {row.logical_timestamp})"
 
 
 def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> UnknownEntityError:
@@ -226,20 +235,3 @@ def _not_final(urn: Urn | None, held_to: Position) -> NotFinalError:
         urn=None if urn is None else str(urn),
         held_to=str(held_to),
     )
-
-
-def _to_come(urn: Urn, at_ms: int, held_to: Position) -> NotFinalError:
-    return NotFinalError(
-        f"{_shown_ms(at_ms)} is still to come, so nobody can say what {urn} is then.",
-        code="not-final",
-        hint="Ask for a time that has passed, or without one for the present state.",
-        urn=str(urn),
-        held_to=str(held_to),
-    )
-
-
-def _shown_ms(at_ms: int) -> str:
-    try:
-        return _time_text(at_ms)
-    except (OverflowError, ValueError, OSError):  # beyond the year 9999
-        return f"The time {at_ms} (milliseconds since 1970)"

@@ -6,14 +6,14 @@ wrote, and the nearest name that there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from inspect import signature
-from typing import Any
+from typing import Any, TypeGuard
 
 from .errors import InputError
-from .positions import Position
+from .positions import Cut, Position
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_MS = 1 << 53
@@ -64,13 +64,13 @@ def check_number(name: str, value: object) -> None:
         raise InputError(f"{name} must be a number not below 0, not {value!r:.60}.", code="wrong-type", argument=name)
 
 
-def point_of(name: str, value: Position | datetime | int) -> Position | int:
-    """A Position as it is, a time as milliseconds UTC.
+def point_of(name: str, value: Position | Cut | datetime | int) -> Position | Cut | int:
+    """A Position or a cut as it is, a time as milliseconds UTC.
 
     Raises:
-        InputError: it is neither, or a datetime without a zone.
+        InputError: it is none of them, a cut of nothing, or a datetime without a zone.
     """
-    if isinstance(value, Position):
+    if isinstance(value, Position) or _is_cut(value):
         return value
     if isinstance(value, datetime) and value.tzinfo is not None:
         return (value - _EPOCH) // timedelta(milliseconds=1)
@@ -79,6 +79,18 @@ def point_of(name: str, value: Position | datetime | int) -> Position | int:
     raise InputError(
         f"{name} is no point in time: {value!r:.60}.",
         code="wrong-type",
-        hint="Give a Position (`Position.parse(text)`), an aware datetime, or milliseconds since 1970.",
+        hint="Give a Position (`Position.parse(text)`), a cut of some, an aware datetime, or milliseconds since 1970.",
         argument=name,
+    )
+
+
+def _is_cut(value: object) -> TypeGuard[Cut]:
+    """Whether a value is a position, a whole number, by (topic, partition)."""
+    return (
+        isinstance(value, Mapping)
+        and bool(value)
+        and all(
+            isinstance(key, tuple) and [type(one) for one in key] == [str, int] and type(position) is int
+            for key, position in value.items()
+        )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -20,6 +21,7 @@ from rich.console import Console
 
 from metajournal.commands import demo as demo_module
 from metajournal.commands.demo import Demo
+from metajournal.commands.demo_services import services
 from metajournal.commands.telling import Lines, Screen, Silent
 from metajournal.producers.sources.python_environment import python_environment
 from metajournal.schemas.positions import Position
@@ -53,7 +55,7 @@ def environment_of_the_command() -> dict[str, Any]:
 
 @pytest.mark.services
 def test_the_demo_says_as_one_object_that_all_counts_agree_with_an_independent_walk() -> None:
-    done = subprocess.run([*COMMAND, "--json"], capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run([*COMMAND, "--keep", "--json"], capture_output=True, text=True, check=False, cwd=ROOT)
     report = json.loads(done.stdout)
     assert report["ok"] is True, [name for name, holds in report["checks"].items() if not holds]
     assert done.returncode == 0
@@ -78,8 +80,24 @@ def test_the_demo_says_as_one_object_that_all_counts_agree_with_an_independent_w
     assert [one["tagged"] for one in report["as_at"]] == [False, True]
     assert report["rebuild"]["compared"] == report["rebuild"]["documents"] == len(files) + len(walked) + 1
     folder = Path(report["folder"])
-    assert not folder.exists()
-    assert processes_of(folder) == []
+    try:
+        pasted = "\n".join(["set -ex", *(command for command, _ in report["try"])])
+        tried = subprocess.run(["bash", "-c", pasted], capture_output=True, text=True, check=False, timeout=300)
+        assert tried.returncode == 0, tried.stdout + tried.stderr
+        assert "+tag mine" in tried.stdout
+        assert processes_of(folder) == []
+    finally:
+        down = [sys.executable, "-m", "metajournal.cli", "down"]
+        subprocess.run(down, env={**os.environ, "METAJOURNAL_HOME": str(folder)}, check=False, capture_output=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.services
+def test_services_that_nobody_keeps_end_with_their_block_and_their_folder() -> None:
+    with services(Silent()) as running:
+        assert processes_of(running.folder)
+    assert not running.folder.exists()
+    assert processes_of(running.folder) == []
 
 
 @pytest.mark.services

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from metajournal.commands import parsing
-from metajournal.schemas.errors import InputError, InvalidEventError
+from metajournal.schemas.errors import InputError, InvalidEventError, InvalidPositionError
 from metajournal.schemas.events.catalog import EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.positions import Position
 
@@ -79,3 +79,14 @@ def test_a_time_is_read_to_the_millisecond(text: str) -> None:
     read = datetime.fromisoformat(text)
     since = (read if read.tzinfo else read.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
     assert parsing.moment(text) * 1000 == since // timedelta(microseconds=1)
+
+
+def test_a_point_is_a_position_a_cut_or_a_time() -> None:
+    one, other = Position("t", 0, 5), Position("t", 1, 7)
+    assert parsing.point("t/0/5") == one
+    assert parsing.point("t/0/5,t/1/7") == parsing.point(f"{one}, {other}") == {("t", 0): 5, ("t", 1): 7}
+    assert parsing.point("1970-01-01T00:00:01Z") == 1_000
+    with pytest.raises(InputError, match="one position of each partition"):
+        parsing.point("t/0/5,t/0/6")
+    with pytest.raises(InvalidPositionError):
+        parsing.point("t/0/5,t/0")

@@ -333,3 +333,11 @@ def test_without_a_lake_it_is_said(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError) as caught:
         queries(tmp_path / "nowhere").page("default", ALL)
     assert caught.value.code == "no-lake"
+
+
+def test_files_at_a_time_to_come_are_refused(tmp_path: Path) -> None:
+    found = folded(tmp_path, journal_of([numbered(2)]))
+    with pytest.raises(NotFinalError, match="still to come"):
+        found.page("default", ALL, at=4_102_444_800_000)
+    with pytest.raises(NotFinalError, match="still to come"):
+        found.latest("default", "x", "a", at=4_102_444_800_000)

@@ -446,3 +446,87 @@ def naive(events: Sequence[Any], root: Any, start: int, end: int, levels: int) -
             components = sorted({component for _, component in who if component})
             shown.append({**line, "component": components} if components else line)
     return sorted(shown, key=lambda one: (one["data"], one["program"], one.get("access", "")))
+
+
+def by_then(events: Iterable[Any], as_of: int) -> list[Any]:
+    """The facts about a time or an earlier one."""
+    kept: list[Any] = []
+    for event in events:
+        if isinstance(event, AccessesRecorded):
+            some = [access for access in event.accesses if access.at <= as_of]
+            kept += [AccessesRecorded(event.run, some)] if some else []
+        elif event.at <= as_of:
+            kept.append(event)
+    return kept
+
+
+@pytest.mark.parametrize("as_of", [99, 100, 110, 199, 200, 310, 405, 410, 420, 499, 500])
+def test_as_of_a_time_is_what_the_facts_by_that_time_tell_alone(nightly: Fold, tmp_path: Path, as_of: int) -> None:
+    known, alone = reader(nightly), reader(folded(tmp_path, [*by_then(NIGHTLY, as_of), EntityRegistered(RAW)]))
+    for root in (RAW, CLEAN, REPORT):
+        asked = known.lineage("default", root, 0, 1_000, as_of=as_of)
+        assert asked == alone.lineage("default", root, 0, 1_000)
+    late = known.lineage("default", CLEAN, 200, 1_000, as_of=as_of)
+    assert late == alone.lineage("default", CLEAN, 200, 1_000)
+    for of in (WASH, PRINT):
+        assert known.runs("default", of, 0, 1_000, as_of=as_of) == alone.runs("default", of, 0, 1_000)
+    for one in map(Urn.parse, [run_of(WASH, 1), run_of(WASH, 2), run_of(PRINT, 1)]):
+        assert run_told(known, one, as_of=as_of) == run_told(alone, one)
+
+
+def run_told(known: LineageReader, one: Urn, **asked: Any) -> Any:
+    """A run and its accesses, or that it is unknown."""
+    try:
+        return known.run("default", one, **asked), known.accesses("default", one, **asked).items
+    except UnknownEntityError as error:
+        return error.code
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_run_has_not_stopped_as_of_a_time_before_its_stop_in_whatever_order_stops_were_told(
+    tmp_path: Path, order: int
+) -> None:
+    one = run_of(WASH, 1)
+    facts = [RunStarted(one, 1), RunStopped(one, 5, "KILLED"), RunStopped(one, 10, "COMPLETED")]
+    known = reader(folded(tmp_path, facts[::order]))
+    stops = {as_of: known.run("default", Urn.parse(one), as_of=as_of)["stop"] for as_of in (4, 7, 10)}
+    assert stops == {4: -1, 7: -1, 10: 10}
+    assert known.run("default", Urn.parse(one), as_of=7)["status"] is None
+
+
+def test_as_at_and_as_of_together_are_what_was_known_then_about_a_time(nightly: Fold) -> None:
+    second = records_of(NIGHTLY)[4]
+    at = Position(TOPIC, second.partition, second.position)
+    found = reader(nightly).lineage("default", RAW, 0, 1_000, at=at, as_of=250)
+    assert told(found) == {("raw", "wash", "read", "r1"), ("clean", "wash", "write", "r1")}
+    assert told(reader(nightly).lineage("default", RAW, 0, 1_000, at=at)) != told(found)
+
+
+def test_pages_as_of_a_time_are_of_that_question_alone(nightly: Fold) -> None:
+    known = reader(nightly)
+    first = known.runs("default", WASH, 0, 1_000, limit=1, as_of=400)
+    assert [one["id"] for one in first.items] == ["r2"]
+    rest = known.runs("default", WASH, 0, 1_000, limit=1, as_of=400, cursor=first.cursor)
+    assert [one["id"] for one in rest.items] == ["r1"]
+    with pytest.raises(InputError, match="cursor is not of this question"):
+        known.runs("default", WASH, 0, 1_000, limit=1, as_of=401, cursor=first.cursor)
+
+
+@pytest.mark.parametrize("as_of", [-1, "monday", True, 253_402_300_800_000])
+def test_an_as_of_that_is_no_time_is_refused(nightly: Fold, as_of: Any) -> None:
+    for ask in (
+        lambda: reader(nightly).lineage("default", RAW, 0, 1_000, as_of=as_of),
+        lambda: reader(nightly).run("default", Urn.parse(run_of(WASH, 1)), as_of=as_of),
+        lambda: reader(nightly).runs("default", WASH, 0, 1_000, as_of=as_of),
+        lambda: reader(nightly).accesses("default", Urn.parse(run_of(WASH, 1)), as_of=as_of),
+    ):
+        with pytest.raises(InputError, match="as_of"):
+            ask()
+
+
+def test_a_time_to_come_is_refused_and_one_not_passed_is_not_final(nightly: Fold) -> None:
+    with pytest.raises(NotFinalError, match=r"2100-01-01T00:00:00\.000Z is still to come"):
+        reader(nightly).lineage("default", RAW, 0, 1_000, at=4_102_444_800_000)
+    with pytest.raises(NotFinalError, match="milliseconds since 1970"):
+        reader(nightly).lineage("default", RAW, 0, 1_000, at=1 << 50)
+    assert reader(nightly).lineage("default", RAW, 0, 1_000, at=NOON + 10_000_000)["final"] is False

@@ -169,3 +169,18 @@ def test_the_journal_is_looked_at_before_the_tables_that_its_marks_speak_of(
     Lake(str(fold.path)).refresh()
     assert seen[2] == "journal"
     assert len(seen) == 2 + len(SCHEMAS)
+
+
+def test_as_at_a_cut_holds_the_entitys_own_position_or_else_the_latest_of_the_times(fold: Fold) -> None:
+    own, other = journal()[1], journal()[2]
+    both = {(TOPIC, one.partition): one.position for one in (own, other)}
+    answer = reader(fold).as_at("default", PURCHASES, both)
+    assert answer.row is not None
+    assert answer.row.user_properties == {"owner": "ali"}
+    assert answer.final
+    by_time = reader(fold).as_at("default", PURCHASES, {(TOPIC, other.partition): other.position})
+    assert by_time.row == answer.row
+    with pytest.raises(NotFinalError):
+        reader(fold).as_at("default", PURCHASES, {**both, (TOPIC, other.partition): other.position + 1000})
+    with pytest.raises(InvalidPositionError):
+        reader(fold).as_at("default", PURCHASES, {**both, ("elsewhere", 0): 1})
