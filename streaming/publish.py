@@ -7,10 +7,11 @@ event's system_time.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ..producers.kafka import ErrorLog, make_consumer, make_producer
 from ..schemas.errors import KafkaUnavailableError
@@ -27,6 +28,8 @@ _IN_A_TASK = {
     "compression.type": "lz4",
 }
 _POLL_S = 0.25
+_OFFSETS_S = 10.0
+_LEADERLESS = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 _SERVE_EVERY = 10_000
 _SAY_AFTER_POLLS = 12
 
@@ -202,9 +205,22 @@ def watermarks(settings: Settings, places: Iterable[tuple[str, int]]) -> dict[tu
         KafkaUnavailableError: the broker did not answer within 10 s.
     """
     consumer = make_consumer(settings, ErrorLog(), role="watermarks")
+    deadline = time.monotonic() + _OFFSETS_S
     try:
-        return {place: consumer.get_watermark_offsets(TopicPartition(*place), timeout=10.0) for place in places}
+        return {place: _watermarks_of(consumer, place, deadline) for place in places}
     except KafkaException as error:
         raise KafkaUnavailableError(f"Kafka did not tell its offsets: {error.args[0].str()}.") from error
     finally:
         consumer.close()
+
+
+def _watermarks_of(consumer: Consumer, place: tuple[str, int], deadline: float) -> tuple[int, int]:
+    """First and end offset; a partition that was made just now, or moves, has no leader for a moment."""
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(*place), timeout=_OFFSETS_S)
+            return int(low), int(high)
+        except KafkaException as error:
+            if error.args[0].code() not in _LEADERLESS or time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
