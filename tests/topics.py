@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from metajournal.lake.tables import Lake
 from metajournal.producers.kafka import MESSAGE_BYTES, ErrorLog, make_consumer
@@ -14,6 +14,7 @@ from metajournal.schemas.hashing import DIGEST_HEADER
 from metajournal.schemas.positions import offset_of, position
 from metajournal.schemas.settings import Settings
 from tests.model import JournalRecord
+from tests.wait import eventually
 
 
 class Seen(NamedTuple):
@@ -25,6 +26,21 @@ class Seen(NamedTuple):
     key: str
     time_ms: int
     document: Any
+
+
+def offsets(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """First and end offset of a partition, as soon as it has a leader: just made, it has none yet."""
+
+    def told() -> tuple[int, int] | None:
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+                raise
+            return None
+        return low, high
+
+    return eventually(told, 30, f"a leader of {topic}/{partition}")
 
 
 def write(settings: Settings, records: Iterable[JournalRecord], topic: str | None = None) -> int:
@@ -58,7 +74,7 @@ def read(settings: Settings, topic: str) -> list[Message]:
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         found: list[Message] = []
         for partition in sorted(partitions):
-            low, high = ends.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+            low, high = offsets(ends, topic, partition)
             consumer.assign([TopicPartition(topic, partition, low)])
             at = low
             while at < high:
@@ -131,7 +147,7 @@ def folded_to_the_end(settings: Settings) -> bool:
     consumer = make_consumer(settings, ErrorLog(), role="tests")
     try:
         for partition in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
-            _, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+            _, high = offsets(consumer, topic, partition)
             if offset_of(lake.journal.mark((topic, partition))) < high:
                 return False
         return True
