@@ -136,7 +136,7 @@ class EnvironmentSteps:
             ("requirements in the lake's lineage", f"{len(pairs):,}"),
             ("events in the journal so far", f"{self.report['events']:,}"),
         ]
-        self.told.show(table(["what", "count"], rows, right=["count"]))
+        self.told.show(table(["files and requirements", "count"], rows, right=["count"]))
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Who reads whom, asked run by run."""

@@ -117,17 +117,8 @@ def _start(folder: Path, ending: ExitStack, told: Teller, *, lasting: bool) -> R
     return Running(folder, settings, stack, tuple(processes))
 
 
-@contextmanager
-def own_process(folder: Path, name: str) -> Iterator[Kept]:
-    """The stream or the indexer with the settings of a folder; it ends with the block, or with this process."""
-    kept = _begin(folder, name)
-    try:
-        yield kept
-    finally:
-        kept.stop()
-
-
 def _begin(folder: Path, name: str) -> Kept:
+    """The stream or the indexer with the settings of a folder; whoever begins it stops or releases it."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("METAJOURNAL__")}
     environment = {**environment, HOME_VARIABLE: str(folder), FILE_VARIABLE: str(folder / SETTINGS_FILE)}
     return keep(name, COMMANDS[name], folder=folder, env=environment, grace_s=GRACE_S[name])

@@ -42,6 +42,14 @@ def test_what_is_emitted_is_shown_searched_and_remembered(installation: Installa
     found = said(installation, "search", "tags:confidential", "--kind", "dataset", "--at-least", second["position"])
     assert [hit["urn"] for hit in found["hits"]] == [urn]
     assert found["hits"][0]["why"][0]["marked"] == "[confidential]"
+    for at, tags in ((first["position"], []), (second["position"], ["confidential"])):
+        then = said(installation, "search", "tags:confidential", "--as-at", at)["hits"][0]["then"]
+        assert (then["user"]["tags"], then["final"]) == (tags, True)
+    early = said(installation, "search", "tags:confidential", "--as-at", "2020-01-01")
+    assert [(hit["urn"], hit["then"]) for hit in early["hits"]] == [(urn, None)]
+    drawn = installation.metajournal("search", "tags:confidential", "--as-at", first["position"])
+    assert "owner=carol" in drawn.stdout
+    assert "1 found now" in drawn.stdout
 
 
 def test_tables_for_people_say_the_same(installation: Installation) -> None:
