@@ -60,6 +60,8 @@ def search(
     from .search_views import explained_view, facets_view, then_json, then_view
     from .views import results_json, results_view
 
+    if as_at and (why or asked["facets"]):
+        raise click.UsageError("--as-at goes with neither --why nor --facets: these speak of now.")
     after, at = Position.parse(at_least) if at_least else None, point(as_at) if as_at else None
     with Search(given.settings) as catalog:
         found = catalog.search(query, at_least=after, **{key: one for key, one in asked.items() if one})
