@@ -35,6 +35,8 @@ _PAUSE_S: Final = 0.1
 """Seconds between two attempts."""
 _LEAST_S: Final = 0.1
 """Least seconds given to a step, however late it is."""
+_FATAL: Final = SystemError
+"""What the client gives of a fatal error when a line for its log comes right behind: it raises, and logs on."""
 _FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
 
@@ -152,14 +154,14 @@ class _Sender:
         try:
             if self._producer is not None:
                 self._producer.poll(0)
-        except KafkaException:
+        except (KafkaException, _FATAL):
             self.forget()
 
     def forget(self) -> None:
         """Throw the producer away, with what it has not sent."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            with suppress(KafkaException):  # a fatal error is told once more
+            with suppress(KafkaException, _FATAL):  # a fatal error is told once more
                 producer.purge()
                 producer.poll(0)
 
@@ -195,6 +197,8 @@ class _Sender:
                 producer.produce(topic, value, key, -1, noting(index), None, 0, headers)
             producer.flush(max(_LEAST_S, deadline - time.monotonic()))
             return [_delivered(report) for report in reports]
+        except _FATAL as error:
+            raise NotCommitted("the client met a fatal error", again=False) from error
         except (KafkaException, NotCommitted) as error:
             self._abort(producer)
             raise (error if isinstance(error, NotCommitted) else self._failed(error)) from error
@@ -214,7 +218,7 @@ class _Sender:
 
     def _abort(self, producer: Producer) -> None:
         """End the transaction at once if the broker answers; otherwise the next attempt or its time-out does."""
-        with suppress(KafkaException):
+        with suppress(KafkaException, _FATAL):
             producer.abort_transaction(_ABORT_S)
 
     def _failed(self, failure: KafkaException) -> NotCommitted:

@@ -113,7 +113,7 @@ def test_missing_topics_are_an_error_that_says_what_to_run(settings: Settings) -
 
 def test_a_journal_topic_made_anew_is_refused(settings: Settings, admin: AdminClient) -> None:
     epochs = ensure_topics(settings)
-    [topic] = epochs
+    topic = settings.journal.topics.journal("catalog")
     remake(admin, topic, 4, {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(4 << 20)})
     for look in (check_topics, ensure_topics):
         with pytest.raises(TopicMismatchError, match="was made anew") as caught:
@@ -123,7 +123,8 @@ def test_a_journal_topic_made_anew_is_refused(settings: Settings, admin: AdminCl
 
 
 def test_an_added_partition_is_refused(settings: Settings, admin: AdminClient) -> None:
-    [topic] = ensure_topics(settings)
+    ensure_topics(settings)
+    topic = settings.journal.topics.journal("catalog")
     admin.create_partitions([NewPartitions(topic, 5)])[topic].result()
 
     def refused() -> bool:
@@ -169,7 +170,8 @@ def test_a_journal_that_holds_events_is_not_taken_for_a_new_one(settings: Settin
 
 
 def test_positions_that_an_operator_shelved_are_read(settings: Settings) -> None:
-    [topic] = ensure_topics(settings)
+    ensure_topics(settings)
+    topic = settings.journal.topics.journal("catalog")
     position = (1 << 40) + 7
     record = {f"shelve/{topic}/2/{position}": json.dumps({"why": "from a newer version"}).encode()}
     write_all(settings, settings.journal.topics.epochs, record)
