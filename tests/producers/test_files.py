@@ -89,9 +89,8 @@ named = st.builds(
 @given(st.lists(named, max_size=30), st.integers(1, 5), st.integers(1, 4))
 def test_each_file_is_sent_once_and_in_its_aggregates_order(files: list[FileRecord], most: int, held: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(producing, "MAX_ENTRIES", most)
         patch.setattr(producing, "_HELD_FILES", held)
-        events = list(file_events(files))
+        events = list(file_events(files, files_an_event=most))
     assert all(event.validate() == [] and len(event.files) <= most for event in events)
     sent = [file for event in events for file in event.files]
     for where in "ab":
@@ -153,10 +152,10 @@ class _Sent:
 
 
 def test_many_files_are_sent_with_some_in_flight_until_all_are_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(producing, "MAX_ENTRIES", 2)
     monkeypatch.setattr(producing, "_IN_FLIGHT", 3)
     sent, seen = _Sent(), list[int]()
-    receipts = record_files(sent, (a_file(id=str(one)) for one in range(9)), progress=seen.append, actor="alice")
+    nine = (a_file(id=str(one)) for one in range(9))
+    receipts = record_files(sent, nine, files_an_event=2, progress=seen.append, actor="alice")
     assert (len(receipts), sent.asked, sent.most) == (5, [1, 2, 3, 4, 5], 3)
     assert seen == [2, 4, 6, 8, 9]
     assert sent.events[0].files[0].metadata.hash == HASH
