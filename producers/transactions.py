@@ -35,8 +35,6 @@ _PAUSE_S: Final = 0.1
 """Seconds between two attempts."""
 _LEAST_S: Final = 0.1
 """Least seconds given to a step, however late it is."""
-_FATAL: Final = SystemError
-"""What the client gives of a fatal error when a line for its log comes right behind: it raises, and logs on."""
 _FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 
 
@@ -154,14 +152,14 @@ class _Sender:
         try:
             if self._producer is not None:
                 self._producer.poll(0)
-        except (KafkaException, _FATAL):
+        except KafkaException:
             self.forget()
 
     def forget(self) -> None:
         """Throw the producer away, with what it has not sent."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            with suppress(KafkaException, _FATAL):  # a fatal error is told once more
+            with suppress(KafkaException):  # a fatal error is told once more
                 producer.purge()
                 producer.poll(0)
 
@@ -195,13 +193,22 @@ class _Sender:
             producer.begin_transaction()
             for index, (topic, key, value, headers) in enumerate(records):
                 producer.produce(topic, value, key, -1, noting(index), None, 0, headers)
-            producer.flush(max(_LEAST_S, deadline - time.monotonic()))
+            self._served(producer, max(_LEAST_S, deadline - time.monotonic()))
             return [_delivered(report) for report in reports]
-        except _FATAL as error:
-            raise NotCommitted("the client met a fatal error", again=False) from error
         except (KafkaException, NotCommitted) as error:
             self._abort(producer)
             raise (error if isinstance(error, NotCommitted) else self._failed(error)) from error
+
+    @staticmethod
+    def _served(producer: Producer, timeout_s: float) -> None:
+        """Wait until everything is delivered or refused; nothing lingers here.
+
+        By `poll`, which ends with a fatal error and raises it. `flush` goes on behind it to the next line for the log,
+        where the interpreter finds an error that nobody has taken.
+        """
+        until = time.monotonic() + timeout_s
+        while len(producer) and (left_s := until - time.monotonic()) > 0:
+            producer.poll(left_s)
 
     def _committed(self, producer: Producer, deadline: float) -> None:
         while True:
@@ -218,7 +225,7 @@ class _Sender:
 
     def _abort(self, producer: Producer) -> None:
         """End the transaction at once if the broker answers; otherwise the next attempt or its time-out does."""
-        with suppress(KafkaException, _FATAL):
+        with suppress(KafkaException):
             producer.abort_transaction(_ABORT_S)
 
     def _failed(self, failure: KafkaException) -> NotCommitted:

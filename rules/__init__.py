@@ -51,9 +51,12 @@ def apply(header: Header, event: Event, at: At, rows: RowReader) -> Outcome:
 
 
 def facts_read(event: Event) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """The rows of other tables than `entities` that `apply` may ask for, as (table, key without the tenant)."""
+    """The rows of other tables than `entities` that `apply` may ask for, as (table, key without the tenant).
+
+    None of an event that is refused by its form.
+    """
     named = _facts(event.TYPE)
-    return () if named is None else named(event)
+    return () if named is None or event.validate() else named(event)
 
 
 @cache

@@ -168,7 +168,7 @@ class Readings:
             if not kind.startswith("catalog."):
                 if _is_judged_by_rows(header, reading.event):
                     rows.update((tenant, urn) for urn in header.entities)
-                    facts.update((table, tenant, *key) for table, key in _facts_of(reading.event))
+                    facts.update((table, tenant, *key) for table, key in facts_read(reading.event))
                 continue
             deleted = kind.startswith("catalog.EntityDeleted.")
             if len(header.entities) == 1 and not deleted and (tenant, header.entities[0]) in rows:
@@ -180,11 +180,6 @@ class Readings:
             if deleted and aggregate.startswith("app:"):
                 apps.add((tenant, aggregate))
         return Needs(frozenset(rows), frozenset(apps), frozenset(originals), frozenset(facts))
-
-
-def _facts_of(event: Any) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """The rows of other tables that an event's rules may read; none of one that is refused by its form."""
-    return () if event.validate() else facts_read(event)
 
 
 def _is_judged_by_rows(header: Header, event: Any) -> bool:

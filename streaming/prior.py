@@ -66,6 +66,7 @@ class PriorRows:
         self._lake = lake
         self._marks = marks
         self._snapshot: Snapshot | None = None
+        self._fits = True
         self._below = below
         self._own_programs: dict[RowKey, dict[str, EntityRow]] = {}
         self._own_events: dict[IdKey, tuple[int, Verdict]] = {}
@@ -180,8 +181,10 @@ class PriorRows:
 
     def _has_snapshot(self, missing: int) -> bool:
         """Whether missing rows stand in memory; many of them have all rows read, where those fit."""
-        if self._snapshot is None and missing >= _MANY_MISSING and self._marks is not None and self._limit is not None:
+        asked = self._snapshot is None and self._fits and missing >= _MANY_MISSING
+        if asked and self._marks is not None and self._limit is not None:
             self._snapshot = Snapshot.load(self._lake.tables["entities"], self._marks(), self._limit)
+            self._fits = self._snapshot is not None  # a table that is too large only grows
         return self._snapshot is not None
 
     def _newest_of_many(self, keys: Sequence[RowKey], places: Sequence[tuple[int, int]]) -> dict[RowKey, EntityRow]:

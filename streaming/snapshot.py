@@ -50,10 +50,11 @@ class Snapshot:
             most_rows: None is given where there are more, or where the history is much longer.
         """
         files = pa.table(table.delta.get_add_actions(flatten=True))
-        held = sum(files["num_records"].to_pylist()) if files.num_rows else 0
-        if not 0 < held <= _HISTORY * most_rows:
-            return None
         schema = pa.schema(table.delta.schema().to_arrow())
+        if not files.num_rows:
+            return cls(schema.empty_table())
+        if sum(files["num_records"].to_pylist()) > _HISTORY * most_rows:
+            return None
         with scan.cursor() as cursor:
             rows = scan.source(cursor, table.delta, files["path"].to_pylist())
             statement = f"""

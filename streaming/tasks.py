@@ -231,7 +231,10 @@ def _discarded_on_failure(folders: Iterable[_PartitionFolder]) -> Iterator[None]
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Without the collector of cycles: a task makes millions of values and no cycle, and each look costs seconds."""
+    """Without the collector of cycles: a task makes millions of values and no cycle, and each look costs seconds.
+
+    What the block took goes back to the machine behind it.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:

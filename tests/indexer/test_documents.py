@@ -94,7 +94,8 @@ def test_a_files_record_is_found_like_its_metadata_and_shown_as_it_is() -> None:
 @given(st.dictionaries(st.text(max_size=9), st.none() | st.integers() | st.text(max_size=9) | st.lists(st.text())))
 def test_any_record_is_taken(record: dict[str, Any]) -> None:
     for one in (record, {"metadata": record}, {"url": record, "metadata": record}):
-        index_document({**state(urn("file", "web01", "nginx", "0f")), "record": one})
+        document = index_document({**state(urn("file", "web01", "nginx", "0f")), "record": one})
+        assert document["entity"]["record"] == one
 
 
 def test_ids_differ_by_tenant_and_urn() -> None:

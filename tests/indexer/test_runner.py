@@ -194,7 +194,7 @@ def test_a_lost_index_is_made_and_filled_again(settings: Settings, stream: Strea
         wanted = stream.outcome(0, to=4)
         eventually(lambda: _shows(settings, wanted), 30, "the new index")
         all_three = {"d0": "v1", "d1": "v1", "d2": "v3"}  # no outcome speaks of d1's partition, so it may come later
-        eventually(lambda: found(settings) == all_three, 30, "all entities in the new index")
+        assert eventually(lambda: found(settings) == all_three, 30, "all entities in the new index")
     client.close()
 
 

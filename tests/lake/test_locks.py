@@ -38,8 +38,8 @@ def test_one_process_a_lake_and_name_and_the_next_when_it_has_ended(tmp_path: Pa
 
 def test_where_no_lock_can_be_made_the_writes_themselves_say_why(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with only_one(str(tmp_path / "file"), "stream", hint="Wait."):
-        pass
+    with only_one(str(tmp_path / "file"), "stream", hint="Wait."), pytest.raises(OSError, match="file"):
+        (tmp_path / "file" / "rows").touch()  # it is the block that meets the trouble, not the lock
 
 
 def test_tables_aside_of_a_killed_process_go_with_the_next_and_those_in_use_stay(tmp_path: Path) -> None:

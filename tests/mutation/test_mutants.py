@@ -65,7 +65,7 @@ def test_what_no_result_depends_on_stays(source: str) -> None:
 def test_every_mutant_of_the_rules_is_another_program_that_compiles(path: Path) -> None:
     source = path.read_bytes()
     found = mutants(f"rules/{path.name}", source)
-    assert found or path.name in ("tables.py",)  # where nothing is decided
+    assert len(found) >= (5 if path.name == "lineage_rows.py" else 10)  # that one decides nearly nothing
     texts = {mutant.applied(source) for mutant in found}
     assert len(texts) == len(found)
     assert source not in texts

@@ -181,7 +181,7 @@ def test_schemas_stand_in_their_topic_before_the_first_event_and_are_written_onc
 
 def test_a_receipt_is_filled_in_though_nobody_asks(emitter: Emitter) -> None:
     receipt = emitter.emit(TagsAdded(PURCHASES, ["x"]))
-    eventually(lambda: receipt.acknowledged, what="the delivery report")
+    assert eventually(lambda: receipt.acknowledged, what="the delivery report")
 
 
 def test_closing_waits_for_the_acknowledgements(make: MakeEmitter) -> None:

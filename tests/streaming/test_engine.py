@@ -86,7 +86,7 @@ def test_any_cut_into_batches_with_any_restarts_gives_the_tables_and_topics_of_t
 ) -> None:
     records = journal
     fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS, cache_rows=data.draw(st.sampled_from([1, 3, 1000])))
-    with pytest.MonkeyPatch.context() as patch:  # few keys and many are looked up by different queries
+    with pytest.MonkeyPatch.context() as patch:  # what is looked up one by one, and what at once
         patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
         patch.setattr("metajournal.streaming.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
         patch.setattr("metajournal.streaming.engine._IN_COLUMNS", data.draw(st.sampled_from([1, 300])))

@@ -97,7 +97,7 @@ def test_a_stream_killed_at_every_step_in_turn_goes_on_without_loss_or_repetitio
         write(settings, records[40 * number : 40 * (number + 1)])
         asked = with_stream(settings, crash_at=f"{point}:2", max_events_per_batch=13 + number, **WAYS[way])
         killed = stream(asked, tmp_path / f"{point}.log")
-        assert killed.ended(120) == -9, (point, killed.tail())
+        assert killed.ended(90) == -9, (point, killed.tail())
     write(settings, records[40 * len(points) :])
     with running_stream(with_stream(settings, max_events_per_batch=11), tmp_path / "last.log") as last:
         eventually(lambda: folded_to_the_end(settings), 90, f"the fold to the journal's end ({last.log})")
