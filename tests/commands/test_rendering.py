@@ -44,15 +44,9 @@ def test_any_bytes_on_the_command_line_are_answered_in_any_encoding(encoding: st
 
 
 def test_logs_are_json_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    kept, level = logging.root.handlers[:], logging.root.level
-    try:
-        assert start_logging()
-        logging.getLogger("metajournal.stream").info("folded %s", "7")
-        logging.getLogger("another.library").warning("noise")
-    finally:
-        logging.root.handlers[:] = kept
-        logging.root.setLevel(level)
-        logging.getLogger("metajournal").setLevel(logging.NOTSET)
+    assert start_logging()
+    logging.getLogger("metajournal.stream").info("folded %s", "7")
+    logging.getLogger("another.library").warning("noise")
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(line["level"], line["logger"], line["message"]) for line in lines] == [
         ("info", "metajournal.stream", "folded 7")
@@ -69,17 +63,11 @@ def test_lines_of_a_pipe_end_without_blanks(capsys: pytest.CaptureFixture[str]) 
 def test_form_and_level_of_the_log_are_settings_and_lines_for_people_are_only_text(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    kept, level = logging.root.handlers[:], logging.root.level
-    try:
-        assert not start_logging(LogSettings("text", "warning"))
-        logging.getLogger("metajournal.stream").info("not shown")
-        logging.getLogger("metajournal.stream").warning("of %s", "\x1b[2J")
-        assert start_logging(LogSettings("json", "debug"))
-        logging.getLogger("metajournal.stream").debug("batch", extra={"data": {"events": 7}})
-    finally:
-        logging.root.handlers[:] = kept
-        logging.root.setLevel(level)
-        logging.getLogger("metajournal").setLevel(logging.NOTSET)
+    assert not start_logging(LogSettings("text", "warning"))
+    logging.getLogger("metajournal.stream").info("not shown")
+    logging.getLogger("metajournal.stream").warning("of %s", "\x1b[2J")
+    assert start_logging(LogSettings("json", "debug"))
+    logging.getLogger("metajournal.stream").debug("batch", extra={"data": {"events": 7}})
     first, second = capsys.readouterr().err.splitlines()
     assert first.endswith("WARNING of \\x1b[2J")
     assert json.loads(second)["events"] == 7
