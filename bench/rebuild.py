@@ -23,8 +23,9 @@ from metajournal.schemas.hashing import DIGEST_HEADER, digest, partition_of, rec
 from metajournal.schemas.header import Header
 from metajournal.schemas.settings import LakeSettings, Settings
 from metajournal.streaming.engine import Engine
+from metajournal.streaming.plan import Part, Plan
 from metajournal.streaming.rebuild import LakeRebuild, Pool, Progress
-from metajournal.streaming.tasks import Part, Plan, fold_batch
+from metajournal.streaming.tasks import fold_batch
 
 EVENTS: Final = 1_000_000
 ENTITIES: Final = 300_000

@@ -32,13 +32,16 @@ from ..schemas.topics import TopicNames
 from .crash import PUBLISHING, CrashPoints
 from .fold import Folded, Readings, fold, read_all, read_table
 from .journal import journal_table
+from .memory import give_back
 from .outcomes import outcome_records, record
+from .parts import staged
+from .plan import Part, Pin, Plan, Task, empty_part
 from .prior import PriorRows
 from .publish import Publisher
 from .rebuild import finish
 from .records import Place, records_of
 from .staging import Staging
-from .tasks import Part, Pin, Plan, Task, empty_part, give_back, new_rows, staged
+from .tasks import new_rows
 
 PartitionKey = tuple[str, int]
 _IN_COLUMNS = 300

@@ -6,15 +6,13 @@ none here. The records come in the order of the events' rows. Source: docs on th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..lake.spelling import spelled
 from ..rules.entity import EntityRow
 from ..schemas.topics import TopicNames
+from .documents import Documents, row_key
 from .fold import Folded
-
-if TYPE_CHECKING:
-    from .catalog import Documents
 
 CHANGE_TYPE = "metajournal.files.FileChangeRecord"
 
@@ -37,9 +35,9 @@ def add_documents(found: Documents, folded: Folded, names: TopicNames) -> None:
     """Add the change records of a partition's files, in their order."""
     if folded.place.domain != "files":
         return
-    topic, start = names.changes("files"), f"{folded.place.topic}/{folded.place.partition}/"
+    topic = names.changes("files")
     for before, after in folded.changes:
         record = change_record(before, after)
         if record is not None:
-            identity = f"{start}{after.logical_timestamp}/{after.seq}".encode()
-            found.add(topic, f"{after.tenant}/{after.urn}".encode(), spelled(record), identity, after.system_time)
+            key, identity = row_key(after.tenant, after.urn), found.identity(after.logical_timestamp, after.seq)
+            found.add(topic, CHANGE_TYPE, key, spelled(record), identity, after.system_time)

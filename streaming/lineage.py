@@ -8,15 +8,13 @@ Source: docs on the lineage domain.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..lake.spelling import spelled
 from ..rules.lineage_rows import AccessRow, ExternalWriteRow, RunRow
 from ..schemas.topics import TopicNames
+from .documents import Documents, row_key
 from .fold import Folded
-
-if TYPE_CHECKING:
-    from .catalog import Documents
 
 FACT_TYPE = "metajournal.lineage.Fact"
 
@@ -36,10 +34,10 @@ def add_documents(found: Documents, folded: Folded, names: TopicNames) -> None:
     """Add the lineage facts of a partition's changes, in their order."""
     if not folded.facts:
         return
-    topic, start = names.changes("lineage"), f"{folded.place.topic}/{folded.place.partition}/"
+    topic = names.changes("lineage")
     for one in sorted(_facts(folded), key=lambda fact: fact[:2]):
-        identity = f"{start}{one.position}/{one.seq}".encode()
-        found.add(topic, f"{one.tenant}/{one.urn}".encode(), spelled(one.document), identity, one.system_time)
+        key, identity = row_key(one.tenant, one.urn), found.identity(one.position, one.seq)
+        found.add(topic, FACT_TYPE, key, spelled(one.document), identity, one.system_time)
 
 
 def _facts(folded: Folded) -> Iterator[Fact]:

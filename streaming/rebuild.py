@@ -28,9 +28,10 @@ from ..rules.digest import RULES_DIGEST
 from ..schemas.errors import StreamError
 from ..schemas.positions import position
 from ..schemas.settings import Settings
+from .plan import Part, Pin, Plan, Task
 from .records import Place
 from .replay import count_records, reached_after
-from .tasks import Part, Pin, Plan, Task, refold
+from .tasks import refold
 
 PartitionKey = tuple[str, int]
 Marks = Mapping[PartitionKey, int]

@@ -19,9 +19,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
-from .catalog import Documents, headers_of
+from .documents import Documents, headers_of
 from .publish import Outgoing
-from .records import Place
 
 FOLDER = "_staging"
 _RECORDS_PER_BLOCK = 4_096
@@ -35,7 +34,7 @@ _SCHEMA = pa.schema(
         pa.field("time_ms", pa.int64()),
         pa.field("source", pa.string()),  # the journal topic of a document; null for any other record
         pa.field("identity", pa.large_binary()),
-        pa.field("state", pa.bool_()),
+        pa.field("type", pa.string()),
         pa.field("headers", pa.large_binary()),  # of any other record, as marshal spells them
     ]
 )
@@ -132,13 +131,14 @@ class StagedFile:
                 (topics, partitions, keys, values, times, [None] * len(some), [None] * len(some), None, spelled)
             )
 
-    def write_documents(self, place: Place, found: Documents) -> None:
+    def write_documents(self, found: Documents) -> None:
         """Add the documents of one journal partition, in their order."""
+        place = found.place
         for at in range(0, len(found.keys), _RECORDS_PER_BLOCK):
             part = slice(at, at + _RECORDS_PER_BLOCK)
             count = len(found.keys[part])
             columns = (found.topics[part], [place.partition] * count, found.keys[part], found.values[part])
-            more = (found.times[part], [place.topic] * count, found.ids[part], found.states[part], None)
+            more = (found.times[part], [place.topic] * count, found.ids[part], found.types[part], None)
             self._write((*columns, *more))
 
     def _write(self, columns: Sequence[Any]) -> None:
@@ -168,14 +168,14 @@ class StagedFile:
 
 
 def _records(batch: pa.RecordBatch) -> Iterator[Outgoing]:
-    topics, partitions, keys, values, times, sources, ids, states, others = (
+    topics, partitions, keys, values, times, sources, ids, types, others = (
         column.to_pylist() for column in batch.columns
     )
-    for topic, partition, key, value, time_ms, source, identity, state, other in zip(
-        topics, partitions, keys, values, times, sources, ids, states, others, strict=True
+    for topic, partition, key, value, time_ms, source, identity, kind, other in zip(
+        topics, partitions, keys, values, times, sources, ids, types, others, strict=True
     ):
         if source is None:
             yield Outgoing(topic, partition, key, value, marshal.loads(other), time_ms)
         else:
-            headers = headers_of(source, partition, identity, state, key, time_ms, topic)
+            headers = headers_of(source, partition, identity, kind, key, time_ms)
             yield Outgoing(topic, partition, key, value, headers, time_ms)

@@ -16,8 +16,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ..schemas.settings import Settings
+from .memory import without_collector
+from .parts import publish_part
+from .plan import Part, Plan
 from .publish import BulkPublisher
-from .tasks import Part, Plan, fold_batch, publish_part, refold, without_collector
+from .tasks import fold_batch, refold
 
 _RESULT = "result binary"
 

@@ -23,8 +23,10 @@ from metajournal.schemas.hashing import DIGEST_HEADER, partition_of
 from metajournal.schemas.positions import offset_of, position
 from metajournal.schemas.settings import LakeSettings, Settings, StreamSettings
 from metajournal.streaming.engine import Engine
+from metajournal.streaming.parts import publish_part
+from metajournal.streaming.plan import Part, Plan
 from metajournal.streaming.publish import Outgoing
-from metajournal.streaming.tasks import Part, Plan, fold_batch, publish_part
+from metajournal.streaming.tasks import fold_batch
 from tests.model import JournalRecord
 
 TOPIC = "metajournal.journal.catalog"

@@ -1,0 +1,106 @@
+"""Change and state records of many rows, column by column in the order of publishing, and the headers that they get.
+
+A domain adds its records here (`catalog`, `lineage`, `files`), each under the type that it names. What their content is
+stands with the domain; here they become Kafka records: topic, key, headers, bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+from .publish import Outgoing
+from .records import Place
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_VERSION = ("ce_specversion", b"1.0")
+_IS_JSON = ("content-type", b"application/json")
+Header = tuple[str, bytes]
+
+
+class Documents:
+    """Records of one journal partition: no headers yet.
+
+    Attributes:
+        place: the journal partition.
+        topics, keys, values: as in Outgoing.
+        ids: `ce_id` of each.
+        types: `ce_type` of each.
+        times: milliseconds UTC.
+    """
+
+    __slots__ = ("_start", "ids", "keys", "place", "times", "topics", "types", "values")
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._start = f"{place.topic}/{place.partition}/"
+        self.topics: list[str] = []
+        self.keys: list[bytes] = []
+        self.values: list[bytes] = []
+        self.ids: list[bytes] = []
+        self.types: list[str] = []
+        self.times: list[int] = []
+
+    def identity(self, position: int, seq: int) -> bytes:
+        """The id of the records of one row."""
+        return f"{self._start}{position}/{seq}".encode()
+
+    def add(self, topic: str, kind: str, key: bytes, value: bytes, identity: bytes, time_ms: int) -> None:
+        """Add a record of a type."""
+        self.topics.append(topic)
+        self.keys.append(key)
+        self.values.append(value)
+        self.ids.append(identity)
+        self.types.append(kind)
+        self.times.append(time_ms)
+
+    def outgoing(self) -> Iterator[Outgoing]:
+        """The records with their headers."""
+        topic, partition = self.place.topic, self.place.partition
+        columns = (self.topics, self.keys, self.values, self.ids, self.types, self.times)
+        for target, key, value, identity, kind, time_ms in zip(*columns, strict=True):
+            headers = headers_of(topic, partition, identity, kind, key, time_ms)
+            yield Outgoing(target, partition, key, value, headers, time_ms)
+
+
+def row_key(tenant: str, urn: str) -> bytes:
+    """The key of what is published of an entity."""
+    return f"{tenant}/{urn}".encode()
+
+
+def headers_of(topic: str, partition: int, identity: bytes, kind: str, key: bytes, time_ms: int) -> list[Header]:
+    """The headers of a record of a journal partition: CloudEvents in binary mode.
+
+    Source: CloudEvents Kafka protocol binding 1.0.2, section 3.2.
+    """
+    return [
+        _VERSION,
+        _source(topic, partition),
+        ("ce_id", identity),
+        _type(kind),
+        ("ce_subject", key[key.index(b"/") + 1 :]),
+        _time(time_ms),
+        _IS_JSON,
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _source(topic: str, partition: int) -> Header:
+    return "ce_source", f"/{topic}/{partition}".encode()
+
+
+@lru_cache(maxsize=64)
+def _type(kind: str) -> Header:
+    return "ce_type", kind.encode()
+
+
+@lru_cache(maxsize=1024)
+def _time(time_ms: int) -> Header:
+    """The time's header. (A backlog has many events of one millisecond.)"""
+    return "ce_time", rfc3339(time_ms).encode()
+
+
+def rfc3339(time_ms: int) -> str:
+    """Milliseconds UTC as RFC 3339 text with three decimals."""
+    return (_EPOCH + timedelta(milliseconds=time_ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")

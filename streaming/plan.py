@@ -1,0 +1,141 @@
+"""What a task of the wide way is told, and what it tells: plain values, as they travel to the workers and back.
+
+Tables are told by name, address and version, and opened where they are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deltalake import DeltaTable
+
+from ..lake.files import DataFile
+from ..lake.tables import Table
+from ..schemas.settings import Settings
+from ..schemas.topics import TopicNames
+from .fold import IdKey, Verdict
+from .records import Place
+from .staging import Staging
+
+PartitionKey = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A table at one version."""
+
+    name: str
+    uri: str
+    version: int
+    storage_options: Mapping[str, str]
+
+    def open(self) -> Table:
+        return _Pinned(self)
+
+
+class _Pinned(Table):
+    def __init__(self, pin: Pin) -> None:
+        super().__init__(pin.name, pin.uri, pin.storage_options)
+        self._table = DeltaTable(pin.uri, version=pin.version, storage_options=dict(pin.storage_options))
+
+
+class _Opened(dict[str, Table]):
+    """Tables by name, each opened when it is first asked for: most batches touch few."""
+
+    def __init__(self, pins: Mapping[str, Pin]) -> None:
+        super().__init__()
+        self._pins = pins
+
+    def __missing__(self, name: str) -> Table:
+        self[name] = self._pins[name].open()
+        return self[name]
+
+
+class PinnedLake:
+    """The tables that prior rows are looked up in, as the driver saw them when it planned the batch."""
+
+    def __init__(self, pins: Mapping[str, Pin]) -> None:
+        self.tables: Mapping[str, Table] = _Opened(pins)
+
+    @property
+    def journal(self) -> Table:
+        return self.tables["journal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One journal partition's share of a batch.
+
+    Attributes:
+        start: its mark.
+        end: the planned end.
+        system_time: the running system_time at the mark, milliseconds UTC.
+        held: up to where each history table holds it already.
+        marked: earlier events of it that were marked `repeat`, with their originals; None: look them up.
+    """
+
+    place: Place
+    epoch: int
+    start: int
+    end: int
+    system_time: int
+    held: Mapping[str, int]
+    marked: Mapping[IdKey, tuple[int, Verdict]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What every task of a batch is told.
+
+    Attributes:
+        pins: the tables to look prior rows up in.
+        written: those that the tasks write files for.
+        targets: number of partitions of every topic that is published to.
+        staging: where records wait to be published; None: nothing is.
+        kafka: where a rebuild reads the records; None: in the journal table.
+        kill: process to end, and the point of publishing at which, for crash tests.
+    """
+
+    tasks: Mapping[PartitionKey, Task]
+    pins: Mapping[str, Pin]
+    written: tuple[str, ...]
+    names: TopicNames
+    targets: Mapping[str, int]
+    staging: Staging | None
+    kafka: Settings | None = None
+    kill: tuple[int, str] | None = None
+
+
+@dataclass(slots=True)
+class Part:
+    """What became of one journal partition's share.
+
+    Attributes:
+        end: positions below it are judged; lower than planned where an unknown schema stands there.
+        stopped_by: fingerprint of that schema.
+        files: new files by table.
+        staged: whether there are records to publish.
+        oldest_ms: append time of the oldest record, milliseconds UTC.
+        seconds: processor time of each step, and "wait", the time until the records were there.
+        differing: positions whose outcome is not what the journal table says (at most 100), where it was asked.
+    """
+
+    key: PartitionKey
+    end: int
+    system_time: int
+    stopped_by: int | None = None
+    files: dict[str, list[DataFile]] = field(default_factory=dict)
+    staged: bool = False
+    verdicts: Counter[str] = field(default_factory=Counter)
+    rows: int = 0
+    oldest_ms: int | None = None
+    marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    differing: list[int] = field(default_factory=list)
+
+
+def empty_part(task: Task) -> Part:
+    """A share without records: the markers of transactions moved its end."""
+    return Part((task.place.topic, task.place.partition), task.end, task.system_time)
