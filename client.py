@@ -1,55 +1,42 @@
 """What users hold: the `Journal`, which joins emitting, reading changes, searching and asking the lake.
 
-It does nothing itself: emitting is producers', changes are consumers', search is indexer's, reading is lake's. The
-last two are imported when they are first asked for, so the light client never meets a package that it does not need.
+It does nothing itself: emitting is producers', changes are consumers', search is indexer's, reading is lake's, whose
+questions stand beside this module by subject. The last two are imported when they are first asked for, so the light
+client never meets a package that it does not need.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .config import load_settings
 from .consumers import subscription as subscriptions
 from .consumers.filters import Filter
 from .consumers.records import Change, State
 from .consumers.subscription import Subscription
+from .files_client import FilesClient
+from .lineage_client import LineageClient
 from .producers.emitter import Emitter
 from .producers.files import record_files
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
 from .producers.units import Unit, UnitEvent
-from .rules.entity import EntityRow
-from .schemas.arguments import check_names, check_number, check_texts, parameters, point_of
-from .schemas.errors import InputError, MissingExtraError, UnknownEntityError
+from .schemas.arguments import check_names, check_number, check_texts, parameters
+from .schemas.errors import InputError
 from .schemas.events.base import Event
-from .schemas.events.lineage import LATEST_AT_MS, as_millis
 from .schemas.limits import MAX_ENTRIES
 from .schemas.positions import Position
 from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
-    from .indexer.results import Hit, Results
+    from .indexer.results import Results
     from .indexer.search import Search, Suggestion
-    from .lake.cuts import At
-    from .lake.file_queries import FileQueries, FilesPage
-    from .lake.lineage_queries import LineageReader
-    from .lake.lineage_questions import Page
-    from .lake.reading import Answer, LakeReader
-    from .rules.files_rows import FileRecordRow
     from .schemas.events.files import FileRecord
-    from .schemas.positions import Cut
     from .tracing import Trace
-
-Point: TypeAlias = "Position | Cut | datetime | int"
-"""A point of the journal: a position (that event included), a position by (topic, partition), or a time."""
-_LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
-_FILES_A_PAGE = 1000
-
 
 WRITTEN_KINDS = frozenset({"dataset", "stream"})
 """Kinds whose readers are also told of the latest write."""
@@ -62,20 +49,16 @@ class Metadata(NamedTuple):
     tags: tuple[str, ...]
 
 
-class Journal:
+class Journal(LineageClient, FilesClient):
     """One installation of metajournal; make it with `Journal.connect`, share it between threads, close it once."""
 
     def __init__(self, settings: Settings, epochs: Epochs, *, connect_timeout_s: float = 5.0) -> None:
-        self.settings = settings
-        self.epochs = epochs
+        super().__init__(settings, epochs)
         self._connect_timeout_s = connect_timeout_s
         self._lock = threading.Lock()
         self._emitter: Emitter | None = None
         self._search: Search | None = None
         self._closed = False
-        self._lake: LakeReader | None = None
-        self._lineages: LineageReader | None = None
-        self._files: FileQueries | None = None
 
     @classmethod
     def connect(
@@ -239,26 +222,6 @@ class Journal:
         check_texts("kinds", asked.get("kinds"))
         return self._searching.search(query, **asked)
 
-    def then(self, hits: Iterable[Hit | Urn | str], as_at: Point, *, tenant: str | None = None) -> list[Answer | None]:
-        """What entities looked like at an earlier point, read from the lake: each hit of a search, in its place.
-
-        A search finds what is there now, for the index has no past: what is not there any more is not found, and what
-        was not there yet is None here.
-
-        Args:
-            hits: hits of a search, or URNs.
-            as_at, tenant: as of `show`.
-        Raises:
-            NotFinalError, InputError, MissingExtraError: as `show`.
-        """
-        found: list[Answer | None] = []
-        for hit in hits:
-            try:
-                found.append(self.answer(hit if isinstance(hit, str) else hit.urn, as_at=as_at, tenant=tenant))
-            except UnknownEntityError:
-                found.append(None)
-        return found
-
     def suggest_names(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
         """Names that begin with a text, and how many entities have each. See `indexer.search.Search.suggest_names`."""
         check_names(asked, parameters(self._searching.suggest_names)[1:], "A completion")
@@ -282,34 +245,6 @@ class Journal:
                     if self._closed:
                         self._search.close()
         return self._search
-
-    def show(self, entity: Urn | str, *, as_at: Point | None = None, tenant: str | None = None) -> EntityRow:
-        """An entity's row: now, or as the journal told it at a position or time.
-
-        Args:
-            entity: its URN.
-            as_at: a Position (that event included), a cut (a position by topic and partition; the entity's own one, or
-                the latest of their times), an aware datetime or milliseconds UTC; None: now.
-            tenant: `journal.tenant` of the settings where None.
-        Raises:
-            UnknownEntityError: it does not exist (then).
-            NotFinalError: the lake has not reached that position, or the time is still to come.
-            InputError: `as_at` is nothing of these.
-            MissingExtraError: the packages of the extra `lake` are not installed.
-        """
-        row = self.answer(entity, as_at=as_at, tenant=tenant).row
-        assert row is not None  # an entity that is not there is an UnknownEntityError
-        return row
-
-    def answer(self, entity: Urn | str, *, as_at: Point | None = None, tenant: str | None = None) -> Answer:
-        """What `show` shows, with how far the lake is and whether an event still to come could change it."""
-        urn, who = Urn.parse(entity), tenant or self.settings.journal.tenant
-        at = _point(as_at)
-        return self.lake.current(who, urn) if at is None else self.lake.as_at(who, urn, at)
-
-    def history(self, entity: Urn | str, *, tenant: str | None = None) -> list[EntityRow]:
-        """Every row of an entity, oldest first. Raises as `show`."""
-        return self.lake.history(tenant or self.settings.journal.tenant, Urn.parse(entity))
 
     def why(self, event_id: str, *, timeout_s: float = 5.0) -> Trace:
         """Where an event is and what came of it: position, outcome, the rows that it made, and the index.
@@ -358,97 +293,6 @@ class Journal:
         """Tags of an entity in a scope, sorted, each once. Arguments and errors as `show`."""
         return tuple(sorted({tag for one in _chosen(self.metadata(entity, **asked), scope) for tag in one.tags}))
 
-    def lineage(
-        self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
-        limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, final_only: bool = False,
-        tenant: str | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
-        """Which programs touched data, what else these touched, and so on, in the source's shape.
-
-        Args:
-            data: URN of a dataset, stream, file or any other data.
-            start, end: the window, milliseconds UTC, aware datetimes or their text; from the beginning, to the end of
-                time. A run counts when it started before the end and had not stopped before the start.
-            levels: how often to go from data to programs to data.
-            direction: "both"; "upstream", to who wrote it and what these read; "downstream", the reverse.
-            limit: most nodes; an answer that is cut there has `"partial": true` and says why.
-            as_at: as the journal told it then: a Position (that event included), a time, or a cut. The answer has
-                `"final": false` where facts still to come can change it.
-            as_of: only facts about this time or an earlier one (as the window's ends); a run that stopped later has
-                not stopped. With `as_at`: what was known at one time about another.
-            final_only: refuse such an answer.
-            tenant: `journal.tenant` of the settings where None.
-        Raises:
-            InputError: an argument cannot be.
-            NotFinalError: the lake has not reached that point, or `final_only`.
-            MissingExtraError: the packages of the extra `lake` are not installed.
-        """
-        who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
-        return self.lineages.lineage(
-            who, one, first, last, levels=levels, direction=direction, limit=limit, at=_point(as_at),
-            as_of=_time(as_of), final_only=final_only,
-        )  # fmt: skip
-
-    def lineage_runs(
-        self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
-        limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
-    ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
-        """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `lineage`."""
-        who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
-        return self.lineages.lineage_runs(
-            who, one, first, last, levels=levels, direction=direction, limit=limit, at=_point(as_at), as_of=_time(as_of)
-        )
-
-    def run(
-        self, run: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
-    ) -> dict[str, Any]:
-        """A run's times (stop is -1 while there is none), its status, and the metadata recorded with its accesses.
-
-        Raises:
-            UnknownEntityError: no fact names it (then). Else as `lineage`.
-        """
-        return self.lineages.run(self._tenant(tenant), Urn.parse(run), at=_point(as_at), as_of=_time(as_of))
-
-    def runs(
-        self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
-        as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
-    ) -> Page:  # fmt: skip
-        """Runs of a program in a window (as `lineage` has it), the last begun first: `.items`, and `.cursor` for more.
-
-        Pages are all as at the first one. Raises: InputError, NotFinalError.
-        """
-        window = _window(start, end)
-        who, of = self._tenant(tenant), Urn.parse(program)
-        at, by = _point(as_at), _time(as_of)
-        return self.lineages.runs(who, of, *window, limit=limit, cursor=cursor, at=at, as_of=by)
-
-    def accesses(
-        self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: Point | None = None,
-        as_of: Any = None, tenant: str | None = None,
-    ) -> Page:  # fmt: skip
-        """What a run touched, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
-        who, of, at, by = self._tenant(tenant), Urn.parse(run), _point(as_at), _time(as_of)
-        return self.lineages.accesses(who, of, limit=limit, cursor=cursor, at=at, as_of=by)
-
-    def latest_write(
-        self, data: Urn | str, *, as_at: Point | None = None, tenant: str | None = None
-    ) -> dict[str, Any] | None:
-        """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
-        return self.lineages.latest_write(self._tenant(tenant), Urn.parse(data), at=_point(as_at))
-
-    def _tenant(self, tenant: str | None) -> str:
-        return tenant or self.settings.journal.tenant
-
-    @property
-    def lineages(self) -> LineageReader:
-        """The lake's reader of lineage. Raises: MissingExtraError: as `lake`."""
-        if self._lineages is None:
-            lake = self.lake
-            from .lake.lineage_queries import LineageReader
-
-            self._lineages = LineageReader.beside(lake)
-        return self._lineages
-
     def record_files(
         self,
         files: Iterable[FileRecord | Mapping[str, Any]],
@@ -474,104 +318,6 @@ class Journal:
             OutcomeUnknownError: some are not acknowledged in time; send the same files with the same ids again.
         """
         return record_files(self.emitter, files, progress=progress, files_an_event=files_an_event, **said)
-
-    def files(
-        self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
-        work_id: str | None = None, at: Point | None = None, tenant: str | None = None,
-    ) -> Iterator[FileRecordRow]:  # fmt: skip
-        """Archived files, by start, where, what and id: all that touch a time, or all of a work_id. Each comes once.
-
-        Args:
-            where, what: of this server or program only.
-            start, end: both or none; the files that touch the time between them, both ends included. Milliseconds,
-                aware datetimes, ISO 8601, or numbers as text.
-            work_id: instead of times.
-            at: as the journal told it at a position, a cut or a time (aware datetime, milliseconds UTC); None: now.
-        Raises:
-            FilesQueryError: it cannot be asked like that; its code says which way.
-            NotFinalError: the lake has not reached that point.
-            MissingExtraError: the packages of the extra `lake` are not installed.
-        """
-        asked = {"where": where, "what": what, "start": start, "end": end, "work_id": work_id}
-        page = self.files_page(**asked, limit=_FILES_A_PAGE, at=at, tenant=tenant)
-        return self._all_files(page, {**asked, "at": at, "tenant": tenant})
-
-    def _all_files(self, page: FilesPage, asked: Mapping[str, Any]) -> Iterator[FileRecordRow]:
-        yield from page.files
-        while page.cursor is not None:
-            page = self.files_page(**asked, limit=_FILES_A_PAGE, cursor=page.cursor)
-            yield from page.files
-
-    def files_page(
-        self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
-        work_id: str | None = None, limit: int = 100, cursor: str | None = None,
-        at: Point | None = None, tenant: str | None = None,
-    ) -> FilesPage:  # fmt: skip
-        """One page of `files`, and a cursor for the next: all pages speak of the moment of the first.
-
-        Args:
-            limit: most files of the page, 1 to 10,000.
-            cursor: of the page before, asked with the same arguments.
-        """
-        self._with_lake()
-        from .lake.file_queries import FilesAsked
-
-        asked = FilesAsked.of(where=where, what=what, start=start, end=end, work_id=work_id)
-        who = tenant or self.settings.journal.tenant
-        return self.file_queries.page(who, asked, limit=limit, cursor=cursor, at=_point(at))
-
-    def latest_file(
-        self, what: str, where: str, *, at: Point | None = None, tenant: str | None = None
-    ) -> FileRecordRow | None:
-        """The newest file of a program on a server: by start, then creation time, then id; None where there is none."""
-        found = self.file_queries.latest(tenant or self.settings.journal.tenant, what, where, at=_point(at))
-        return found.files[0] if found.files else None
-
-    @property
-    def file_queries(self) -> FileQueries:
-        """The queries over files. Raises: MissingExtraError."""
-        if self._files is None:
-            self._with_lake()
-            from .lake.file_queries import FileQueries
-            from .lake.tables import Lake
-
-            where = self.settings.lake
-            partitions = {topic: one.partitions for topic, one in self.epochs.items()}
-            self._files = FileQueries(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
-        return self._files
-
-    def _with_lake(self) -> None:
-        """Refuse where the packages that read the lake are missing."""
-        _ = self.lake
-
-    @property
-    def lake(self) -> LakeReader:
-        """The lake's reader. Raises: MissingExtraError: the packages of the extra `lake` are not installed."""
-        if self._lake is None:
-            try:
-                from .lake.reading import LakeReader
-                from .lake.tables import Lake
-            except ModuleNotFoundError as error:
-                if (error.name or "").partition(".")[0] not in _LAKE_PACKAGES:
-                    raise
-                raise MissingExtraError("lake", "Reading the lake") from error
-            where = self.settings.lake
-            partitions = {topic: one.partitions for topic, one in self.epochs.items()}
-            self._lake = LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
-        return self._lake
-
-
-def _point(as_at: Point | None) -> At | None:
-    return None if as_at is None else point_of("as_at", as_at)
-
-
-def _time(as_of: Any) -> Any:
-    return None if as_of is None else as_millis(as_of)
-
-
-def _window(start: Any, end: Any) -> tuple[Any, Any]:
-    """A window in milliseconds; open ends are the beginning and the end of time."""
-    return (0 if start is None else as_millis(start)), (LATEST_AT_MS + 1 if end is None else as_millis(end))
 
 
 _HOW = ("since", "group", "timeout_s", "limit", "commit_interval_s")
