@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from .config import load_settings
 from .consumers import subscription as subscriptions
@@ -18,6 +18,7 @@ from .consumers.filters import Filter
 from .consumers.records import Change, State
 from .consumers.subscription import Subscription
 from .files_client import FilesClient
+from .lake_client import Asked, Point
 from .lineage_client import LineageClient
 from .producers.emitter import Emitter
 from .producers.files import record_files
@@ -261,35 +262,35 @@ class Journal(LineageClient, FilesClient):
 
         return trace(self.settings, lambda: self.epochs, self.lake.tables(), event_id, timeout_s=timeout_s)
 
-    def metadata(self, entity: Urn | str, **asked: Any) -> Mapping[str, Metadata]:
+    def metadata(self, entity: Urn | str, **asked: Unpack[Asked]) -> Mapping[str, Metadata]:
         """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`. Arguments and errors as `show`.
 
         SYSTEM of a dataset or stream also tells the latest write that lineage knows, computed now: `latest_write_time`
         (milliseconds), and `latest_write_program` or, of a writer from outside, `latest_write_source`.
         """
         row = self.show(entity, **asked)
-        written = self._latest_write(Urn.parse(entity), **asked)
+        written = self._latest_write(Urn.parse(entity), asked.get("as_at"), asked.get("tenant"))
         return {
             "USER": Metadata(dict(row.user_properties), tuple(row.user_tags)),
             "SYSTEM": Metadata({**row.system_properties, **written}, tuple(row.system_tags)),
         }
 
-    def _latest_write(self, entity: Urn, **asked: Any) -> dict[str, str]:
+    def _latest_write(self, entity: Urn, as_at: Point | None, tenant: str | None) -> dict[str, str]:
         """The latest write as properties."""
-        found = self.latest_write(entity, **asked) if entity.kind in WRITTEN_KINDS else None
+        found = self.latest_write(entity, as_at=as_at, tenant=tenant) if entity.kind in WRITTEN_KINDS else None
         if found is None:
             return {}
         who = {f"latest_write_{name}": found[name] for name in ("program", "source") if found[name] is not None}
         return {**who, "latest_write_time": str(found["at"])}
 
-    def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Any) -> dict[str, str]:
+    def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> dict[str, str]:
         """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `show`."""
         merged: dict[str, str] = {}
         for one in reversed(_chosen(self.metadata(entity, **asked), scope)):
             merged |= one.properties
         return merged
 
-    def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Any) -> tuple[str, ...]:
+    def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> tuple[str, ...]:
         """Tags of an entity in a scope, sorted, each once. Arguments and errors as `show`."""
         return tuple(sorted({tag for one in _chosen(self.metadata(entity, **asked), scope) for tag in one.tags}))
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
 
 from .producers.topics import Epochs
 from .rules.entity import EntityRow
-from .schemas.arguments import point_of
+from .schemas.arguments import check_number, marks_of, point_of
 from .schemas.errors import MissingExtraError, UnknownEntityError
-from .schemas.positions import Position
+from .schemas.positions import Cut, Position
 from .schemas.settings import Settings
 from .schemas.urn import Urn
 
@@ -21,11 +21,21 @@ if TYPE_CHECKING:
     from .indexer.results import Hit
     from .lake.cuts import At
     from .lake.reading import Answer, LakeReader
-    from .schemas.positions import Cut
 
 Point: TypeAlias = "Position | Cut | datetime | int"
 """A point of the journal: a position (that event included), a position by (topic, partition), or a time."""
+WAIT_S = 10.0
+"""Seconds to wait for the lake to hold an event."""
 _LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
+
+
+class Asked(TypedDict, total=False):
+    """Arguments of `answer`, and of those that ask it."""
+
+    as_at: Point | None
+    tenant: str | None
+    at_least: Position | Cut | None
+    timeout_s: float
 
 
 class LakeClient:
@@ -41,7 +51,7 @@ class LakeClient:
         self.epochs = epochs
         self._lake: LakeReader | None = None
 
-    def show(self, entity: Urn | str, *, as_at: Point | None = None, tenant: str | None = None) -> EntityRow:
+    def show(self, entity: Urn | str, **asked: Unpack[Asked]) -> EntityRow:
         """An entity's row: now, or as the journal told it at a position or time.
 
         Args:
@@ -49,25 +59,57 @@ class LakeClient:
             as_at: a Position (that event included), a cut (a position by topic and partition; the entity's own one, or
                 the latest of their times), an aware datetime or milliseconds UTC; None: now.
             tenant: `journal.tenant` of the settings where None.
+            at_least: an event's position (`receipt.position`), or a cut of next positions, that the answer must know.
+            timeout_s: seconds to wait for that.
         Raises:
             UnknownEntityError: it does not exist (then).
             NotFinalError: the lake has not reached that position, or the time is still to come.
-            InputError: `as_at` is nothing of these.
+            NotYetVisibleError: the lake did not hold `at_least` in time; `behind` says how much it lacks.
+            InputError: `as_at` or `at_least` is nothing of these.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
-        row = self.answer(entity, as_at=as_at, tenant=tenant).row
+        row = self.answer(entity, **asked).row
         assert row is not None  # an entity that is not there is an UnknownEntityError
         return row
 
-    def answer(self, entity: Urn | str, *, as_at: Point | None = None, tenant: str | None = None) -> Answer:
+    def answer(
+        self, entity: Urn | str, *, as_at: Point | None = None, tenant: str | None = None,
+        at_least: Position | Cut | None = None, timeout_s: float = WAIT_S,
+    ) -> Answer:  # fmt: skip
         """What `show` shows, with how far the lake is and whether an event still to come could change it."""
-        urn, who = Urn.parse(entity), tenant or self.settings.journal.tenant
-        at = point(as_at)
+        urn, at = Urn.parse(entity), point(as_at)
+        self._wait(at_least, timeout_s)
+        who = self._tenant(tenant)
         return self.lake.current(who, urn) if at is None else self.lake.as_at(who, urn, at)
 
-    def history(self, entity: Urn | str, *, tenant: str | None = None) -> list[EntityRow]:
-        """Every row of an entity, oldest first. Raises as `show`."""
-        return self.lake.history(tenant or self.settings.journal.tenant, Urn.parse(entity))
+    def history(
+        self, entity: Urn | str, *, tenant: str | None = None,
+        at_least: Position | Cut | None = None, timeout_s: float = WAIT_S,
+    ) -> list[EntityRow]:  # fmt: skip
+        """Every row of an entity, oldest first. Arguments and errors as `show`."""
+        urn = Urn.parse(entity)
+        self._wait(at_least, timeout_s)
+        return self.lake.history(self._tenant(tenant), urn)
+
+    def wait(self, at_least: Position | Cut, *, timeout_s: float = WAIT_S) -> None:
+        """Wait until the lake holds an event, so that every question asked of it from now on knows it.
+
+        An outcome is told just before the lake holds it: who asks at once waits here, or gives `at_least` to `show`.
+
+        Args:
+            at_least: its position (`receipt.position`), or a cut of next positions.
+            timeout_s: seconds to wait.
+        Raises:
+            NotYetVisibleError: the lake did not get there in time; `behind` says how much it lacks.
+            InputError: `at_least` or `timeout_s` is nothing of these, or of another journal.
+            MissingExtraError: as `show`.
+        """
+        self._wait(at_least, timeout_s)
+
+    def _wait(self, at_least: Position | Cut | None, timeout_s: float) -> None:
+        check_number("timeout_s", timeout_s)
+        if at_least is not None:
+            self.lake.wait(marks_of("at_least", at_least), timeout_s)
 
     def then(self, hits: Iterable[Hit | Urn | str], as_at: Point, *, tenant: str | None = None) -> list[Answer | None]:
         """What entities looked like at an earlier point, read from the lake: each hit of a search, in its place.

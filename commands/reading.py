@@ -14,22 +14,27 @@ from .rendering import console, note, print_json
 from .searching import SEARCHING
 from .tailing import tail
 
+_AT_LEAST = click.option("--at-least", metavar="POSITION", help="Wait until the lake holds this position.")
+
 
 @click.command()
 @click.argument("urn", shell_complete=complete_urn)
 @click.option("--as-at", metavar="POSITION|CUT|TIME", help="As the journal told it then, instead of now.")
+@_AT_LEAST
 @json_option
 @options
-def show(given: Options, /, urn: str, as_at: str | None, as_json: bool) -> None:
+def show(given: Options, /, urn: str, as_at: str | None, at_least: str | None, as_json: bool) -> None:
     """Show an entity: its metadata in both scopes."""
     from ..client import WRITTEN_KINDS
+    from ..schemas.positions import Position
     from ..schemas.urn import Urn
     from .parsing import point
     from .views import entity_json, entity_view
 
     entity, at = Urn.parse(urn), point(as_at) if as_at else None
+    after = Position.parse(at_least) if at_least else None
     with given.journal() as journal:
-        answer = journal.answer(entity, as_at=at)
+        answer = journal.answer(entity, as_at=at, at_least=after)
         shown = entity_json(answer.row)
         if entity.kind in WRITTEN_KINDS:
             shown["latest_write"] = journal.latest_write(entity, as_at=at)
@@ -43,16 +48,18 @@ def show(given: Options, /, urn: str, as_at: str | None, as_json: bool) -> None:
 
 @click.command()
 @click.argument("urn", shell_complete=complete_urn)
+@_AT_LEAST
 @json_option
 @options
-def history(given: Options, /, urn: str, as_json: bool) -> None:
+def history(given: Options, /, urn: str, at_least: str | None, as_json: bool) -> None:
     """Show every change of an entity, oldest first."""
+    from ..schemas.positions import Position
     from ..schemas.urn import Urn
     from .views import entity_json, history_view
 
-    entity = Urn.parse(urn)
+    entity, after = Urn.parse(urn), Position.parse(at_least) if at_least else None
     with given.journal() as journal:
-        rows = [entity_json(row) for row in journal.history(entity)]
+        rows = [entity_json(row) for row in journal.history(entity, at_least=after)]
     print_json(rows) if as_json else console().print(history_view(rows))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from elasticsearch import ApiError, Elasticsearch
 
 from ..schemas.errors import NotYetVisibleError, OperatorError, SearchUnavailableError
-from ..schemas.positions import Cut, Position, behind
+from ..schemas.positions import Cut, Position, behind, behind_text
 from .connection import is_away, is_no_connection, is_refused, reason_of
 from .errors import IndexMissingError, InvalidQueryError
 from .mapping import check_mapping, mapping_digest
@@ -129,10 +129,8 @@ def checked_timeout(timeout_s: Any) -> float:
 
 def not_yet(lacking: dict[tuple[str, int], int], waited_s: float) -> NotYetVisibleError:
     """The error that says how far the index is behind."""
-    said = ", ".join(f"{topic}/{partition} by {count:,}" for (topic, partition), count in sorted(lacking.items()))
-    return NotYetVisibleError(
-        lacking, f"The index is behind the asked position after {waited_s:g} s: {said} positions."
-    )
+    said = f"The index is behind the asked position after {waited_s:g} s: {behind_text(lacking)} positions."
+    return NotYetVisibleError(lacking, said)
 
 
 def is_missing_index(error: ApiError) -> bool:

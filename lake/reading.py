@@ -15,10 +15,16 @@ from typing import ClassVar
 from deltalake.exceptions import TableNotFoundError
 
 from ..rules.entity import EntityRow
-from ..schemas.errors import InvalidPositionError, NotFinalError, UnavailableError, UnknownEntityError
+from ..schemas.errors import (
+    InvalidPositionError,
+    NotFinalError,
+    NotYetVisibleError,
+    UnavailableError,
+    UnknownEntityError,
+)
 from ..schemas.hashing import partition_of
 from ..schemas.kinds import SERVED_DOMAINS
-from ..schemas.positions import Cut, Position
+from ..schemas.positions import Cut, Position, behind, behind_text
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
 from .columns import JOURNAL_TABLE
@@ -28,6 +34,7 @@ from .lookup import rows_of_key
 from .tables import Lake, PartitionKey, quoted
 
 _BEFORE_ALL_MS = 0
+_POLL_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,35 @@ class LakeReader:
             raise _unknown(urn, Position(*key, mark))
         return rows
 
+    def wait(self, wanted: Cut, timeout_s: float) -> None:
+        """Wait until the journal table holds everything below some positions.
+
+        Args:
+            wanted: next position per (journal topic, partition).
+        Raises:
+            NotYetVisibleError: it did not get there in time; `behind` says how much it lacks.
+            UnavailableError: there is no lake, nor was one made in time.
+        """
+        end = time.monotonic() + timeout_s
+        for topic, partition in wanted:
+            if topic not in map(self._names.journal, SERVED_DOMAINS) or not 0 <= partition < self._count(topic):
+                raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
+        while True:
+            late = time.monotonic() >= end
+            try:
+                self._refresh((JOURNAL_TABLE,))
+                lacking = behind({key: self._lake.journal.mark(key) for key in wanted}, wanted)
+            except UnavailableError:
+                if late:
+                    raise
+            else:
+                if not lacking:
+                    return
+                if late:
+                    said = f"The lake is behind the asked position after {timeout_s:g} s: {behind_text(lacking)}"
+                    raise NotYetVisibleError(lacking, f"{said} positions.")
+            time.sleep(_POLL_S)
+
     def tables(self) -> Lake | None:
         """The lake as it stands now; None where nothing was written yet."""
         try:
@@ -181,10 +217,10 @@ class LakeReader:
     TABLES: ClassVar[tuple[str, ...]] = ("entities",)
     """What is read besides the journal table."""
 
-    def _refresh(self) -> None:
+    def _refresh(self, names: tuple[str, ...] | None = None) -> None:
         """See what the stream has written. Raises: UnavailableError: there is no lake."""
         try:
-            self._lake.refresh((JOURNAL_TABLE, *self.TABLES))
+            self._lake.refresh(names or (JOURNAL_TABLE, *self.TABLES))
         except TableNotFoundError as error:
             raise UnavailableError(
                 f"There is no lake at {self._lake.path}.",
@@ -221,7 +257,8 @@ def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> Unkn
         )
     return UnknownEntityError(
         str(urn),
-        hint="Check the spelling with `metajournal search`; if it was just emitted, wait for its receipt's outcome.",
+        hint="Check the spelling with `metajournal search`; if it was just emitted, ask for at_least its position"
+        " (`--at-least POSITION`).",
         held_to=str(held_to),
     )
 

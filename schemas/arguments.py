@@ -84,6 +84,21 @@ def point_of(name: str, value: Position | Cut | datetime | int) -> Position | Cu
     )
 
 
+def marks_of(name: str, value: Position | Cut) -> Cut:
+    """What must be held for a position, or a cut of next positions, to be inside.
+
+    Raises:
+        InputError: it is neither.
+    """
+    if isinstance(value, Position):
+        return {(value.topic, value.partition): value.value + 1}
+    if _is_cut(value) or value == {}:
+        return value
+    raise InputError(
+        f"{name} must be a position (receipt.position) or a cut, not {value!r:.60}.", code="wrong-type", argument=name
+    )
+
+
 def _is_cut(value: object) -> TypeGuard[Cut]:
     """Whether a value is a position, a whole number, by (topic, partition)."""
     return (

@@ -107,6 +107,11 @@ def behind(marks: Cut, wanted: Cut) -> dict[tuple[str, int], int]:
     return {key: count for key, count in lacking.items() if count > 0}
 
 
+def behind_text(lacking: Mapping[tuple[str, int], int]) -> str:
+    """How far somebody is behind, for people: the partitions of `behind`."""
+    return ", ".join(f"{topic}/{partition} by {count:,}" for (topic, partition), count in sorted(lacking.items()))
+
+
 def cut_to_json(cut: Cut) -> dict[str, dict[str, int]]:
     """JSON form of a cut: `{topic: {partition: position}}`, sorted."""
     result: dict[str, dict[str, int]] = {}

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from metajournal import EntityRegistered, Journal, PropertiesSet, TagsAdded, dataset
+import pytest
+
+from metajournal import EntityRegistered, Journal, NotYetVisibleError, PropertiesSet, TagsAdded, dataset
 from metajournal.producers.verdicts import Accepted, Duplicate, Rejected, Unchanged
+from metajournal.schemas.errors import InputError
+from metajournal.schemas.positions import Position
 from tests.installation import Installation
 
 PURCHASES = dataset("client", "purchases")
@@ -34,3 +38,20 @@ def test_receipts_and_changes_tell_what_the_stream_decided(installation: Install
         assert journal.tags(PURCHASES) == ("pii",)
         assert journal.metadata(PURCHASES)["SYSTEM"].properties["created_by"] == "alice"
         assert [row.user_tags for row in journal.history(PURCHASES)] == [(), ("pii",)]
+
+
+def test_who_gives_the_position_sees_their_own_write_in_the_lake(installation: Installation) -> None:
+    own = dataset("client", "own-write")
+    with Journal.connect(installation.settings) as journal:
+        for number in range(20):
+            receipt = journal.emit(PropertiesSet(own, {"n": str(number)}) if number else EntityRegistered(own))
+            shown = journal.show(own, at_least=receipt.position, timeout_s=WAIT_S)
+            assert shown.logical_timestamp == receipt.position.value
+        journal.wait(receipt.position)
+        assert len(journal.history(own, at_least=receipt.position)) == 20
+        last = receipt.position
+        beyond = Position(last.topic, last.partition, last.value + 1_000)
+        with pytest.raises(NotYetVisibleError, match="The lake is behind the asked position after 0 s"):
+            journal.show(own, at_least=beyond, timeout_s=0)
+        with pytest.raises(InputError, match="at_least must be a position"):
+            journal.show(own, at_least="soon")  # type: ignore[arg-type]

@@ -53,6 +53,7 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("show not-a-urn", 2, "invalid-urn", "dataset:default/orders"),
     ("show dataset:a/b --as-at yesterday", 2, "not-a-time", "2026-01-31T12:00:00Z"),
     ("show dataset:a/b --as-at a/b/c", 2, "invalid-position", "<topic>/<partition>/<value>"),
+    ("show dataset:a/b --at-least soon", 2, "invalid-position", "receipts"),
     ("show dataset:a/b", 3, "kafka-unavailable", "metajournal up"),
     ("history dataset:a/b", 3, "kafka-unavailable", "No Kafka broker answers at 127.0.0.1:1"),
     ("search --kidn x", 2, "usage", "metajournal search --help"),

@@ -57,10 +57,10 @@ def test_tables_for_people_say_the_same(installation: Installation) -> None:
     emitted = installation.metajournal("emit", "EntityRegistered", urn, "--tag", "seen", "--property", "a=\x1b[2Jb")
     assert emitted.stdout.startswith("accepted  metajournal.journal.catalog/")
     position = emitted.stdout.split()[1]
-    shown = installation.metajournal("show", urn)
+    shown = installation.metajournal("show", urn, "--at-least", position)
     assert "a     \\x1b[2Jb" in shown.stdout
     assert "tags  seen" in shown.stdout
-    assert "+tag seen, +a" in installation.metajournal("history", urn).stdout
+    assert "+tag seen, +a" in installation.metajournal("history", urn, "--at-least", position).stdout
     searched = installation.metajournal("search", "seen", "--at-least", position)
     assert "1 found" in searched.stdout
     assert "tag [seen]" in searched.stdout

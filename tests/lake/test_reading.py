@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,13 @@ from metajournal.lake.columns import SCHEMAS
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.table import Table
 from metajournal.lake.tables import Lake
-from metajournal.schemas.errors import InvalidPositionError, NotFinalError, UnavailableError, UnknownEntityError
+from metajournal.schemas.errors import (
+    InvalidPositionError,
+    NotFinalError,
+    NotYetVisibleError,
+    UnavailableError,
+    UnknownEntityError,
+)
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.topics import TopicNames
@@ -184,3 +191,36 @@ def test_as_at_a_cut_holds_the_entitys_own_position_or_else_the_latest_of_the_ti
         reader(fold).as_at("default", PURCHASES, {**both, (TOPIC, other.partition): other.position + 1000})
     with pytest.raises(InvalidPositionError):
         reader(fold).as_at("default", PURCHASES, {**both, ("elsewhere", 0): 1})
+
+
+def test_who_waits_for_a_position_reads_what_is_folded_meanwhile(fold: Fold) -> None:
+    deleted = EntityDeleted(OTHER)
+    records = placed([*journal(), record_of(deleted, 6, header=header_for(deleted, 7))], PARTITIONS)
+    lake, last = reader(fold), records[-1]
+    folding = threading.Thread(target=fold.batch, args=(records,))
+    folding.start()
+    lake.wait({(TOPIC, last.partition): last.position + 1}, 60)
+    with pytest.raises(UnknownEntityError):
+        lake.current("default", OTHER)
+    folding.join()
+
+
+def test_a_position_that_is_not_held_in_time_says_how_far_behind_the_lake_is(fold: Fold) -> None:
+    last = journal()[5]
+    wanted = {(TOPIC, last.partition): last.position + 8}
+    with pytest.raises(NotYetVisibleError, match=f"{TOPIC}/{last.partition} by 7 positions") as caught:
+        reader(fold).wait(wanted, 0)
+    assert caught.value.behind == {(TOPIC, last.partition): 7}
+    reader(fold).wait({(TOPIC, last.partition): last.position + 1}, 0)
+
+
+@pytest.mark.parametrize("key", [("other.journal.catalog", 0), (TOPIC, PARTITIONS), (TOPIC, -1)])
+def test_a_position_of_another_journal_is_not_waited_for(fold: Fold, key: tuple[str, int]) -> None:
+    with pytest.raises(InvalidPositionError):
+        reader(fold).wait({key: 1}, 60)
+
+
+def test_a_lake_that_is_not_there_in_time_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        LakeReader(Lake(str(tmp_path / "none")), TopicNames(), PARTITIONS).wait({(TOPIC, 0): 1}, 0)
+    assert caught.value.code == "no-lake"
