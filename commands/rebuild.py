@@ -20,7 +20,8 @@ from .refolding import rebuild_lake_command
 from .rendering import console, print_json, safe
 
 if TYPE_CHECKING:
-    from ..indexer.rebuild import Rebuilt, Stage
+    from ..indexer.rebuild import Rebuilt
+    from ..indexer.stages import Stage
 
 _TELL_S = 2.0  # seconds between two lines of progress
 _PHASES = {

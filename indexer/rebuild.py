@@ -26,35 +26,29 @@ from confluent_kafka import KafkaException
 from elasticsearch import ApiError, Elasticsearch
 
 from ..producers.kafka import ErrorLog, make_consumer
-from ..schemas.errors import KafkaUnavailableError, OperatorError, UnavailableError
-from ..schemas.positions import behind
+from ..schemas.errors import KafkaUnavailableError, OperatorError
 from ..schemas.settings import Settings
 from .bulk import BulkWriter
 from .compare import Comparison, compare_index
-from .connection import is_away, make_client
-from .errors import IndexMissingError, MappingMismatchError
+from .connection import make_client
 from .flights import Flights
 from .intake import Intake
 from .lake_states import Key, LakeStates
 from .lease import Begun, Lease, RebuildRunningError, read_begun, require_idle
 from .mapping import (
-    MAPPING_VERSION,
     concrete_name,
-    concrete_of,
     index_body,
     mapping_digest,
     own_alias,
 )
 from .patience import Patience
-from .runner import HANDOVER_S, Indexer
-from .shown import Shown, hand_over, read_shown, write_shown
+from .runner import Indexer
+from .shown import Shown, read_shown, write_shown
+from .stages import Pace, Stage
+from .swap import Swap, known, live_index, too_slow
 from .waiting import Deadline
 
 _ANSWER_S: Final = 10.0
-_POLL_S: Final = 0.1
-_BEHIND_S: Final = 120.0
-"""How long the new index may stand still behind the old one until the rebuild gives up; the next one goes on."""
-_SWAP_WITHIN_S: Final = HANDOVER_S / 3
 _TRIES: Final = 5
 
 
@@ -63,24 +57,6 @@ class RebuildDiffersError(OperatorError):
 
     CODE = "rebuild-differs"
     HINT = "Run the rebuild again, which begins anew; if it differs again, report the named documents as a defect."
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """What a rebuild tells of itself.
-
-    Args:
-        phase: `load`, `catch-up`, `compare` or `swap`.
-        done: entities so far; of about `total`.
-        rate: entities a second in this phase, 0 where none are counted.
-        left_s: seconds left in this phase, None where unknown.
-    """
-
-    phase: str
-    done: int = 0
-    total: int = 0
-    rate: float = 0.0
-    left_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +132,7 @@ class _Rebuild:
     def run(self) -> Rebuilt:
         lake = LakeStates(self._settings)
         self._require_services()
-        live = self._call("look at its index", self._live)
+        live = self._call("look at its index", lambda: live_index(self._client, self._alias))
         lease, name, resumed = self._call("begin", lambda: self._begin(live))
         try:
             if lease.begun.phase == "load":
@@ -191,23 +167,6 @@ class _Rebuild:
         return self._patience.call(what, call)
 
     # --- where to begin
-
-    def _live(self) -> str | None:
-        """The index that searches use; None where there is none.
-
-        Raises:
-            MappingMismatchError: it is somebody else's.
-        """
-        try:
-            name = concrete_of(self._client, self._alias)
-        except IndexMissingError:
-            if not self._client.indices.exists(index=self._alias):
-                return None
-            name = self._alias
-        meta = self._client.indices.get_mapping(index=name).body[name]["mappings"].get("_meta", {})
-        if name == self._alias or "metajournal" not in meta:
-            raise MappingMismatchError(self._alias, name, None, MAPPING_VERSION)
-        return name
 
     def _begin(self, live: str | None) -> tuple[Lease, str, bool]:
         """A lease on an unfinished index that can be continued, or else on a new one."""
@@ -253,11 +212,11 @@ class _Rebuild:
         begun = lease.begun
         if not begun.offsets:
             offsets = self._ends()
-            lease.begun = begun = replace(begun, offsets=offsets, vector=lake.marks(self._known()))
+            lease.begun = begun = replace(begun, offsets=offsets, vector=lake.marks(known(self._client, self._alias)))
             lease.tell()
         wanted = self._settings.indexer
         writer = BulkWriter(self._client, own_alias(name), self._patience, wanted.bulk_documents, wanted.bulk_bytes)
-        flights, pace = Flights(writer), _Pace("load", begun.done, lake.about(), self._tell)
+        flights, pace = Flights(writer), Pace("load", begun.done, lake.about(), self._tell)
         try:
             for last, states in lake.pages(Key(*begun.after) if begun.after else None):
                 flights.send(states)
@@ -281,12 +240,6 @@ class _Rebuild:
         finally:
             intake.close()
 
-    def _known(self) -> dict[tuple[str, int], int]:
-        try:
-            return dict(read_shown(self._client, self._alias).vector)
-        except IndexMissingError:
-            return {}
-
     @staticmethod
     def _loaded(lease: Lease, last: Key, count: int) -> None:
         lease.begun = replace(lease.begun, after=[*last], done=lease.begun.done + count)
@@ -299,13 +252,14 @@ class _Rebuild:
 
     def _replace(self, name: str, lease: Lease) -> None:
         with self._indexing(name) as failed:
-            self._catch_up(name, lease, failed, _BEHIND_S)
+            swap = Swap(self._client, self._alias, name, lease, self._patience, failed, self._tell)
+            swap.catch_up()
             self._compare(name, lease)
             for _ in range(_TRIES):
-                self._catch_up(name, lease, failed, _BEHIND_S)
-                if self._swap(name, lease, failed):
+                swap.catch_up()
+                if swap.swap():
                     return
-        raise _too_slow(name)
+        raise too_slow(name)
 
     @contextmanager
     def _indexing(self, name: str) -> Iterator[list[BaseException]]:
@@ -328,95 +282,14 @@ class _Rebuild:
             stop.set()
             thread.join()
 
-    def _catch_up(self, name: str, lease: Lease, failed: list[BaseException], most_s: float) -> bool:
-        """Wait until the new index shows what searches see now; whether it came to that.
-
-        Raises:
-            UnavailableError: it stands still behind.
-        """
-        still_s, before = time.monotonic(), -1
-        while (lacking := self._lacking(name)) > 0:
-            if failed:
-                raise failed[0]
-            lease.check()
-            if lacking != before:
-                still_s, before = time.monotonic(), lacking
-            self._tell(Stage("catch-up", done=0, total=lacking))
-            if time.monotonic() - still_s > most_s:
-                if most_s < _BEHIND_S:
-                    return False
-                raise _too_slow(name)
-            time.sleep(_POLL_S)
-        return True
-
-    def _lacking(self, name: str) -> int:
-        """Positions that searches see and the new index does not show."""
-
-        def ask() -> int:
-            shown = read_shown(self._client, name)
-            return sum(behind(shown.vector, self._known()).values())
-
-        return int(self._call("read its positions", ask))
-
     def _compare(self, name: str, lease: Lease) -> None:
-        pace = _Pace("compare", 0, 0, self._tell)
+        pace = Pace("compare", 0, 0, self._tell)
         found = compare_index(self._settings, index=name, tell=pace.reached)
         self._compared = found.compared
         if found.count:
             lease.begun = replace(lease.begun, phase="failed")
             lease.tell()
             raise _differs(name, found)
-
-    def _swap(self, name: str, lease: Lease, failed: list[BaseException]) -> bool:
-        """Have the old index's indexer stand back, and swap; False where it went on meanwhile."""
-        self._tell(Stage("swap"))
-        old = self._call("look at its index", self._live)
-        lease.begun = replace(lease.begun, old=old or "")
-        self._call("begin the swap", lease.tell)
-        if old is None:
-            return self._pointed(name, None, lease)
-        began_s = time.monotonic()
-        if not self._call("begin the swap", lambda: self._marked(old, name)):
-            return False
-        swapped = False
-        try:
-            if self._catch_up(name, lease, failed, _SWAP_WITHIN_S / 2) and self._stands(old, name):
-                swapped = time.monotonic() - began_s < _SWAP_WITHIN_S and self._pointed(name, old, lease)
-        finally:
-            if not swapped:
-                self._call("go on with its index", lambda: self._marked(old, ""))
-        return swapped
-
-    def _pointed(self, name: str, old: str | None, lease: Lease) -> bool:
-        """Point the alias to the new index; whether it does (the answer may have been lost)."""
-        lease.check()
-        actions: list[dict[str, Any]] = [{"add": {"index": name, "alias": self._alias, "is_write_index": True}}]
-        if old is not None:
-            actions.insert(0, {"remove": {"index": old, "alias": self._alias, "must_exist": True}})
-        try:
-            self._client.options(request_timeout=_SWAP_WITHIN_S).indices.update_aliases(actions=actions)
-        except Exception as error:
-            if not is_away(error) or self._call("look at its index", self._live) != name:
-                raise
-        lease.begun = replace(lease.begun, phase="swapped")
-        return True
-
-    def _marked(self, old: str, successor: str) -> bool:
-        """Name the index that takes the old one's place in its positions, which its indexer then leaves alone.
-
-        False where the indexer wrote at the same moment.
-        """
-        try:
-            self._client.indices.put_alias(index=old, name=own_alias(old))
-            hand_over(self._client, own_alias(old), read_shown(self._client, old), successor)
-        except ApiError as error:
-            if error.status_code not in (404, 409):
-                raise
-            return False
-        return True
-
-    def _stands(self, old: str, name: str) -> bool:
-        return bool(self._call("look at its index", lambda: read_shown(self._client, old)).handover == name)
 
     def _clean_up(self, name: str, lease: Lease) -> None:
         old = lease.begun.old
@@ -427,35 +300,12 @@ class _Rebuild:
         self._call("end the rebuild", lease.remove)
 
 
-class _Pace:
-    """Turns counts into rate and time left, and tells them a few times a second."""
-
-    def __init__(self, phase: str, done: int, total: int, tell: Callable[[Stage], None]) -> None:
-        self._phase, self._from, self._total, self._tell = phase, done, total, tell
-        self._began_s = time.monotonic()
-
-    def reached(self, done: int, total: int | None = None) -> None:
-        """So many are done."""
-        whole = max(self._total if total is None else total, done)
-        rate = (done - self._from) / max(time.monotonic() - self._began_s, 1e-6)
-        self._tell(Stage(self._phase, done, whole, round(rate, 1), round((whole - done) / rate, 1) if rate else None))
-
-
 def _is_rebuild(held: Any) -> bool:
     return bool(held["mappings"].get("_meta", {}).get("metajournal", {}).get("rebuild"))
 
 
 def _is_current(held: Any) -> bool:
     return bool(held["mappings"].get("_meta", {}).get("metajournal", {}).get("digest") == mapping_digest())
-
-
-def _too_slow(name: str) -> UnavailableError:
-    return UnavailableError(
-        f"The new index {name} does not catch up with what searches see.",
-        code="rebuild-behind",
-        hint="See that Kafka answers and the stream runs (`metajournal status`), and rebuild again: it goes on.",
-        index=name,
-    )
 
 
 def _differs(name: str, found: Comparison) -> RebuildDiffersError:

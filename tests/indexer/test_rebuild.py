@@ -19,10 +19,11 @@ from metajournal.indexer.errors import MappingMismatchError
 from metajournal.indexer.lake_states import LakeStates
 from metajournal.indexer.lease import Begun, Lease, RebuildRunningError
 from metajournal.indexer.mapping import concrete_of, index_body, own_alias
-from metajournal.indexer.rebuild import RebuildDiffersError, Stage, rebuild_index
+from metajournal.indexer.rebuild import RebuildDiffersError, rebuild_index
 from metajournal.indexer.runner import Indexer
 from metajournal.indexer.search import Search
 from metajournal.indexer.shown import hand_over, read_shown
+from metajournal.indexer.stages import Stage
 from metajournal.schemas.errors import KafkaUnavailableError, SearchUnavailableError, UnavailableError
 from metajournal.schemas.positions import behind
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
