@@ -24,10 +24,12 @@ from metajournal.schemas.hashing import DIGEST_HEADER, digest, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import Urn
-from metajournal.streaming.fold import Folded, Prior, Readings, fold, read_table
+from metajournal.streaming.fold import fold
+from metajournal.streaming.folded import Folded, Prior
 from metajournal.streaming.journal import journal_table
 from metajournal.streaming.prior import KnownOriginals
 from metajournal.streaming.published import outgoing
+from metajournal.streaming.readings import Readings, read_table
 from metajournal.streaming.records import Place
 
 EVENTS: Final = 200_000

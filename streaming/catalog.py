@@ -12,7 +12,7 @@ from ..lake.spelling import spelled
 from ..rules.documents import change_records, state_document
 from ..schemas.topics import TopicNames
 from .documents import Documents, row_key
-from .fold import Folded
+from .folded import Folded
 
 CHANGE_TYPE = "metajournal.catalog.MetadataChangeRecord"
 STATE_TYPE = "metajournal.state.Entity"

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..producers.kafka import MESSAGE_BYTES
 from ..schemas.positions import offset_of
-from .fold import Judged
+from .folded import Judged
 from .publish import Outgoing
 from .records import Headers, Place
 

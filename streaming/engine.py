@@ -15,7 +15,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -30,7 +30,8 @@ from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
 from .crash import PUBLISHING, CrashPoints
-from .fold import Folded, Readings, fold, read_all, read_table
+from .fold import fold
+from .folded import Folded
 from .journal import journal_table
 from .memory import give_back
 from .outcomes import outcome_records, record
@@ -38,8 +39,10 @@ from .parts import staged
 from .plan import Part, Pin, Plan, Task, empty_part
 from .prior import PriorRows
 from .publish import Publisher
+from .readings import Readings, read_all, read_table
 from .rebuild import finish
 from .records import Place, records_of
+from .report import Laps, Report, joined
 from .staging import Staging
 from .tasks import new_rows
 
@@ -57,29 +60,6 @@ class Tasks(Protocol):
 
     def publish(self, plan: Plan, parts: Sequence[Part]) -> int:
         """Publish each part by exactly one task, all acknowledged; gives the number of records but the outcomes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What a batch did, for the status file and the logs.
-
-    Attributes:
-        verdicts: number of events by outcome.
-        oldest_ms: append time of its oldest record, milliseconds UTC; None for an empty batch.
-        seconds: time of each step, by name; "task ..." are sums over the wide way's tasks, of processor time.
-    """
-
-    events: int
-    verdicts: Mapping[str, int]
-    rows: int
-    published: int
-    oldest_ms: int | None
-    seconds: Mapping[str, float]
-
-    @property
-    def took_s(self) -> float:
-        """Seconds of the whole batch."""
-        return sum(seconds for step, seconds in self.seconds.items() if not step.startswith("task "))
 
 
 class Engine:
@@ -136,7 +116,7 @@ class Engine:
             StreamError: records stand below the marks, or somebody else writes or swaps the tables.
         """
         reports = [self._run(piece, upto) for piece, upto in self._pieces(table, ends)]
-        return reports[0] if len(reports) == 1 else _joined(reports)
+        return reports[0] if len(reports) == 1 else joined(reports)
 
     def _pieces(
         self, table: pa.Table, ends: Mapping[PartitionKey, int]
@@ -158,7 +138,7 @@ class Engine:
 
     def _run(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Report:
         self._check_pointer()
-        clock = _Laps()
+        clock = Laps()
         readings = list(self._read(table, ends))
         clock.lap("read")
         prior = self._prior.fetch(readings)
@@ -194,7 +174,7 @@ class Engine:
             as `run`.
         """
         self._check_pointer()
-        clock = _Laps()
+        clock = Laps()
         staging = Staging(self._lake.path, self._settings.lake.storage_options)
         try:
             plan = self._plan(ends, staging)
@@ -402,18 +382,6 @@ class Engine:
         )
 
 
-def _joined(reports: Sequence[Report]) -> Report:
-    """The reports of a batch's pieces as one."""
-    verdicts: Counter[str] = Counter()
-    seconds: Counter[str] = Counter()
-    for one in reports:
-        verdicts.update(one.verdicts)
-        seconds.update(one.seconds)
-    oldest = min((one.oldest_ms for one in reports if one.oldest_ms is not None), default=None)
-    events, rows, published = (sum(getattr(one, name) for one in reports) for name in ("events", "rows", "published"))
-    return Report(events, verdicts, rows, published, oldest, seconds)
-
-
 def _complete(plan: Plan, parts: Sequence[Part]) -> list[Part]:
     """One part for each planned task: those without records tell nothing of themselves.
 
@@ -428,16 +396,3 @@ def _complete(plan: Plan, parts: Sequence[Part]) -> list[Part]:
             hint="Take options that split Kafka partitions (minPartitions, maxRecordsPerPartition) away.",
         )
     return [found.get(key) or empty_part(task) for key, task in plan.tasks.items()]
-
-
-class _Laps:
-    """Seconds between named moments."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.seconds[name] = now - self._last
-        self._last = now

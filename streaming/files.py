@@ -12,7 +12,7 @@ from ..lake.spelling import spelled
 from ..rules.entity import EntityRow
 from ..schemas.topics import TopicNames
 from .documents import Documents, row_key
-from .fold import Folded
+from .folded import Folded
 
 CHANGE_TYPE = "metajournal.files.FileChangeRecord"
 

@@ -6,236 +6,38 @@ machine. Who fetches the prior rows, and where this runs (in the driver or in a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Collection
+from typing import Any
 
-import pyarrow as pa
-
-from ..rules import apply, facts_read
+from ..rules import apply
 from ..rules.entity import At, EntityRow, ForeignRowError
 from ..rules.outcome import Accepted, Rejected
 from ..rules.tables import KEYS, TABLE_OF
-from ..schemas.codec import Decoded
-from ..schemas.errors import InvalidEventError
-from ..schemas.header import TENANT_PATTERN, Header
+from ..schemas.header import Header
 from ..schemas.urn import Urn
-from .records import Place, Reading, Record, Shelved, UnknownSchema, read, read_side_by_side, records_of
-
-RowKey = tuple[str, str]
-FactKey = tuple[str, ...]
-"""Table, tenant, and the values of the table's key columns."""
-IdKey = tuple[str, str, bytes]
+from .folded import (
+    ACCEPTED,
+    DUPLICATE,
+    REJECTED,
+    SHELVED,
+    UNCHANGED,
+    Change,
+    FactChange,
+    FactKey,
+    Folded,
+    IdKey,
+    Judged,
+    Originals,
+    Prior,
+    RowKey,
+    Verdict,
+)
+from .readings import Readings
+from .records import Shelved
 
 _FEW_ENTITIES = 8
 
-ACCEPTED, UNCHANGED, REJECTED, DUPLICATE, SHELVED = "accepted", "unchanged", "rejected", "duplicate", "shelved"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a record: outcome, and for some of them why.
-
-    Attributes:
-        detail: a JSON value.
-        duplicate_of: position of the original.
-    """
-
-    outcome: str
-    reason: str | None = None
-    detail: Any = None
-    duplicate_of: int | None = None
-
-
 _ACCEPTED, _UNCHANGED = Verdict(ACCEPTED), Verdict(UNCHANGED)
-
-
-class Judged(NamedTuple):
-    """One record with its verdict: a row of the journal table."""
-
-    record: Record
-    system_time: int
-    header: Header | None
-    verdict: Verdict
-
-
-class Change(NamedTuple):
-    """One row that an accepted event made, with the row it supersedes."""
-
-    before: EntityRow | None
-    after: EntityRow
-
-
-class FactChange(NamedTuple):
-    """The same of a row of another table; `before` is None where the rules read no rows of that table."""
-
-    before: Any
-    after: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What a partition's records need to know from before: rows by key, programs by app, originals by event id."""
-
-    rows: frozenset[RowKey]
-    apps: frozenset[RowKey]
-    originals: frozenset[IdKey]
-    facts: frozenset[FactKey] = frozenset()
-
-
-class Originals(Protocol):
-    """Earlier events by identity: those that the batch's marked events ask for, and all marked ones."""
-
-    def find(self, key: IdKey) -> tuple[int, Verdict] | None:
-        """Position and verdict of the lowest earlier event with this identity, where it is known."""
-
-    def marked(self, key: IdKey) -> tuple[int, Verdict] | None:
-        """The same among earlier events that were marked `repeat`."""
-
-    def any_marked(self) -> bool:
-        """Whether any earlier event was marked `repeat`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prior:
-    """Rows as they stood before the first record.
-
-    Attributes:
-        rows: newest row by (tenant, URN); a key that is missing was not fetched, None says that there is none.
-        programs: newest rows of the programs by (tenant, app URN).
-        facts: newest rows of other tables; as `rows`.
-    """
-
-    rows: Mapping[RowKey, EntityRow | None]
-    programs: Mapping[RowKey, Sequence[EntityRow]]
-    originals: Originals
-    facts: Mapping[FactKey, Any] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Folded:
-    """The result for one partition: positions in [start, end) are judged, and nothing else is."""
-
-    place: Place
-    start: int
-    end: int
-    system_time: int
-    judged: list[Judged] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    facts: dict[str, list[FactChange]] = field(default_factory=dict)
-    current: dict[RowKey, EntityRow] = field(default_factory=dict)
-    current_facts: dict[FactKey, Any] = field(default_factory=dict)
-    marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
-    stopped_by: UnknownSchema | None = None
-    columns: pa.Table | None = None
-    """The table that the records were read from, a row for each of `judged`; None where they came one by one."""
-
-
-@dataclass(frozen=True)
-class Readings:
-    """A partition's records, read: up to the first unknown schema, which stops it.
-
-    Attributes:
-        columns: the table that the items were read from, a row for each; None where they came one by one.
-    """
-
-    place: Place
-    start: int
-    end: int
-    items: list[tuple[Record, Decoded | Shelved]]
-    stopped_by: UnknownSchema | None
-    columns: pa.Table | None = None
-
-    def needs(self) -> Needs:
-        """What must be known from before; found once."""
-        return self._needs
-
-    @cached_property
-    def _needs(self) -> Needs:
-        rows: set[RowKey] = set()
-        apps: set[RowKey] = set()
-        originals: set[IdKey] = set()
-        facts: set[FactKey] = set()
-        for _, reading in self.items:
-            if isinstance(reading, Shelved):
-                continue
-            header = reading.header
-            tenant, aggregate = header.tenant, header.aggregate
-            if header.repeat:
-                originals.add((tenant, aggregate, header.event_id))
-            kind = header.type
-            if not kind.startswith("catalog."):
-                if _is_judged_by_rows(header, reading.event):
-                    rows.update((tenant, urn) for urn in header.entities)
-                    facts.update((table, tenant, *key) for table, key in facts_read(reading.event))
-                continue
-            deleted = kind.startswith("catalog.EntityDeleted.")
-            if len(header.entities) == 1 and not deleted and (tenant, header.entities[0]) in rows:
-                continue  # it asks for no more, whatever it is
-            if not _is_judged_by_rows(header, reading.event):
-                continue  # the rules refuse it before they read any row
-            for urn in header.entities:
-                rows.add((tenant, urn))
-            if deleted and aggregate.startswith("app:"):
-                apps.add((tenant, aggregate))
-        return Needs(frozenset(rows), frozenset(apps), frozenset(originals), frozenset(facts))
-
-
-def _is_judged_by_rows(header: Header, event: Any) -> bool:
-    """Whether an event names none but rows of its own aggregate.
-
-    A row of another aggregate would be looked for in the wrong partition, and its absence be remembered.
-    """
-    if not _is_tenant(header.tenant):
-        return False
-    try:
-        entities = event.entities
-    except InvalidEventError:
-        return False
-    if len(entities) == 1:  # nearly every event
-        return bool(header.entities == entities and entities[0].aggregate == header.aggregate)
-    return bool(header.entities == entities and {entity.aggregate for entity in entities} == {header.aggregate})
-
-
-@lru_cache(maxsize=4096)
-def _is_tenant(text: str) -> bool:
-    return TENANT_PATTERN.fullmatch(text) is not None
-
-
-def read_all(records: Iterable[Record], place: Place, start: int, end: int) -> Readings:
-    """Read records in position order.
-
-    Args:
-        start: the mark: next position to judge.
-        end: the position that the batch was planned to reach; lowered to an unknown schema's position if there is one.
-    """
-    items: list[tuple[Record, Decoded | Shelved]] = []
-    for record in records:
-        reading: Reading = read(record, place)
-        if isinstance(reading, UnknownSchema):
-            return Readings(place, start, record.position, items, reading)
-        items.append((record, reading))
-    return Readings(place, start, end, items, None)
-
-
-def read_table(table: pa.Table, place: Place, epoch: int, start: int, end: int) -> Readings:
-    """The same as `read_all` over `records_of`, several times as fast, and the journal's rows keep the columns.
-
-    Args:
-        table: records of one partition in offset order, as `records_of` takes them.
-        epoch: the topic's epoch.
-        start: the mark: next position to judge.
-        end: the position that the batch was planned to reach; lowered as in `read_all`.
-    """
-    records = list(records_of(table, epoch))
-    readings = read_side_by_side(records, place)
-    stopped_by = readings[-1] if readings and isinstance(readings[-1], UnknownSchema) else None
-    if stopped_by is not None:
-        readings.pop()
-        end = records[len(readings)].position
-    items: Any = list(zip(records, readings, strict=False))
-    return Readings(place, start, end, items, stopped_by, table.slice(0, len(items)))
 
 
 def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:

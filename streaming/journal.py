@@ -14,7 +14,7 @@ from ..lake.entities import lists, microseconds
 from ..rules.admission import EARLIEST_MS, LATEST_MS
 from ..schemas.header import Header
 from ..schemas.ids import id_text
-from .fold import Folded, Judged
+from .folded import Folded, Judged
 from .records import Place, Record
 
 _DAY_MS = 86_400_000

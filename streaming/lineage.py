@@ -14,7 +14,7 @@ from ..lake.spelling import spelled
 from ..rules.lineage_rows import AccessRow, ExternalWriteRow, RunRow
 from ..schemas.topics import TopicNames
 from .documents import Documents, row_key
-from .fold import Folded
+from .folded import Folded
 
 FACT_TYPE = "metajournal.lineage.Fact"
 

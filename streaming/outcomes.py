@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..schemas.hashing import canonical_json
-from .fold import ACCEPTED, Folded, Judged
+from .folded import ACCEPTED, Folded, Judged
 from .publish import Outgoing
 from .records import Place
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from ..schemas.hashing import canonical_json
 from ..schemas.topics import TopicNames
 from .deadletters import dead_letter
-from .fold import SHELVED, Folded
+from .folded import SHELVED, Folded
 from .outcomes import outcome_records, record
 from .plan import Part, Plan
 from .publish import Outgoing

@@ -15,7 +15,7 @@ from ..lake.files import DataFile
 from ..lake.tables import Table
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
-from .fold import IdKey, Verdict
+from .folded import IdKey, Verdict
 from .records import Place
 from .staging import Staging
 

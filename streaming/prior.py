@@ -24,7 +24,8 @@ from ..lake.tables import Table, quoted
 from ..rules.entity import EntityRow
 from ..rules.tables import KEYS
 from ..schemas.ids import id_text
-from .fold import FactKey, Folded, IdKey, Needs, Prior, Readings, RowKey, Verdict
+from .folded import FactKey, Folded, IdKey, Prior, RowKey, Verdict
+from .readings import Needs, Readings
 from .records import Place
 from .snapshot import Snapshot
 

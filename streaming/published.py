@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..schemas.topics import TopicNames
 from . import catalog, files, lineage
 from .documents import Documents
-from .fold import Folded
+from .folded import Folded
 from .publish import Outgoing
 
 _DOMAINS = (catalog.add_documents, lineage.add_documents, files.add_documents)

@@ -32,8 +32,9 @@ from ..schemas.errors import LakeWriteError, MetajournalError, StreamError, Unav
 from ..schemas.positions import offset_of
 from ..schemas.settings import Settings
 from . import options
-from .engine import Engine, PartitionKey, Report
+from .engine import Engine, PartitionKey
 from .publish import Publisher, watermarks
+from .report import Report
 from .session import checkpoint_damaged, open_session, planned_ends, start_query
 from .staging import Staging
 from .status import StatusFile

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..schemas.positions import Cut, cut_to_json
-from .engine import Report
+from .report import Report
 
 _EVERY_S = 1.0
 

@@ -22,12 +22,14 @@ from ..lake.files import TableFiles
 from ..lake.histories import HISTORIES
 from ..schemas.errors import StreamError
 from ..schemas.positions import position
-from .fold import Folded, fold, read_table
+from .fold import fold
+from .folded import Folded
 from .journal import journal_table
 from .memory import without_collector
 from .parts import StagedPart
 from .plan import Part, PartitionKey, PinnedLake, Plan, Task
 from .prior import PriorRows
+from .readings import read_table
 from .replay import journal_slices, kafka_slices
 
 ENTITIES = "entities"

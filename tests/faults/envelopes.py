@@ -24,9 +24,11 @@ from metajournal.schemas.header import Unit
 from metajournal.schemas.known import all_contracts
 from metajournal.schemas.positions import position
 from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
-from metajournal.streaming.fold import Prior, Readings, fold, read_all, read_table
+from metajournal.streaming.fold import fold
+from metajournal.streaming.folded import Prior
 from metajournal.streaming.journal import journal_rows, journal_table
 from metajournal.streaming.prior import KnownOriginals
+from metajournal.streaming.readings import Readings, read_all, read_table
 from metajournal.streaming.records import Place, Shelved, UnknownSchema, records_of
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord

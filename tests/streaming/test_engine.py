@@ -21,7 +21,7 @@ from metajournal.schemas.positions import position
 from metajournal.schemas.urn import app, dataset, program
 from metajournal.streaming.deadletters import dead_letter
 from metajournal.streaming.engine import Engine
-from metajournal.streaming.fold import SHELVED, Judged, Verdict
+from metajournal.streaming.folded import SHELVED, Judged, Verdict
 from metajournal.streaming.records import Place, Record
 from tests.builders import header_for, raw_record, record_of
 from tests.model import JournalRecord, Model

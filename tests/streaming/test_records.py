@@ -16,9 +16,11 @@ from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.schemas.hashing import canonical_json, digest
 from metajournal.schemas.positions import position
 from metajournal.schemas.urn import dataset
-from metajournal.streaming.fold import Prior, Readings, fold, read_all, read_table
+from metajournal.streaming.fold import fold
+from metajournal.streaming.folded import Prior
 from metajournal.streaming.journal import journal_rows, journal_table
 from metajournal.streaming.prior import KnownOriginals
+from metajournal.streaming.readings import Readings, read_all, read_table
 from metajournal.streaming.records import Place, UnknownSchema, records_of
 from tests.builders import header_for, record_of
 from tests.model import JournalRecord

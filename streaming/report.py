@@ -1,0 +1,56 @@
+"""What a batch did and how long each of its steps took."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a batch did, for the status file and the logs.
+
+    Attributes:
+        verdicts: number of events by outcome.
+        oldest_ms: append time of its oldest record, milliseconds UTC; None for an empty batch.
+        seconds: time of each step, by name; "task ..." are sums over the wide way's tasks, of processor time.
+    """
+
+    events: int
+    verdicts: Mapping[str, int]
+    rows: int
+    published: int
+    oldest_ms: int | None
+    seconds: Mapping[str, float]
+
+    @property
+    def took_s(self) -> float:
+        """Seconds of the whole batch."""
+        return sum(seconds for step, seconds in self.seconds.items() if not step.startswith("task "))
+
+
+def joined(reports: Sequence[Report]) -> Report:
+    """The reports of a batch's pieces as one."""
+    verdicts: Counter[str] = Counter()
+    seconds: Counter[str] = Counter()
+    for one in reports:
+        verdicts.update(one.verdicts)
+        seconds.update(one.seconds)
+    oldest = min((one.oldest_ms for one in reports if one.oldest_ms is not None), default=None)
+    events, rows, published = (sum(getattr(one, name) for one in reports) for name in ("events", "rows", "published"))
+    return Report(events, verdicts, rows, published, oldest, seconds)
+
+
+class Laps:
+    """Seconds between named moments."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.seconds[name] = now - self._last
+        self._last = now
