@@ -59,7 +59,6 @@ class Journal(LineageClient, FilesClient):
         self._lock = threading.Lock()
         self._emitter: Emitter | None = None
         self._search: Search | None = None
-        self._closed = False
 
     @classmethod
     def connect(
@@ -92,6 +91,7 @@ class Journal(LineageClient, FilesClient):
         return cls(settings, epochs, connect_timeout_s=connect_timeout_s)
 
     def __enter__(self) -> Journal:
+        self._check_open()
         return self
 
     def __exit__(
@@ -200,6 +200,7 @@ class Journal(LineageClient, FilesClient):
 
     def states(self, domain: str = "catalog", **asked: Any) -> Subscription[State]:
         """The current state of every entity, then each new one. Arguments and errors as `subscribe`."""
+        self._check_open()
         return subscriptions.states(self.settings, self.epochs, domain, **_subscribed(asked))
 
     def subscribe(self, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
@@ -215,6 +216,7 @@ class Journal(LineageClient, FilesClient):
             PositionExpired: changes since then are no longer in the topic.
             KafkaUnavailableError: no broker answers.
         """
+        self._check_open()
         return subscriptions.changes(self.settings, self.epochs, domain, **_subscribed(asked))
 
     def search(self, query: str = "", **asked: Any) -> Results:

@@ -30,6 +30,7 @@ HOME_VARIABLE: Final = "METAJOURNAL_HOME"
 FILE_NAME: Final = "metajournal.toml"
 MASK: Final = "********"
 DEFAULT: Final = "default"
+_OTHER_HOME: Final = f"Set {HOME_VARIABLE} to a folder of your own."
 
 _SECRET: Final = re.compile(
     r"password|secret|token|api[._]?key|access[._]key|account[._]key|key\.pem|oauthbearer\.config", re.I
@@ -44,6 +45,7 @@ _ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "log.format": ("auto", "text", "json"),
     "log.level": ("debug", "info", "warning", "error"),
 }
+_FOLDERS: Final = frozenset({"lake.path", "stack.home"})
 _UNDERSCORED_KAFKA: Final = frozenset({"log_level"})
 
 
@@ -93,7 +95,7 @@ def load_settings(
     said: dict[str, Said] = {}
     # From the weakest source to the strongest.
     for file in _files(environment, folder or Path()):
-        said |= _from_mapping(_read_toml(file), f"file {file}")
+        said |= _beside(file, _from_mapping(_read_toml(file), f"file {file}"))
     said |= _from_environment(environment)
     said |= _from_mapping(arguments or {}, "argument")
     return Loaded(_build(said), {key: one.origin for key, one in said.items()})
@@ -141,7 +143,13 @@ def masked(key: str, value: Any) -> str:
 
 def _files(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
     stack = home(environment) / FILE_NAME
-    if stack.is_file():
+    try:
+        there = stack.is_file()
+    except OSError as error:
+        raise ConfigError(
+            f"The home folder {stack.parent} cannot be read: {error.strerror}.", hint=_OTHER_HOME
+        ) from error
+    if there:
         yield stack
     named = environment.get(FILE_VARIABLE)
     file = Path(named) if named else folder / FILE_NAME
@@ -174,6 +182,15 @@ def _environment_key(section: str, key: str) -> str:
         return lower if lower in _UNDERSCORED_KAFKA else lower.replace("_", ".")
     first, separator, rest = key.partition("__")
     return f"{first.lower()}.{rest}" if separator else first.lower()
+
+
+def _beside(file: Path, said: dict[str, Said]) -> dict[str, Said]:
+    """What a file said; folders of `_FOLDERS` that do not begin at the root begin at the file's own."""
+    for key in _FOLDERS & said.keys():
+        value, origin = said[key]
+        if isinstance(value, str) and value and "://" not in value and not value.startswith("~"):
+            said[key] = Said(str(file.absolute().parent.joinpath(value)), origin)
+    return said
 
 
 def _from_mapping(mapping: Mapping[str, Any], origin: str) -> dict[str, Said]:
@@ -270,7 +287,7 @@ def _checked(path: str, one: Said, kind: Any) -> Any:
         if one.value is None or one.value == "":
             return None
     value = _converted(path, one, kind)
-    if isinstance(value, int | float) and value < (1 if path in _AT_LEAST_ONE else 0):
+    if isinstance(value, int | float) and not value >= (1 if path in _AT_LEAST_ONE else 0):
         raise _wrong(path, one, "a number of at least 1" if path in _AT_LEAST_ONE else "a number not below 0")
     if path in _ONE_OF and value not in _ONE_OF[path]:
         raise _wrong(path, one, f"one of {', '.join(_ONE_OF[path])}")

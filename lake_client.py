@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
 from .producers.topics import Epochs
 from .rules.entity import EntityRow
 from .schemas.arguments import check_number, marks_of, point_of
-from .schemas.errors import MissingExtraError, UnknownEntityError
+from .schemas.errors import InputError, MissingExtraError, UnknownEntityError
 from .schemas.positions import Cut, Position
 from .schemas.settings import Settings
 from .schemas.urn import Urn
@@ -50,6 +50,12 @@ class LakeClient:
         self.settings = settings
         self.epochs = epochs
         self._lake: LakeReader | None = None
+        self._closed = False
+
+    def _check_open(self) -> None:
+        """Raises: InputError: the journal is closed."""
+        if self._closed:
+            raise InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
 
     def show(self, entity: Urn | str, **asked: Unpack[Asked]) -> EntityRow:
         """An entity's row: now, or as the journal told it at a position or time.
@@ -137,6 +143,7 @@ class LakeClient:
     @property
     def lake(self) -> LakeReader:
         """The lake's reader. Raises: MissingExtraError: the packages of the extra `lake` are not installed."""
+        self._check_open()
         if self._lake is None:
             try:
                 from .lake.reading import LakeReader

@@ -108,7 +108,7 @@ def _start(folder: Path, ending: ExitStack, told: Teller, *, lasting: bool) -> R
         told.line(f"  {server.name} at {server.endpoint}, ready after {server.ready_s:.1f} s")
     endpoints = {"bootstrap_servers": stack.bootstrap_servers, "elasticsearch_url": stack.elasticsearch_url}
     settings = settled(Settings(), folder, **endpoints)  # nobody's own settings: a demo is the same everywhere
-    write_private(folder / SETTINGS_FILE, settings_text(settings))
+    write_private(folder / SETTINGS_FILE, settings_text(settings, folder))
     processes = []
     for name in COMMANDS:
         # No generator stands for it: one that is forgotten when everything is kept would still end its process.

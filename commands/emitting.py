@@ -65,9 +65,18 @@ class Sending:
         """Emit an event and wait.
 
         Raises:
-            MetajournalError: it was refused before sending, a service is away, or the outcome is unknown.
+            MetajournalError: it was refused before sending, a service is away, or the outcome is unknown. Where the
+                event is in the journal the error names it and its position.
         """
-        return self._result(typed, self._emit(typed))
+        receipt = self._emit(typed)
+        try:
+            return self._result(typed, receipt)
+        except (UnavailableError, PositionExpired) as error:
+            if receipt.acknowledged:
+                error.data |= {"event_id": receipt.event_id, "position": str(receipt.position)}
+                ask = f"metajournal why {receipt.event_id}"
+                error.hint = f"The event is in the journal: do not send it again. Its outcome: `{ask}`."
+            raise
 
     def lines(self, lines: TextIO | Iterable[str]) -> Iterator[dict[str, Any]]:
         """Emit each JSON line and give its result, in their order; empty lines count and are passed over.

@@ -62,7 +62,11 @@ def index(given: Options, /) -> None:
 @click.command()
 @options
 def up(given: Options, /) -> None:
-    """Start Kafka, Elasticsearch, stream and indexer on this machine."""
+    """Start Kafka, Elasticsearch, stream and indexer on this machine.
+
+    Data, logs and the settings that reach them are in the folder METAJOURNAL_HOME, or else ~/.metajournal. Another
+    folder is another installation; one that does not run may be moved or copied.
+    """
     from ..stack import supervisor
     from ..stack.jars import ensure_parts
     from ..stack.progress import shown
@@ -72,6 +76,7 @@ def up(given: Options, /) -> None:
         ensure_parts(report=report)
     supervisor.up(given.home, given.settings, tell=lambda text: out.print(Text(text)))
     out.print(status_view(_look(given.home)))
+    out.print(Text("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", style="dim"))
 
 
 @click.command()

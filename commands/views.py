@@ -208,7 +208,7 @@ def status_view(found: Mapping[str, Any]) -> RenderableType:
         Text(),
         table(["stage", "seconds behind"], stages, right=["seconds behind"]),
         Text(),
-        fields({"since the stream began": _counted(found["verdicts"])}),
+        fields({"of the stream's latest run": _counted(found["verdicts"])}),
     )
 
 

@@ -120,7 +120,7 @@ class Subscription(Generic[T]):
         commit_interval_s: float = COMMIT_INTERVAL_S,
     ) -> None:
         self._intake: Intake | None = None
-        self._resumed = False
+        self._resumed = self._undone = False
         served = SERVED_DOMAINS if compacted else CHANGE_DOMAINS
         if domain not in served:
             raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(served)}.")
@@ -259,9 +259,11 @@ class Subscription(Generic[T]):
         Raises:
             KafkaUnavailableError: the broker does not confirm it in time, or has given a partition to another member
                 before; what is not confirmed can come again.
+            InputError: the subscription was closed before its last change was done.
         """
         with self._lock:
             if self._intake is None:
+                self._check_done()
                 return
             self._settle()
             if not self._intake.keep(_COMMIT_S):
@@ -269,6 +271,14 @@ class Subscription(Generic[T]):
                     f"The group {self._group} could not keep what is done within {_COMMIT_S:g} s.",
                     hint="Go on: the next commit keeps it. What is not kept comes again, with the same id.",
                 )
+
+    def _check_done(self) -> None:
+        if self._undone:
+            raise InputError(
+                "The subscription was closed while its last change was at hand: that one is not done, and comes again.",
+                code="closed",
+                hint="Call ack() before close(), or leave the `with` block in an orderly way.",
+            )
 
     def stop(self) -> None:
         """End the iteration when the next one is asked for, and keep what is done; fit for a signal handler."""
@@ -281,9 +291,10 @@ class Subscription(Generic[T]):
             return
         intake.closing.set()
         with self._lock:
-            self._hand = None
             if self._intake is None:
                 return
+            self._undone = self._group is not None and self._hand is not None
+            self._hand = None
             self._intake = None
             intake.close(_CLOSING_S)
 

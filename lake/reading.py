@@ -149,7 +149,8 @@ class LakeReader:
             late = time.monotonic() >= end
             try:
                 self._refresh((JOURNAL_TABLE,))
-                lacking = behind({key: self._lake.journal.mark(key) for key in wanted}, wanted)
+                marks = {key: self._lake.journal.mark(key) for key in wanted}
+                lacking = behind({key: mark for key, mark in marks.items() if mark}, wanted)
             except UnavailableError:
                 if late:
                     raise

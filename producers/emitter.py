@@ -11,8 +11,10 @@ Invariants: nothing invalid is sent; a schema is in the schemas topic before its
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
@@ -120,6 +122,7 @@ class Emitter:
         self._turn_is_due = cycle([False] * (_SERVE_EVERY - 1) + [True]).__next__
         self._turned = False
         self._closing = threading.Event()
+        _open.add(self)
         self._idler = threading.Thread(target=self._serve_idle, name="metajournal-emitter", daemon=True)
         self._idler.start()
 
@@ -157,10 +160,11 @@ class Emitter:
         """
         try:
             faults = event.validate()
-        except AttributeError:
-            if hasattr(event, "validate"):
+        except (AttributeError, TypeError):
+            if hasattr(event, "validate") and not isinstance(event, type):
                 raise
-            raise InvalidEventError([Fault("event", f"must be an event, not {type(event).__name__}")]) from None
+            given = f"the class {event.__name__}" if isinstance(event, type) else type(event).__name__
+            raise InvalidEventError([Fault("event", f"must be an event, not {given}")]) from None
         now_ms = time_ns() // 1_000_000
         if actor is cause is tenant is event_id is event_time is expected is None and repeat is False:
             new_id, whose, who, when = self._new_id(now_ms), self._tenant, self._actor, now_ms
@@ -250,6 +254,10 @@ class Emitter:
             self._idler.join()
             self.outcomes.close()
 
+    def forked(self) -> None:
+        """This is the copy of the emitter in a forked process: the client's threads did not come along."""
+        self._produce = _refuse_forked
+
     def serve(self, timeout_s: float) -> None:
         """Take delivery reports in, waiting for one if there is none."""
         self._producer.poll(timeout_s)
@@ -307,6 +315,26 @@ class Emitter:
                 self._producer.poll(0)
                 self._committing.serve()
             self._turned = False
+
+
+_open: Final[weakref.WeakSet[Emitter]] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for one in list(_open):
+        one.forked()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _refuse_forked(*_: object) -> NoReturn:
+    """In the place of `produce` in a forked process: nothing would ever be sent."""
+    raise InputError(
+        "This journal was connected in another process, before a fork; nothing was sent.",
+        code="forked",
+        hint="Connect in the process that emits: Journal.connect().",
+    )
 
 
 def _refuse_closed(*_: object) -> NoReturn:

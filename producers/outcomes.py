@@ -20,7 +20,8 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from ..schemas.errors import KafkaUnavailableError, NotYetVisibleError, PositionExpired
+from ..schemas.arguments import check_number
+from ..schemas.errors import InputError, KafkaUnavailableError, NotYetVisibleError, PositionExpired
 from ..schemas.positions import Position, epoch_of
 from ..schemas.settings import Settings
 from .kafka import ErrorLog, make_consumer
@@ -81,6 +82,13 @@ class Question:
         self.answered = threading.Event()
 
 
+def _in_the_journal(behind: int | None, said: str) -> NotYetVisibleError:
+    """No verdict yet: that is no reason to send the event again."""
+    error = NotYetVisibleError(behind, said)
+    error.hint = "The event is in the journal: do not send it again. Ask for its outcome later; `metajournal status`."
+    return error
+
+
 class OutcomeReader:
     """Answers questions about positions from the outcomes topics; shared between threads."""
 
@@ -111,6 +119,7 @@ class OutcomeReader:
             PositionExpired: the verdict is no longer in the topic.
             KafkaUnavailableError: the topic cannot be read.
         """
+        check_number("timeout_s", timeout_s)
         limit = self._settings.client.outcome_timeout_s if timeout_s is None else timeout_s
         question = Question(position, system_time)
         with self._lock:
@@ -118,6 +127,12 @@ class OutcomeReader:
             found = held.find(position) if held is not None else None
             if found is not None:
                 return found
+            if self._closing:
+                raise InputError(
+                    "The journal is closed: no verdict is read any more.",
+                    code="closed",
+                    hint=f"Ask before it is closed; `metajournal why` tells what became of the event at {position}.",
+                )
             self._new.append(question)
             self._start()
         asked = time.monotonic()
@@ -149,14 +164,14 @@ class OutcomeReader:
             held = self._held.get((position.topic, position.partition))
         waited = f"The stream has given no verdict on {position} within {limit:g} s"
         if held is None or not held.mark:
-            return NotYetVisibleError(None, f"{waited}; none of its partition was seen. Does the stream run?")
+            return _in_the_journal(None, f"{waited}; none of its partition was seen. Does the stream run?")
         behind = position.value + 1 - held.mark
         if behind <= 0 or epoch_of(held.mark) != epoch_of(position.value):
-            return NotYetVisibleError(None, f"{waited}; it has passed the position, the verdict is being read.")
+            return _in_the_journal(None, f"{waited}; it has passed the position, the verdict is being read.")
         text = f"{waited}; it is {behind:,} positions behind"
         if held.system_time > 0:
             text += f" and has reached what was written {time.time() - held.system_time / 1000:.1f} s ago"
-        return NotYetVisibleError(behind, f"{text}.")
+        return _in_the_journal(behind, f"{text}.")
 
     def _drop(self, question: Question) -> None:
         position = question.position

@@ -76,8 +76,9 @@ def point_of(name: str, value: Position | Cut | datetime | int) -> Position | Cu
         return (value - _EPOCH) // timedelta(milliseconds=1)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST_MS:
         return value
+    no_zone = ", which has no time zone" if isinstance(value, datetime) else ""
     raise InputError(
-        f"{name} is no point in time: {value!r:.60}.",
+        f"{name} is no point in time: {value!r:.60}{no_zone}.",
         code="wrong-type",
         hint="Give a Position (`Position.parse(text)`), a cut of some, an aware datetime, or milliseconds since 1970.",
         argument=name,

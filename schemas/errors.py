@@ -116,7 +116,7 @@ class InvalidUrnError(InputError):
     CODE = "invalid-urn"
     HINT = (
         "A URN reads like dataset:default/orders, stream:default/clicks or app:default/shop. In Python, dataset(),"
-        " stream(), app(), program(), run() and urn() build it and encode any name."
+        " stream(), app(), program(), run() and urn() build it and encode any name: größe is gr%C3%B6%C3%9Fe."
     )
     text: str
     reason: str

@@ -41,7 +41,7 @@ class LakeSettings:
     """Where the Delta tables are."""
 
     path: str = "metajournal-lake"
-    """Folder or object store URL."""
+    """Folder or object store URL; in a settings file a relative one begins at the file's folder."""
     storage_options: Mapping[str, str] = field(default_factory=dict)
     """Options of the object store, as delta-rs names them."""
     vacuum_retention_h: int = 1
@@ -129,7 +129,7 @@ class StackSettings:
     """The services on one machine."""
 
     home: str | None = None
-    """Folder of their data and jars; the user's cache folder where None."""
+    """Folder of their data and logs; METAJOURNAL_HOME, or else `~/.metajournal`, where None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from ..schemas.errors import OperatorError, UnavailableError
+from ..schemas.errors import InputError, OperatorError, UnavailableError
 
 
 class JavaMissingError(OperatorError):
@@ -25,6 +25,14 @@ class JavaVersionError(OperatorError):
     HINT: ClassVar[str] = "Install Java 17 or newer and set JAVA_HOME to it."
     found: int
     needed: int
+
+
+class HomeError(InputError):
+    """The folder of the services cannot be made or written."""
+
+    CODE: ClassVar[str] = "home-not-writable"
+    HINT: ClassVar[str] = "Set METAJOURNAL_HOME to a folder of your own, or mend the rights of this one."
+    home: Path
 
 
 class PartsUnavailableError(UnavailableError):

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from ..schemas.settings import LakeSettings, Settings, StackSettings
-from .errors import AlreadyRunningError
+from .errors import AlreadyRunningError, HomeError
 from .process import ProcessId
 
 RUN_FILE: Final = "run.json"
@@ -43,6 +43,8 @@ class Run:
     """What `up` has started; the ports are kept for the next time."""
 
     lake: str = ""
+    home: str = ""
+    """The folder that it was written in; a copy or a folder that was moved speaks of processes that are not its own."""
     components: Mapping[str, Entry] = field(default_factory=dict)
     ports: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
@@ -64,7 +66,8 @@ def read_run(home: Path) -> Run:
         found = json.loads((home / RUN_FILE).read_text(encoding="utf-8"))
         components = {name: _entry(**entry) for name, entry in found["components"].items()}
         ports = {name: tuple(numbers) for name, numbers in found["ports"].items()}
-        return Run(found["lake"], components, ports)
+        own = found["home"] == str(home)
+        return Run(found["lake"], str(home), components, ports) if own else Run(ports=ports)
     except (OSError, ValueError, KeyError, TypeError):
         return Run()
 
@@ -74,7 +77,7 @@ def _entry(keeper: Mapping[str, Any], ports: list[int], **rest: Any) -> Entry:
 
 
 def write_run(home: Path, run: Run) -> None:
-    write_private(home / RUN_FILE, json.dumps(asdict(run), indent=2) + "\n")
+    write_private(home / RUN_FILE, json.dumps(asdict(replace(run, home=str(home))), indent=2) + "\n")
 
 
 def write_private(path: Path, text: str) -> None:
@@ -89,10 +92,22 @@ def write_private(path: Path, text: str) -> None:
 @contextmanager
 def locked(home: Path) -> Iterator[None]:
     """Only one command at a time starts or ends the services of a folder."""
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / ".lock").open("w", encoding="utf-8") as handle:
+    with _lock_file(home, ".lock") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+
+
+def _lock_file(home: Path, name: str) -> TextIO:
+    """A file of a home to lock, in a folder that is made where it is missing.
+
+    Raises:
+        HomeError: it cannot be written.
+    """
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        return (home / name).open("w", encoding="utf-8")
+    except OSError as error:
+        raise HomeError(f"The home folder {home} cannot be written: {error.strerror}.", home=home) from error
 
 
 @contextmanager
@@ -102,8 +117,7 @@ def only_one(home: Path, name: str) -> Iterator[None]:
     Raises:
         AlreadyRunningError: another one runs.
     """
-    home.mkdir(parents=True, exist_ok=True)
-    with (home / f".{name}.lock").open("w", encoding="utf-8") as handle:
+    with _lock_file(home, f".{name}.lock") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -127,8 +141,17 @@ def settled(settings: Settings, home: Path, *, bootstrap_servers: str, elasticse
     )
 
 
-def settings_text(settings: Settings) -> str:
-    """The settings that differ from the defaults, as TOML (JSON strings and keys are TOML's as well)."""
+def settings_text(settings: Settings, home: Path | None = None) -> str:
+    """The settings that differ from the defaults, as TOML (JSON strings and keys are TOML's as well).
+
+    Args:
+        home: the folder that the text is for: folders in it are named as seen from there, so it can be moved.
+    """
+    if home is not None:
+        lake, stack = settings.lake, settings.stack
+        settings = replace(
+            settings, lake=replace(lake, path=_seen_from(home, lake.path)), stack=replace(stack, home=".")
+        )
     lines = ["# Written by `metajournal up`: how to reach the services of this folder.\n"]
     for part in fields(settings):
         section, default = getattr(settings, part.name), getattr(Settings(), part.name)
@@ -136,6 +159,11 @@ def settings_text(settings: Settings) -> str:
         if values:
             lines += [f"\n[{part.name}]\n", *(f"{_key(key)} = {_toml(value)}\n" for key, value in values.items())]
     return "".join(lines)
+
+
+def _seen_from(home: Path, path: str) -> str:
+    inside = "://" not in path and Path(path).is_relative_to(home)
+    return str(Path(path).relative_to(home)) if inside else path
 
 
 def _different(section: Any, default: Any) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def start_kafka(
 def _start(java: Java, parts: Parts, folder: Path, ports: tuple[int, ...], lasting: bool, timeout_s: float) -> Server:
     client, controller = ports
     configuration = folder / "server.properties"
-    configuration.write_text(properties(folder, client, controller), encoding="utf-8")
+    configuration.write_text(properties(client, controller), encoding="utf-8")
     class_path = os.pathsep.join(map(str, parts.files("kafka")))
     archive = ClassArchive(parts.root / f"kafka-java{java.version.replace('/', '_')}.jsa")
     run = [str(java.executable), *JVM, *_LOGGING]
@@ -100,13 +100,14 @@ def _start(java: Java, parts: Parts, folder: Path, ports: tuple[int, ...], lasti
     return Server("Kafka", f"{HOST}:{client}", ports, kept, ready_s, archive.finish)
 
 
-def properties(folder: Path, client: int, controller: int) -> str:
-    """The text of server.properties."""
+def properties(client: int, controller: int) -> str:
+    """The text of server.properties. Its data stand in the folder that the broker runs in: a name with a comma or a
+    letter that is not Latin-1 could not be written here."""
     own = {
         "controller.quorum.voters": f"1@{HOST}:{controller}",
         "listeners": f"CLIENT://{HOST}:{client},CONTROLLER://{HOST}:{controller}",
         "advertised.listeners": f"CLIENT://{HOST}:{client}",
-        "log.dirs": str(folder / "data"),
+        "log.dirs": "data",
     }
     return "".join(f"{key}={value}\n" for key, value in {**SETTINGS, **own}.items())
 

@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,7 +116,7 @@ def hand_over(home: Path, settings: Settings, servers: Mapping[str, Server], own
         own: the stream and the indexer.
     """
     with locked(home):
-        run = Run(settings.lake.path)
+        run = Run(settings.lake.path, str(home))
         for name, server in servers.items():
             run = run.with_entry(name, _server_entry(server))
         for one in own:
@@ -138,8 +138,8 @@ def _start_own(
     """Start the stream and the indexer, add them to `kept`, and wait for both."""
     kafka, search = (run.components[name].endpoint or "" for name in ("kafka", "elasticsearch"))
     own = settled(settings, home, bootstrap_servers=kafka, elasticsearch_url=search)
-    write_private(home / SETTINGS_FILE, settings_text(own))
-    run = Run(own.lake.path, run.components, run.ports)
+    write_private(home / SETTINGS_FILE, settings_text(own, home))
+    run = replace(run, lake=own.lake.path)
     tell(f"starting {' and '.join(commands)}")
     began_ms = _now_ms()
     for name, command in commands.items():
@@ -191,6 +191,8 @@ def down(home: Path, *, tell: Tell = lambda _: None) -> list[Ended]:
     The data stays. Where nothing runs, nothing happens and the list is empty.
     """
     home = home.expanduser().absolute()
+    if not home.is_dir():
+        return []
     with locked(home):
         return _end_all(home, read_run(home), tell)
 

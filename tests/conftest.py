@@ -68,7 +68,7 @@ def elasticsearch(services: Services) -> str:
 @pytest.fixture(scope="session")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A running installation, made by `metajournal up` with services of its own; one for the whole run."""
-    with installed(tmp_path_factory.mktemp("installation")) as running:
+    with installed(tmp_path_factory.mktemp("an installation, größer")) as running:
         yield running
 
 

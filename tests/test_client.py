@@ -85,6 +85,16 @@ def test_a_search_on_a_closed_journal_says_that_it_is_closed() -> None:
             call("x")
 
 
+def test_a_closed_journal_is_closed_for_every_question() -> None:
+    journal = Journal(Settings(), Epochs({}))
+    journal.close()
+    for call in (journal.show, journal.history, journal.lineage, journal.changes, journal.states, journal.__enter__):
+        with pytest.raises(InputError, match="The journal is closed"):
+            call(*(() if call in (journal.changes, journal.states, journal.__enter__) else (PURCHASES,)))
+    with pytest.raises(InputError, match="The journal is closed"):
+        journal.latest_file("a", "b")
+
+
 def test_wrong_settings_are_refused_before_anything_is_connected() -> None:
     with pytest.raises(ConfigError, match="There is no setting"):
         Journal.connect(client={"queue_event": 1})

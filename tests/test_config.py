@@ -173,3 +173,24 @@ def test_the_command_line_assigns_keys_and_names_a_file(tmp_path: Path, monkeypa
     assert loaded.settings.kafka["bootstrap.servers"] == "a:1"
     with pytest.raises(ConfigError, match="sets nothing"):
         load(None, ["client.linger_ms"])
+
+
+def test_folders_in_a_file_begin_at_the_file(read: Any, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    file = tmp_path / "far" / "own.toml"
+    file.write_text('[stack]\nhome = "."\n[lake]\npath = "tables/lake"\n')
+    found = read(METAJOURNAL_CONFIG=str(file)).settings
+    assert (found.stack.home, found.lake.path) == (str(tmp_path / "far"), str(tmp_path / "far" / "tables" / "lake"))
+    for path in ("/at/the/root", "s3://bucket/lake", "~/lake"):
+        file.write_text(f'[lake]\npath = "{path}"\n')
+        assert read(METAJOURNAL_CONFIG=str(file)).settings.lake.path == path
+
+
+def test_no_number_is_not_a_number_of_seconds(read: Any) -> None:
+    with pytest.raises(ConfigError, match="a number not below 0"):
+        read(METAJOURNAL__CLIENT__OUTCOME_TIMEOUT_S="nan")
+
+
+def test_a_home_of_an_impossible_name_is_said(read: Any) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read(METAJOURNAL_HOME="/" + "x" * 300)

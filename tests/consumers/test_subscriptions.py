@@ -137,6 +137,21 @@ def test_what_was_not_done_comes_again_and_what_was_done_does_not(
         assert told(list(found)) == [(0, 4, 0)]
 
 
+def test_a_change_at_hand_is_not_done_by_closing_and_ack_says_so(
+    settings: Settings, epochs: Epochs, wire: Wire
+) -> None:
+    wire.batch(each(0, 0, 3, scopes=("USER",)))
+    how: dict[str, Any] = {"group": own(settings), "since": "earliest", "timeout_s": 5}
+    found = changes(settings, epochs, **how)
+    assert told([next(found)]) == [(0, 0, 0)]
+    found.close()
+    with pytest.raises(InputError, match="that one is not done, and comes again"):
+        found.ack()
+    with changes(settings, epochs, **how, limit=3) as again:
+        assert told(list(again)) == [(0, 0, 0), (0, 1, 0), (0, 2, 0)]
+    again.ack()  # all is done
+
+
 def failing(found: Subscription[Change], delivered: list[Change], count: int) -> None:
     with found:
         for one in found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -127,6 +128,21 @@ def test_something_that_is_no_event_is_refused(emitter: Emitter) -> None:
     with pytest.raises(InvalidEventError) as caught:
         emitter.emit("TagsAdded")  # type: ignore[arg-type]
     assert caught.value.faults == (Fault("event", "must be an event, not str"),)
+    with pytest.raises(InvalidEventError, match="must be an event, not the class TagsAdded"):
+        emitter.emit(TagsAdded)  # type: ignore[arg-type]
+
+
+def test_in_a_forked_process_an_emitter_is_refused_at_once(emitter: Emitter) -> None:
+    emitter.emit(TagsAdded(PURCHASES, ["before"]))
+    child = os.fork()
+    if not child:
+        try:
+            emitter.emit(TagsAdded(PURCHASES, ["forked"]))
+        except InputError as error:
+            os._exit(7 if error.code == "forked" else 1)
+        os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert emitter.emit(TagsAdded(PURCHASES, ["after"])).position.value > 0
 
 
 def test_an_oversized_event_is_refused_with_size_and_limit(emitter: Emitter, settings: Settings) -> None:

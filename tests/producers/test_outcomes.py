@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from metajournal.producers.outcomes import Held, OutcomeReader
 from metajournal.producers.topics import ensure_topics
 from metajournal.producers.verdicts import Accepted, OutcomeRecord, Rejected, Unchanged
-from metajournal.schemas.errors import KafkaUnavailableError, NotYetVisibleError, PositionExpired
+from metajournal.schemas.errors import InputError, KafkaUnavailableError, NotYetVisibleError, PositionExpired
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from tests.producers.published import publish_outcome
@@ -122,8 +123,21 @@ def test_a_stream_that_is_behind_is_told_with_how_far(settings: Settings, journa
 
 
 def test_no_stream_at_all_is_told_so(journal: str, reader: OutcomeReader) -> None:
-    with pytest.raises(NotYetVisibleError, match="Does the stream run"):
+    with pytest.raises(NotYetVisibleError, match="Does the stream run") as caught:
         reader.outcome(Position(journal, 0, START), now(), 0.5)
+    assert "do not send it again" in caught.value.hint
+
+
+@pytest.mark.parametrize("timeout_s", [float("nan"), -1, "5"])
+def test_a_wrong_timeout_is_refused(journal: str, reader: OutcomeReader, timeout_s: Any) -> None:
+    with pytest.raises(InputError, match="timeout_s must be a number"):
+        reader.outcome(Position(journal, 0, START), now(), timeout_s)
+
+
+def test_a_closed_reader_says_so_at_once(journal: str, reader: OutcomeReader) -> None:
+    reader.close()
+    with pytest.raises(InputError, match="The journal is closed"):
+        reader.outcome(Position(journal, 0, START), now(), 60)
 
 
 def test_a_verdict_that_is_no_longer_in_the_topic_is_an_error(

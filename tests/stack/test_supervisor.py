@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from metajournal.config import load_settings
 from metajournal.schemas.settings import JournalSettings, Settings
-from metajournal.stack.errors import AlreadyRunningError, ServerStartError
-from metajournal.stack.home import read_run
+from metajournal.stack.errors import AlreadyRunningError, HomeError, ServerStartError
+from metajournal.stack.home import RUN_FILE, SETTINGS_FILE, read_run
 from metajournal.stack.ports import answers
 from metajournal.stack.process import ProcessId, read_state
 from metajournal.stack.status import status
@@ -33,8 +34,10 @@ ALL = ["kafka", "elasticsearch", "stream", "indexer"]
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
     """A folder whose services are ended after the test, however it ends."""
-    yield tmp_path / "home"
-    down(tmp_path / "home")
+    folder = tmp_path / "a home, größer als nötig ✓"
+    yield folder
+    down(folder)
+    down(folder.with_name("moved"))
 
 
 def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
@@ -59,11 +62,25 @@ def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
     assert (home / "order").read_text().split() == ["indexer", "stream"]
     assert [one.state for one in status(home).components] == ["not started"] * 4
 
-    again = up(home, prefixed, commands=COMMANDS)
+    home = home.rename(home.with_name("moved"))
+    again = up(home, load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings, commands=COMMANDS)
+    assert again.lake == str(home / "lake")
     assert again.components["kafka"].endpoint == found.kafka["bootstrap.servers"], "the port of the last time was free"
     admin = AdminClient({"bootstrap.servers": again.components["kafka"].endpoint or ""})
     assert len(admin.list_topics(timeout=10).topics["kept"].partitions) == 2
+    a_copy_leaves_the_processes_of_the_original_alone(home)
     sees_an_ended_component(home)
+
+
+def a_copy_leaves_the_processes_of_the_original_alone(home: Path) -> None:
+    copy = home.with_name("copy")
+    copy.mkdir()
+    for name in (RUN_FILE, SETTINGS_FILE):
+        shutil.copy(home / name, copy)
+    assert load_settings(environ={"METAJOURNAL_HOME": str(copy)}, folder=copy).settings.stack.home == str(copy)
+    assert [one.state for one in status(copy).components] == ["not started"] * 4
+    assert down(copy) == []
+    assert status(home).fine
 
 
 def sees_an_ended_component(home: Path) -> None:
@@ -120,3 +137,12 @@ def up_here(home: str) -> None:
 
 def reversed_order() -> list[str]:
     return ["indexer", "stream", "elasticsearch", "kafka"]
+
+
+def test_a_home_that_cannot_be_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for home in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
+        with pytest.raises(HomeError, match="cannot be written"):
+            up(home, Settings(), commands=COMMANDS)
+    assert down(tmp_path / "file") == []
+    assert down(tmp_path / "none") == []
