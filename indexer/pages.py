@@ -24,10 +24,11 @@ Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
 FACET_VALUES: Final = 100
 """Most values of each facet; their counts are exact because the index has one shard."""
 _SCORE: Final[Dsl] = {"_score": "desc"}
-_ABOVE_ALL: Final = 9.0
-"""No score is as high."""
 _BEHIND_ALL: Final = 2**63 - 1
 """Elasticsearch adds a document's place in the point in time to its order; tenant and URN already name one document."""
+_FIRST_OF_A_TIME: Final = (9.0, 0)
+"""A score above all others, and a document's place in the point in time."""
+_LAST_OF_A_TIME: Final = (-1.0, _BEHIND_ALL)
 
 
 class Found(NamedTuple):
@@ -83,22 +84,29 @@ def page_of(asked: Asked, after: list[Any] | None, ask: Ask, *, more: bool) -> P
     return Page([_found(hit, hit["sort"][0], at) for hit in answer["hits"]["hits"]], answer)
 
 
-def _by_time(asked: Asked, after: list[Any] | None, ask: Ask) -> Page:
-    """Times alone, from the first entity of the place's time on; where the page ends among equals, those by URN."""
+def _by_time(asked: Asked, after: list[Any] | None, ask: Ask, *, over: bool = False) -> Page:
+    """Times alone, from the place's time on; where the page begins or ends among equals, those by URN.
+
+    Args:
+        over: whether to go on behind all entities of the place's time.
+    """
     size = asked.limit + 1 + (after is not None)
     request = {**_request(asked, size), "sort": [SORTS[asked.sort][0], _SCORE]}
     if after is not None:
-        request["search_after"] = [after[0], _ABOVE_ALL, 0]
+        request["search_after"] = [after[0], *(_LAST_OF_A_TIME if over else _FIRST_OF_A_TIME)]
     answer = ask(request)
     found = [_found(hit, hit["sort"][0], 1) for hit in answer["hits"]["hits"]]
     if len(found) < size:
         return Page(_behind(found, after), answer)
     last = found[-1]
     hits = _behind((one for one in found if one.value != last.value), after)
-    if len(hits) >= asked.limit:
+    wanted = asked.limit + 1 - len(hits)
+    if wanted <= 1:
         return Page([*hits, last], answer)
     start = after[1] if after is not None and after[0] == last.value else None
-    equals = _of_time(asked, last.value, start, asked.limit + 1 - len(hits), ask)
+    equals = _of_time(asked, last.value, start, wanted, ask)
+    if len(equals) < wanted:  # so many of the place's time stand before it
+        equals += _by_time(asked, [last.value, ""], ask, over=True).hits
     known = {one.urn for one in hits}  # without a point in time an entity's time may have changed since
     return Page(hits + [one for one in equals if one.urn not in known], answer)
 
