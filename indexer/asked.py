@@ -20,19 +20,21 @@ from .query import Dsl
 Sort = Literal["relevance", "name", "name:asc", "name:desc", "creation_time", "creation_time:asc", "creation_time:desc"]
 
 MAX_LIMIT: Final = 1000
-_URN: Final[Dsl] = {"urn": "asc"}
-_BY_NAME: Final[list[Dsl]] = [{"name": {"order": "asc"}}, _URN]
-_NEWEST: Final[list[Dsl]] = [{"created": {"order": "desc", "missing": "_last"}}, _URN]
+URN: Final[Dsl] = {"urn": "asc"}
+_BY_NAME: Final[list[Dsl]] = [{"name": {"order": "asc"}}, URN]
+_NEWEST: Final[list[Dsl]] = [{"created": {"order": "desc", "missing": "_last"}}, URN]
 SORTS: Final[Mapping[str, list[Dsl]]] = {
-    "relevance": [{"_score": "desc"}, _URN],
+    "relevance": [{"_score": "desc"}, URN],
     "name": _BY_NAME,
     "name:asc": _BY_NAME,
-    "name:desc": [{"name": {"order": "desc"}}, _URN],
+    "name:desc": [{"name": {"order": "desc"}}, URN],
     "creation_time": _NEWEST,
-    "creation_time:asc": [{"created": {"order": "asc", "missing": "_last"}}, _URN],
+    "creation_time:asc": [{"created": {"order": "asc", "missing": "_last"}}, URN],
     "creation_time:desc": _NEWEST,
 }
 """Orders by name; ties by URN, and what has no creation time comes last."""
+MISSING_TIMES: Final = frozenset({-(2**63), 2**63 - 1})
+"""What Elasticsearch gives as the time of what has none, in either direction."""
 
 
 @dataclass(frozen=True, slots=True)

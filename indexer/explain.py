@@ -8,6 +8,7 @@ must find (the tests hold one against the other).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from . import terms
@@ -60,12 +61,21 @@ class Described:
         self.scopes = [scope for scope in SCOPES if scope in scopes]
         self.entries = [entry for entry in entries(state) if entry.scope is None or entry.scope in scopes]
         self._tokens: dict[str, list[terms.Token]] = {}
+        self._lower: dict[str, str] = {}
 
     def tokens(self, text: str) -> list[terms.Token]:
         """Words and places of a text."""
         if text not in self._tokens:
             self._tokens[text] = terms.tokens(text)
         return self._tokens[text]
+
+    def may_hold(self, text: str, words: list[str]) -> bool:
+        """Whether it is worth while to split a text: False where it surely lacks one of the words."""
+        if not text.isascii():
+            return True
+        if text not in self._lower:
+            self._lower[text] = text.lower()
+        return all(word in self._lower[text] for word in words)
 
     def properties(self) -> Iterator[tuple[Scope, str, str]]:
         """Scope, key and value of each property, the schema's text included."""
@@ -133,11 +143,19 @@ def _entry(described: Described, entry: Entry, asked: Text) -> list[Why]:
 
 def _spans(described: Described, entry: Entry, asked: Text) -> list[Span]:
     """Where the asked words stand one after the other; the whole text where only the whole matches."""
-    words, open_end = terms.words_begun(asked.text)
-    found = _sequences(described.tokens(entry.text), words, asked.prefix and open_end)
-    if not found and any(_is_whole(known, asked) for known in whole_terms(entry)):
+    words, open_end = _words_begun(asked.text)
+    if words and described.may_hold(entry.text, words):
+        found = _sequences(described.tokens(entry.text), words, asked.prefix and open_end)
+        if found:
+            return found
+    if any(_is_whole(known, asked) for known in whole_terms(entry)):
         return [(0, len(entry.text))]
-    return found
+    return []
+
+
+@lru_cache(256)
+def _words_begun(text: str) -> tuple[list[str], bool]:
+    return terms.words_begun(text)
 
 
 def _sequences(tokens: list[terms.Token], words: list[str], prefix: bool) -> list[Span]:

@@ -39,33 +39,33 @@ class Tier(IntEnum):
 
 
 def scored(query: Query, scopes: Collection[Scope], filters: Sequence[Dsl]) -> Dsl:
-    """The query whose hits match any term and all filters, scored by tier."""
+    """The query whose hits match any term and all filters, scored by tier.
+
+    Each hit has the lowest tier's score, and what the best of its other tiers is above that; so only what is scored is
+    compared with names at all.
+    """
     each = [matches(term, scopes) for term in query.terms]
     if query.terms == (Everything(),) or query.nothing:
         return {"bool": {"filter": [*each, *filters]}}
-    return {
-        "bool": {
-            "must": [{"dis_max": {"queries": list(_tiers(query, each))}}],
-            "filter": [_any(each), *filters],
-        }
-    }
+    least = Tier.EVERY_TERM if len(each) == 1 else Tier.SOME_TERMS
+    better = [_score(tier - least, one) for tier, one in _tiers(query, each)]
+    must = _score(least, {"bool": {"filter": [_any(each), *filters]}})
+    return {"bool": {"must": [must], "should": [{"dis_max": {"queries": better}}] if better else []}}
 
 
-def _tiers(query: Query, each: list[Dsl]) -> Iterable[Dsl]:
+def _tiers(query: Query, each: list[Dsl]) -> Iterable[tuple[Tier, Dsl]]:
+    """The tiers above the lowest; a hit of the only term has every term."""
     asked = [term.value.text for term in query.terms if isinstance(term, Value)]
-    if len(each) == 1:  # a hit of the only term has every term: no need to look that up again
-        yield _tier(Tier.EVERY_TERM, _ALL)
-    else:
-        yield _tier(Tier.SOME_TERMS, _ALL)
-        yield _tier(Tier.EVERY_TERM, {"bool": {"filter": each}})
+    if len(each) > 1:
+        yield Tier.EVERY_TERM, {"bool": {"filter": each}}
     if asked:
-        yield _tier(Tier.NAME_WORD, _any(_in_words("name_words", text, prefix=True) for text in asked))
-        yield _tier(Tier.NAME_PREFIX, _any(_as_whole("name", text, prefix=True) for text in asked))
-        yield _tier(Tier.EXACT_NAME, _any(_as_whole("name", text, prefix=False) for text in asked))
+        yield Tier.NAME_WORD, _any(_in_words("name_words", text, prefix=True) for text in asked)
+        yield Tier.NAME_PREFIX, _any(_as_whole("name", text, prefix=True) for text in asked)
+        yield Tier.EXACT_NAME, _any(_as_whole("name", text, prefix=False) for text in asked)
 
 
-def _tier(tier: Tier, query: Dsl) -> Dsl:
-    return {"constant_score": {"filter": query, "boost": float(tier)}}
+def _score(score: int, query: Dsl) -> Dsl:
+    return {"constant_score": {"filter": query, "boost": float(score)}}
 
 
 def matches(term: Term, scopes: Collection[Scope]) -> Dsl:

@@ -19,26 +19,23 @@ from ..schemas.errors import InputError
 from ..schemas.positions import Cut, Position, behind, merge
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
-from .asked import SORTS, Asked, Sort, asked_of, checked_limit, checked_text, scopes_of
+from .asked import Asked, Sort, asked_of, checked_limit, checked_text, scopes_of
 from .connection import is_away, make_client
 from .cursors import Cursor
 from .errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from .explain import explain
-from .query import Tier, scored
+from .pages import Found, page_of
+from .query import Tier
 from .results import Count, Hit, Results
 from .suggest import Suggestion, suggest
 from .waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, wanted_marks
 
 __all__ = ["Count", "Hit", "Results", "Search", "Sort", "Suggestion"]
 
-FACET_VALUES: Final = 100
-"""Most values of each facet; their counts are exact because the index has one shard."""
 _KEEP_ALIVE: Final = "2m"
 _REFUSED_S: Final = 1.0
 """How long a server that refuses connections is waited for, within the time-out: it is not running."""
 _SEPARATORS_ONLY: Final = "The query has no letter or digit, so it finds nothing; an empty query finds everything."
-_BEHIND_ALL: Final = 2**63 - 1
-"""Elasticsearch adds a document's place in the point in time to its order; tenant and URN already name one document."""
 _OTHER_VIEW: Final = (
     f"What the earlier pages were taken from is gone ({_KEEP_ALIVE} passed, or a rebuilt index took its place). This "
     "page goes on behind their last hit in what the index shows now: an entity that changed meanwhile may come twice "
@@ -213,30 +210,31 @@ class Search:
     def _page(
         self, asked: Asked, vector: Cut, view: str | None, after: list[Any] | None, deadline: Deadline
     ) -> Results:
-        request = _request(asked, view, after)
-        if view is None:
-            answer = deadline.ask(lambda client: client.search(index=self._index, **request)).body
-        else:
-            answer = deadline.ask(lambda client: client.search(**request)).body
-        found = answer["hits"]["hits"]
-        cursor = None
+        where: dict[str, Any] = {"index": self._index}
         if view is not None:
-            view = answer.get("pit_id", view)
-            cursor = self._cursor(asked, vector, view, found)
+            where = {"pit": {"id": view, "keep_alive": _KEEP_ALIVE}}
+
+        def ask(request: dict[str, Any]) -> Mapping[str, Any]:
+            answer = deadline.ask(lambda client: client.search(**where, **request)).body
+            if view is not None:
+                where["pit"]["id"] = answer.get("pit_id", view)
+            return cast(Mapping[str, Any], answer)
+
+        page = page_of(asked, after, ask, more=view is not None)
         return Results(
-            total=answer["hits"]["total"]["value"],
-            hits=tuple(_hit(asked, one) for one in found[: asked.limit]),
+            total=page.answer["hits"]["total"]["value"],
+            hits=tuple(_hit(asked, one) for one in page.hits[: asked.limit]),
             position_vector=vector,
-            facets=_facets(answer.get("aggregations", {})),
-            cursor=cursor,
+            facets=_facets(page.answer.get("aggregations", {})),
+            cursor=None if view is None else self._cursor(asked, vector, where["pit"]["id"], page.hits),
             note=_SEPARATORS_ONLY if asked.query.nothing else "",
         )
 
-    def _cursor(self, asked: Asked, vector: Cut, view: str, found: Sequence[Any]) -> str | None:
+    def _cursor(self, asked: Asked, vector: Cut, view: str, found: Sequence[Found]) -> str | None:
         """The cursor of the next page; at the end the point in time is given back."""
         if len(found) > asked.limit:
             last = found[asked.limit - 1]
-            return Cursor(view, last["_index"], last["sort"][:2], vector, asked.digest).text()
+            return Cursor(view, last.held_by, last.place, vector, asked.digest).text()
         try:
             self._client.options(request_timeout=1.0).close_point_in_time(id=view)
         except Exception as error:
@@ -252,35 +250,14 @@ def _not_taken(error: ApiError) -> Exception:
     return error
 
 
-def _request(asked: Asked, view: str | None, after: list[Any] | None) -> dict[str, Any]:
-    request: dict[str, Any] = {
-        "query": scored(asked.query, asked.scopes, asked.filters),
-        "sort": SORTS[asked.sort],
-        "size": asked.limit + (view is not None),  # one more tells whether there is a next page
-        "source": ["entity"],
-        "track_total_hits": True,
-        "track_scores": True,
-    }
-    if view is not None:
-        request["pit"] = {"id": view, "keep_alive": _KEEP_ALIVE}
-    if after is not None:
-        request["search_after"] = [*after, _BEHIND_ALL]
-    if asked.facets:
-        one_scope = f"{asked.scopes[0].lower()}." if len(asked.scopes) == 1 else ""
-        fields = {"kind": "kind", "namespace": "namespace", "tag": f"{one_scope}tag_facet"}
-        request["aggs"] = {name: {"terms": {"field": field, "size": FACET_VALUES}} for name, field in fields.items()}
-    return request
-
-
-def _hit(asked: Asked, found: Mapping[str, Any]) -> Hit:
-    state = found["_source"]["entity"]
-    score = round(found.get("_score") or 0)
+def _hit(asked: Asked, found: Found) -> Hit:
+    state = found.state
     return Hit(
         urn=Urn(state["urn"]),
         kind=state["kind"],
         namespace=state["namespace"],
         name=state["name"],
-        tier=Tier(score) if score else None,
+        tier=Tier(found.score) if found.score else None,
         why=explain(asked.query, state, asked.scopes),
         document=state,
     )
