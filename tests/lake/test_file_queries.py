@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metajournal.lake import file_queries
+from metajournal.lake import file_search
 from metajournal.lake.columns import FILE_RECORDS
 from metajournal.lake.file_queries import FileQueries, FilesAsked, FilesPage
 from metajournal.lake.file_records import row_from_dict, rows_to_arrow
@@ -122,7 +122,7 @@ def test_any_records_in_any_batches_give_every_query_the_naive_answer_in_pages_o
     batches = data.draw(st.lists(st.integers(0, len(journal)), max_size=3))
     found = folded(tmp_path_factory.mktemp("lake"), journal, *batches, wide=data.draw(st.booleans()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_queries, "_SPARE", data.draw(st.sampled_from([1, 2, 16])))
+        patch.setattr(file_search, "_SPARE", data.draw(st.sampled_from([1, 2, 16])))
         for asked in data.draw(st.lists(questions(), min_size=4, max_size=4)):
             limit = data.draw(st.integers(1, 5))
             assert told(found, FilesAsked.of(**asked), limit) == Naive(events).answer(**asked), asked
