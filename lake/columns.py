@@ -7,7 +7,6 @@ from; with `logical_timestamp` they are its place in the log, which lets a reade
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -201,7 +200,7 @@ REPEATING = (
 )
 """Columns of few values, which files keep by number. For all others that makes files larger and slower to write."""
 ROW_GROUP_ROWS: Final = 16_384
-SMALL_GROUP_ROWS: Final[Mapping[str, int]] = {"file_records": 2_048}
+SMALL_GROUP_ROWS: Final[dict[str, int]] = {"file_records": 2_048}
 """Rows of a row group where they are fewer: a page of files takes a few rows of each, and groups are read whole."""
 
 

@@ -26,6 +26,8 @@ from .table import Table
 
 _SPARE: Final = 16
 """Rows read beyond a page: as many may be superseded before another read is due."""
+_MOST_AT_ONCE: Final = 512
+"""Groups whose small columns are read at once, and kept: some 100 MB."""
 _NOWHERE: Final = (-1, -1)
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
@@ -120,16 +122,15 @@ class Search:
 
     def rows(self, places: Sequence[_Place]) -> list[FileRecordRow]:
         """The whole rows of places, in their order."""
-        wanted: dict[int, list[int]] = {}
+        wanted: dict[int, list[_Place]] = {}
         for place in places:
-            part = bisect_right(self._ends, place.at) - 1
-            wanted.setdefault(part, []).append(place.at)
-        groups = [self._groups[self._laid[part]] for part in wanted]
+            wanted.setdefault(bisect_right(self._ends, place.at) - 1, []).append(place)
+        tables = self._source.read([self._groups[self._laid[part]] for part in wanted], READ)
         made = {}
-        for (part, ats), rows in zip(wanted.items(), self._source.read(groups, READ), strict=True):
-            numbers = pa.array([at - self._ends[part] for at in ats], pa.int64())
-            for at, read in zip(ats, _tuples(rows.take(numbers)), strict=True):
-                made[at] = row_of_read(self._tenant, read)
+        for (part, found), rows in zip(wanted.items(), tables, strict=True):
+            numbers = pa.array([place.at - self._ends[part] for place in found], pa.int64())
+            for place, read in zip(found, _tuples(rows.take(numbers)), strict=True):
+                made[place.at] = row_of_read(self._tenant, place.bucket, place.logical_timestamp, place.seq, read)
         return [made[place.at] for place in places]
 
     def _places(self, after: Key | None, order: Order, count: int) -> list[_Place]:
@@ -141,6 +142,7 @@ class Search:
         found: list[pa.Table] = []
         begun, until = 0, self._begin_with(edges, after)
         while True:
+            until = min(until, begun + _MOST_AT_ONCE)
             found += self._matching([number for _, number in edges[begun:until]], after)
             found = [_first_of(found, order, count)] if found else []
             begun, rest = until, edges[until:]
@@ -200,11 +202,13 @@ class Search:
         yield rows.filter(mask).append_column("at", pc.add(pc.indices_nonzero(mask), pa.scalar(begin, pa.uint64())))
 
     def _small(self, numbers: Sequence[int]) -> list[pa.Table]:
-        """The columns that decide, of some groups; each is read once."""
+        """The columns that decide, of some groups; the first ones are kept."""
         missing = [number for number in numbers if number not in self._read]
         tables = self._source.read([self._groups[number] for number in missing], self._columns)
-        self._read |= dict(zip(missing, tables, strict=True))
-        return [self._read[number] for number in numbers]
+        read = self._read | dict(zip(missing, tables, strict=True))
+        if len(read) <= _MOST_AT_ONCE:
+            self._read = read
+        return [read[number] for number in numbers]
 
     def _seen(self, rows: pa.Table) -> pa.Array:
         """Which rows are seen, of what is named."""
