@@ -7,6 +7,8 @@ from; with `logical_timestamp` they are its place in the log, which lets a reade
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -197,3 +199,11 @@ REPEATING = (
     "version",
 )
 """Columns of few values, which files keep by number. For all others that makes files larger and slower to write."""
+ROW_GROUP_ROWS: Final = 16_384
+SMALL_GROUP_ROWS: Final[dict[str, int]] = {"file_records": 2_048}
+"""Rows of a row group where they are fewer: a page of files takes a few rows of each, and groups are read whole."""
+
+
+def row_group_rows(name: str) -> int:
+    """Rows of a row group of a table."""
+    return SMALL_GROUP_ROWS.get(name, ROW_GROUP_ROWS)

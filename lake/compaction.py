@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from .columns import PARTITION_COLUMNS, SCHEMAS, SORTED_BY
-from .files import DataFile, TableFiles
+from .files import DataFile, TableFiles, opened
 from .runs import LiveFile, Merge, Run, Sort, to_merge, to_sort
 
 At = Callable[[str], None]
@@ -246,7 +246,10 @@ def in_order(name: str, rows: pa.Table) -> pa.Table:
 def _batches(table: Compactable, file: LiveFile) -> Iterator[pa.Table]:
     """The rows of one file, with the table's whole schema, some at a time: fewer where they are large."""
     schema = SCHEMAS[table.name]
-    with _open(table, unquote(file.path)) as source, pq.ParquetFile(source, pre_buffer=False) as parquet:
+    with (
+        opened(table.uri, table.storage_options, unquote(file.path)) as source,
+        pq.ParquetFile(source, pre_buffer=False) as parquet,
+    ):
         groups = [parquet.metadata.row_group(number) for number in range(parquet.metadata.num_row_groups)]
         total = max(1, sum(group.num_rows for group in groups))
         row_bytes = sum(group.total_byte_size for group in groups) / total
@@ -261,11 +264,3 @@ def _batches(table: Compactable, file: LiveFile) -> Iterator[pa.Table]:
 
 def _value(kind: pa.DataType, text: str | None) -> Any:
     return date.fromisoformat(text) if text is not None and pa.types.is_date(kind) else text
-
-
-def _open(table: Compactable, path: str) -> Any:
-    if "://" not in table.uri:
-        return pa.OSFile(f"{table.uri.rstrip('/')}/{path}", "rb")
-    from deltalake.fs import DeltaStorageHandler
-
-    return pa.fs.PyFileSystem(DeltaStorageHandler(table.uri, table.storage_options)).open_input_file(path)

@@ -11,19 +11,26 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..schemas.errors import InputError, InvalidPositionError, NotFinalError
 from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Cut, Position
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
+from .columns import TIMESTAMP
 from .entities import milliseconds
 from .tables import Lake, quoted
 
 At = Position | int | Cut
 """A position (that event included), milliseconds UTC (events appended then included), or a position for each of several
 partitions (those events included; the others stand at the latest of their times)."""
+SEEN_BY: Final = ("journal_partition", "logical_timestamp", "system_time")
+"""Columns that say whether a row is seen."""
+_FARTHEST: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,22 @@ class Bounds:
             by = "" if until is None else f" and epoch_us(system_time) <= {until * 1000}"
             parts.append(f"journal_partition = {partition} and logical_timestamp < {below}{by}")
         return f"({' or '.join(parts)})"
+
+    def seen(self, rows: pa.Table) -> pa.Array:
+        """Which rows of a history table are seen: the same as `sql`, over some rows that are read already.
+
+        Args:
+            rows: with the columns `SEEN_BY`; `system_time` may be missing where no partition has a time.
+        """
+        mask = pa.repeat(pa.scalar(False), rows.num_rows)
+        for partition, below in self.below.items():
+            here = pc.and_(pc.equal(rows["journal_partition"], partition), pc.less(rows["logical_timestamp"], below))
+            until = self.until_ms.get(partition)
+            if until is not None:
+                last = pa.scalar(max(-_FARTHEST, min(until * 1000, _FARTHEST)), TIMESTAMP)
+                here = pc.and_(here, pc.less_equal(rows["system_time"], last))
+            mask = pc.or_(mask, here)
+        return mask
 
     def to_json(self) -> list[list[int | None]]:
         """Partition, next position and time of each partition."""

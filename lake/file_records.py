@@ -20,10 +20,10 @@ from .entities import microseconds, milliseconds
 from .spelling import spelled
 
 READ = (
-    "system_time, event_time, event_id, actor, created_ms, size_bytes, supersedes, version, url, metadata, bucket,"
-    " logical_timestamp, seq, file_where, file_what, file_id"
-)
-"""What a query selects of a row, in this order: all that `row_of_read` needs. The rest of a live row follows."""
+    "system_time", "event_time", "event_id", "actor", "created_ms", "size_bytes", "supersedes", "version", "url",
+    "metadata",
+)  # fmt: skip
+"""What a query reads of a row whose place it knows, in this order. The rest of a live row follows."""
 
 
 def rows_to_arrow(rows: Iterable[tuple[FileRecordRow, str, int]]) -> pa.Table:
@@ -79,12 +79,12 @@ def row_from_dict(row: Mapping[str, Any]) -> FileRecordRow:
     return FileRecordRow(**values)
 
 
-def row_of_read(tenant: str, read: tuple[Any, ...]) -> FileRecordRow:
-    """A live row of the columns READ."""
-    system_time, event_time, event_id, actor, created, size, supersedes, version, url, text, *place = read
-    bucket, at, seq, where, what, file_id = place
+def row_of_read(tenant: str, bucket: int, at: int, seq: int, read: tuple[Any, ...]) -> FileRecordRow:
+    """A live row of its bucket, its logical_timestamp and seq, and the columns READ."""
+    system_time, event_time, event_id, actor, created, size, supersedes, version, url, text = read
     metadata = orjson.loads(text)
     start, work_id = metadata["start"], metadata["work_id"]
+    where, what, file_id = metadata["where"], metadata["what"], metadata["id"]
     urn = file_urn(where, what, file_id)
     return FileRecordRow(
         tenant, urn, bucket, urn.aggregate, at, seq, milliseconds(system_time), milliseconds(event_time), event_id,

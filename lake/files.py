@@ -23,9 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
-from .columns import PARTITION_COLUMNS, REPEATING, SCHEMAS, STATISTICS
+from .columns import PARTITION_COLUMNS, REPEATING, ROW_GROUP_ROWS, SCHEMAS, STATISTICS, row_group_rows
 
-ROW_GROUP_ROWS = 16_384
 _PAGE_ROWS = 4_096  # readers pass over whole pages: one row of a group costs 40 % less than with one page a group
 _BUFFERED_ROWS = 2 * ROW_GROUP_ROWS
 _BUFFERED_BYTES = 64 * 1024 * 1024
@@ -125,7 +124,7 @@ class TableFiles:
         path = f"{folder}{stem}.zstd.parquet"
         self._paths.append(path)
         schema = pa.schema([one for one in SCHEMAS[self._name] if one.name not in self._by])
-        return _OpenFile(self._sink(path), path, schema, partition, STATISTICS[self._name])
+        return _OpenFile(self._sink(path), path, schema, partition, STATISTICS[self._name], row_group_rows(self._name))
 
     def _sink(self, path: str) -> Any:
         if "://" not in self._uri:
@@ -161,6 +160,7 @@ class _OpenFile:
     schema: pa.Schema
     partition: Mapping[str, str | None]
     columns: list[str]
+    group_rows: int
     rows: int = 0
     _buffered: list[pa.Table] = field(default_factory=list)
     _waiting: int = 0
@@ -208,7 +208,7 @@ class _OpenFile:
         rows = pa.concat_tables(self._buffered).combine_chunks()
         whole = rows.num_rows - rows.num_rows % step
         if whole:
-            self._writer.write_table(rows.slice(0, whole), row_group_size=ROW_GROUP_ROWS)
+            self._writer.write_table(rows.slice(0, whole), row_group_size=self.group_rows)
         rest = rows.slice(whole)
         self._buffered, self._waiting = ([rest], rest.num_rows) if rest.num_rows else ([], 0)
         self._waiting_bytes = rest.nbytes
@@ -268,3 +268,17 @@ def files_of(batches: Iterator[pa.Table], files: TableFiles) -> list[DataFile]:
     for rows in batches:
         files.write(rows)
     return files.close()
+
+
+def opened(uri: str, storage_options: Mapping[str, str], path: str) -> Any:
+    """A file of a table, to read in it and to be closed by the caller (a context manager).
+
+    Args:
+        uri: the table's root.
+        path: relative to it.
+    """
+    if "://" not in uri:
+        return pa.OSFile(f"{uri.rstrip('/')}/{path}", "rb")
+    from deltalake.fs import DeltaStorageHandler
+
+    return pa.fs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options))).open_input_file(path)

@@ -21,7 +21,7 @@ from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from ..schemas.errors import LakeWriteError, StreamError
-from .columns import PARTITION_COLUMNS, SCHEMAS, STATISTICS
+from .columns import PARTITION_COLUMNS, SCHEMAS, STATISTICS, row_group_rows
 from .compaction import At, Compaction, passed
 from .faults import writing
 from .files import DataFile
@@ -40,7 +40,6 @@ _CONFIGURATION = {
     "delta.logRetentionDuration": "interval 10 minutes",
 }
 _COMPACTION = "metajournal.compaction"
-_WRITER = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=16_384)
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,10 @@ class Table:
 
     def _write(self, rows: pa.Table, properties: CommitProperties) -> None:
         if rows.num_rows:
-            write_deltalake(self.delta, rows, mode="append", commit_properties=properties, writer_properties=_WRITER)
+            writer = WriterProperties(
+                compression="ZSTD", compression_level=1, max_row_group_size=row_group_rows(self.name)
+            )
+            write_deltalake(self.delta, rows, mode="append", commit_properties=properties, writer_properties=writer)
         else:
             self._add([], properties)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metajournal.lake import file_queries
+from metajournal.lake import columns, file_search
 from metajournal.lake.columns import FILE_RECORDS
 from metajournal.lake.file_queries import FileQueries, FilesAsked, FilesPage
 from metajournal.lake.file_records import row_from_dict, rows_to_arrow
@@ -120,9 +120,11 @@ def test_any_records_in_any_batches_give_every_query_the_naive_answer_in_pages_o
 ) -> None:
     journal = journal_of(events)
     batches = data.draw(st.lists(st.integers(0, len(journal)), max_size=3))
-    found = folded(tmp_path_factory.mktemp("lake"), journal, *batches, wide=data.draw(st.booleans()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_queries, "_SPARE", data.draw(st.sampled_from([1, 2, 16])))
+        patch.setattr(file_search, "_SPARE", data.draw(st.sampled_from([1, 2, 16])))
+        patch.setattr(file_search, "_MOST_AT_ONCE", data.draw(st.sampled_from([1, 3, 512])))
+        patch.setitem(columns.SMALL_GROUP_ROWS, "file_records", data.draw(st.sampled_from([1, 2, 2048])))
+        found = folded(tmp_path_factory.mktemp("lake"), journal, *batches, wide=data.draw(st.booleans()))
         for asked in data.draw(st.lists(questions(), min_size=4, max_size=4)):
             limit = data.draw(st.integers(1, 5))
             assert told(found, FilesAsked.of(**asked), limit) == Naive(events).answer(**asked), asked
@@ -178,6 +180,17 @@ def test_pages_speak_of_the_first_ones_moment_whatever_is_recorded_meanwhile(tmp
     assert rest.held_to == first.held_to
     fresh = [row.file_id for row in found.page("default", ALL).files]
     assert fresh == ["008", "000", *(f"{one:03}" for one in range(2, 7)), "new", "007", "009", "001"]
+
+
+def test_a_group_that_is_not_read_yet_holds_no_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough files are found in the first two of three groups, and some of those in the third begin before them."""
+    monkeypatch.setitem(columns.SMALL_GROUP_ROWS, "file_records", 4)
+    monkeypatch.setattr(file_search, "_SPARE", 1)
+    starts = [0, 1, 2, 3, 4, 96, 97, 98], [5, 6, 7, 8]
+    journal = journal_of([FilesRecorded([a_file(id=f"{at:02}", start=START + at) for at in some]) for some in starts])
+    found = folded(tmp_path, journal, 1)
+    names = [[row.file_id for row in page.files] for page in pages(found, ALL, 6)]
+    assert names == [["00", "01", "02", "03", "04", "05"], ["06", "07", "08", "96", "97", "98"]]
 
 
 def test_rows_of_a_batch_that_is_not_finished_are_not_seen(tmp_path: Path) -> None:
