@@ -66,8 +66,7 @@ class _Recording:
     def judged(self, event: FilesRecorded, rows: RowReader) -> Outcome:
         entity = rows.entity
         for urn, file in zip(event.entities, event.files, strict=True):
-            before = entity(urn)
-            held = None if before is None or before.deleted else before
+            held = entity(urn)  # nothing ends a file: a row of one is never a deleted one
             record = _record(file)
             if held is not None and held.record == record:
                 continue

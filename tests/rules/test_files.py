@@ -9,7 +9,7 @@ import pytest
 from metajournal import FilesRecorded, TagsAdded, file_urn
 from metajournal.rules import UNCHANGED, Accepted, EntityRow
 from metajournal.rules.files_rows import FileRecordRow, source_record
-from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, MetadataCleared
+from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, MetadataCleared, PropertiesSet
 from metajournal.schemas.events.files import DAY_MS
 from metajournal.schemas.positions import position
 from metajournal.streaming.files import change_record
@@ -99,7 +99,7 @@ def test_a_later_record_replaces_all_and_ends_the_buckets_that_are_left() -> Non
     assert all(row.supersedes for row in rows)
     gone = rows[0]
     assert (gone.url, gone.metadata, gone.end_ms, gone.created_ms, gone.size_bytes) == (None,) * 5
-    assert (gone.start_ms, gone.first_bucket, gone.work_id) == (START, DAY, "old")
+    assert (gone.start_ms, gone.first_bucket, gone.work_id, gone.urn) == (START, DAY, "old", F1)
     assert (gone.time_index_key, gone.work_id_index_key, gone.range_key) == (f"{DAY}:nginx", "old:nginx", "nebraska:f1")
     wanted = document(start=START + DAY_MS, end=START + 3 * DAY_MS, data_version="2")
     assert {row.url for row in rows[1:]} == {"s3://elsewhere"}
@@ -199,7 +199,19 @@ def test_an_actor_too_long_for_an_entity_is_refused(again: bool) -> None:
     if again:
         recorded(archive, a_file(), actor="alice")
     reason, detail = archive.rejected(FilesRecorded([a_file(url="new")]), actor="x" * (530_000 if again else 270_000))
-    assert (reason, detail["entity"]) == ("too-large", F1)
+    assert reason == "too-large"
+    assert detail.pop("size_bytes") > 512 * 1024
+    assert detail == {"entity": F1, "limit_bytes": 512 * 1024}
+    assert type(detail["entity"]) is str
+
+
+def test_of_several_files_the_one_that_grows_too_large_refuses_all() -> None:
+    archive = Catalog()
+    recorded(archive, a_file(), a_file(id="f2"), actor="alice")
+    archive.row(PropertiesSet(F1, {f"k{number}": "x" * 32_000 for number in range(15)}))
+    files = [a_file(url="new", id="f3"), a_file(url="new", id="f2"), a_file(url="new")]
+    assert archive.rejected(FilesRecorded(files), actor="y" * 60_000)[1]["entity"] == F1
+    assert len(recorded(archive, *files[:2], actor="y" * 60_000)[0]) == 2
 
 
 def test_tenants_share_no_file() -> None:
