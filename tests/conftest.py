@@ -7,8 +7,9 @@ users type share one installation, and keep to entities of their own.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,40 +17,74 @@ from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings,
 from tests.installation import Installation, installed
 from tests.services import Services, docker_answers, planned_source, provide
 
-_used = pytest.StashKey[Services]()
+_told = pytest.StashKey[list[str]]()
+_SHARED = ("installation", "demonstrated")
+"""Set-ups of the whole run that take a while: of several processes, one has each."""
+_BREAKING = ("faults", "streaming")
 
 
 def pytest_report_header() -> str:
     return f"services: from {planned_source()}, started when a test needs them"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """A test that asks for a service is a service test, whether it says so or not; docker's need an engine.
 
-    Tests on the installation come last: its stream would take time from all others.
+    Tests on the installation come last: its stream would take time from all others. Of several processes one has it,
+    while the others break what they start themselves.
     """
-    items.sort(key=lambda item: "installation" in getattr(item, "fixturenames", ()))
+    several = hasattr(config, "workerinput")
+    items.sort(key=lambda item: _late(item, several))
     for item in items:
-        if {"services", "kafka", "elasticsearch", "installation"}.intersection(getattr(item, "fixturenames", ())):
+        if {"services", "kafka", "elasticsearch", "installation"}.intersection(_fixtures(item)):
             item.add_marker(pytest.mark.services)
+        if several and (together := _together(item)):
+            item.add_marker(pytest.mark.xdist_group(together))
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.services)
             if not docker_answers():
                 item.add_marker(pytest.mark.skip(reason="no docker engine answers"))
 
 
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    return getattr(item, "fixturenames", ())
+
+
+def _late(item: pytest.Item, several: bool) -> int:
+    if "installation" in _fixtures(item):
+        return 1
+    return 2 if several and item.path.parent.name in _BREAKING else 0
+
+
+def _together(item: pytest.Item) -> str | None:
+    """What keeps a test in one process with others: a set-up that they share, but for the services themselves."""
+    for name in _SHARED:
+        if name in _fixtures(item):
+            return name
+    found: Any = getattr(item, "_fixtureinfo", None)
+    scopes = {one.scope for defined in found.name2fixturedefs.values() for one in defined} if found else set()
+    return str(item.path) if scopes & {"module", "class"} else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hand what a process of its own says of its services to the one that prints."""
+    node.config.stash.setdefault(_told, []).extend(node.workeroutput.get("services", []))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    used = config.stash.get(_used, None)
-    if used is not None:
-        where = f"Kafka {used.bootstrap_servers}, Elasticsearch {used.elasticsearch_url}"
-        terminalreporter.write_line(f"services: {where}, from {used.source}")
+    for line in config.stash.get(_told, []):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
 def services(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Services]:
-    """Kafka and Elasticsearch, one of each for the whole run."""
+    """Kafka and Elasticsearch, one of each for the whole run (of each process, where the run has several)."""
     with provide(tmp_path_factory.mktemp("services")) as running:
-        pytestconfig.stash[_used] = running
+        said = f"services: Kafka {running.bootstrap_servers}, Elasticsearch {running.elasticsearch_url}"
+        told = getattr(pytestconfig, "workeroutput", None)
+        lines = pytestconfig.stash.setdefault(_told, []) if told is None else told.setdefault("services", [])
+        lines.append(f"{said}, from {running.source}")
         yield running
 
 
