@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, LakeSettings, Settings, StackSettings
+from tests.demonstration import Demonstration, demonstrated
 from tests.installation import Installation, installed
 from tests.services import Services, docker_answers, planned_source, provide
 
 _told = pytest.StashKey[list[str]]()
-_SHARED = ("installation", "demonstrated")
+_SHARED = ("installation", "demonstration")
 """Set-ups of the whole run that take a while: of several processes, one has each."""
 _BREAKING = ("faults", "streaming")
 
@@ -36,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     several = hasattr(config, "workerinput")
     items.sort(key=lambda item: _late(item, several))
     for item in items:
-        if {"services", "kafka", "elasticsearch", "installation"}.intersection(_fixtures(item)):
+        if {"services", "kafka", "elasticsearch", *_SHARED}.intersection(_fixtures(item)):
             item.add_marker(pytest.mark.services)
         if several and (together := _together(item)):
             item.add_marker(pytest.mark.xdist_group(together))
@@ -105,6 +106,13 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     """A running installation, made by `metajournal up` with services of its own; one for the whole run."""
     with installed(tmp_path_factory.mktemp("installation")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def demonstration() -> Iterator[Demonstration]:
+    """The whole demo, run once for all who look at what it says."""
+    with demonstrated() as run:
+        yield run
 
 
 @pytest.fixture
