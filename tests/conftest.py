@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +22,21 @@ from tests.services import Services, docker_answers, planned_source, provide
 _told = pytest.StashKey[list[str]]()
 _SHARED = ("installation", "demonstration")
 """Set-ups of the whole run that take a while: of several processes, one has each."""
-_BREAKING = ("faults", "streaming")
 
 
 def pytest_report_header() -> str:
     return f"services: from {planned_source()}, started when a test needs them"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for a service is a service test, whether it says so or not; docker's need an engine.
 
-    Tests on the installation come last: its stream would take time from all others. Of several processes one has it,
-    while the others break what they start themselves.
+    Tests on the installation come last: its stream would take time from all others. (Of several processes, one has it.)
     """
-    several = hasattr(config, "workerinput")
-    items.sort(key=lambda item: _late(item, several))
+    items.sort(key=lambda item: "installation" in _fixtures(item))
     for item in items:
         if {"services", "kafka", "elasticsearch", *_SHARED}.intersection(_fixtures(item)):
             item.add_marker(pytest.mark.services)
-        if several and (together := _together(item)):
-            item.add_marker(pytest.mark.xdist_group(together))
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.services)
             if not docker_answers():
@@ -51,20 +47,25 @@ def _fixtures(item: pytest.Item) -> Sequence[str]:
     return getattr(item, "fixturenames", ())
 
 
-def _late(item: pytest.Item, several: bool) -> int:
-    if "installation" in _fixtures(item):
-        return 1
-    return 2 if several and item.path.parent.name in _BREAKING else 0
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of several processes, one gets all tests of a set-up that a file or the run shares; others go one by one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByWhatIsShared(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return _shared_by(config.rootpath / nodeid.partition("::")[0]) or nodeid
+
+    return ByWhatIsShared(config, log)
 
 
-def _together(item: pytest.Item) -> str | None:
-    """What keeps a test in one process with others: a set-up that they share, but for the services themselves."""
-    for name in _SHARED:
-        if name in _fixtures(item):
-            return name
-    found: Any = getattr(item, "_fixtureinfo", None)
-    scopes = {one.scope for defined in found.name2fixturedefs.values() for one in defined} if found else set()
-    return str(item.path) if scopes & {"module", "class"} else None
+@cache
+def _shared_by(file: Path) -> str | None:
+    """Name of the set-up that a file's tests share; this process knows their files alone, and not their fixtures."""
+    text = file.read_text("utf-8")
+    if any(f"{name}: {name.title()}" in text for name in _SHARED):
+        return " and ".join(_SHARED)  # some files use both
+    return str(file) if 'scope="module"' in text else None
 
 
 @pytest.hookimpl(optionalhook=True)
