@@ -29,26 +29,18 @@ from tests.wait import eventually
 pytestmark = pytest.mark.services
 
 
-@cache
-def _parts() -> list[list[JournalRecord]]:
-    """Parts of a journal, the same at every run; drawing them takes seconds."""
-    found: list[list[JournalRecord]] = []
+@cache  # drawing one takes seconds
+def generated(count: int) -> list[JournalRecord]:
+    """A journal of at least this many records, the same at every run."""
+    found: list[JournalRecord] = []
 
     @examples(max_examples=60, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(journals(), min_size=3, max_size=6))
     def take(parts: list[list[JournalRecord]]) -> None:
-        found.append([record for part in parts for record in part])
+        if len(found) < count:
+            found.extend(record for part in parts for record in part)
 
     take()
-    return found
-
-
-def generated(count: int) -> list[JournalRecord]:
-    """A journal of at least this many records, the same at every run."""
-    found: list[JournalRecord] = []
-    for part in _parts():
-        if len(found) < count:
-            found += part
     assert len(found) >= count
     return found
 
