@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+BESIDE := -n 2
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -32,10 +33,10 @@ demo: install ## start everything, publish this Python environment, search it, s
 	@$(BIN)/metajournal demo
 
 test: install ## run every test (starts a Kafka broker and Elasticsearch when none is given)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest $(BESIDE)
 
 test-fast: install ## run the tests that need no service, in under a minute
-	@$(BIN)/python -m pytest -m "not services"
+	@$(BIN)/python -m pytest $(BESIDE) -m "not services"
 
 mutation: install ## change rules/ in a thousand small ways, and list what no test notices (docs/mutation.md)
 	@$(BIN)/python -m tests.mutation

@@ -7,16 +7,21 @@ users type share one installation, and keep to entities of their own.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, LakeSettings, Settings, StackSettings
+from tests.demonstration import Demonstration, demonstrated
 from tests.installation import Installation, installed
 from tests.services import Services, docker_answers, planned_source, provide
 
-_used = pytest.StashKey[Services]()
+_told = pytest.StashKey[list[str]]()
+_SHARED = ("installation", "demonstration")
+"""Set-ups of the whole run that take a while: of several processes, one has each."""
 
 
 def pytest_report_header() -> str:
@@ -26,11 +31,11 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for a service is a service test, whether it says so or not; docker's need an engine.
 
-    Tests on the installation come last: its stream would take time from all others.
+    Tests on the installation come last: its stream would take time from all others. (Of several processes, one has it.)
     """
-    items.sort(key=lambda item: "installation" in getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: "installation" in _fixtures(item))
     for item in items:
-        if {"services", "kafka", "elasticsearch", "installation"}.intersection(getattr(item, "fixturenames", ())):
+        if {"services", "kafka", "elasticsearch", *_SHARED}.intersection(_fixtures(item)):
             item.add_marker(pytest.mark.services)
         if item.get_closest_marker("docker"):
             item.add_marker(pytest.mark.services)
@@ -38,18 +43,50 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason="no docker engine answers"))
 
 
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    return getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of several processes, one gets all tests of a set-up that a file or the run shares; others go one by one."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByWhatIsShared(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return _shared_by(config.rootpath / nodeid.partition("::")[0]) or nodeid
+
+    return ByWhatIsShared(config, log)
+
+
+@cache
+def _shared_by(file: Path) -> str | None:
+    """Name of the set-up that a file's tests share; this process knows their files alone, and not their fixtures."""
+    text = file.read_text("utf-8")
+    if any(f"{name}: {name.title()}" in text for name in _SHARED):
+        return " and ".join(_SHARED)  # some files use both
+    return str(file) if 'scope="module"' in text else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hand what a process of its own says of its services to the one that prints."""
+    node.config.stash.setdefault(_told, []).extend(node.workeroutput.get("services", []))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    used = config.stash.get(_used, None)
-    if used is not None:
-        where = f"Kafka {used.bootstrap_servers}, Elasticsearch {used.elasticsearch_url}"
-        terminalreporter.write_line(f"services: {where}, from {used.source}")
+    for line in config.stash.get(_told, []):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
 def services(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Services]:
-    """Kafka and Elasticsearch, one of each for the whole run."""
+    """Kafka and Elasticsearch, one of each for the whole run (of each process, where the run has several)."""
     with provide(tmp_path_factory.mktemp("services")) as running:
-        pytestconfig.stash[_used] = running
+        said = f"services: Kafka {running.bootstrap_servers}, Elasticsearch {running.elasticsearch_url}"
+        told = getattr(pytestconfig, "workeroutput", None)
+        lines = pytestconfig.stash.setdefault(_told, []) if told is None else told.setdefault("services", [])
+        lines.append(f"{said}, from {running.source}")
         yield running
 
 
@@ -70,6 +107,13 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     """A running installation, made by `metajournal up` with services of its own; one for the whole run."""
     with installed(tmp_path_factory.mktemp("an installation, größer")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def demonstration() -> Iterator[Demonstration]:
+    """The whole demo, run once for all who look at what it says."""
+    with demonstrated() as run:
+        yield run
 
 
 @pytest.fixture

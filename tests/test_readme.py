@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.demonstration import Demonstration
 from tests.installation import Installation
 
 ROOT = Path(__file__).parents[1]
@@ -74,22 +75,18 @@ def test_every_guarantee_names_tests_that_are_there() -> None:
 def test_the_two_commands_are_those_of_the_makefile() -> None:
     typed = [line.removeprefix("$ ") for text in blocks("console") for line in text.splitlines() if line[:2] == "$ "]
     assert typed == ["make demo", "make test"]
-    for command, recipe in (("demo", "metajournal demo"), ("test", "python -m pytest")):
+    for command, recipe in (("demo", "metajournal demo"), ("test", "python -m pytest -n 2")):
         # `make test` runs this too, and a make inside a make also prints its folder
         asked = ["make", "--no-print-directory", "--dry-run", command]
         said = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=ROOT)
         assert said.stdout.splitlines()[-1].endswith(recipe)
 
 
-@pytest.mark.services
-def test_the_demo_prints_what_the_readme_shows() -> None:
-    command = [sys.executable, "-m", "metajournal.cli", "demo"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_the_demo_prints_what_the_readme_shows(demonstration: Demonstration) -> None:
     [shown] = [text for text in blocks("console") if text.startswith("$ make demo")]
     headings = [line for line in shown.splitlines() if line.startswith("== ")]
     assert len(headings) > 5
-    printed = [re.sub(r"\d[\d,.]*", "N", line) for line in done.stdout.splitlines()]
+    printed = [re.sub(r"\d[\d,.]*", "N", line) for line in demonstration.told]
     for line in headings:
         assert re.sub(r"\d[\d,.]*", "N", line) in printed
 

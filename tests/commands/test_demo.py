@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shutil
 import signal
@@ -25,6 +24,7 @@ from metajournal.commands.demo_services import services
 from metajournal.commands.telling import Lines, Screen, Silent
 from metajournal.producers.sources.python_environment import python_environment
 from metajournal.schemas.positions import Position
+from tests.demonstration import Demonstration
 from tests.independent_walk import digest_of, files_of, requirements_of, walk
 from tests.wait import eventually
 
@@ -53,24 +53,18 @@ def environment_of_the_command() -> dict[str, Any]:
     return dict(walk(path))
 
 
-@pytest.mark.services
-def test_the_demo_says_as_one_object_that_all_counts_agree_with_an_independent_walk() -> None:
-    done = subprocess.run([*COMMAND, "--keep", "--json"], capture_output=True, text=True, check=False, cwd=ROOT)
-    report = json.loads(done.stdout)
-    folder = Path(report["folder"])
-    try:
-        check_report(report)
-        assert done.returncode == 0
-        assert done.stdout.count("\n") == 1
-        pasted = "\n".join(["set -ex", *(command for command, _ in report["try"])])
-        tried = subprocess.run(["bash", "-c", pasted], capture_output=True, text=True, check=False, timeout=300)
-        assert tried.returncode == 0, tried.stdout + tried.stderr
-        assert "+tag mine" in tried.stdout
-        assert processes_of(folder) == []
-    finally:
-        down = [sys.executable, "-m", "metajournal.cli", "down"]
-        subprocess.run(down, env={**os.environ, "METAJOURNAL_HOME": str(folder)}, check=False, capture_output=True)
-        shutil.rmtree(folder, ignore_errors=True)
+def test_the_demo_says_as_one_object_that_all_counts_agree_with_an_independent_walk(
+    demonstration: Demonstration,
+) -> None:
+    done, report = demonstration.done, demonstration.report
+    check_report(report)
+    assert done.returncode == 0
+    assert done.stdout.count("\n") == 1
+    pasted = "\n".join(["set -ex", *(command for command, _ in report["try"])])
+    tried = subprocess.run(["bash", "-c", pasted], capture_output=True, text=True, check=False, timeout=300)
+    assert tried.returncode == 0, tried.stdout + tried.stderr
+    assert "+tag mine" in tried.stdout
+    assert processes_of(Path(report["folder"])) == []
 
 
 def check_report(report: dict[str, Any]) -> None:

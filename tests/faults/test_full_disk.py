@@ -74,7 +74,7 @@ def no_room(fold: Fold, records: list[JournalRecord], end: int, size_bytes: int,
 @pytest.mark.parametrize("wide", [False, True], ids=["short", "wide"])
 def test_writes_that_fail_at_any_size_leave_nothing_half_done(tmp_path: Path, wide: bool) -> None:
     chance = seeded("full disk")
-    records = placed(generated(240), PARTITIONS)
+    records = placed(generated(times(120, 240)), PARTITIONS)
     model = Model.of(records)
     fold = Fold(tmp_path, PARTITIONS)
     ends = sorted(chance.sample(range(1, len(records)), times(3, 30)))
@@ -111,7 +111,7 @@ def test_a_compaction_without_room_leaves_the_table_and_the_disk_as_they_were(tm
     for end in range(1, len(records) + 1):
         fold.batch(records, until=records[:end])
     before = parquet_files(tmp_path)
-    for _ in range(times(10, 100)):
+    for _ in range(times(4, 100)):
         with pytest.raises(LakeWriteError, match="disk is full"), files_of_at_most(chance.randrange(2_000)):
             compact(fold)
         assert parquet_files(tmp_path) == before

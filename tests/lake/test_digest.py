@@ -29,7 +29,7 @@ def digest(path: Path, name: str, *parts: pa.Table, marks: Any = None) -> str:
 
 
 @given(st.lists(rows, min_size=1, max_size=6), st.randoms())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_neither_order_nor_files_matter(tmp_path_factory: pytest.TempPathFactory, given_rows: Any, random: Any) -> None:
     whole = rows_to_arrow((one, "catalog", KEY[1]) for one in given_rows)
     random.shuffle(given_rows)

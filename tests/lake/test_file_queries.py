@@ -36,7 +36,7 @@ from tests.streaming.harness import Crash, Fold, placed
 
 TOPIC = "metajournal.journal.files"
 PARTITIONS = 2
-some = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def journal_of(events: list[Any]) -> list[JournalRecord]:

@@ -387,7 +387,7 @@ _FACTS = st.one_of(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(_FACTS, min_size=1, max_size=14), st.sampled_from(_DATA), st.integers(0, 9), st.integers(1, 9),
     st.integers(1, 4), st.data(),

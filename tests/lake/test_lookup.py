@@ -74,7 +74,7 @@ def _place(one: EntityRow) -> tuple[str, str, int, int]:
 @given(
     batches, st.lists(st.tuples(st.sampled_from(["default", "acme", "nobody"]), names), max_size=5), st.integers(0, 31)
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_each_key_gets_its_newest_row_below_the_position(
     tmp_path_factory: pytest.TempPathFactory, given_batches: list[list[EntityRow]], wanted: list[Key], below: int
 ) -> None:

@@ -107,7 +107,7 @@ def test_upkeep_does_one_thing_at_a_time_and_vacuums_when_it_is_due(
 
 def test_upkeep_serves_every_table_in_turn(tmp_path: Path) -> None:
     lake = lake_at(tmp_path)
-    for number in range(3 * MOST_LOOSE):
+    for number in range(2 * MOST_LOOSE):
         append(lake.tables["entities"], [number], number + 1)
         lake.journal.append(journal_rows([number % 2], number + 1), Reached({KEY: number + 2}, {}, "rules-1"))
         lake.tidy()

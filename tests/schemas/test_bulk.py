@@ -22,7 +22,7 @@ from metajournal.schemas.partitions import partitions_of
 from tests.schemas.builders import PURCHASES, a_header, events_with_headers
 
 ERRORS = (NotSingleObject, UnknownFingerprint, Undecodable)
-many = settings(deadline=None, max_examples=150)
+many = settings(deadline=None, max_examples=75)
 
 
 @pytest.fixture(autouse=True)

@@ -36,7 +36,7 @@ CHANGES, SYSTEM, STATE, OUTCOMES = (
 )
 PURCHASES = dataset("default", "purchases")
 PARTITIONS = 3
-many = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def assert_equal(fold: Fold, model: Model) -> None:

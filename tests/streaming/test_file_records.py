@@ -18,7 +18,7 @@ from tests.streaming.harness import Fold, placed
 
 TOPIC = "metajournal.journal.files"
 PARTITIONS = 3
-some = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def journal_of(events: list[Any]) -> list[JournalRecord]:

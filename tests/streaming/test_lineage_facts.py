@@ -117,7 +117,7 @@ def told(model: Model) -> list[dict[str, Any]]:
     return [fact for _, fact in sorted(facts, key=place)]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(journals(), st.lists(st.integers(0, 18), max_size=3), st.booleans())
 def test_facts_stand_the_same_in_any_batches_with_restarts_on_both_ways(
     records: list[JournalRecord], cuts: list[int], wide: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.wait import eventually
 pytestmark = pytest.mark.services
 
 
+@cache  # drawing one takes seconds
 def generated(count: int) -> list[JournalRecord]:
     """A journal of at least this many records, the same at every run."""
     found: list[JournalRecord] = []
