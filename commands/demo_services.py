@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,19 +110,26 @@ def _start(folder: Path, ending: ExitStack, told: Teller, *, lasting: bool) -> R
     endpoints = {"bootstrap_servers": stack.bootstrap_servers, "elasticsearch_url": stack.elasticsearch_url}
     settings = settled(Settings(), folder, **endpoints)  # nobody's own settings: a demo is the same everywhere
     write_private(folder / SETTINGS_FILE, settings_text(settings, folder))
-    processes = []
-    for name in COMMANDS:
-        # No generator stands for it: one that is forgotten when everything is kept would still end its process.
-        processes.append(_begin(folder, name))
-        ending.callback(processes[-1].stop)
+    processes: list[Kept] = []
+    # No generator stands for them: one that is forgotten when everything is kept would still end its process.
+    ending.callback(_stop_all, processes)
+    with ThreadPoolExecutor(1) as pool:  # a signal interrupts this thread alone: what has begun is always known
+        for name in COMMANDS:
+            pool.submit(_begin, folder, name, processes).result()
     return Running(folder, settings, stack, tuple(processes))
 
 
-def _begin(folder: Path, name: str) -> Kept:
-    """The stream or the indexer with the settings of a folder; whoever begins it stops or releases it."""
+def _stop_all(processes: Sequence[Kept]) -> None:
+    """Stop all, the last one first."""
+    for one in reversed(processes):
+        one.stop()
+
+
+def _begin(folder: Path, name: str, processes: list[Kept]) -> None:
+    """Add the stream or the indexer with the settings of a folder; whoever begins it stops or releases it."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("METAJOURNAL__")}
     environment = {**environment, HOME_VARIABLE: str(folder), FILE_VARIABLE: str(folder / SETTINGS_FILE)}
-    return keep(name, COMMANDS[name], folder=folder, env=environment, grace_s=GRACE_S[name])
+    processes.append(keep(name, COMMANDS[name], folder=folder, env=environment, grace_s=GRACE_S[name]))
 
 
 def _untold(_stage: str, _count: int) -> None:

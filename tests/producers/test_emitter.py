@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -134,7 +135,9 @@ def test_something_that_is_no_event_is_refused(emitter: Emitter) -> None:
 
 def test_in_a_forked_process_an_emitter_is_refused_at_once(emitter: Emitter) -> None:
     emitter.emit(TagsAdded(PURCHASES, ["before"]))
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of what this is about
+        child = os.fork()
     if not child:
         try:
             emitter.emit(TagsAdded(PURCHASES, ["forked"]))
