@@ -103,8 +103,9 @@ def raw_rate(settings: Settings, records: list[Record], count: int, more: dict[s
 def captured(journal: Journal, count: int) -> list[Record]:
     """Records as emit wrote them, from the journal topic."""
     consumer = make_consumer(journal.settings, ErrorLog(), role="bench")
-    [(topic, epoch)] = journal.epochs.items()
-    consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in range(epoch.partitions)])
+    topic = journal.settings.journal.topics.journal("catalog")
+    partitions = range(journal.epochs[topic].partitions)
+    consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
     records: list[Record] = []
     while len(records) < count:
         for message in consumer.consume(count - len(records), 5):
