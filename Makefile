@@ -35,7 +35,7 @@ demo: install ## start everything, publish this Python environment, search it, s
 test: install ## run every test (starts a Kafka broker and Elasticsearch when none is given)
 	@$(BIN)/python -m pytest $(BESIDE)
 
-test-fast: install ## run the tests that need no service, in under a minute
+test-fast: install ## run the tests that need no service (the aim is a minute)
 	@$(BIN)/python -m pytest $(BESIDE) -m "not services"
 
 mutation: install ## change rules/ in a thousand small ways, and list what no test notices (docs/mutation.md)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from bench.__main__ import FIGURES
 from tests.demonstration import Demonstration
 from tests.installation import Installation
 
@@ -61,8 +62,8 @@ def test_each_figure_of_the_readme_names_a_bench_that_is_there() -> None:
     lines = [line for line in part.splitlines() if line.startswith("| ")][1:]
     assert len(lines) >= 5
     for line in lines:
-        [named] = re.findall(r"`python -m bench (\w+)`", line)
-        assert (ROOT / "bench" / f"{named}.py").exists(), line
+        [named] = re.findall(r"`python -m bench ([\w-]+)`", line)
+        assert named in FIGURES, line
 
 
 def test_every_guarantee_names_tests_that_are_there() -> None:
