@@ -103,13 +103,13 @@ def _prepare(program: Path, folder: Path, ports: tuple[int, ...]) -> None:
 
 
 def configuration_text(folder: Path, http_port: int, transport_port: int) -> str:
-    """The text of elasticsearch.yml."""
+    """The text of elasticsearch.yml. (A list of one folder: a text would be split at its commas.)"""
     own = {
         "cluster.name": _cluster(folder),
         "http.port": str(http_port),
         "transport.port": str(transport_port),
-        "path.data": str(folder / "data"),
-        "path.logs": str(folder / "logs"),
+        "path.data": json.dumps([str(folder / "data")], ensure_ascii=False),
+        "path.logs": json.dumps(str(folder / "logs"), ensure_ascii=False),
     }
     return "".join(f"{key}: {value}\n" for key, value in {**SETTINGS, **own}.items())
 

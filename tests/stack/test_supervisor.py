@@ -44,6 +44,8 @@ def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
     """Another process says `up` and ends; all four run on, are found again, keep their data, and end in order."""
     prefixed = Settings(journal=JournalSettings(prefix="mine"))
     subprocess.run([sys.executable, "-c", SCRIPT, home], check=True, cwd=ROOT)
+    assert [one.name for one in home.parent.iterdir()] == [home.name], "everything is in the home"
+    assert any((home / "elasticsearch" / "data").iterdir())
     seen = status(home)
     assert [(one.name, one.state, one.mend) for one in seen.components] == [(name, "running", "") for name in ALL]
     assert [(stage.name, stage.freshness_s, stage.reached) for stage in seen.stages] == [
