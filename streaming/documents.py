@@ -1,4 +1,4 @@
-"""Change and state records of many rows, column by column in the order of publishing, and the headers that they get.
+"""Change and state records of many rows in the order of publishing, and the headers that they get.
 
 A domain adds its records here (`catalog`, `lineage`, `files`), each under the type that it names. What their content is
 stands with the domain; here they become Kafka records: topic, key, headers, bytes.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import Final, NamedTuple
 
 from .publish import Outgoing
 from .records import Place
@@ -17,30 +18,41 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _VERSION = ("ce_specversion", b"1.0")
 _IS_JSON = ("content-type", b"application/json")
 Header = tuple[str, bytes]
+_new: Final = tuple.__new__  # past the class's own slower constructor: there are two records for every event
+
+
+class Document(NamedTuple):
+    """A record without its headers.
+
+    Attributes:
+        topic, key, value: as in Outgoing.
+        type: its `ce_type`.
+        identity: its `ce_id`.
+        time_ms: milliseconds UTC.
+    """
+
+    topic: str
+    type: str
+    key: bytes
+    value: bytes
+    identity: bytes
+    time_ms: int
 
 
 class Documents:
-    """Records of one journal partition: no headers yet.
+    """Records of one journal partition, in the order of publishing.
 
     Attributes:
         place: the journal partition.
-        topics, keys, values: as in Outgoing.
-        ids: `ce_id` of each.
-        types: `ce_type` of each.
-        times: milliseconds UTC.
+        records: what the domains have added.
     """
 
-    __slots__ = ("_start", "ids", "keys", "place", "times", "topics", "types", "values")
+    __slots__ = ("_start", "place", "records")
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self._start = f"{place.topic}/{place.partition}/"
-        self.topics: list[str] = []
-        self.keys: list[bytes] = []
-        self.values: list[bytes] = []
-        self.ids: list[bytes] = []
-        self.types: list[str] = []
-        self.times: list[int] = []
+        self.records: list[Document] = []
 
     def identity(self, position: int, seq: int) -> bytes:
         """The id of the records of one row."""
@@ -48,18 +60,12 @@ class Documents:
 
     def add(self, topic: str, kind: str, key: bytes, value: bytes, identity: bytes, time_ms: int) -> None:
         """Add a record of a type."""
-        self.topics.append(topic)
-        self.keys.append(key)
-        self.values.append(value)
-        self.ids.append(identity)
-        self.types.append(kind)
-        self.times.append(time_ms)
+        self.records.append(_new(Document, (topic, kind, key, value, identity, time_ms)))
 
     def outgoing(self) -> Iterator[Outgoing]:
         """The records with their headers."""
         topic, partition = self.place.topic, self.place.partition
-        columns = (self.topics, self.keys, self.values, self.ids, self.types, self.times)
-        for target, key, value, identity, kind, time_ms in zip(*columns, strict=True):
+        for target, kind, key, value, identity, time_ms in self.records:
             headers = headers_of(topic, partition, identity, kind, key, time_ms)
             yield Outgoing(target, partition, key, value, headers, time_ms)
 

@@ -134,12 +134,12 @@ class StagedFile:
     def write_documents(self, found: Documents) -> None:
         """Add the documents of one journal partition, in their order."""
         place = found.place
-        for at in range(0, len(found.keys), _RECORDS_PER_BLOCK):
-            part = slice(at, at + _RECORDS_PER_BLOCK)
-            count = len(found.keys[part])
-            columns = (found.topics[part], [place.partition] * count, found.keys[part], found.values[part])
-            more = (found.times[part], [place.topic] * count, found.ids[part], found.types[part], None)
-            self._write((*columns, *more))
+        for at in range(0, len(found.records), _RECORDS_PER_BLOCK):
+            part = found.records[at : at + _RECORDS_PER_BLOCK]
+            count = len(part)
+            topics, types, keys, values, ids, times = zip(*part, strict=True)
+            columns = (topics, [place.partition] * count, keys, values, times, [place.topic] * count, ids, types, None)
+            self._write(columns)
 
     def _write(self, columns: Sequence[Any]) -> None:
         if self._writer is None:

@@ -267,8 +267,8 @@ def test_a_member_that_is_killed_repeats_only_what_it_had_not_committed_marked_b
     changes(quick, epochs, group=own(settings)).close()
     events = [Event(at, offset, scopes=("USER",)) for offset in range(150) for at in range(4)]
     path = tmp_path / "effects"
-    effects: list[str] = []
     for half in (events[:300], events[300:]):
+        before, done = _lines(path), committed_events(settings)
         process = subprocess.Popen([sys.executable, "-c", _MEMBER], stdin=subprocess.PIPE)
         try:
             assert process.stdin is not None
@@ -276,26 +276,47 @@ def test_a_member_that_is_killed_repeats_only_what_it_had_not_committed_marked_b
             process.stdin.close()
             for start in range(0, 300, 60):
                 wire.batch(half[max(0, start - 20) : start + 60])
-            enough = len(effects) + (200 if half is not events[300:] else 0)
-            reached_the_file(path, enough)
+            committed_beyond(sum(done) + 100, settings)
         finally:
             process.send_signal(signal.SIGKILL)
             process.wait()
-        effects = _lines(path)
+        goes_on_behind(done, before, _lines(path)[len(before) :])
+    before, done = _lines(path), committed_events(settings)
     with changes(quick, epochs, group=own(settings), timeout_s=2) as found:
-        effects = _lines(path) + [one.id for one in found]
-    expected = {f"{wire.position(one)}/0/USER" for one in events}
-    assert set(effects) == expected
-    # Each once, but for the tail of a member that was killed; in order, when repeated ones are left out.
-    assert len(effects) - len(expected) < 2 * 150
-    firsts = list(dict.fromkeys(effects))
-    for partition in range(4):
-        mine = [int(one.split("/")[2]) for one in firsts if one.split("/")[1] == str(partition)]
-        assert mine == sorted(mine)
+        last = [one.id for one in found]
+    goes_on_behind(done, before, last)
+    assert set(before + last) == {f"{wire.position(one)}/0/USER" for one in events}
 
 
-def reached_the_file(path: Path, count: int) -> None:
-    eventually(lambda: len(_lines(path)) > count, 40, "effects")
+def committed_events(settings: Settings) -> list[int]:
+    """How many events of each journal partition a group has done, as its commits say."""
+    done = [0] * 4
+    for commit in commits(settings, own(settings), settings.journal.topics.changes("catalog")):
+        kept = from_text(commit.metadata)
+        assert kept is not None
+        for (_, partition), reached in kept.reached.items():
+            done[partition] = max(done[partition], reached.place[0] - START + 1)
+    return done
+
+
+def committed_beyond(count: int, settings: Settings) -> None:
+    eventually(lambda: sum(committed_events(settings)) > count, 60, "commits")
+
+
+def goes_on_behind(done: Sequence[int], before: Sequence[str], effects: Sequence[str]) -> None:
+    """A member's effects: of each partition what follows on what was committed and had effects, one by one."""
+    for partition, count in enumerate(done):
+        earlier, mine = (
+            [int(offset) - START for _, number, offset, *_ in map(parted, some) if int(number) == partition]
+            for some in (before, effects)
+        )
+        start = mine[0] if mine else count
+        assert count <= start <= max(earlier, default=-1) + 1
+        assert mine == list(range(start, start + len(mine)))
+
+
+def parted(identity: str) -> list[str]:
+    return identity.split("/")
 
 
 def _lines(path: Path) -> list[str]:

@@ -71,14 +71,8 @@ def _place(one: EntityRow) -> tuple[str, str, int, int]:
     return one.tenant, one.urn, one.logical_timestamp, one.seq
 
 
-@given(
-    batches, st.lists(st.tuples(st.sampled_from(["default", "acme", "nobody"]), names), max_size=5), st.integers(0, 31)
-)
-@settings(max_examples=20, deadline=None)
-def test_each_key_gets_its_newest_row_below_the_position(
-    tmp_path_factory: pytest.TempPathFactory, given_batches: list[list[EntityRow]], wanted: list[Key], below: int
-) -> None:
-    lake = lake_at(tmp_path_factory.mktemp("lake"))
+def appended(lake: Lake, given_batches: list[list[EntityRow]], below: int) -> dict[Key, EntityRow]:
+    """Append batch by batch; gives the newest row of each key below a position."""
     newest: dict[Key, EntityRow] = {}
     for batch in given_batches:
         if batch:
@@ -87,6 +81,18 @@ def test_each_key_gets_its_newest_row_below_the_position(
             key = (one.tenant, one.urn)
             if one.logical_timestamp < below and (key not in newest or _place(newest[key]) < _place(one)):
                 newest[key] = one
+    return newest
+
+
+@given(
+    batches, st.lists(st.tuples(st.sampled_from(["default", "acme", "nobody"]), names), max_size=5), st.integers(0, 31)
+)
+@settings(max_examples=20, deadline=None)
+def test_each_key_gets_its_newest_row_below_the_position(
+    tmp_path_factory: pytest.TempPathFactory, given_batches: list[list[EntityRow]], wanted: list[Key], below: int
+) -> None:
+    lake = lake_at(tmp_path_factory.mktemp("lake"))
+    newest = appended(lake, given_batches, below)
     keys = [(tenant, f"dataset:default/{name}") for tenant, name in wanted]
     assert found(lake, keys, below) == {key: newest[key] for key in keys if key in newest}
 

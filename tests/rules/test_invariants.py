@@ -89,6 +89,7 @@ def test_only_accepted_records_leave_a_trace(journal: Journal) -> None:
 def test_what_holds_for_every_journal(journal: Journal) -> None:
     """Each of the claims below, of one fold."""
     model = Model.of(journal)
+    assert len(model.verdicts) == len(journal)
     every_record_has_one_verdict_and_a_time(model, journal)
     records_chain_and_add_up(model)
     change_topics_end_where_the_rows_are(model)

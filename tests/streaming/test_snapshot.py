@@ -14,7 +14,7 @@ from metajournal.rules.entity import EntityRow
 from metajournal.streaming import snapshot as snapshots
 from metajournal.streaming.prior import PriorRows
 from metajournal.streaming.snapshot import Snapshot
-from tests.lake.test_lookup import PARTITION, TOPIC, Key, append, batches, names
+from tests.lake.test_lookup import PARTITION, TOPIC, Key, append, appended, batches, names
 from tests.lake.test_tables import lake_at, row
 
 HIGH = 1 << 50
@@ -22,10 +22,6 @@ HIGH = 1 << 50
 
 def kept(lake: Lake, mark: int = HIGH, most_rows: int = 1000) -> Snapshot | None:
     return Snapshot.load(lake.tables["entities"], {(TOPIC, PARTITION): mark}, most_rows)
-
-
-def place(one: EntityRow) -> tuple[int, int]:
-    return one.logical_timestamp, one.seq
 
 
 @given(
@@ -38,14 +34,7 @@ def test_each_key_gets_its_newest_row_below_the_mark(
     tmp_path_factory: pytest.TempPathFactory, given_batches: list[list[EntityRow]], wanted: Sequence[Key], mark: int
 ) -> None:
     lake = lake_at(tmp_path_factory.mktemp("lake"))
-    newest: dict[Key, EntityRow] = {}
-    for batch in given_batches:
-        if batch:
-            append(lake, batch)
-        for one in batch:
-            key = (one.tenant, one.urn)
-            if one.logical_timestamp < mark and (key not in newest or place(newest[key]) < place(one)):
-                newest[key] = one
+    newest = appended(lake, given_batches, mark)
     found = kept(lake, mark)
     assert found is not None
     keys = [(tenant, f"dataset:default/{name}") for tenant, name in wanted]
