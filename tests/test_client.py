@@ -74,7 +74,7 @@ def test_a_broker_that_is_not_there_is_said_within_the_asked_time() -> None:
     start = time.monotonic()
     with pytest.raises(KafkaUnavailableError, match="No Kafka broker answers"):
         Journal.connect(Settings(kafka={"bootstrap.servers": "127.0.0.1:1"}), connect_timeout_s=1.0)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 4.5
 
 
 def test_a_search_on_a_closed_journal_says_that_it_is_closed() -> None:

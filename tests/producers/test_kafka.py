@@ -153,7 +153,7 @@ def test_an_absent_broker_is_said_in_time_and_nothing_is_written_to_stderr(capfd
     start = time.monotonic()
     with pytest.raises(KafkaUnavailableError, match=r"No Kafka broker answers at 127\.0\.0\.1:1 "):
         wait_for_broker(producer, errors, servers="127.0.0.1:1", timeout_s=1.0)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 6
     assert errors.latest is not None
     assert capfd.readouterr().err == ""
 

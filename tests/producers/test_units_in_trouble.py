@@ -217,7 +217,7 @@ def test_while_a_unit_waits_for_a_broker_that_does_not_answer_single_events_are_
             committing = started(lambda: journal.emit_unit([TagsAdded(one, ["unit"]) for one in SOME]))
             began = time.monotonic()
             receipts = [journal.emit(TagsAdded(SOME[0], [f"t{number}"])) for number in range(1000)]
-            assert time.monotonic() - began < 2.0
+            assert time.monotonic() - began < settings.client.delivery_timeout_s / 2
             assert committing.is_alive()
         finally:
             os.kill(pid, signal.SIGCONT)
