@@ -54,6 +54,11 @@ class Flights:
             wait(unanswered, return_when=FIRST_COMPLETED)
         self.land_answered()
 
+    @property
+    def idle(self) -> bool:
+        """Whether the server has answered everything."""
+        return all(callable(one) or one[1].done() for one in self._under_way)
+
     def land_answered(self) -> None:
         """Deal with the answers that are there, up to the first that is not. Raises as `land`."""
         while self._under_way and (callable(first := self._under_way[0]) or first[1].done()):

@@ -115,25 +115,26 @@ class Intake:
             )
         return low
 
-    def take(self, timeout_s: float, gather_s: float) -> Taken:
+    def take(self, timeout_s: float, gather_s: float, most: int | None = None) -> Taken:
         """What has arrived.
 
         Args:
             timeout_s: how long to wait for a first record.
             gather_s: how long to gather more; nothing that comes within it could be shown sooner. An outcome ends it.
+            most: that many states end it too; as many as fit into a request unless given.
 
         Raises:
             StartOver: the topics are not as they were at the start.
         """
-        taken, pause_s = Taken(), timeout_s
+        taken, pause_s, most = Taken(), timeout_s, most or self._most
         until = time.monotonic() + gather_s
         while (first := self._consumer.poll(pause_s)) is not None:
             self._sort(first, taken)
-            if room := self._most - len(taken.states):
+            if room := most - len(taken.states):
                 for message in self._consumer.consume(room, 0):
                     self._sort(message, taken)
             pause_s = until - time.monotonic()
-            if pause_s <= 0 or taken.outcomes or len(taken.states) >= self._most:
+            if pause_s <= 0 or taken.outcomes or len(taken.states) >= most:
                 break
         return taken
 

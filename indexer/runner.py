@@ -44,7 +44,8 @@ HANDOVER_S: Final = 30.0
 _BACKLOG_S: Final = 5.0
 """Between two refreshes in a backlog: what it brings is late anyway, and each refresh costs the server time."""
 _FULL: Final = 0.5
-"""How much of a request must come at once, without the outcome that ends a batch, to be a piece of a backlog."""
+"""How much of a request must come at once, without the outcome that ends a batch, to be a piece of a backlog; and how
+much is enough for a server that has nothing else to do."""
 _GATHER_S: Final = 0.1
 """How long a backlog's records are gathered, so that requests are full."""
 _T = TypeVar("_T")
@@ -137,7 +138,9 @@ class Indexer:
         gather_s = max(0.0, self._refresh_due_s(self._interval_s))
         if self._backlog:
             gather_s = max(gather_s, _GATHER_S)
-        taken = intake.take(gather_s if progress.unshown or self._backlog else _IDLE_S, gather_s)
+        full = self._settings.indexer.bulk_documents
+        enough = max(1, int(_FULL * full)) if flights.idle else full
+        taken = intake.take(gather_s if progress.unshown or self._backlog else _IDLE_S, gather_s, enough)
         self._take(taken, progress, flights)
         self._refresh_when_due(patience, progress, flights)
         moved = progress.settle()
