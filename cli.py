@@ -12,6 +12,7 @@ from .commands.completion import COMPLETING
 from .commands.configuration import CONFIGURATION
 from .commands.exits import Commands
 from .commands.files import FILES
+from .commands.lean import leave_pandas_out
 from .commands.lineage import LINEAGE
 from .commands.logs import keep_quiet
 from .commands.options import Options
@@ -22,6 +23,10 @@ from .commands.services import SERVICES
 from .commands.tracing import TRACING
 from .commands.writing import WRITING
 
+_PROGRAM = "program"
+"""What the context holds where a command has its process to itself (a test or a host program may run several)."""
+_READERS = frozenset(one.name for one in (*READING, *TRACING, *FILES, *LINEAGE))
+
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="metajournal")
@@ -31,6 +36,8 @@ from .commands.writing import WRITING
 @click.pass_context
 def main(context: click.Context, file: str | None, overrides: tuple[str, ...], verbose: bool) -> None:
     """Metadata as a journal: every change is an event in Kafka, kept in Delta tables, found in Elasticsearch."""
+    if context.obj is _PROGRAM and context.invoked_subcommand in _READERS:
+        leave_pandas_out()
     context.obj = Options(file, overrides)
     if verbose:
         context.obj.start_logging()
@@ -43,5 +50,11 @@ for _command in (
 ):  # fmt: skip
     main.add_command(_command)
 
+
+def program() -> None:
+    """The process that runs one command and ends."""
+    main(obj=_PROGRAM)
+
+
 if __name__ == "__main__":
-    main()
+    program()

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from . import scan
 from .columns import PARTITION_COLUMNS, SCHEMAS, SORTED_BY
 from .files import DataFile, TableFiles, opened
 from .runs import LiveFile, Merge, Run, Sort, to_merge, to_sort
@@ -123,7 +124,7 @@ class _Job:
 
 def live_files(delta: DeltaTable) -> list[LiveFile]:
     """The files of a handle's version."""
-    found = pa.table(delta.get_add_actions(flatten=True))
+    found = scan.live_files(delta)
     partitions = [name for name in found.column_names if name.startswith("partition.")]
     return [
         LiveFile(

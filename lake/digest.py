@@ -30,7 +30,7 @@ def table_digest(table: DeltaTable, below_marks: Mapping[PartitionKey, int]) -> 
         counts twice.
     """
     schema = pa.schema(table.schema().to_arrow())
-    paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+    paths = scan.live_files(table)["path"].to_pylist()
     count = lower = upper = 0
     if paths and below_marks:
         row = " || ".join(_text(f'"{field.name}"', field.type) for field in schema)

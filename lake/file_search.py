@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from ..rules.files_rows import FileRecordRow
 from ..schemas.events.files import DAY_MS
+from . import scan
 from .cuts import Bounds
 from .file_questions import FilesAsked
 from .file_records import READ, row_of_read
@@ -271,7 +272,7 @@ class Search:
 
 def _possible_files(table: Table, named: Mapping[str, str], asked: FilesAsked) -> list[str]:
     """The files that can hold what is asked, by the statistics in the table's log."""
-    files = pa.table(table.delta.get_add_actions(flatten=True))
+    files = scan.live_files(table.delta)
     for column, value in named.items():
         files = _spanning(files, column, value, value)
     if asked.start is not None and asked.end is not None:

@@ -66,7 +66,7 @@ class LakeRelations:
         return [one for name in programs for one in self._fetched[name]]
 
     def _are_few(self) -> bool:
-        rows = pa.table(self._relations().get_add_actions(flatten=True))["num_records"]
+        rows = scan.live_files(self._relations())["num_records"]
         return int(pc.sum(rows, min_count=0).as_py()) <= MOST_HELD
 
     def _relations(self) -> Any:

@@ -95,7 +95,7 @@ def rows_of_key(table: DeltaTable, key: Mapping[str, str], rest: str) -> pa.Tabl
         The table's columns in their order and types.
     """
     schema = pa.schema(table.schema().to_arrow())
-    paths = _paths(table, pa.table({name: [value] for name, value in key.items()}), None, None)
+    paths = possible_files(table, {name: [value] for name, value in key.items()})
     if not paths:
         return schema.empty_table()
     names = ", ".join(schema.names)
@@ -108,7 +108,7 @@ def rows_of_key(table: DeltaTable, key: Mapping[str, str], rest: str) -> pa.Tabl
 
 def _paths(table: DeltaTable, keys: pa.Table, partition: int | None, below: int | None) -> list[str]:
     """The files that can hold a key, relative to the table's folder and in URL form."""
-    files = pa.table(table.get_add_actions(flatten=True))
+    files = scan.live_files(table)
     files = files.filter(_possible(files, partition, below))
     found = files.to_pylist()
     if keys.num_rows > _FEW_KEYS:
@@ -136,7 +136,7 @@ def possible_files(table: DeltaTable, key: Mapping[str, Sequence[str]]) -> list[
     Returns:
         Paths relative to the table's folder and in URL form.
     """
-    files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    files = scan.live_files(table).to_pylist()
     members = {name: sorted(values) for name, values in key.items()}
     return [
         file["path"]

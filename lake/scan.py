@@ -57,6 +57,11 @@ def source(cursor: Any, table: DeltaTable, paths: list[str], name: str = "lake_d
     return f"read_parquet([{names}], {_partitioning(table)})"
 
 
+def live_files(table: DeltaTable) -> pa.Table:
+    """The files that a table's version consists of: path, size, statistics."""
+    return pa.table(table.get_add_actions(flatten=True))
+
+
 def local_folder(table: DeltaTable) -> str | None:
     """The folder of a table on this machine; None where it is in a store."""
     parts = urlsplit(table.table_uri)

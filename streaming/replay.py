@@ -157,7 +157,7 @@ def _next(journal: DeltaTable, files: list[dict[str, Any]], key: PartitionKey, s
 
 def _files(journal: DeltaTable, key: PartitionKey) -> list[dict[str, Any]]:
     """The files that can hold a partition, with the bounds of their positions."""
-    found = pa.table(journal.get_add_actions(flatten=True)).to_pylist()
+    found = scan.live_files(journal).to_pylist()
     return [
         file
         for file in found

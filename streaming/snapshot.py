@@ -49,7 +49,7 @@ class Snapshot:
             marks: next position per (journal topic, partition).
             most_rows: None is given where there are more, or where the history is much longer.
         """
-        files = pa.table(table.delta.get_add_actions(flatten=True))
+        files = scan.live_files(table.delta)
         schema = pa.schema(table.delta.schema().to_arrow())
         if not files.num_rows:
             return cls(schema.empty_table())

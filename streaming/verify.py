@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from deltalake import DeltaTable
 
 from ..lake import scan
@@ -119,7 +118,7 @@ def _folded(digests: Any, live: Any, records: int) -> Iterator[Check]:
 
 
 def _asked(table: DeltaTable, statement: str) -> list[dict[str, Any]]:
-    paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+    paths = scan.live_files(table)["path"].to_pylist()
     if not paths:
         return [{"number": 0}] if "as number" in statement else []
     with scan.cursor() as cursor:

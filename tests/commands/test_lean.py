@@ -1,0 +1,30 @@
+"""What commands do without: they start sooner."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from metajournal.schemas.events.catalog import EntityRegistered
+from metajournal.schemas.urn import dataset
+from tests.builders import record_of
+from tests.streaming.harness import Fold
+
+ABSENT = "http://127.0.0.1:1"
+
+
+def test_a_command_that_reads_loads_no_pandas_and_says_the_same(tmp_path: Path) -> None:
+    fold = Fold(tmp_path, 1)
+    fold.batch([record_of(EntityRegistered(dataset("default", "a")), 0)._replace(partition=0)])
+    asked = ["--set", f"lake.path={tmp_path}", "--set", f"elasticsearch.url={ABSENT}"]
+    command = [*asked, "why", fold.journal()[0]["event_id"], "--json"]
+    program, within = (
+        subprocess.run([sys.executable, "-X", "importtime", *way, *command], capture_output=True, text=True, check=True)
+        for way in (("-m", "metajournal.cli"), ("-c", "from metajournal.cli import main; main()"))
+    )
+    assert '"outcome":"accepted"' in program.stdout
+    assert program.stdout == within.stdout
+    loaded = [re.search(r"\| +pandas\.", one.stderr) is not None for one in (program, within)]
+    assert loaded == [False, True]
