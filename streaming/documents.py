@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from .publish import Outgoing
 from .records import Place
@@ -37,6 +37,24 @@ class Document(NamedTuple):
     value: bytes
     identity: bytes
     time_ms: int
+
+
+class DocumentColumns(NamedTuple):
+    """Records of one topic, type and time, side by side.
+
+    Attributes:
+        place: the journal partition that they come from.
+        topic, type, time_ms: as in Document.
+        keys, values, identities: Arrow arrays of texts, an entry for each record, in the order of publishing.
+    """
+
+    place: Place
+    topic: str
+    type: str
+    time_ms: int
+    keys: Any
+    values: Any
+    identities: Any
 
 
 class Documents:

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.fs
 
-from .documents import Documents, headers_of
+from .documents import DocumentColumns, Documents, headers_of
 from .publish import Outgoing
 
 FOLDER = "_staging"
@@ -141,13 +141,32 @@ class StagedFile:
             columns = (topics, [place.partition] * count, keys, values, times, [place.topic] * count, ids, types, None)
             self._write(columns)
 
+    def write_columns(self, found: DocumentColumns) -> None:
+        """Add records that are columns already."""
+        count = len(found.keys)
+        keys, values, ids = (column.cast(pa.large_binary()) for column in (found.keys, found.values, found.identities))
+        place = found.place
+        self._write(
+            (
+                _repeated(found.topic, pa.string(), count),
+                _repeated(place.partition, pa.int32(), count),
+                keys,
+                values,
+                _repeated(found.time_ms, pa.int64(), count),
+                _repeated(place.topic, pa.string(), count),
+                ids,
+                _repeated(found.type, pa.string(), count),
+                None,
+            )
+        )
+
     def _write(self, columns: Sequence[Any]) -> None:
         if self._writer is None:
             self._sink = self._begin()
             self._writer = pa.ipc.new_stream(self._sink, _SCHEMA, options=_OPTIONS)
         count = len(columns[0])
         arrays = [
-            pa.nulls(count, field.type) if column is None else pa.array(column, field.type)
+            column if isinstance(column, pa.Array) else _array(column, field.type, count)
             for field, column in zip(_SCHEMA, columns, strict=True)
         ]
         self._writer.write_batch(pa.record_batch(arrays, schema=_SCHEMA))
@@ -165,6 +184,14 @@ class StagedFile:
         if self._sink is not None:
             with suppress(OSError):
                 self._sink.close()
+
+
+def _array(column: Sequence[Any] | None, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.nulls(count, kind) if column is None else pa.array(column, kind)
+
+
+def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), count)
 
 
 def _records(batch: pa.RecordBatch) -> Iterator[Outgoing]:
