@@ -27,6 +27,7 @@ from ..schemas.urn import Urn
 
 _SHOWN_BYTES = 1_200  # a tenant and the longest URN
 Headers = Sequence[tuple[str, bytes | None]]
+_OFFSETS = {pa.binary(): "i", pa.large_binary(): "q"}
 
 
 class Record(NamedTuple):
@@ -93,19 +94,20 @@ def _bytes_of(column: pa.ChunkedArray) -> list[bytes | None]:
     found: list[bytes | None] = []
     for chunk in column.chunks:
         if isinstance(chunk, pa.DictionaryArray):
-            distinct = _bytes_of_array(chunk.dictionary)
+            distinct = bytes_of_array(chunk.dictionary)
             found += [None if index is None else distinct[index] for index in chunk.indices.to_pylist()]
         else:
-            found += _bytes_of_array(chunk)
+            found += bytes_of_array(chunk)
     return found
 
 
-def _bytes_of_array(array: pa.Array) -> list[bytes | None]:
-    """The same as `to_pylist`, at a third of its price where nothing is null."""
-    if array.null_count or array.type != pa.binary() or not len(array):
+def bytes_of_array(array: pa.Array) -> list[bytes | None]:
+    """The same as `to_pylist` of a binary or large binary array, at a third of its price where nothing is null."""
+    width = _OFFSETS.get(array.type)
+    if array.null_count or width is None or not len(array):
         return array.to_pylist()  # type: ignore[no-any-return]
     _, offsets, data = array.buffers()
-    bounds = memoryview(offsets).cast("i")[array.offset : array.offset + len(array) + 1].tolist()
+    bounds = memoryview(offsets).cast(width)[array.offset : array.offset + len(array) + 1].tolist()
     start = bounds[0]
     whole = data.slice(start, bounds[-1] - start).to_pybytes() if data is not None else b""
     return [whole[begin - start : end - start] for begin, end in pairwise(bounds)]
@@ -131,7 +133,7 @@ def _only_headers(chunk: pa.ListArray) -> tuple[Iterable[str] | None, Sequence[b
     names, values = flat.flatten()
     if not pc.all(pc.equal(names, DIGEST_HEADER), skip_nulls=False).as_py():
         return None, ()
-    return repeat(DIGEST_HEADER), _bytes_of_array(values)
+    return repeat(DIGEST_HEADER), bytes_of_array(values)
 
 
 def read_side_by_side(records: Sequence[Record], place: Place) -> list[Reading]:
