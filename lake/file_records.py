@@ -6,7 +6,7 @@ themselves are whole milliseconds, as the source has them: they may lie beyond w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import orjson

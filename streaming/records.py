@@ -6,11 +6,11 @@ does not know stops the partition there. Nothing is decided here about what an e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise, repeat
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +27,7 @@ from ..schemas.urn import Urn
 
 _SHOWN_BYTES = 1_200  # a tenant and the longest URN
 Headers = Sequence[tuple[str, bytes | None]]
-_OFFSETS = {pa.binary(): "i", pa.large_binary(): "q"}
+_OFFSETS: Mapping[pa.DataType, Literal["i", "q"]] = {pa.binary(): "i", pa.large_binary(): "q"}
 
 
 class Record(NamedTuple):
