@@ -7,6 +7,7 @@ does not know stops the partition there. Nothing is decided here about what an e
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise, repeat
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..schemas.bulk import decode_all
-from ..schemas.codec import Decoded, decode
+from ..schemas.codec import Decoded, decode, decode_header_only
 from ..schemas.errors import InvalidUrnError, NotSingleObject, Undecodable, UnknownFingerprint
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, digest, partition_of
 from ..schemas.header import Header
@@ -134,6 +135,24 @@ def _only_headers(chunk: pa.ListArray) -> tuple[Iterable[str] | None, Sequence[b
     if not pc.all(pc.equal(names, DIGEST_HEADER), skip_nulls=False).as_py():
         return None, ()
     return repeat(DIGEST_HEADER), bytes_of_array(values)
+
+
+def named_in(table: pa.Table, place: Place) -> Iterator[tuple[str, str]]:
+    """Tenant and URN of entities that records name, as far as it is told cheaply; of what is no event, anything.
+
+    Where keys are entities, they are those: most events are about what gives its name to their aggregate. Those of
+    files are not, and their events name up to a thousand each, so their headers are read.
+    """
+    if place.domain == "files":
+        for value in table["value"].drop_null().to_pylist():
+            with suppress(NotSingleObject, Undecodable):
+                header = decode_header_only(value)
+                yield from zip(repeat(header.tenant), header.entities)  # noqa: B905
+        return
+    for key in pc.unique(table["key"].drop_null()).to_pylist():
+        with suppress(UnicodeDecodeError):
+            tenant, _, urn = key.decode().partition("/")
+            yield tenant, urn
 
 
 def read_side_by_side(records: Sequence[Record], place: Place) -> list[Reading]:

@@ -30,6 +30,7 @@ from .parts import StagedPart
 from .plan import Part, PartitionKey, PinnedLake, Plan, Task
 from .prior import PriorRows
 from .readings import read_table
+from .records import named_in
 from .replay import journal_slices, kafka_slices
 
 ENTITIES = "entities"
@@ -179,9 +180,9 @@ class _PartitionFolder:
             self._staged.discard()
 
     def _fold(self, rows: pa.Table, epoch: int, end: int) -> None:
-        """Look up all aggregates of a slice at once, then fold it in bits that stay in the processor's caches."""
+        """Look up what a slice names at once, then fold it in bits that stay in the processor's caches."""
         with self._timed("prior"):
-            self._prior.prefetch(rows["key"], self._task.place)
+            self._prior.prefetch(named_in(rows, self._task.place), self._task.place)
         step = max(1, min(_BIT_ROWS, int(rows.num_rows * _BIT_BYTES / max(1, rows.nbytes))))
         for at in range(0, rows.num_rows, step):
             bit, following = rows.slice(at, step), at + step
