@@ -127,7 +127,9 @@ class PriorRows:
         self._cache.clear()
         self._facts.clear()
 
-    def _known(self, need: Needs) -> dict[RowKey, EntityRow | None]:
+    def _known(self, need: Needs) -> Mapping[RowKey, EntityRow | None]:
+        if self._limit is None:
+            return self._cache  # all of it stays, so nobody minds who was asked for last
         known: dict[RowKey, EntityRow | None] = {}
         for key in need.rows | need.apps:
             self._cache.move_to_end(key)
@@ -245,7 +247,8 @@ class PriorRows:
                 if row.kind == "program" and self._below is not None:
                     self._own_programs.setdefault((row.tenant, row.aggregate), {})[row.urn] = row
                 self._cache[key] = row
-                self._cache.move_to_end(key)
+                if self._limit is not None:
+                    self._cache.move_to_end(key)
             for fact, made in one.current_facts.items():
                 self._facts[fact] = made
                 self._facts.move_to_end(fact)
