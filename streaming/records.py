@@ -147,7 +147,7 @@ def named_in(table: pa.Table, place: Place) -> Iterator[tuple[str, str]]:
         for value in table["value"].drop_null().to_pylist():
             with suppress(NotSingleObject, Undecodable):
                 header = decode_header_only(value)
-                yield from zip(repeat(header.tenant), header.entities)  # noqa: B905
+                yield from zip(repeat(header.tenant), header.entities)
         return
     for key in pc.unique(table["key"].drop_null()).to_pylist():
         with suppress(UnicodeDecodeError):

@@ -55,9 +55,14 @@ class _Nothing(dict[Any, Any]):
         return None
 
 
+def _numbered(events: list[Any]) -> list[tuple[Any, int]]:
+    return [(event, number) for number, event in enumerate(events)]
+
+
 def folded_of(events: list[Any], actors: list[str | None]) -> Folded:
     headers = [header_for(one, n + 1, actor=actor) for n, (one, actor) in enumerate(zip(events, actors, strict=True))]
-    journal = placed([record_of(one, n, header=header) for n, (one, header) in enumerate(zip(events, headers))], 1)
+    records = [record_of(*one, header=header) for one, header in zip(_numbered(events), headers, strict=True)]
+    journal = placed(records, 1)
     readings = read_table(table_of(journal, TOPIC), PLACE, 1, FIRST, journal[-1].position + 1)
     return fold(readings, Prior(_Nothing(), {}, KnownOriginals({}, {})), 0)
 
