@@ -177,12 +177,7 @@ class Search:
 
     def _matching(self, numbers: Sequence[int], after: Key | None) -> Iterable[pa.Table]:
         """The rows of some groups that match the query, if they stand, and where they stand in what was read."""
-        if len(self._rare) > 1 or "work_id" in self._rare:
-            if self._asked.work_id is not None:
-                numbers = self._possibly_with(numbers, "work_id", [self._asked.work_id])
-            numbers = list(
-                compress(numbers, self._source.holding([self._groups[number] for number in numbers], self._rare))
-            )
+        numbers = self._holding(numbers)
         if not numbers:
             return
         rows, begin = pa.concat_tables(self._small(numbers)), self._ends[-1]
@@ -191,11 +186,21 @@ class Search:
         mask = self._matches(rows, after)
         yield rows.filter(mask).append_column("at", pc.add(pc.indices_nonzero(mask), pa.scalar(begin, pa.uint64())))
 
-    def _possibly_with(self, numbers: Sequence[int], column: str, texts: Collection[str]) -> list[int]:
-        """Those of some groups that can hold one of some values of an indexed column."""
-        return list(
-            compress(numbers, self._source.possible([self._groups[number] for number in numbers], column, texts))
-        )
+    def _holding(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Those of some groups that hold what is rare: by the index, and by a look at it unless that has told all."""
+        work_id, told = self._asked.work_id, False
+        if work_id is not None:
+            numbers, told = self._possible_with(numbers, "work_id", [work_id])
+        if len(self._rare) > 1 or (work_id is not None and not told):
+            groups = [self._groups[number] for number in numbers]
+            return list(compress(numbers, self._source.holding(groups, self._rare)))
+        return numbers
+
+    def _possible_with(self, numbers: Sequence[int], column: str, texts: Collection[str]) -> tuple[Sequence[int], bool]:
+        """Those of some groups that can hold one of some values, and whether the index spoke of each of them."""
+        said = self._source.possible([self._groups[number] for number in numbers], column, texts)
+        found = [number for number, one in zip(numbers, said, strict=True) if one is not False]
+        return found, None not in said
 
     def _small(self, numbers: Sequence[int]) -> list[pa.Table]:
         """The columns that decide, of some groups; the first ones are kept."""
@@ -252,12 +257,12 @@ class Search:
         """
         buckets = {bucket for *_, bucket in wanted}
         keys = pa.array({f"{where}/{what}/{bucket}" for where, what, _, bucket in wanted}, pa.string())
-        numbers = [
+        numbers: Sequence[int] = [
             number
             for number, group in enumerate(self._groups)
             if group.spans("supersedes", True, True) and group.spans("bucket", min(buckets), max(buckets))
         ]
-        numbers = self._possibly_with(numbers, "file_id", {file_id for *_, file_id, _ in wanted})
+        numbers, _ = self._possible_with(numbers, "file_id", {file_id for *_, file_id, _ in wanted})
         found = [number for number in numbers if number in self._read]
         numbers = [number for number in numbers if number not in self._read]
         tables = self._source.read([self._groups[number] for number in numbers], _REPLACING)

@@ -114,11 +114,11 @@ class Groups:
             found |= part
         return [found[group.path, group.number] for group in groups]
 
-    def possible(self, groups: Sequence[Group], column: str, texts: Collection[str]) -> list[bool]:
-        """Whether each group can hold a row with one of some values, as far as its file's index tells."""
+    def possible(self, groups: Sequence[Group], column: str, texts: Collection[str]) -> list[bool | None]:
+        """Whether each group can hold a row with one of some values; None where its file has no index of them."""
         found = {path: groups_with(self._footer(path).named, column, texts) for path in {one.path for one in groups}}
         numbers = [found[group.path] for group in groups]
-        return [some is None or group.number in some for group, some in zip(groups, numbers, strict=True)]
+        return [None if some is None else group.number in some for group, some in zip(groups, numbers, strict=True)]
 
     def holding(self, groups: Sequence[Group], named: Mapping[str, str]) -> list[bool]:
         """Whether each group has a row with these values; a column is read where those before it leave a row."""
