@@ -29,6 +29,7 @@ from .group_index import IndexWriter
 _PAGE_ROWS = 4_096  # readers pass over whole pages: one row of a group costs 40 % less than with one page a group
 _BUFFERED_ROWS = 2 * ROW_GROUP_ROWS
 _BUFFERED_BYTES = 64 * 1024 * 1024
+_FEWEST_ROWS = 2_048  # of a piece that is written as it is; smaller ones are sooner put together first
 _STATISTIC_CHARACTERS = 64
 _HIGHEST = "\U0010ffff"
 
@@ -208,7 +209,9 @@ class _OpenFile:
 
     def _flush(self, step: int) -> None:
         """Write what is buffered in whole row groups; the rest waits, unless `step` is 1."""
-        rows = pa.concat_tables(self._buffered).combine_chunks()
+        rows = pa.concat_tables(self._buffered)
+        if len(self._buffered) * _FEWEST_ROWS > rows.num_rows:
+            rows = rows.combine_chunks()
         whole = rows.num_rows - rows.num_rows % step
         if whole:
             self._writer.write_table(rows.slice(0, whole), row_group_size=self.group_rows)
