@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from ..rules.entity import EntityRow
 from .columns import ENTITIES, TIMESTAMP
-from .spelling import spelled
+from .rows import RowColumns, each_once
+from .spelling import spelled_all
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -35,31 +36,26 @@ def rows_to_arrow(rows: Iterable[tuple[EntityRow, str, int]]) -> pa.Table:
     given = list(rows)
     if not given:
         return ENTITIES.empty_table()
-    entities, domains, partitions = zip(*given, strict=True)
-    held = dict(zip(EntityRow._fields, zip(*entities, strict=True), strict=True))
-    made = {
-        "domain": pa.array(domains, pa.string()),
-        "journal_partition": pa.array(partitions, pa.int32()),
-        "system_time": microseconds(held["system_time"]),
-        "event_time": microseconds(held["event_time"]),
-        "record": records(held["record"]),
-    }
+    held = RowColumns(given, EntityRow._fields)
+    made = {name: microseconds(held.array(name, pa.int64())) for name in ("system_time", "event_time")}
+    made["record"] = records(held.values("record"))
     for name in ("user_properties", "system_properties"):
-        made[name] = _maps(held[name])
+        made[name] = each_once(held.values(name), _maps)
     for name in ("user_tags", "system_tags"):
-        made[name] = lists(held[name])
-    columns = [made[field.name] if field.name in made else pa.array(held[field.name], field.type) for field in ENTITIES]
+        made[name] = lists(held.values(name))
+    columns = [made[field.name] if field.name in made else held.array(field.name, field.type) for field in ENTITIES]
     return pa.table(columns, schema=ENTITIES)
 
 
-def microseconds(times_ms: Sequence[int | None]) -> pa.Array:
+def microseconds(times_ms: Sequence[int | None] | pa.Array) -> pa.Array:
     """A column of times from milliseconds UTC."""
     return pc.multiply_checked(pa.array(times_ms, pa.int64()), 1000).cast(TIMESTAMP)
 
 
 def records(values: Sequence[Mapping[str, Any] | None]) -> pa.Array:
     """A column of JSON objects as canonical text; null where there is none."""
-    return pa.array([None if value is None else spelled(value).decode() for value in values], pa.string())
+    texts = iter(spelled_all([value for value in values if value is not None]))
+    return pa.array([None if value is None else next(texts) for value in values], pa.string())
 
 
 def lists(values: Sequence[Sequence[str]]) -> pa.ListArray:

@@ -14,8 +14,8 @@ from typing import Final
 
 from ..schemas.errors import FilesQueryError
 from .cuts import At, Bounds
+from .file_order import Key
 from .file_questions import FilesAsked
-from .file_search import Key
 
 _DIGEST_BYTES: Final = 8
 

@@ -7,23 +7,28 @@ themselves are whole milliseconds, as the source has them: they may lie beyond w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..rules.files_rows import FileRecordRow, index_keys
 from ..schemas.events.files import DAY_MS
 from ..schemas.urn import file_urn
 from .columns import FILE_RECORDS
-from .entities import microseconds, milliseconds
-from .spelling import spelled
+from .entities import microseconds, milliseconds, records
+from .rows import OF_EVENT, RowColumns, each_once
 
 READ = (
     "system_time", "event_time", "event_id", "actor", "created_ms", "size_bytes", "supersedes", "version", "url",
     "metadata",
 )  # fmt: skip
 """What a query reads of a row whose place it knows, in this order. The rest of a live row follows."""
+_OF_EVENT: Final = OF_EVENT | {"file_where", "file_what", "version"}
+_BY_TIME: Final = [
+    (name, "ascending") for name in ("bucket", "start_ms", "journal_partition", "logical_timestamp", "seq")
+]
 
 
 def rows_to_arrow(rows: Iterable[tuple[FileRecordRow, str, int]]) -> pa.Table:
@@ -35,39 +40,15 @@ def rows_to_arrow(rows: Iterable[tuple[FileRecordRow, str, int]]) -> pa.Table:
         A table of schema FILE_RECORDS, by bucket and start: files in the order in which queries read them can be
         passed over in pieces, also before they are compacted.
     """
-    given = sorted(rows, key=_by_time)
+    given = list(rows)
     if not given:
         return FILE_RECORDS.empty_table()
-    records, domains, partitions = zip(*given, strict=True)
-    held = dict(zip(FileRecordRow._fields, zip(*records, strict=True), strict=True))
-    made = {
-        "domain": pa.array(domains, pa.string()),
-        "journal_partition": pa.array(partitions, pa.int32()),
-        "system_time": microseconds(held["system_time"]),
-        "event_time": microseconds(held["event_time"]),
-        "metadata": pa.array(_texts(held["metadata"]), pa.string()),
-    }
-    return pa.table(
-        [made[field.name] if field.name in made else pa.array(held[field.name], field.type) for field in FILE_RECORDS],
-        schema=FILE_RECORDS,
-    )
-
-
-def _by_time(row: tuple[FileRecordRow, str, int]) -> tuple[int, int, int, int, int]:
-    record, _, partition = row
-    return record.bucket, record.start_ms, partition, record.logical_timestamp, record.seq
-
-
-def _texts(documents: Iterable[Mapping[str, Any] | None]) -> list[str | None]:
-    """Each document as canonical JSON; that of a file in many buckets is written once."""
-    texts: list[str | None] = []
-    last: Mapping[str, Any] | None = None
-    text: str | None = None
-    for document in documents:
-        if document is not last:
-            last, text = document, None if document is None else spelled(document).decode()
-        texts.append(text)
-    return texts
+    held = RowColumns(given, FileRecordRow._fields, _OF_EVENT)
+    made = {name: microseconds(held.array(name, pa.int64())) for name in ("system_time", "event_time")}
+    made["metadata"] = each_once(held.values("metadata"), records)
+    columns = [made[field.name] if field.name in made else held.array(field.name, field.type) for field in FILE_RECORDS]
+    table = pa.table(columns, schema=FILE_RECORDS)
+    return table.take(pc.sort_indices(table, _BY_TIME))
 
 
 def row_from_dict(row: Mapping[str, Any]) -> FileRecordRow:

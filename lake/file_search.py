@@ -9,7 +9,7 @@ files, the large ones only of those that do.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, compress
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from ..rules.files_rows import FileRecordRow
 from ..schemas.events.files import DAY_MS
 from . import scan
 from .cuts import Bounds
+from .file_order import BY_START, NEWEST_FIRST, Key, Order, behind, first_of, tuples_of
 from .file_questions import FilesAsked
 from .file_records import READ, row_of_read
 from .groups import Group, Groups
@@ -32,20 +33,7 @@ _MOST_AT_ONCE: Final = 512
 _NOWHERE: Final = (-1, -1)
 _LEAST, _GREATEST = -(1 << 63), (1 << 63) - 1
 
-Key = tuple[int, str, str, str]
-"""Place in the order of pages: start in milliseconds, where, what, id."""
-Order = Sequence[tuple[str, str]]
-
 _BOUNDED: Final = ("tenant", "file_where", "file_what", "bucket", "start_ms", "deleted", "supersedes", "version")
-_BY_START: Final = (
-    ("start_ms", "ascending"), ("file_where", "ascending"), ("file_what", "ascending"), ("file_id", "ascending"),
-    ("logical_timestamp", "descending"),
-)  # fmt: skip
-"""Of one key the newest first."""
-_NEWEST_FIRST: Final = (
-    ("start_ms", "descending"), ("created_ms", "descending"), ("file_id", "descending"),
-    ("logical_timestamp", "descending"),
-)  # fmt: skip
 
 
 class _Place(NamedTuple):
@@ -104,7 +92,7 @@ class Search:
         found: list[_Place] = []
         while len(found) < count:
             wanted = count - len(found) + _SPARE
-            places = self._places(after, _BY_START, wanted)
+            places = self._places(after, BY_START, wanted)
             found += self._standing(places)
             if len(places) < wanted:
                 break
@@ -115,7 +103,7 @@ class Search:
         """The place of the newest file, or none."""
         wanted = _SPARE
         while True:
-            places = self._places(None, _NEWEST_FIRST, wanted)
+            places = self._places(None, NEWEST_FIRST, wanted)
             standing = self._standing(places)
             if standing or len(places) < wanted:
                 return standing[:1]
@@ -130,7 +118,7 @@ class Search:
         made = {}
         for (part, found), rows in zip(wanted.items(), tables, strict=True):
             numbers = pa.array([place.at - self._ends[part] for place in found], pa.int64())
-            for place, read in zip(found, _tuples(rows.take(numbers)), strict=True):
+            for place, read in zip(found, tuples_of(rows.take(numbers)), strict=True):
                 made[place.at] = row_of_read(self._tenant, place.bucket, place.logical_timestamp, place.seq, read)
         return [made[place.at] for place in places]
 
@@ -145,7 +133,7 @@ class Search:
         while True:
             until = min(until, begun + _MOST_AT_ONCE)
             found += self._matching([number for _, number in edges[begun:until]], after)
-            found = [_first_of(found, order, count)] if found else []
+            found = [first_of(found, order, count)] if found else []
             begun, rest = until, edges[until:]
             if not rest:
                 break
@@ -155,7 +143,7 @@ class Search:
                 until = begun + sum(edge <= last if up else edge >= last for edge, _ in rest)
                 if until == begun:
                     break
-        return [_Place(*row) for row in _tuples(found[0].select(_Place._fields))] if found else []
+        return [_Place(*row) for row in tuples_of(found[0].select(_Place._fields))] if found else []
 
     def _begin_with(self, edges: Sequence[tuple[int, int]], after: Key | None) -> int:
         """How many groups to read at first: about one of each file, and those that begin before the page does."""
@@ -190,10 +178,7 @@ class Search:
 
     def _matching(self, numbers: Sequence[int], after: Key | None) -> Iterable[pa.Table]:
         """The rows of some groups that match the query, if they stand, and where they stand in what was read."""
-        if len(self._rare) > 1 or "work_id" in self._rare:
-            numbers = list(
-                compress(numbers, self._source.holding([self._groups[number] for number in numbers], self._rare))
-            )
+        numbers = self._holding(numbers)
         if not numbers:
             return
         rows, begin = pa.concat_tables(self._small(numbers)), self._ends[-1]
@@ -201,6 +186,22 @@ class Search:
         self._ends += [begin + end for end in accumulate(self._groups[number].rows for number in numbers)]
         mask = self._matches(rows, after)
         yield rows.filter(mask).append_column("at", pc.add(pc.indices_nonzero(mask), pa.scalar(begin, pa.uint64())))
+
+    def _holding(self, numbers: Sequence[int]) -> Sequence[int]:
+        """Those of some groups that hold what is rare: by the index, and by a look at it unless that has told all."""
+        work_id, told = self._asked.work_id, False
+        if work_id is not None:
+            numbers, told = self._possible_with(numbers, "work_id", [work_id])
+        if len(self._rare) > 1 or (work_id is not None and not told):
+            groups = [self._groups[number] for number in numbers]
+            return list(compress(numbers, self._source.holding(groups, self._rare)))
+        return numbers
+
+    def _possible_with(self, numbers: Sequence[int], column: str, texts: Collection[str]) -> tuple[Sequence[int], bool]:
+        """Those of some groups that can hold one of some values, and whether the index spoke of each of them."""
+        said = self._source.possible([self._groups[number] for number in numbers], column, texts)
+        found = [number for number, one in zip(numbers, said, strict=True) if one is not False]
+        return found, None not in said
 
     def _small(self, numbers: Sequence[int]) -> list[pa.Table]:
         """The columns that decide, of some groups; the first ones are kept."""
@@ -230,7 +231,7 @@ class Search:
             mask = pc.and_(mask, pc.less_equal(start, asked.end))
             mask = pc.and_(mask, pc.greater_equal(pc.coalesce(rows["end_ms"], start), asked.start))
         mask = pc.and_(mask, pc.equal(rows["bucket"], first))
-        return mask if after is None else pc.and_(mask, _behind(rows, after))
+        return mask if after is None else pc.and_(mask, behind(rows, after))
 
     def _standing(self, places: Sequence[_Place]) -> list[_Place]:
         """Those of some places that no later row of the same file and bucket replaces."""
@@ -245,20 +246,24 @@ class Search:
         newest: dict[tuple[Any, ...], tuple[int, int]] = {}
         for rows in self._small(self._replacing(wanted)):
             mask = pc.and_(pc.and_(rows["supersedes"], pc.is_in(rows["file_id"], ids)), self._seen(rows))
-            for *key, logical_timestamp, seq in _tuples(rows.select(_REPLACED_BY).filter(mask)):
+            for *key, logical_timestamp, seq in tuples_of(rows.select(_REPLACED_BY).filter(mask)):
                 place = logical_timestamp, seq
                 newest[tuple(key)] = max(place, newest.get(tuple(key), _NOWHERE))
         return newest
 
     def _replacing(self, wanted: set[tuple[str, str, str, int]]) -> list[int]:
-        """Numbers of the groups that can hold later rows of files in buckets: four small columns say which."""
+        """Numbers of the groups that can hold later rows of files in buckets.
+
+        The index says it of the files that came again; where a file has none, four small columns do.
+        """
         buckets = {bucket for *_, bucket in wanted}
         keys = pa.array({f"{where}/{what}/{bucket}" for where, what, _, bucket in wanted}, pa.string())
-        numbers = [
+        numbers: Sequence[int] = [
             number
             for number, group in enumerate(self._groups)
             if group.spans("supersedes", True, True) and group.spans("bucket", min(buckets), max(buckets))
         ]
+        numbers, _ = self._possible_with(numbers, "file_id", {file_id for *_, file_id, _ in wanted})
         found = [number for number in numbers if number in self._read]
         numbers = [number for number in numbers if number not in self._read]
         tables = self._source.read([self._groups[number] for number in numbers], _REPLACING)
@@ -288,26 +293,3 @@ def _spanning(files: pa.Table, column: str, least: Any, most: Any) -> pa.Table:
         if name in names and files.num_rows:
             files = files.filter(pc.fill_null(holds(files[name], pa.scalar(value)), True))
     return files
-
-
-def _behind(rows: pa.Table, after: Key) -> pa.Array:
-    """Which rows come behind a key."""
-    behind = pa.repeat(pa.scalar(False), rows.num_rows)
-    for column, value in zip(("file_id", "file_what", "file_where", "start_ms"), reversed(after), strict=True):
-        behind = pc.or_(pc.greater(rows[column], value), pc.and_(pc.equal(rows[column], value), behind))
-    return behind
-
-
-def _first_of(tables: Sequence[pa.Table], order: Order, count: int) -> pa.Table:
-    """The first rows of some tables in an order that begins with the start."""
-    rows = pa.concat_tables(tables)
-    if rows.num_rows > count:  # all that begin no later than the last of these: fewer rows to sort
-        (column, way), *_ = order
-        starts = rows[column].take(pc.select_k_unstable(rows, count, [(column, way)]))
-        near, last = (pc.less_equal, pc.max(starts)) if way == "ascending" else (pc.greater_equal, pc.min(starts))
-        rows = rows.filter(near(rows[column], last))
-    return rows.take(pc.sort_indices(rows, list(order))[:count])
-
-
-def _tuples(rows: pa.Table) -> Iterable[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in rows.columns), strict=True)

@@ -12,7 +12,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,10 +24,12 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
 from .columns import PARTITION_COLUMNS, REPEATING, ROW_GROUP_ROWS, SCHEMAS, STATISTICS, row_group_rows
+from .group_index import IndexWriter
 
 _PAGE_ROWS = 4_096  # readers pass over whole pages: one row of a group costs 40 % less than with one page a group
 _BUFFERED_ROWS = 2 * ROW_GROUP_ROWS
 _BUFFERED_BYTES = 64 * 1024 * 1024
+_FEWEST_ROWS = 2_048  # of a piece that is written as it is; smaller ones are sooner put together first
 _STATISTIC_CHARACTERS = 64
 _HIGHEST = "\U0010ffff"
 
@@ -124,7 +126,8 @@ class TableFiles:
         path = f"{folder}{stem}.zstd.parquet"
         self._paths.append(path)
         schema = pa.schema([one for one in SCHEMAS[self._name] if one.name not in self._by])
-        return _OpenFile(self._sink(path), path, schema, partition, STATISTICS[self._name], row_group_rows(self._name))
+        index, group_rows = IndexWriter(self._name), row_group_rows(self._name)
+        return _OpenFile(self._sink(path), path, schema, partition, STATISTICS[self._name], group_rows, index)
 
     def _sink(self, path: str) -> Any:
         if "://" not in self._uri:
@@ -161,6 +164,7 @@ class _OpenFile:
     partition: Mapping[str, str | None]
     columns: list[str]
     group_rows: int
+    index: IndexWriter
     rows: int = 0
     _buffered: list[pa.Table] = field(default_factory=list)
     _waiting: int = 0
@@ -205,10 +209,14 @@ class _OpenFile:
 
     def _flush(self, step: int) -> None:
         """Write what is buffered in whole row groups; the rest waits, unless `step` is 1."""
-        rows = pa.concat_tables(self._buffered).combine_chunks()
+        rows = pa.concat_tables(self._buffered)
+        if len(self._buffered) * _FEWEST_ROWS > rows.num_rows:
+            rows = rows.combine_chunks()
         whole = rows.num_rows - rows.num_rows % step
         if whole:
             self._writer.write_table(rows.slice(0, whole), row_group_size=self.group_rows)
+            for at in range(0, whole, self.group_rows):
+                self.index.note(rows.slice(at, min(self.group_rows, whole - at)))
         rest = rows.slice(whole)
         self._buffered, self._waiting = ([rest], rest.num_rows) if rest.num_rows else ([], 0)
         self._waiting_bytes = rest.nbytes
@@ -216,6 +224,7 @@ class _OpenFile:
     def close(self) -> DataFile:
         if self._buffered:
             self._flush(1)
+        self._writer.add_key_value_metadata(self.index.metadata())
         self._writer.close()
         size_bytes = self.sink.tell()
         self.sink.close()
@@ -263,11 +272,15 @@ def _bound(value: Any, end: str) -> Any:
     return value.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def files_of(batches: Iterator[pa.Table], files: TableFiles) -> list[DataFile]:
-    """Write a stream of tables and tell of the files."""
-    for rows in batches:
-        files.write(rows)
-    return files.close()
+def files_of(batches: Iterable[pa.Table], files: TableFiles) -> list[DataFile]:
+    """Write tables and tell of the files; of a failure none is left."""
+    try:
+        for rows in batches:
+            files.write(rows)
+        return files.close()
+    except Exception:
+        files.discard()
+        raise
 
 
 def opened(uri: str, storage_options: Mapping[str, str], path: str) -> Any:

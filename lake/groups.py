@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from threading import Lock
@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from .columns import SCHEMAS
 from .files import opened
+from .group_index import GroupIndex, groups_with, read_index
 from .table import Table
 
 _MOST_HELD: Final = 4_096
@@ -59,6 +60,7 @@ class Group(NamedTuple):
 class _Footer(NamedTuple):
     metadata: pq.FileMetaData
     groups: tuple[Group, ...]
+    named: GroupIndex
 
 
 class _Footers:
@@ -111,6 +113,12 @@ class Groups:
         for part in self._side_by_side(lambda part: self._tables(part, columns), _by_file(groups)):
             found |= part
         return [found[group.path, group.number] for group in groups]
+
+    def possible(self, groups: Sequence[Group], column: str, texts: Collection[str]) -> list[bool | None]:
+        """Whether each group can hold a row with one of some values; None where its file has no index of them."""
+        found = {path: groups_with(self._footer(path).named, column, texts) for path in {one.path for one in groups}}
+        numbers = [found[group.path] for group in groups]
+        return [None if some is None else group.number in some for group, some in zip(groups, numbers, strict=True)]
 
     def holding(self, groups: Sequence[Group], named: Mapping[str, str]) -> list[bool]:
         """Whether each group has a row with these values; a column is read where those before it leave a row."""
@@ -182,7 +190,7 @@ class Groups:
         wanted = {name: places[name] for name in self._bounded}
         parts = (metadata.row_group(number) for number in range(metadata.num_row_groups))
         groups = [Group(path, number, part.num_rows, _bounds(part, wanted)) for number, part in enumerate(parts)]
-        return _Footer(metadata, tuple(groups))
+        return _Footer(metadata, tuple(groups), read_index(metadata.metadata))
 
     def _opened(self, path: str) -> Any:
         return opened(self._table.uri, self._table.storage_options, unquote(path))

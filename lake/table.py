@@ -24,7 +24,8 @@ from ..schemas.errors import LakeWriteError, StreamError
 from .columns import PARTITION_COLUMNS, SCHEMAS, STATISTICS, row_group_rows
 from .compaction import At, Compaction, passed
 from .faults import writing
-from .files import DataFile
+from .files import DataFile, TableFiles, files_of
+from .group_index import INDEXED
 from .runs import LiveFile
 
 PartitionKey = tuple[str, int]
@@ -182,7 +183,10 @@ class Table:
         self._rules = reached.rules
 
     def _write(self, rows: pa.Table, properties: CommitProperties) -> None:
-        if rows.num_rows:
+        if rows.num_rows and self.name in INDEXED:  # delta-rs writes no index
+            files = files_of([rows], TableFiles(self.name, self.uri, self.storage_options))
+            self._add([file.add_action() for file in files], properties)
+        elif rows.num_rows:
             writer = WriterProperties(
                 compression="ZSTD", compression_level=1, max_row_group_size=row_group_rows(self.name)
             )

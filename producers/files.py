@@ -34,6 +34,7 @@ _HELD_FILES: Final = 50_000
 _IN_FLIGHT: Final = 64
 """Most events that wait for their acknowledgement: some 16 MiB."""
 _BLOCK_S: Final = 30.0
+_TEXT: Final = {str}
 
 
 def content_hash(content: Content) -> str:
@@ -156,7 +157,10 @@ def file_events(
         if group is not None and not (len(group.files) < files_an_event and group.takes(record, size)):
             held -= len(group.files)
             yield waiting.pop(key).event()
-        waiting.setdefault(key, _Group()).add(number, record, size)
+            group = None
+        if group is None:
+            group = waiting[key] = _Group()
+        group.add(number, record, size)
         held += 1
         if held >= _HELD_FILES:
             key = max(waiting, key=lambda one: len(waiting[one].files))
@@ -171,8 +175,12 @@ def _readable(number: int, file: Any) -> FileRecord:
     record: Any = as_file(file if type(file) is FileRecord else prepared(file))
     metadata = record.metadata if type(record) is FileRecord else None
     if type(metadata) is FileMetadata:
-        needed = (record.url, metadata.where, metadata.what, metadata.id, metadata.data_version)
-        optional = [one for one in (metadata.path, metadata.work_id) if one is not None]
+        _, _, _, where, what, data_version, file_id, _, work_id, path = metadata
+        told = "" if work_id is None else work_id, "" if path is None else path
+        if {*map(type, (record.url, where, what, file_id, data_version, *told))} == _TEXT:
+            return record  # type: ignore[no-any-return]
+        needed = (record.url, where, what, file_id, data_version)
+        optional = [one for one in (path, work_id) if one is not None]
         if all(isinstance(one, str) for one in (*needed, *optional)):
             return record  # type: ignore[no-any-return]
     raise InvalidEventError(file_faults(f"files[{number}]", record))

@@ -17,10 +17,11 @@ from ..schemas.ids import id_text
 from ..schemas.limits import MAX_ENTITY_BYTES
 from .admission import refusal
 from .entity import At, EntityRow, RowReader, excess
-from .files_rows import FileRecordRow, index_keys
+from .files_rows import FileRecordRow, index_keys, lasting_keys
 from .outcome import UNCHANGED, Accepted, Outcome, Rejected
 
 _NONE: Final[Mapping[str, str]] = {}
+_new: Final = tuple.__new__
 
 
 def apply(header: Header, event: Any, at: At, rows: RowReader) -> Outcome:
@@ -74,7 +75,9 @@ class _Recording:
             if (len(self._entities) == 1 or held is not None) and (size_bytes := excess(after)) is not None:
                 detail = {"entity": str(urn), "size_bytes": size_bytes, "limit_bytes": MAX_ENTITY_BYTES}
                 return Rejected("too-large", detail)
-            self._rows(urn, file, None if held is None else held.record, record["metadata"])
+            if held is not None:
+                self._leave(urn, file, held.record)
+            self._stay(urn, file, held is not None, record["metadata"])
         if not self._entities:
             return UNCHANGED
         return Accepted(tuple(self._entities), tuple(self._records))
@@ -87,7 +90,7 @@ class _Recording:
         if held is not None:
             user_properties, user_tags, system_tags = held.user_properties, held.user_tags, held.system_tags
             system_properties = self._stamped(held.system_properties)
-        after: EntityRow = tuple.__new__(EntityRow, (
+        after: EntityRow = _new(EntityRow, (
             self._tenant, urn, "file", file.metadata.where, file.metadata.id, self._aggregate, self._position,
             len(self._entities), self._system_time, self._event_time, self._event_id, self._actor, False, record,
             user_properties, user_tags, system_properties, system_tags,
@@ -101,33 +104,33 @@ class _Recording:
         stamped["last_update_time"] = str(self._system_time)
         return _stamped(stamped, "last_updated_by", self._actor)
 
-    def _rows(self, urn: str, file: FileRecord, held: Mapping[str, Any] | None, document: Mapping[str, Any]) -> None:
-        """The rows of one file: first those that end its stay in buckets, then one for each bucket it is in."""
-        metadata = file.metadata
-        days = buckets(metadata.start, metadata.end)
-        if held is not None:
-            former = held["metadata"]
-            for bucket in buckets(former["start"], former["end"]):
-                if bucket not in days:
-                    self._row(urn, bucket, former, True, True, None, None, None, None, None)
-        for bucket in days:
-            self._row(
-                urn, bucket, document, False, held is not None,
-                metadata.end, file.created, file.size, file.url, document,
-            )  # fmt: skip
+    def _leave(self, urn: str, file: FileRecord, held: Mapping[str, Any] | None) -> None:
+        """The rows that end a file's stay in buckets that it no longer touches. They are placed as it was there."""
+        if held is None:
+            return
+        former, days = held["metadata"], buckets(file.metadata.start, file.metadata.end)
+        where, what, file_id, start, work_id = (former[name] for name in ("where", "what", "id", "start", "work_id"))
+        for bucket in buckets(start, former["end"]):
+            if bucket not in days:
+                self._records.append(_new(FileRecordRow, (
+                    self._tenant, urn, bucket, self._aggregate, self._position, len(self._records), self._system_time,
+                    self._event_time, self._event_id, self._actor, True,
+                    where, what, file_id, start // DAY_MS, start, None, None, None, work_id, True, 0, None,
+                    *index_keys(bucket, where, what, file_id, work_id), None,
+                )))  # fmt: skip
 
-    def _row(
-        self, urn: str, bucket: int, of: Mapping[str, Any], deleted: bool, supersedes: bool,
-        end: int | None, created: int | None, size: int | None, url: str | None, document: Mapping[str, Any] | None,
-    ) -> None:  # fmt: skip
-        """A row, placed by the document `of`. (Past the tuple's own constructor: this is the fold's hot loop.)"""
-        where, what, file_id, start, work_id = of["where"], of["what"], of["id"], of["start"], of["work_id"]
-        self._records.append(tuple.__new__(FileRecordRow, (
-            self._tenant, urn, bucket, self._aggregate, self._position, len(self._records), self._system_time,
-            self._event_time, self._event_id, self._actor, deleted,
-            where, what, file_id, start // DAY_MS, start, end, created, size, work_id, supersedes, 0, url,
-            *index_keys(bucket, where, what, file_id, work_id), document,
-        )))  # fmt: skip
+    def _stay(self, urn: str, file: FileRecord, supersedes: bool, document: Mapping[str, Any]) -> None:
+        """A row for each bucket that a file is in. (Past the tuple's own constructor: this is the fold's hot loop.)"""
+        url, (_, start, end, where, what, _, file_id, _, work_id, _), size, created = file
+        days, records = buckets(start, end), self._records
+        work_id_index_key, range_key = lasting_keys(where, what, file_id, work_id)
+        for bucket in days:
+            records.append(_new(FileRecordRow, (
+                self._tenant, urn, bucket, self._aggregate, self._position, len(records), self._system_time,
+                self._event_time, self._event_id, self._actor, False,
+                where, what, file_id, days.start, start, end, created, size, work_id, supersedes, 0, url,
+                f"{bucket}:{what}", work_id_index_key, range_key, document,
+            )))  # fmt: skip
 
 
 def _record(file: FileRecord) -> dict[str, Any]:

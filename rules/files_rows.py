@@ -70,11 +70,19 @@ class FileRecordRow(NamedTuple):
 def index_keys(bucket: int, where: str, what: str, file_id: str, work_id: str | None) -> tuple[str, str, str]:
     """The keys of the source's two indexes: time, work_id and range.
 
+    Source: the source text's "Index Design".
+    """
+    return f"{bucket}:{what}", *lasting_keys(where, what, file_id, work_id)
+
+
+def lasting_keys(where: str, what: str, file_id: str, work_id: str | None) -> tuple[str, str]:
+    """Those of them that are the same in all of a file's buckets: work_id and range.
+
     A file without work_id gets the reserved prefix with its own id, which makes no hot key and is the same on every
-    rebuild. Source: the source text's "Index Design".
+    rebuild.
     """
     work = f"{RESERVED_WORK_ID}{file_id}:{what}" if work_id is None else f"{work_id}:{what}"
-    return f"{bucket}:{what}", work, f"{where}:{file_id}"
+    return work, f"{where}:{file_id}"
 
 
 def source_record(row: FileRecordRow) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from .publish import Outgoing
 from .records import Place
@@ -37,6 +37,24 @@ class Document(NamedTuple):
     value: bytes
     identity: bytes
     time_ms: int
+
+
+class DocumentColumns(NamedTuple):
+    """Records of one topic, type and time, side by side.
+
+    Attributes:
+        place: the journal partition that they come from.
+        topic, type, time_ms: as in Document.
+        keys, values, identities: Arrow arrays of texts, an entry for each record, in the order of publishing.
+    """
+
+    place: Place
+    topic: str
+    type: str
+    time_ms: int
+    keys: Any
+    values: Any
+    identities: Any
 
 
 class Documents:
@@ -80,31 +98,16 @@ def headers_of(topic: str, partition: int, identity: bytes, kind: str, key: byte
 
     Source: CloudEvents Kafka protocol binding 1.0.2, section 3.2.
     """
-    return [
-        _VERSION,
-        _source(topic, partition),
-        ("ce_id", identity),
-        _type(kind),
-        ("ce_subject", key[key.index(b"/") + 1 :]),
-        _time(time_ms),
-        _IS_JSON,
-    ]
+    source, type_header, time_header = _shared(topic, partition, kind, time_ms)
+    subject = key[key.index(b"/") + 1 :]
+    return [_VERSION, source, ("ce_id", identity), type_header, ("ce_subject", subject), time_header, _IS_JSON]
 
 
 @lru_cache(maxsize=1024)
-def _source(topic: str, partition: int) -> Header:
-    return "ce_source", f"/{topic}/{partition}".encode()
-
-
-@lru_cache(maxsize=64)
-def _type(kind: str) -> Header:
-    return "ce_type", kind.encode()
-
-
-@lru_cache(maxsize=1024)
-def _time(time_ms: int) -> Header:
-    """The time's header. (A backlog has many events of one millisecond.)"""
-    return "ce_time", rfc3339(time_ms).encode()
+def _shared(topic: str, partition: int, kind: str, time_ms: int) -> tuple[Header, Header, Header]:
+    """The headers that many records have: source, type and time. (A backlog has many events of one millisecond.)"""
+    source = f"/{topic}/{partition}".encode()
+    return ("ce_source", source), ("ce_type", kind.encode()), ("ce_time", rfc3339(time_ms).encode())
 
 
 def rfc3339(time_ms: int) -> str:

@@ -11,14 +11,17 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from ..schemas.hashing import canonical_json
 from ..schemas.topics import TopicNames
 from .deadletters import dead_letter
+from .documents import Documents
 from .folded import SHELVED, Folded
 from .outcomes import outcome_records, record
 from .plan import Part, Plan
 from .publish import Outgoing
-from .published import documents, outgoing
+from .published import blocks, outgoing
 from .records import Place
 from .staging import Staging
 
@@ -32,8 +35,17 @@ class StagedPart:
         self._records = staging.writer(f"records-{_slug(place)}")
         self._said: list[Outgoing] = []
 
-    def write(self, folded: Folded, names: TopicNames) -> None:
-        self._records.write_documents(documents(folded, names))
+    def write(self, folded: Folded, names: TopicNames, entities: pa.Table | None = None) -> None:
+        """Add what follows from a part's records.
+
+        Args:
+            entities: as `published.blocks` takes it.
+        """
+        for block in blocks(folded, names, entities):
+            if isinstance(block, Documents):
+                self._records.write_documents(block)
+            else:
+                self._records.write_columns(block)
         self._records.write(dead_letters(folded, names))
         self._said += outcome_records(folded, names.outcomes(self._place.domain), {}, 0)
 

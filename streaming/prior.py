@@ -10,12 +10,10 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..lake.entities import COLUMNS, row_from_dict
 from ..lake.histories import HISTORIES
@@ -96,23 +94,19 @@ class PriorRows:
         self._shrink()
         return prior
 
-    def prefetch(self, keys: pa.ChunkedArray, place: Place) -> None:
-        """Look the entities up that give their name to the aggregates of many records, in one pass.
+    def prefetch(self, named: Iterable[RowKey], place: Place) -> None:
+        """Look many entities of a partition up in one pass, before the records that ask for them are read.
 
         Args:
-            keys: Kafka keys, binary; those that are no `<tenant>/<URN>` are passed over.
+            named: keys, as `records.named_in` gives them.
             place: the partition that the records stand in.
         """
-        if len(keys) <= _KEYS_PER_QUERY or self._below is None:
+        if self._below is None:
             return
-        wanted = []
-        for key in pc.unique(keys.drop_null()).to_pylist():
-            with suppress(UnicodeDecodeError):
-                tenant, _, urn = key.decode().partition("/")
-                if (tenant, urn) not in self._cache:
-                    wanted.append((tenant, urn))
-        found = self._newest_of_many(wanted, [(place.partition, self._below)] * len(wanted)) if wanted else {}
-        self._cache.update((key, found.get(key)) for key in wanted)
+        wanted = [key for key in dict.fromkeys(named) if key not in self._cache]
+        if len(wanted) > _KEYS_PER_QUERY:
+            found = self._newest_of_many(wanted, [(place.partition, self._below)] * len(wanted))
+            self._cache.update((key, found.get(key)) for key in wanted)
 
     def marked(self, place: Place, start: int) -> dict[IdKey, tuple[int, Verdict]]:
         """Earlier events of a partition that were marked `repeat`: read once, then kept."""
@@ -133,7 +127,9 @@ class PriorRows:
         self._cache.clear()
         self._facts.clear()
 
-    def _known(self, need: Needs) -> dict[RowKey, EntityRow | None]:
+    def _known(self, need: Needs) -> Mapping[RowKey, EntityRow | None]:
+        if self._limit is None:
+            return self._cache  # all of it stays, so nobody minds who was asked for last
         known: dict[RowKey, EntityRow | None] = {}
         for key in need.rows | need.apps:
             self._cache.move_to_end(key)
@@ -251,7 +247,8 @@ class PriorRows:
                 if row.kind == "program" and self._below is not None:
                     self._own_programs.setdefault((row.tenant, row.aggregate), {})[row.urn] = row
                 self._cache[key] = row
-                self._cache.move_to_end(key)
+                if self._limit is not None:
+                    self._cache.move_to_end(key)
             for fact, made in one.current_facts.items():
                 self._facts[fact] = made
                 self._facts.move_to_end(fact)

@@ -6,17 +6,18 @@ does not know stops the partition there. Nothing is decided here about what an e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise, repeat
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..schemas.bulk import decode_all
-from ..schemas.codec import Decoded, decode
+from ..schemas.codec import Decoded, decode, decode_header_only
 from ..schemas.errors import InvalidUrnError, NotSingleObject, Undecodable, UnknownFingerprint
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, digest, partition_of
 from ..schemas.header import Header
@@ -27,6 +28,7 @@ from ..schemas.urn import Urn
 
 _SHOWN_BYTES = 1_200  # a tenant and the longest URN
 Headers = Sequence[tuple[str, bytes | None]]
+_OFFSETS: Mapping[pa.DataType, Literal["i", "q"]] = {pa.binary(): "i", pa.large_binary(): "q"}
 
 
 class Record(NamedTuple):
@@ -93,19 +95,20 @@ def _bytes_of(column: pa.ChunkedArray) -> list[bytes | None]:
     found: list[bytes | None] = []
     for chunk in column.chunks:
         if isinstance(chunk, pa.DictionaryArray):
-            distinct = _bytes_of_array(chunk.dictionary)
+            distinct = bytes_of_array(chunk.dictionary)
             found += [None if index is None else distinct[index] for index in chunk.indices.to_pylist()]
         else:
-            found += _bytes_of_array(chunk)
+            found += bytes_of_array(chunk)
     return found
 
 
-def _bytes_of_array(array: pa.Array) -> list[bytes | None]:
-    """The same as `to_pylist`, at a third of its price where nothing is null."""
-    if array.null_count or array.type != pa.binary() or not len(array):
+def bytes_of_array(array: pa.Array) -> list[bytes | None]:
+    """The same as `to_pylist` of a binary or large binary array, at a third of its price where nothing is null."""
+    width = _OFFSETS.get(array.type)
+    if array.null_count or width is None or not len(array):
         return array.to_pylist()  # type: ignore[no-any-return]
     _, offsets, data = array.buffers()
-    bounds = memoryview(offsets).cast("i")[array.offset : array.offset + len(array) + 1].tolist()
+    bounds = memoryview(offsets).cast(width)[array.offset : array.offset + len(array) + 1].tolist()
     start = bounds[0]
     whole = data.slice(start, bounds[-1] - start).to_pybytes() if data is not None else b""
     return [whole[begin - start : end - start] for begin, end in pairwise(bounds)]
@@ -131,7 +134,25 @@ def _only_headers(chunk: pa.ListArray) -> tuple[Iterable[str] | None, Sequence[b
     names, values = flat.flatten()
     if not pc.all(pc.equal(names, DIGEST_HEADER), skip_nulls=False).as_py():
         return None, ()
-    return repeat(DIGEST_HEADER), _bytes_of_array(values)
+    return repeat(DIGEST_HEADER), bytes_of_array(values)
+
+
+def named_in(table: pa.Table, place: Place) -> Iterator[tuple[str, str]]:
+    """Tenant and URN of entities that records name, as far as it is told cheaply; of what is no event, anything.
+
+    Where keys are entities, they are those: most events are about what gives its name to their aggregate. Those of
+    files are not, and their events name up to a thousand each, so their headers are read.
+    """
+    if place.domain == "files":
+        for value in table["value"].drop_null().to_pylist():
+            with suppress(NotSingleObject, Undecodable):
+                header = decode_header_only(value)
+                yield from zip(repeat(header.tenant), header.entities)
+        return
+    for key in pc.unique(table["key"].drop_null()).to_pylist():
+        with suppress(UnicodeDecodeError):
+            tenant, _, urn = key.decode().partition("/")
+            yield tenant, urn
 
 
 def read_side_by_side(records: Sequence[Record], place: Place) -> list[Reading]:

@@ -47,6 +47,7 @@ _LEAST_EVENTS, _REDUCED_S = 16, 60.0
 _QUIET_S = 1.0
 _TIDIED = 0.1  # of a batch's own time
 _TIDY_AGAIN_S = 30.0
+_EVENT_BYTES = 400  # of a usual event; the first ones that record files in bulk are known as large by their bytes only
 _BATCH_FAILED = "batch-failed"
 _TOO_LARGE = ("spark.driver.maxResultSize", "OutOfMemoryError", "Java heap space")
 _AWAY = ("TimeoutException", "BrokerNotAvailable", "DisconnectException", "NetworkException", "Connection refused")
@@ -249,12 +250,14 @@ class Stream:
             try:
                 started = time.monotonic()
                 ends = planned_ends(self._checkpoint, batch_id)
-                if self._engine.count(ends) * self._rows_per_event >= self._settings.stream.wide_events:
-                    received_s = 0.0
-                    report = self._engine.run_wide(SparkTasks(frame, self._settings), ends)
-                else:
+                wide_events = self._settings.stream.wide_events
+                received_s, table = 0.0, None
+                if self._engine.count(ends) * self._rows_per_event < wide_events:
                     table = frame.toArrow()
                     received_s = time.monotonic() - started
+                if table is None or table.nbytes >= wide_events * _EVENT_BYTES:
+                    report = self._engine.run_wide(SparkTasks(frame, self._settings), ends)
+                else:
                     report = self._engine.run(table, ends)
                 self._done(self._engine, ends, report, received_s)
             except BaseException as error:

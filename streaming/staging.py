@@ -12,15 +12,17 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs
 
-from .documents import Documents, headers_of
+from .documents import DocumentColumns, Documents, headers_of
 from .publish import Outgoing
+from .records import bytes_of_array
 
 FOLDER = "_staging"
 _RECORDS_PER_BLOCK = 4_096
@@ -141,13 +143,32 @@ class StagedFile:
             columns = (topics, [place.partition] * count, keys, values, times, [place.topic] * count, ids, types, None)
             self._write(columns)
 
+    def write_columns(self, found: DocumentColumns) -> None:
+        """Add records that are columns already."""
+        count = len(found.keys)
+        keys, values, ids = (column.cast(pa.large_binary()) for column in (found.keys, found.values, found.identities))
+        place = found.place
+        self._write(
+            (
+                _repeated(found.topic, pa.string(), count),
+                _repeated(place.partition, pa.int32(), count),
+                keys,
+                values,
+                _repeated(found.time_ms, pa.int64(), count),
+                _repeated(place.topic, pa.string(), count),
+                ids,
+                _repeated(found.type, pa.string(), count),
+                None,
+            )
+        )
+
     def _write(self, columns: Sequence[Any]) -> None:
         if self._writer is None:
             self._sink = self._begin()
             self._writer = pa.ipc.new_stream(self._sink, _SCHEMA, options=_OPTIONS)
         count = len(columns[0])
         arrays = [
-            pa.nulls(count, field.type) if column is None else pa.array(column, field.type)
+            column if isinstance(column, pa.Array) else _array(column, field.type, count)
             for field, column in zip(_SCHEMA, columns, strict=True)
         ]
         self._writer.write_batch(pa.record_batch(arrays, schema=_SCHEMA))
@@ -167,15 +188,26 @@ class StagedFile:
                 self._sink.close()
 
 
+def _array(column: Sequence[Any] | None, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.nulls(count, kind) if column is None else pa.array(column, kind)
+
+
+def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), count)
+
+
 def _records(batch: pa.RecordBatch) -> Iterator[Outgoing]:
-    topics, partitions, keys, values, times, sources, ids, types, others = (
-        column.to_pylist() for column in batch.columns
-    )
-    for topic, partition, key, value, time_ms, source, identity, kind, other in zip(
-        topics, partitions, keys, values, times, sources, ids, types, others, strict=True
-    ):
-        if source is None:
+    topics, partitions, keys, values, times, sources, ids, types, others = batch.columns
+    if sources.null_count:
+        columns = (one.to_pylist() for one in (topics, partitions, keys, values, times, others))
+        for topic, partition, key, value, time_ms, other in zip(*columns, strict=True):
             yield Outgoing(topic, partition, key, value, marshal.loads(other), time_ms)
-        else:
-            headers = headers_of(source, partition, identity, kind, key, time_ms)
-            yield Outgoing(topic, partition, key, value, headers, time_ms)
+        return
+    shared = (topics, partitions, times, sources, types)
+    columns = (one.to_pylist() for one in shared)
+    if all(len(pc.unique(one)) == 1 for one in shared):
+        columns = (repeat(one[0].as_py(), batch.num_rows) for one in shared)
+    texts = (bytes_of_array(one) for one in (keys, values, ids))
+    for topic, partition, time_ms, source, kind, key, value, identity in zip(*columns, *texts, strict=True):
+        headers = headers_of(source, partition, identity, kind, key, time_ms)
+        yield tuple.__new__(Outgoing, (topic, partition, key, value, headers, time_ms))

@@ -30,13 +30,14 @@ from .parts import StagedPart
 from .plan import Part, PartitionKey, PinnedLake, Plan, Task
 from .prior import PriorRows
 from .readings import read_table
+from .records import named_in
 from .replay import journal_slices, kafka_slices
 
 ENTITIES = "entities"
 _SLICE_ROWS = 50_000
 _SLICE_BYTES = 128 * 1024 * 1024
 _BIT_ROWS = 8_192
-_BIT_BYTES = 16 * 1024 * 1024  # an event of a thousand files makes several thousand rows and documents
+_BIT_BYTES = 4 * 1024 * 1024  # an event of a thousand files makes several thousand rows and documents
 _MOST_DIFFERING = 100
 
 
@@ -179,9 +180,9 @@ class _PartitionFolder:
             self._staged.discard()
 
     def _fold(self, rows: pa.Table, epoch: int, end: int) -> None:
-        """Look up all aggregates of a slice at once, then fold it in bits that stay in the processor's caches."""
+        """Look up what a slice names at once, then fold it in bits that stay in the processor's caches."""
         with self._timed("prior"):
-            self._prior.prefetch(rows["key"], self._task.place)
+            self._prior.prefetch(named_in(rows, self._task.place), self._task.place)
         step = max(1, min(_BIT_ROWS, int(rows.num_rows * _BIT_BYTES / max(1, rows.nbytes))))
         for at in range(0, rows.num_rows, step):
             bit, following = rows.slice(at, step), at + step
@@ -203,10 +204,10 @@ class _PartitionFolder:
             self._hold_against(rows["outcome"].to_pylist(), folded)
         with writing(self._root):
             with self._timed("write"):
-                self._write(folded)
+                written = self._write(folded)
             if self._staged is not None:
                 with self._timed("stage"):
-                    self._staged.write(folded, self._names)
+                    self._staged.write(folded, self._names, written.get(ENTITIES))
         self._tell(folded)
 
     @contextmanager
@@ -215,16 +216,20 @@ class _PartitionFolder:
         yield
         self._part.seconds[step] += time.thread_time() - started
 
-    def _write(self, folded: Folded) -> None:
+    def _write(self, folded: Folded) -> dict[str, pa.Table]:
+        """Add the new rows to the files; gives them by table."""
+        written = {}
         for name, history in HISTORIES.items():
             if name not in self._files:
                 continue
             rows = list(new_rows(folded, name, self._task.held.get(name, 0)))
             self._part.rows += len(rows)
             if rows:
-                self._files[name].write(history.to_arrow(rows))
+                written[name] = history.to_arrow(rows)
+                self._files[name].write(written[name])
         if "journal" in self._files and folded.judged:
             self._files["journal"].write(journal_table(folded))
+        return written
 
     def _tell(self, folded: Folded) -> None:
         part = self._part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metajournal.lake import columns, file_search
+from metajournal.lake import columns, file_search, group_index
 from metajournal.lake.columns import FILE_RECORDS
 from metajournal.lake.file_queries import FileQueries, FilesAsked, FilesPage
 from metajournal.lake.file_records import row_from_dict, rows_to_arrow
@@ -124,6 +125,9 @@ def test_any_records_in_any_batches_give_every_query_the_naive_answer_in_pages_o
         patch.setattr(file_search, "_SPARE", data.draw(st.sampled_from([1, 2, 16])))
         patch.setattr(file_search, "_MOST_AT_ONCE", data.draw(st.sampled_from([1, 3, 512])))
         patch.setitem(columns.SMALL_GROUP_ROWS, "file_records", data.draw(st.sampled_from([1, 2, 2048])))
+        patch.setattr(group_index, "crc32", data.draw(st.sampled_from([zlib.crc32, len])))
+        if data.draw(st.booleans()):
+            patch.delitem(group_index.INDEXED, "file_records")
         found = folded(tmp_path_factory.mktemp("lake"), journal, *batches, wide=data.draw(st.booleans()))
         for asked in data.draw(st.lists(questions(), min_size=4, max_size=4)):
             limit = data.draw(st.integers(1, 5))

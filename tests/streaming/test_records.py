@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metajournal.lake.spelling import spelled
+from metajournal.lake.spelling import spelled, spelled_all
 from metajournal.schemas import bulk
 from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.schemas.hashing import canonical_json, digest
@@ -163,6 +163,12 @@ def spelling_of(spell: Any, value: Any) -> Any:
 @settings(deadline=None, max_examples=200)
 def test_documents_are_spelled_as_canonical_json(value: Any) -> None:
     assert spelling_of(spelled, value) == spelling_of(canonical_json, value)
+
+
+@given(st.lists(plain_values, max_size=5))
+@settings(deadline=None)
+def test_documents_that_are_spelled_together_are_spelled_as_each_alone(values: list[Any]) -> None:
+    assert spelling_of(spelled_all, values) == spelling_of(lambda many: [canonical_json(one) for one in many], values)
 
 
 def test_every_character_is_spelled_as_in_canonical_json() -> None:

@@ -1,0 +1,165 @@
+"""Where each microsecond of a file recorded in bulk goes: one process, one journal partition, no service.
+
+`python -m bench.file_fold` folds events of a thousand files each from Arrow records to Parquet and to staged documents
+and prints microseconds per file: first of each step as a task of the stream tells it, once, in memory that nobody has
+touched before; then of each part alone, the best of several rounds through all parts in turn.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from bench.files import events
+from bench.fold import NAMES, Nothing
+from metajournal.lake.files import TableFiles
+from metajournal.lake.histories import HISTORIES
+from metajournal.lake.tables import Lake
+from metajournal.schemas import codec
+from metajournal.schemas.hashing import DIGEST_HEADER, digest, record_key
+from metajournal.schemas.header import Header
+from metajournal.streaming.fold import fold
+from metajournal.streaming.folded import Folded, Prior
+from metajournal.streaming.journal import journal_table
+from metajournal.streaming.plan import Pin, Plan, Task
+from metajournal.streaming.prior import KnownOriginals
+from metajournal.streaming.published import documents
+from metajournal.streaming.readings import Readings, read_table
+from metajournal.streaming.records import Place
+from metajournal.streaming.staging import Staging
+from metajournal.streaming.tasks import fold_batch
+
+FILES: Final = 40_000
+ROUNDS: Final = 5
+TOPIC: Final = "metajournal.journal.files"
+PLACE: Final = Place(TOPIC, 0, 1, "files", frozenset())
+_START_MS: Final = 1_760_000_000_000
+_SCHEMA: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+
+
+def records(files: int = FILES) -> pa.Table:
+    """The journal as Spark's Kafka source gives one partition of it."""
+    return pa.Table.from_pylist([_record(*one) for one in enumerate(events(files, twice=False))], schema=_SCHEMA)
+
+
+def _record(offset: int, event: Any) -> dict[str, Any]:
+    time_ms = _START_MS + offset
+    identity = (time_ms << 80 | 7 << 76 | offset).to_bytes(16, "big")
+    header = Header(identity, "default", event.TYPE, event.aggregate, event.entities, "bench", time_ms)
+    value = codec.encode(event, header)
+    return {
+        "topic": TOPIC,
+        "partition": 0,
+        "offset": offset,
+        "timestamp": time_ms * 1000,
+        "key": record_key("default", event.aggregate),
+        "value": value,
+        "headers": [{"key": DIGEST_HEADER, "value": digest(value)}],
+    }
+
+
+def parts(table: pa.Table, folder: Path) -> Iterator[tuple[str, Callable[[dict[str, Any]], Any]]]:
+    """Each part: its name, and a function of what the parts before it made."""
+    end = (1 << 40) + table.num_rows
+    yield "read", lambda _: read_table(table, PLACE, 1, 1 << 40, end)
+    yield "needs", lambda made: made["read"].needs()
+    yield "fold", lambda made: _folded(made["read"])
+    for name, made_of in (("entities", _entities), ("file_records", _records)):
+        yield f"{name} rows", lambda made, name=name, of=made_of: HISTORIES[name].to_arrow(of(made["fold"]))
+        yield f"{name}, Parquet", lambda made, name=name: _written(name, made[f"{name} rows"], folder)
+    yield "journal rows", lambda made: journal_table(made["fold"])
+    yield "journal, Parquet", lambda made: _written("journal", made["journal rows"], folder)
+    yield "documents", lambda made: documents(made["fold"], NAMES)
+    yield "staged", lambda made: _staged(made["documents"], folder)
+
+
+def _folded(readings: Readings) -> Folded:
+    return fold(readings, Prior(Nothing(), {}, KnownOriginals({}, {})), 0)
+
+
+def _entities(folded: Folded) -> Iterator[Any]:
+    return ((one.after, "files", 0) for one in folded.changes)
+
+
+def _records(folded: Folded) -> Iterator[Any]:
+    return ((one.after, "files", 0) for one in folded.facts["file_records"])
+
+
+def _written(name: str, rows: pa.Table, folder: Path) -> None:
+    files = TableFiles(name, str(folder / name))
+    files.write(rows)
+    files.close()
+
+
+def _staged(found: Any, folder: Path) -> None:
+    writer = Staging(str(folder)).writer("records")
+    writer.write_documents(found)
+    writer.close()
+
+
+def measure_task(files: int = FILES) -> dict[str, float]:
+    """Microseconds per file of each step of one task that folds so many files into an empty lake."""
+    table = records(files)
+    end = (1 << 40) + table.num_rows
+    with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder:
+        lake = Lake(folder)
+        lake.create()
+        pins = {
+            one.name: Pin(one.name, one.uri, one.delta.version(), one.storage_options) for one in lake.tables.values()
+        }
+        held = {one.name: 1 << 40 for one in lake.histories}
+        task = Task(PLACE, 1, 1 << 40, end, 0, held, {})
+        plan = Plan({(TOPIC, 0): task}, pins, tuple(pins), NAMES, {}, Staging(folder))
+        start = time.process_time()
+        (part,) = fold_batch(plan, table.to_batches(max_chunksize=10))
+        whole = time.process_time() - start
+        return {name: seconds / files * 1e6 for name, seconds in {**part.seconds, "whole task": whole}.items()}
+
+
+def measure(rounds: int = ROUNDS, files: int = FILES) -> dict[str, float]:
+    """Microseconds per file of each part, the best of some rounds."""
+    table = records(files)
+    best: dict[str, float] = {}
+    for _ in range(rounds):
+        made: dict[str, Any] = {}
+        with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder:
+            for name, run in parts(table, Path(folder)):
+                gc.collect()
+                gc.disable()
+                start = time.process_time()
+                made[name] = run(made)
+                best[name] = min(best.get(name, 1e9), (time.process_time() - start) / files * 1e6)
+                gc.enable()
+    return best
+
+
+def main() -> None:
+    """Print the table. Arguments: rounds, files."""
+    given = [int(one) for one in sys.argv[1:]]
+    for name, cost_us in measure_task(*given[1:]).items():
+        print(f"task {name:19} {cost_us:6.2f}")
+    best = measure(*given)
+    for name, cost_us in best.items():
+        print(f"{name:24} {cost_us:6.2f}")
+    print(f"{'sum':24} {sum(best.values()):6.2f} us per file and core")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Change and state records of files that were recorded for the first time, column by column.
+
+Files come in events of up to a thousand, nearly all of them new, and the records of an event's new files differ in four
+values only: the URN, the id, the place among the event's rows, and what is recorded. So each document is spelled once,
+with a mark for each of the four, and the columns of the `entities` table go where the marks are. What the documents say
+stands in `rules/documents` and `files` alone; whatever is not as simple as that is left to them, row by row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..lake.spelling import spelled
+from ..rules.documents import state_document
+from ..rules.entity import EntityRow
+from ..schemas.topics import TopicNames
+from . import catalog, files
+from .documents import DocumentColumns
+from .folded import Change, Folded
+
+FEWEST: Final = 32
+"""Fewer files of one event are sooner done one by one."""
+_TEXT: Final = pa.large_string()
+_VARYING: Final = ("urn", "name", "seq", "record")
+_MARKED: Final[Mapping[str, Any]] = {name: f"\0{name}" for name in _VARYING}
+_MARK: Final = re.compile(rf'"\\u0000({"|".join(_VARYING)})"')
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._-]*")
+_Columns = Mapping[str, pa.Array]
+
+
+def runs(changes: Sequence[Change]) -> Iterator[tuple[bool, int, int]]:
+    """Changes in runs of consecutive ones: whether it is one event's new files, its begin, and its end."""
+    begin = end = 0
+    for _, event in groupby(changes, key=_position):
+        some = list(event)
+        if _are_first(some):
+            if begin < end:
+                yield False, begin, end
+            yield True, end, end + len(some)
+            begin = end + len(some)
+        end += len(some)
+    if begin < end:
+        yield False, begin, end
+
+
+def _position(change: Change) -> int:
+    return change[1].logical_timestamp
+
+
+def _are_first(some: Sequence[Change]) -> bool:
+    """Whether one event recorded enough files, all of them new, and nobody has said anything else of them."""
+    first = some[0].after
+    if len(some) < FEWEST or first.kind != "file" or first.user_properties or first.user_tags or first.system_tags:
+        return False
+    user, tags, system, system_tags = first[-4:]
+    for before, after in some:
+        if before is not None or after.record is None or after.deleted:
+            return False
+        if after[-4] is not user or after[-2] is not system or after[-3] != tags or after[-1] != system_tags:
+            return False
+    return True
+
+
+def first_records(
+    folded: Folded, begin: int, end: int, entities: pa.Table, names: TopicNames
+) -> list[DocumentColumns] | None:
+    """What is published of a run of new files: their states, and then what changed; None where it is not so simple.
+
+    Args:
+        begin, end: a run of `folded.changes`, as `runs` gives it.
+        entities: the rows of all changes, in their order, as the table has them.
+    """
+    row, place = folded.changes[begin].after, folded.place
+    held = entities.slice(begin, end - begin)
+    texts: dict[str, pa.Array] = {name: _text(held[name]) for name in _VARYING}
+    keys = _joined(f"{row.tenant}/", texts["urn"])
+    ids = _joined(f"{place.topic}/{place.partition}/{row.logical_timestamp}/", texts["seq"])
+    texts |= {"urn": _joined('"', texts["urn"], '"'), "name": _quoted(texts["name"])}
+    found = []
+    for topic, kind, document_of in (
+        (names.state(place.domain), catalog.STATE_TYPE, lambda one: state_document(one, place.partition)),
+        (names.changes("files"), files.CHANGE_TYPE, lambda one: files.change_record(None, one)),
+    ):
+        values = _filled(document_of, row, texts)
+        if values is None:
+            return None
+        found.append(DocumentColumns(place, topic, kind, row.system_time, keys, values, ids))
+    return found
+
+
+def _filled(document_of: Callable[[EntityRow], Any], row: EntityRow, texts: _Columns) -> pa.Array | None:
+    """A document of many rows: that of one with marks, and each row's values in their place."""
+    pieces = _MARK.split(spelled(document_of(row._replace(**_MARKED))).decode())
+    marks = pieces[1::2]
+    if len(set(marks)) < len(marks):
+        return None  # some text of the event looks like a mark
+    return _joined(*[texts[piece] if number % 2 else piece for number, piece in enumerate(pieces)])
+
+
+def _text(column: pa.ChunkedArray) -> pa.Array:
+    return column.cast(_TEXT).combine_chunks()
+
+
+def _joined(*parts: Any) -> pa.Array:
+    """Texts one behind the other, row by row."""
+    scalars = [pa.scalar(part, _TEXT) if isinstance(part, str) else part for part in (*parts, "")]
+    return pc.binary_join_element_wise(*scalars)
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    """Texts as JSON has them."""
+    if _PLAIN.fullmatch("".join(texts.to_pylist())):
+        return _joined('"', texts, '"')
+    return pa.array([orjson.dumps(text).decode() for text in texts.to_pylist()], _TEXT)
