@@ -72,6 +72,7 @@ def test_any_cut_into_batches_and_pieces_gives_the_tables_and_topics_of_the_mode
         patch.setattr("metajournal.streaming.tasks._BIT_BYTES", data.draw(st.sampled_from([1, 1500, 1 << 24])))
         patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
         patch.setattr("metajournal.streaming.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
+        patch.setattr("metajournal.streaming.file_documents.FEWEST", data.draw(st.sampled_from([1, 2, 32])))
         for _, end in pairwise(ends):
             if data.draw(st.booleans()):
                 fold.start()
