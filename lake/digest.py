@@ -33,12 +33,12 @@ def table_digest(table: DeltaTable, below_marks: Mapping[PartitionKey, int]) -> 
     paths = scan.live_files(table)["path"].to_pylist()
     count = lower = upper = 0
     if paths and below_marks:
-        row = " || ".join(_text(f'"{field.name}"', field.type) for field in schema)
+        row = ", ".join(_text(f'"{field.name}"', field.type) for field in schema)
         with scan.cursor() as cursor:
             rows = scan.source(cursor, table, paths)
             found = cursor.execute(
                 f"""
-                with hashed as (select md5({row}) as hash from {rows} where {below(schema, below_marks)})
+                with hashed as (select md5(concat({row})) as hash from {rows} where {below(schema, below_marks)})
                 select
                     count(*),
                     coalesce(sum(('0x' || substr(hash, 1, 16))::ubigint::hugeint), 0),

@@ -47,8 +47,8 @@ def rows_to_arrow(rows: Iterable[tuple[EntityRow, str, int]]) -> pa.Table:
     return pa.table(columns, schema=ENTITIES)
 
 
-def microseconds(times_ms: Sequence[int | None] | pa.Array) -> pa.Array:
-    """A column of times from milliseconds UTC."""
+def microseconds(times_ms: Any) -> pa.Array:
+    """A column of times from milliseconds UTC: numbers or None, or an array of numbers."""
     return pc.multiply_checked(pa.array(times_ms, pa.int64()), 1000).cast(TIMESTAMP)
 
 

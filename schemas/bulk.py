@@ -11,11 +11,11 @@ Needs numpy (extra `stream`), and is imported by nothing that the light client n
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from itertools import repeat
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from . import wire
 from .codec import HEADER_MAKERS, Decoded, decode
@@ -74,7 +74,7 @@ def _alone(value: bytes) -> Decoded | Failure:
 def _side_by_side(values: Sequence[bytes], known: Known) -> list[Decoded | None]:
     """The events of some values; None for each that has to be read alone."""
     found: list[Decoded | None] = [None] * len(values)
-    source = Source(values, known)
+    source = Source.of(values, known)
     for fingerprint, rows in source.rows_by_fingerprint():
         contract = contracts_by_fingerprint().get(fingerprint)
         if contract is None or contract.revision is not None or len(rows) < _FEWEST:
@@ -86,14 +86,49 @@ def _side_by_side(values: Sequence[bytes], known: Known) -> list[Decoded | None]
     return found
 
 
-def _read(reader: RecordColumn, source: Source, rows: Numbers) -> tuple[Sequence[int], Sequence[Decoded]]:
-    """The events of some rows of a source, and which of the rows they are: those where all is right."""
+class Spans(NamedTuple):
+    """Where the fields of one schema's values stand in their bytes: no object has been made of any.
+
+    Attributes:
+        rows: the values that were read, ascending; all others of this schema have to be read alone.
+        header, fields: by field what its reader in `columns` found, a row for each of `rows`.
+    """
+
+    event_type: str
+    rows: Numbers
+    header: Mapping[str, Any]
+    fields: Mapping[str, Any]
+
+
+def spans_of(source: Source, event_types: Collection[str]) -> Iterator[Spans]:
+    """The fields of all values that are events of these types in their present form."""
+    for fingerprint, rows in source.rows_by_fingerprint():
+        contract = contracts_by_fingerprint().get(fingerprint)
+        if contract is None or contract.revision is not None or contract.event_type not in event_types:
+            continue
+        reader = _reader(fingerprint)
+        state = None
+        while reader is not None and len(rows) and state is None:
+            state, rows = _state(reader, source, rows)
+        if state is not None:
+            header, *fields = state
+            names = [field["name"] for field in contract.schema["fields"]]
+            yield Spans(contract.event_type, rows, dict(zip(Header._fields, header)), dict(zip(names[1:], fields)))  # noqa: B905
+
+
+def _state(reader: RecordColumn, source: Source, rows: Numbers) -> tuple[Any, Numbers]:
+    """What a reader finds of some rows; None where not all of them are right, with those that are."""
     cursor = source.cursor(rows)
     state = reader.read(cursor)
     right = cursor.right & (cursor.at == cursor.end)
-    if not right.all():
-        rest = rows[right]
-        return _read(reader, source, rest) if len(rest) else ((), ())
+    return (state, rows) if right.all() else (None, rows[right])
+
+
+def _read(reader: RecordColumn, source: Source, rows: Numbers) -> tuple[Sequence[int], Sequence[Decoded]]:
+    """The events of some rows of a source, and which of the rows they are: those where all is right."""
+    state, right = _state(reader, source, rows)
+    if state is None:
+        return _read(reader, source, right) if len(right) else ((), ())
     try:
         return rows.tolist(), reader.make(state, source)
     except UnicodeDecodeError:

@@ -10,6 +10,7 @@ Source: Avro specification 1.12, Binary Encoding.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,36 +22,53 @@ Numbers: TypeAlias = npt.NDArray[Any]
 
 LONGEST_BYTES: Final = 4 * 1024
 """Longest value that is read side by side."""
-_PADDING: Final = bytes(16)
+PADDING: Final = bytes(16)
+"""Bytes to spare behind the last value."""
 
 
 class Source:
-    """Values one behind the other, and texts that came up in them before."""
+    """Values one behind the other, and texts that came up in them before.
 
-    def __init__(self, values: Sequence[bytes], known: Known) -> None:
-        self.data = b"".join([value if len(value) <= LONGEST_BYTES else b"" for value in values]) + _PADDING
-        self.text = self.data.decode("latin-1")  # a slice of ASCII bytes out of it is the text itself
+    Args:
+        data: the bytes of all values, with PADDING behind them.
+        starts, ends: where each value begins and ends in them; what is empty or too long is not read.
+    """
+
+    def __init__(self, data: bytes, starts: Numbers, ends: Numbers, known: Known) -> None:
+        self.data = data
         self.known = known
+        self.bytes = np.frombuffer(data, np.uint8)
+        self._starts = starts
+        self._ends = np.where(ends - starts <= LONGEST_BYTES, ends, starts)
+
+    @staticmethod
+    def of(values: Sequence[bytes], known: Known) -> Source:
+        """The source of some values."""
+        data = b"".join([value if len(value) <= LONGEST_BYTES else b"" for value in values]) + PADDING
         lengths = np.fromiter(map(len, values), np.int64, len(values))
         lengths[lengths > LONGEST_BYTES] = 0
-        self._bytes = np.frombuffer(self.data, np.uint8)
-        self._ends = np.cumsum(lengths)
-        self._starts = self._ends - lengths
+        ends = np.cumsum(lengths)
+        return Source(data, ends - lengths, ends, known)
+
+    @cached_property
+    def text(self) -> str:
+        """The bytes as Latin-1: a slice of ASCII bytes out of it is the text itself."""
+        return self.data.decode("latin-1")
 
     def rows_by_fingerprint(self) -> Iterator[tuple[int, Numbers]]:
         """Each fingerprint with the rows of the single objects that name it."""
         rows = np.flatnonzero(self._ends - self._starts >= PREFIX_BYTES)
         starts = self._starts[rows]
-        rows = rows[(self._bytes[starts] == MARKER[0]) & (self._bytes[starts + 1] == MARKER[1])]
+        rows = rows[(self.bytes[starts] == MARKER[0]) & (self.bytes[starts + 1] == MARKER[1])]
         named = self._starts[rows, None] + np.arange(len(MARKER), PREFIX_BYTES)
-        fingerprints = self._bytes[named].view("<u8").ravel()
+        fingerprints = self.bytes[named].view("<u8").ravel()
         for fingerprint in np.unique(fingerprints):
             yield int(fingerprint), rows[fingerprints == fingerprint]
 
     def cursor(self, rows: Numbers) -> Cursor:
         """Behind the prefix of each of these rows."""
         ends = self._ends[rows]
-        return Cursor(self._bytes, self._starts[rows] + PREFIX_BYTES, ends, np.ones(len(rows), np.bool_))
+        return Cursor(self.bytes, self._starts[rows] + PREFIX_BYTES, ends, np.ones(len(rows), np.bool_))
 
     def texts(self, starts: Numbers, stops: Numbers) -> list[str]:
         """The texts of these spans. Raises: UnicodeDecodeError."""

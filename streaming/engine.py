@@ -32,6 +32,7 @@ from ..schemas.topics import TopicNames
 from .crash import PUBLISHING, CrashPoints
 from .fold import fold
 from .folded import Folded
+from .folder import new_rows
 from .journal import journal_table
 from .memory import give_back
 from .outcomes import outcome_records, record
@@ -44,7 +45,6 @@ from .rebuild import finish
 from .records import Place, records_of
 from .report import Laps, Report, joined
 from .staging import Staging
-from .tasks import new_rows
 
 PartitionKey = tuple[str, int]
 _IN_COLUMNS = 300

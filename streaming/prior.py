@@ -108,6 +108,22 @@ class PriorRows:
             found = self._newest_of_many(wanted, [(place.partition, self._below)] * len(wanted))
             self._cache.update((key, found.get(key)) for key in wanted)
 
+    def put(self, rows: Mapping[RowKey, EntityRow | None]) -> None:
+        """Take over newest rows that somebody else has."""
+        self._cache.update(rows)
+
+    def drop(self, keys: Iterable[RowKey]) -> None:
+        """Forget rows that are no longer the newest: whoever has those puts them in again where they are needed."""
+        for key in keys:
+            self._cache.pop(key, None)
+
+    def put_events(self, events: Iterable[tuple[IdKey, tuple[int, Verdict]]]) -> None:
+        """Take over events of earlier slices that somebody else has judged; the lowest of an identity counts."""
+        for key, event in events:
+            held = self._own_events.get(key)
+            if held is None or event[0] < held[0]:
+                self._own_events[key] = event
+
     def marked(self, place: Place, start: int) -> dict[IdKey, tuple[int, Verdict]]:
         """Earlier events of a partition that were marked `repeat`: read once, then kept."""
         key = (place.topic, place.partition)
@@ -185,7 +201,11 @@ class PriorRows:
         return self._snapshot is not None
 
     def _newest_of_many(self, keys: Sequence[RowKey], places: Sequence[tuple[int, int]]) -> dict[RowKey, EntityRow]:
-        """The newest rows of many keys, each below a position of its partition."""
+        rows = self.newest_of(keys, places).to_pylist(maps_as_pydicts="strict")
+        return {(row["tenant"], row["urn"]): row_from_dict(row) for row in rows}
+
+    def newest_of(self, keys: Sequence[RowKey], places: Sequence[tuple[int, int]]) -> pa.Table:
+        """The newest rows in the lake of many keys, each below a position of its partition, as the table has them."""
         wanted = pa.table(
             {
                 "tenant": pa.array([tenant for tenant, _ in keys], pa.string()),
@@ -194,8 +214,7 @@ class PriorRows:
                 BELOW: pa.array([below for _, below in places], pa.int64()),
             }
         )
-        rows = newest_rows_below(self._lake.tables["entities"].delta, wanted)
-        return {(row["tenant"], row["urn"]): row_from_dict(row) for row in rows.to_pylist(maps_as_pydicts="strict")}
+        return newest_rows_below(self._lake.tables["entities"].delta, wanted)
 
     def _newest(self, where: str) -> Iterator[EntityRow]:
         """The newest row of each key among the rows of a condition."""

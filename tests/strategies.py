@@ -85,12 +85,28 @@ def _events_about(entity: Urn) -> list[Any]:
 
 _EVENTS: Final = {group: tuple(event for entity in group for event in _events_about(entity)) for group in GROUPS}
 
+_PLAIN: Final = {
+    group: tuple(
+        event
+        for entity in group
+        for event in _events_about(entity)
+        if not event.validate() and len(codec.encode(event, header_for(event))) < 1_000
+    )
+    for group in GROUPS
+}
+"""Of these the valid ones of ordinary size."""
+
 _FOREIGN: Final = catalog.TagsAdded(urn("file", "s3", "bucket", "part-1"), ["pii"])
 
 
 def events(entities: tuple[Urn, ...] = GROUPS[-1]) -> st.SearchStrategy[Any]:
     """A catalog event on one of the entities of a group of GROUPS: mostly valid, sometimes empty or reserved."""
     return st.sampled_from(_EVENTS[entities])
+
+
+def ordinary_events(entities: tuple[Urn, ...] = GROUPS[-1]) -> st.SearchStrategy[Any]:
+    """A valid catalog event of ordinary size on one of the entities of a group of GROUPS."""
+    return st.sampled_from(_PLAIN[entities])
 
 
 _HOSTILE_HEADERS: Final[tuple[dict[str, Any], ...]] = (
@@ -134,6 +150,16 @@ def journals(draw: st.DrawFn, *, partitions: int = 3, max_records: int = 25) -> 
         max_records: most records after the first ones, which register some of the entities.
     """
     writer = _Writer(draw, partitions)
+    writer.begin()
+    for _ in range(draw(st.integers(0, max_records))):
+        writer.write()
+    return writer.records
+
+
+@st.composite
+def plain_journals(draw: st.DrawFn, *, partitions: int = 3, max_records: int = 40) -> list[JournalRecord]:
+    """The same where nearly all is ordinary: valid events, of which one in fifteen is as hostile as in `journals`."""
+    writer = _OrdinaryWriter(draw, partitions)
     writer.begin()
     for _ in range(draw(st.integers(0, max_records))):
         writer.write()
@@ -220,3 +246,17 @@ class _Writer:
         self.records.append(raw_record(value, offset, partition=partition, key=key, append_time=moment))
         self._sent.append((event, header))
         self._last[str(event.entity)] = self.records[-1].position
+
+
+class _OrdinaryWriter(_Writer):
+    """Producers that nearly always do what they should."""
+
+    def write(self) -> None:
+        dice = _Dice(self._draw)
+        if dice.one_in(15):
+            super().write()
+            return
+        event = self._draw(ordinary_events(self._group))
+        tenant = "acme" if dice.one_in(9) else "default"
+        header = header_for(event, len(self.records) + 1, actor=ACTORS[dice.below(len(ACTORS))], tenant=tenant)
+        self._send(dice, event, header)

@@ -18,7 +18,7 @@ from metajournal.schemas.errors import StreamError
 from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.streaming.rebuild import InProcess, LakeRebuild, Progress, rebuild_lake
 from tests.model import JournalRecord, Model
-from tests.strategies import journals
+from tests.strategies import journals, plain_journals
 from tests.streaming.harness import TOPIC, Crash, Fold, table_of
 from tests.streaming.test_engine import PARTITIONS, PURCHASES, assert_equal, journal_of
 
@@ -35,7 +35,7 @@ def rebuild(fold: Fold, said: list[Progress] | None = None) -> LakeRebuild:
     return LakeRebuild(fold.settings, epochs_of(fold), fold.lake, target, ["entities"], InProcess(), say)
 
 
-@given(journals(partitions=PARTITIONS), st.data())
+@given(st.one_of(journals(partitions=PARTITIONS), plain_journals(partitions=PARTITIONS)), st.data())
 @many
 def test_a_rebuild_in_rounds_of_any_size_killed_between_any_two_gives_the_same_digest(
     tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], data: st.DataObject

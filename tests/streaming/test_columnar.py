@@ -1,0 +1,254 @@
+"""What is folded in columns is what is folded one by one, whatever stands between, and most of a journal is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bench.workload import journal as workload
+from metajournal.lake.columns import ENTITIES
+from metajournal.lake.tables import Lake
+from metajournal.schemas import codec
+from metajournal.schemas.events.catalog import (
+    EntityDeleted,
+    EntityRegistered,
+    MetadataCleared,
+    PropertiesSet,
+    TagsAdded,
+)
+from metajournal.schemas.hashing import record_key
+from metajournal.schemas.positions import position
+from metajournal.schemas.topics import TopicNames
+from metajournal.schemas.urn import dataset, urn
+from metajournal.streaming import refolder
+from metajournal.streaming.fold import fold
+from metajournal.streaming.folded import ACCEPTED, Verdict
+from metajournal.streaming.folder import PartitionFolder
+from metajournal.streaming.plan import Part, Pin, PinnedLake, Plan, Task
+from metajournal.streaming.readings import Readings
+from metajournal.streaming.records import Place
+from metajournal.streaming.refolder import Refolder, can_refold
+from tests.builders import NOON, header_for, raw_record, record_of
+from tests.model import JournalRecord
+from tests.strategies import journals, plain_journals
+from tests.streaming.harness import TOPIC, table_of
+
+many = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+PURCHASES, ORDERS = dataset("default", "purchases"), dataset("default", "orders")
+END = position(1, 1 << 30)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = Lake(str(tmp_path_factory.mktemp("lake")))
+    lake.create()
+    return lake
+
+
+def folded(
+    way: type[PartitionFolder], lake: Lake, journal: Sequence[JournalRecord], cuts: Sequence[int], **fields: Any
+) -> tuple[Part, list[Any]]:
+    """What a partition's records give that come in slices: what is told of them, and the rows of `entities`."""
+    tables = {"journal": lake.journal, **lake.tables}
+    pins = {name: Pin(name, one.uri, one.delta.version(), {}) for name, one in tables.items()}
+    place = Place(TOPIC, 0, 1, "catalog", fields.pop("shelved", frozenset()))
+    task = replace(Task(place, 1, position(1, 0), END, NOON, {}, {}), **fields)
+    plan = Plan({(TOPIC, 0): task}, pins, ("entities", "accesses"), TopicNames("metajournal"), {}, None)
+    assert can_refold(plan, task)
+    folder = way(plan, task, PinnedLake(pins))
+    for start, end in pairwise([0, *cuts, len(journal)]):
+        table = table_of(journal[start:end])
+        if end > start:
+            folder.take(table.append_column("outcome", pa.array([ACCEPTED] * (end - start))), 1)
+    part = folder.close()
+    files = [Path(lake.tables["entities"].uri) / one.path for one in part.files["entities"]]
+    rows = [row for file in files for row in pq.read_table(file, schema=ENTITIES).to_pylist()]
+    return replace(part, files={}, seconds={}), rows
+
+
+def assert_same(lake: Lake, journal: Sequence[JournalRecord], cuts: Sequence[int] = (), **fields: Any) -> list[Any]:
+    part, rows = folded(Refolder, lake, journal, cuts, **fields)
+    wanted_part, wanted = folded(PartitionFolder, lake, journal, cuts, **fields)
+    assert part == wanted_part
+    assert rows == wanted
+    return rows
+
+
+@given(st.one_of(journals(partitions=1), plain_journals(partitions=1), plain_journals(partitions=1)), st.data())
+@many
+def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
+    lake: Lake, journal: list[JournalRecord], data: st.DataObject
+) -> None:
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(journal)), max_size=4)))
+    fields: dict[str, Any] = {}
+    if data.draw(st.booleans()) and journal:
+        some = data.draw(st.sampled_from(journal))
+        fields["held"] = {"entities": some.position}
+        fields["shelved"] = data.draw(st.sampled_from([frozenset(), frozenset({some.position})]))
+    if data.draw(st.booleans()):
+        again = ("default", str(PURCHASES), data.draw(st.integers(1, 20)).to_bytes(16, "big"))
+        fields["marked"] = {again: (position(1, 0) - 5, Verdict(ACCEPTED))}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refolder, "_BIT_ROWS", data.draw(st.sampled_from([1, 2, 3, 7, 1000])))
+        patch.setattr("metajournal.streaming.newest._MOST_CHUNKS", data.draw(st.sampled_from([1, 64])))
+        patch.setattr("metajournal.streaming.newest.MOST_BYTES", data.draw(st.sampled_from([60, 200, 32 * 1024])))
+        patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
+        assert_same(lake, journal, cuts, **fields)
+
+
+@given(plain_journals(partitions=1), st.data())
+@many
+def test_a_record_of_an_unknown_schema_stops_both_ways_at_the_same_place(
+    lake: Lake, journal: list[JournalRecord], data: st.DataObject
+) -> None:
+    at = data.draw(st.integers(0, len(journal)))
+    unknown = raw_record(b"\xc3\x01" + b"\7" * 30, 0, key=data.draw(st.sampled_from([b"x", journal_key(journal)])))
+    after = [one._replace(position=one.position + 1) for one in journal[at:]]
+    place = after[0].position - 1 if after else END - 10
+    both = [*journal[:at], unknown._replace(position=place), *after]
+    part, _ = folded(Refolder, lake, both, [])
+    assert (part.end, part.stopped_by) == (place, int.from_bytes(b"\7" * 8, "little"))
+    assert_same(lake, both, sorted(data.draw(st.sets(st.integers(0, len(both)), max_size=2))))
+
+
+def journal_key(journal: Sequence[JournalRecord]) -> bytes:
+    return next((one.key for one in journal if one.key is not None), b"x")
+
+
+@pytest.fixture
+def singly(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Offsets of the records that were folded one by one."""
+    found: list[int] = []
+
+    def noting(readings: Readings, *rest: Any) -> Any:
+        found.extend(record.position - position(1, 0) for record, _ in readings.items)
+        return fold(readings, *rest)
+
+    monkeypatch.setattr("metajournal.streaming.refolder.fold", noting)
+    return found
+
+
+def test_all_of_an_ordinary_journal_is_folded_in_columns(lake: Lake, singly: list[int]) -> None:
+    events = enumerate(workload(3_000, 400))
+    records = [
+        record_of(one, n, header=header_for(one, n + 1, tenant=tenant), append_time=NOON + n // 7)
+        for n, (tenant, _, one) in events
+    ]
+    rows = assert_same(lake, records, [1_000, 1_001])
+    assert len(rows) > 2_000
+    assert singly == []
+
+
+def text(value: str) -> bytes:
+    return codec.encode(EntityRegistered(ORDERS, value), header_for(EntityRegistered(ORDERS), 9))
+
+
+ODD: dict[str, Any] = {
+    "marked": record_of(TagsAdded(ORDERS, ["x"]), 2, header=header_for(TagsAdded(ORDERS, ["x"]), 3, repeat=True)),
+    "expected": record_of(TagsAdded(ORDERS, ["x"]), 2, header=header_for(TagsAdded(ORDERS, ["x"]), 3, expected=0)),
+    "a schema as a list": record_of(EntityRegistered(ORDERS, schema=[("a", "long")]), 2),
+    "invalid": record_of(TagsAdded(ORDERS, []), 2),
+    "no name": record_of(PropertiesSet(ORDERS, {"": "x"}), 2),
+    "kept": record_of(PropertiesSet(ORDERS, {"created_by": "x"}, "SYSTEM"), 2),
+    "too far away": record_of(
+        TagsAdded(ORDERS, ["x"]), 2, header=header_for(TagsAdded(ORDERS, ["x"]), 3, event_time=1 << 62)
+    ),
+    "another entity": record_of(
+        TagsAdded(PURCHASES, ["x"]), 2,
+        header=header_for(TagsAdded(PURCHASES, ["x"]), 3, aggregate=str(ORDERS), entities=(str(ORDERS),)),
+    ),
+    "two entities": record_of(
+        TagsAdded(ORDERS, ["x"]), 2,
+        header=header_for(TagsAdded(ORDERS, ["x"]), 3, entities=(str(ORDERS), str(ORDERS))),
+    ),
+    "no entity": record_of(TagsAdded(ORDERS, ["x"]), 2, header=header_for(TagsAdded(ORDERS, ["x"]), 3, entities=())),
+    "another type": record_of(
+        TagsAdded(ORDERS, ["x"]), 2, header=header_for(TagsAdded(ORDERS, ["x"]), 3, type="catalog.TagsRemoved.1")
+    ),
+    "long": record_of(PropertiesSet(ORDERS, {"a": "v" * 5_000}), 2),
+    "many": record_of(TagsAdded(ORDERS, [f"{n}" for n in range(70)]), 2),
+    "damaged": record_of(TagsAdded(ORDERS, ["x"]), 2, digest=b"\0" * 16),
+    "no digest": record_of(TagsAdded(ORDERS, ["x"]), 2, digest=None),
+    "no value": raw_record(None, 2, key=record_key("default", str(ORDERS))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+def test_what_is_not_plain_is_folded_one_by_one_with_all_of_its_aggregate_and_nothing_else(
+    lake: Lake, singly: list[int], odd: JournalRecord
+) -> None:
+    journal = [
+        record_of(EntityRegistered(PURCHASES, tags=["a"]), 0),
+        record_of(EntityRegistered(ORDERS, tags=["a"]), 1),
+        odd,
+        record_of(TagsAdded(PURCHASES, ["b"]), 3),
+        record_of(TagsAdded(ORDERS, ["b"]), 4),
+        record_of(MetadataCleared(PURCHASES, "BOTH"), 5),
+    ]
+    rows = assert_same(lake, journal)
+    assert [row["urn"] for row in rows].count(str(PURCHASES)) == 3
+    assert sorted(singly) == [1, 2, 4]
+
+
+def test_a_name_that_comes_twice_in_a_map_has_its_last_value(lake: Lake, singly: list[int]) -> None:
+    event = PropertiesSet(PURCHASES, {"aa": "1", "bb": "2", "cc": "0"})
+    value = codec.encode(event, header_for(event, 2)).replace(b"bb", b"aa")
+    twice = raw_record(value, 1, key=record_key("default", str(PURCHASES)))
+    again = raw_record(value, 2, key=record_key("default", str(PURCHASES)))
+    rows = assert_same(lake, [record_of(EntityRegistered(PURCHASES), 0), twice, again])
+    assert [dict(row["user_properties"]) for row in rows] == [{}, {"aa": "2", "cc": "0"}]
+    assert singly == []
+
+
+def test_a_text_that_is_no_utf8_is_shelved_and_the_others_are_folded(lake: Lake) -> None:
+    event = TagsAdded(PURCHASES, ["zzzz"])
+    value = codec.encode(event, header_for(event, 2)).replace(b"zzzz", b"\xed\xa0\x80z")
+    wrong = raw_record(value, 1, key=record_key("default", str(PURCHASES)))
+    rows = assert_same(lake, [record_of(EntityRegistered(PURCHASES), 0), wrong, record_of(EntityRegistered(ORDERS), 2)])
+    assert len(rows) == 2
+
+
+def test_an_event_that_was_folded_in_columns_is_known_when_it_is_sent_again_with_a_mark(
+    lake: Lake, singly: list[int]
+) -> None:
+    one = TagsAdded(PURCHASES, ["a"])
+    lost = TagsAdded(urn("team", "nobody"), ["a"])
+    journal = [
+        record_of(EntityRegistered(PURCHASES), 0),
+        record_of(one, 1),
+        record_of(TagsAdded(PURCHASES, ["a"]), 2),
+        record_of(lost, 3),
+        *[record_of(event, at, header=header_for(event, number, repeat=True))
+          for at, event, number in ((4, one, 1), (5, one, 2), (6, lost, 3))],
+        record_of(one, 7, header=header_for(one, 1)),
+    ]  # fmt: skip
+    part, _ = folded(Refolder, lake, journal, [4])
+    assert part.verdicts == {"accepted": 2, "unchanged": 1, "rejected": 1, "duplicate": 4}
+    assert_same(lake, journal, [4])
+    assert set(singly) == {4, 5, 6, 7}
+
+
+def test_an_entity_ends_and_begins_anew(lake: Lake, singly: list[int]) -> None:
+    events = [
+        EntityRegistered(PURCHASES, "first", properties={"a": "1"}, tags=["a"]),
+        EntityDeleted(PURCHASES),
+        TagsAdded(PURCHASES, ["b"]),
+        EntityDeleted(PURCHASES),
+        EntityRegistered(PURCHASES),
+        TagsAdded(PURCHASES, ["Ω", "a", "a"]),
+    ]
+    headers = [header_for(one, n + 1, actor=(None, "bob")[n % 2]) for n, one in enumerate(events)]
+    journal = [record_of(one, n, header=header) for n, (one, header) in enumerate(zip(events, headers, strict=True))]
+    rows = assert_same(lake, journal, [1, 4])
+    assert [row["deleted"] for row in rows] == [False, True, False, False]
+    assert [row["user_tags"] for row in rows] == [["a"], [], [], ["a", "Ω"]]
+    assert singly == []
