@@ -133,7 +133,8 @@ class Journalist:
         number, self._next = self._next, self._next + 1
         who = [self._draw.choice(AGGREGATES) for _ in range(size)]
         ids = [id_text(self._new_id(time.time_ns() // 1_000_000)) for _ in range(size + 1)]
-        events = [(ids[at], urn, f"n{number}-{at}") for at, urn in enumerate(who)]
+        # The id makes the text one that nobody else says: an event that says what is said already changes nothing.
+        events = [(ids[at], urn, f"n{number}-{at} {ids[at]}") for at, urn in enumerate(who)]
         intent = Intent(number, ids[-1] if size > 1 else None, events)
         self._book.write({"intent": number, "unit": intent.unit, "events": [[*map(str, one)] for one in events]})
         return intent
