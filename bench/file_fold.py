@@ -7,7 +7,6 @@ touched before; then of each part alone, the best of several rounds through all 
 
 from __future__ import annotations
 
-import gc
 import sys
 import tempfile
 import time
@@ -17,13 +16,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from bench import source
 from bench.files import events
-from bench.fold import NAMES, Nothing
+from bench.fold import NAMES, Nothing, best_of
 from metajournal.lake.files import TableFiles
 from metajournal.lake.histories import HISTORIES
 from metajournal.lake.tables import Lake
-from metajournal.schemas import codec
-from metajournal.schemas.hashing import DIGEST_HEADER, digest, record_key
 from metajournal.schemas.header import Header
 from metajournal.streaming.fold import fold
 from metajournal.streaming.folded import Folded, Prior
@@ -42,38 +40,19 @@ ROUNDS: Final = 5
 TOPIC: Final = "metajournal.journal.files"
 PLACE: Final = Place(TOPIC, 0, 1, "files", frozenset())
 _START_MS: Final = 1_760_000_000_000
-_SCHEMA: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
 
 
 def records(files: int = FILES) -> pa.Table:
     """The journal as Spark's Kafka source gives one partition of it."""
-    return pa.Table.from_pylist([_record(*one) for one in enumerate(events(files, twice=False))], schema=_SCHEMA)
+    return pa.Table.from_pylist([_record(*one) for one in enumerate(events(files, twice=False))], schema=source.SCHEMA)
 
 
 def _record(offset: int, event: Any) -> dict[str, Any]:
     time_ms = _START_MS + offset
-    identity = (time_ms << 80 | 7 << 76 | offset).to_bytes(16, "big")
-    header = Header(identity, "default", event.TYPE, event.aggregate, event.entities, "bench", time_ms)
-    value = codec.encode(event, header)
-    return {
-        "topic": TOPIC,
-        "partition": 0,
-        "offset": offset,
-        "timestamp": time_ms * 1000,
-        "key": record_key("default", event.aggregate),
-        "value": value,
-        "headers": [{"key": DIGEST_HEADER, "value": digest(value)}],
-    }
+    header = Header(
+        source.identity(offset, time_ms), "default", event.TYPE, event.aggregate, event.entities, "bench", time_ms
+    )
+    return source.record(TOPIC, 0, offset, header, event)
 
 
 def parts(table: pa.Table, folder: Path) -> Iterator[tuple[str, Callable[[dict[str, Any]], Any]]]:
@@ -138,18 +117,7 @@ def measure_task(files: int = FILES) -> dict[str, float]:
 def measure(rounds: int = ROUNDS, files: int = FILES) -> dict[str, float]:
     """Microseconds per file of each part, the best of some rounds."""
     table = records(files)
-    best: dict[str, float] = {}
-    for _ in range(rounds):
-        made: dict[str, Any] = {}
-        with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder:
-            for name, run in parts(table, Path(folder)):
-                gc.collect()
-                gc.disable()
-                start = time.process_time()
-                made[name] = run(made)
-                best[name] = min(best.get(name, 1e9), (time.process_time() - start) / files * 1e6)
-                gc.enable()
-    return best
+    return best_of(rounds, files, lambda folder: parts(table, folder))
 
 
 def main() -> None:

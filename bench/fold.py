@@ -17,11 +17,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bench import source
 from bench.workload import journal
 from metajournal.lake.columns import ENTITIES as SCHEMA
 from metajournal.lake.entities import rows_to_arrow
 from metajournal.schemas import codec
-from metajournal.schemas.hashing import DIGEST_HEADER, digest, record_key
+from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Header
 from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import Urn
@@ -49,34 +50,14 @@ _WRITE: Final = {"compression": "zstd", "compression_level": 1, "row_group_size"
 def records(events: int = EVENTS, entities: int = ENTITIES) -> pa.Table:
     """The journal as Spark's Kafka source gives one partition of it."""
     rows = [_record(offset, *one) for offset, one in enumerate(journal(events, entities))]
-    schema = pa.schema(
-        [
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("timestamp", pa.timestamp("us", "UTC")),
-            ("key", pa.binary()),
-            ("value", pa.binary()),
-            ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        ]
-    )
-    return pa.Table.from_pylist(rows, schema=schema)
+    return pa.Table.from_pylist(rows, schema=source.SCHEMA)
 
 
 def _record(offset: int, tenant: str, entity: Urn, event: Any) -> dict[str, Any]:
     time_ms = _START_MS + offset // 20
-    identity = (time_ms << 80 | 7 << 76 | offset).to_bytes(16, "big")
+    identity = source.identity(offset, time_ms)
     header = Header(identity, tenant, event.TYPE, str(entity), (str(entity),), f"user-{offset % 200}", time_ms)
-    value = codec.encode(event, header)
-    return {
-        "topic": TOPIC,
-        "partition": 0,
-        "offset": offset,
-        "timestamp": time_ms * 1000,
-        "key": record_key(tenant, str(entity)),
-        "value": value,
-        "headers": [{"key": DIGEST_HEADER, "value": digest(value)}],
-    }
+    return source.record(TOPIC, 0, offset, header, event)
 
 
 class Nothing(dict[Any, Any]):
@@ -148,16 +129,28 @@ CATCH_UP: Final = (*ONE_BY_ONE, "records to publish", "journal rows", "journal, 
 def measure(rounds: int = ROUNDS, events: int = EVENTS, entities: int = ENTITIES) -> dict[str, float]:
     """Microseconds per event of each part, the best of some rounds."""
     table = records(events, entities)
+    return best_of(rounds, events, lambda folder: parts(table, folder))
+
+
+def best_of(
+    rounds: int, count: int, parts_in: Callable[[Path], Iterator[tuple[str, Callable[[dict[str, Any]], Any]]]]
+) -> dict[str, float]:
+    """Microseconds of processor time of each part, for one of `count`: the best of some rounds through all of them.
+
+    Args:
+        parts_in: the parts, given a folder of the round's own: of each its name, and a function of what the parts
+            before it made.
+    """
     best: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder:
-        for _ in range(rounds):
-            made: dict[str, Any] = {}
-            for name, run in parts(table, Path(folder)):
+    for _ in range(rounds):
+        made: dict[str, Any] = {}
+        with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder:
+            for name, run in parts_in(Path(folder)):
                 gc.collect()
                 gc.disable()
                 start = time.process_time()
                 made[name] = run(made)
-                best[name] = min(best.get(name, 1e9), (time.process_time() - start) / events * 1e6)
+                best[name] = min(best.get(name, 1e9), (time.process_time() - start) / count * 1e6)
                 gc.enable()
     return best
 

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from bench import source
 from bench.workload import journal
 from metajournal.lake.digest import table_digest
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
-from metajournal.schemas import codec
-from metajournal.schemas.hashing import DIGEST_HEADER, digest, partition_of, record_key
+from metajournal.schemas.hashing import partition_of, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.settings import LakeSettings, Settings
 from metajournal.streaming.engine import Engine
@@ -85,40 +85,18 @@ def _fill(settings: Settings, epochs: Epochs, lake: Lake, events: int, entities:
         held.append(_record(number, offsets, *one))
         if len(held) == _BATCH or number == events:
             ends = {(_TOPIC, partition): offset for partition, offset in enumerate(offsets)}
-            engine.run_wide(_Local(pa.Table.from_pylist(held, schema=_SCHEMA)), ends)
+            engine.run_wide(_Local(pa.Table.from_pylist(held, schema=source.SCHEMA)), ends)
             held = []
     return dict(engine.marks)
 
 
-_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
-
-
 def _record(number: int, offsets: list[int], tenant: str, entity: Any, event: Any) -> dict[str, Any]:
     time_ms = 1_760_000_000_000 + number // 20
-    identity = (time_ms << 80 | 7 << 76 | number).to_bytes(16, "big")
+    identity = source.identity(number, time_ms)
     header = Header(identity, tenant, event.TYPE, str(entity), (str(entity),), f"user-{number % 200}", time_ms)
-    value, key = codec.encode(event, header), record_key(tenant, str(entity))
-    partition = partition_of(key, PARTITIONS)
+    partition = partition_of(record_key(tenant, str(entity)), PARTITIONS)
     offsets[partition] += 1
-    return {
-        "topic": _TOPIC,
-        "partition": partition,
-        "offset": offsets[partition] - 1,
-        "timestamp": time_ms * 1000,
-        "key": key,
-        "value": value,
-        "headers": [{"key": DIGEST_HEADER, "value": digest(value)}],
-    }
+    return source.record(_TOPIC, partition, offsets[partition] - 1, header, event)
 
 
 class _Local:
