@@ -95,13 +95,9 @@ def test_any_bytes_behind_a_known_prefix_are_read_as_one_by_one(bodies: list[tup
 @pytest.mark.parametrize(
     "event", [PropertiesSet(PURCHASES, {"ä": "ß", "b": "x"}), PropertiesRemoved(PURCHASES, ["a", "\u20ac"])]
 )
-def test_every_flipped_bit_and_extreme_byte_is_read_as_one_by_one(event: Any) -> None:
+def test_every_single_byte_change_is_read_as_one_by_one(event: Any) -> None:
     value = codec.encode(event, a_header(event, unit=Unit(b"u" * 16, 1, 3), cause=b"c" * 16, expected=7))
-    changed = [
-        value[:at] + bytes((byte,)) + value[at + 1 :]
-        for at, old in enumerate(value)
-        for byte in (*(old ^ 1 << bit for bit in range(8)), 0, 1, 2, 3, 127, 128, 254, 255)
-    ]
+    changed = [value[:at] + bytes((byte,)) + value[at + 1 :] for at in range(len(value)) for byte in range(256)]
     assert_same([*changed, *(value[:end] for end in range(len(value)))])
 
 
