@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ..schemas.hashing import canonical_json
 from ..schemas.topics import TopicNames
+from .columnar import Made
 from .deadletters import dead_letter
 from .documents import Documents
 from .folded import SHELVED, Folded
@@ -35,13 +36,16 @@ class StagedPart:
         self._records = staging.writer(f"records-{_slug(place)}")
         self._said: list[Outgoing] = []
 
-    def write(self, folded: Folded, names: TopicNames, entities: pa.Table | None = None) -> None:
+    def write(
+        self, folded: Folded, names: TopicNames, entities: pa.Table | None = None, made: Made | None = None
+    ) -> None:
         """Add what follows from a part's records.
 
         Args:
-            entities: as `published.blocks` takes it.
+            folded: with the verdicts of all records that outcomes speak of.
+            entities, made: as `published.blocks` takes them.
         """
-        for block in blocks(folded, names, entities):
+        for block in blocks(folded, names, entities, made):
             if isinstance(block, Documents):
                 self._records.write_documents(block)
             else:

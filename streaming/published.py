@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
 from ..schemas.topics import TopicNames
-from . import catalog, file_documents, files, lineage
+from . import catalog, catalog_documents, file_documents, files, lineage
+from .columnar import Made
 from .documents import DocumentColumns, Documents
 from .folded import Folded
 from .publish import Outgoing
 
-_DOMAINS = (catalog.add_documents, lineage.add_documents, files.add_documents)
+_Adding = Callable[[Documents, Folded, TopicNames], None]
+_DOMAINS: Final = (catalog.add_documents, lineage.add_documents, files.add_documents)
 
 
-def documents(folded: Folded, names: TopicNames) -> Documents:
+def documents(folded: Folded, names: TopicNames, domains: Sequence[_Adding] = _DOMAINS) -> Documents:
     """Change and state records of a partition's changes, without their headers."""
     found = Documents(folded.place)
-    for add in _DOMAINS:
+    for add in domains:
         add(found, folded, names)
     return found
 
@@ -29,13 +32,20 @@ def outgoing(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:
     return documents(folded, names).outgoing()
 
 
-def blocks(folded: Folded, names: TopicNames, entities: pa.Table | None) -> Iterator[Documents | DocumentColumns]:
+def blocks(
+    folded: Folded, names: TopicNames, entities: pa.Table | None, made: Made | None = None
+) -> Iterator[Documents | DocumentColumns]:
     """The same without headers, in blocks; in order within each topic, with what can be so column by column.
 
     Args:
         entities: the rows of all changes, in their order, as the `entities` table has them; None where some are not
             to be written.
+        made: what was folded in columns beside it.
     """
+    if made is not None:
+        yield from catalog_documents.blocks(folded, made, names)
+        yield documents(folded, names, _DOMAINS[1:])
+        return
     if folded.place.domain != "files" or entities is None or entities.num_rows != len(folded.changes):
         yield documents(folded, names)
         return

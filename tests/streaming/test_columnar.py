@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.workload import journal as workload
-from metajournal.lake.columns import ENTITIES
 from metajournal.lake.tables import Lake
 from metajournal.schemas import codec
 from metajournal.schemas.events.catalog import (
@@ -29,19 +28,23 @@ from metajournal.schemas.hashing import record_key
 from metajournal.schemas.positions import position
 from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import dataset, urn
-from metajournal.streaming import refolder
+from metajournal.streaming import catalog_documents, column_folder, folder
+from metajournal.streaming.column_folder import ColumnFolder, folder_of
 from metajournal.streaming.fold import fold
 from metajournal.streaming.folded import ACCEPTED, Verdict
 from metajournal.streaming.folder import PartitionFolder
 from metajournal.streaming.plan import Part, Pin, PinnedLake, Plan, Task
+from metajournal.streaming.publish import Outgoing
 from metajournal.streaming.readings import Readings
 from metajournal.streaming.records import Place
-from metajournal.streaming.refolder import Refolder, can_refold
+from metajournal.streaming.staging import Staging
 from tests.builders import NOON, header_for, raw_record, record_of
 from tests.model import JournalRecord
 from tests.strategies import journals, plain_journals
 from tests.streaming.harness import TOPIC, table_of
 
+NAMES = TopicNames("metajournal")
+ONE_TOPIC = TopicNames("metajournal", changes_topic=NAMES.changes_system)
 many = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 PURCHASES, ORDERS = dataset("default", "purchases"), dataset("default", "orders")
 END = position(1, 1 << 30)
@@ -54,33 +57,69 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
+class Gave(NamedTuple):
+    """What a partition's records gave: what is told of them, rows by file's partition and table, records by topic."""
+
+    part: Part
+    rows: dict[tuple[str, Any], list[Any]]
+    records: dict[str, list[Outgoing]]
+    outcomes: list[Outgoing]
+
+
 def folded(
-    way: type[PartitionFolder], lake: Lake, journal: Sequence[JournalRecord], cuts: Sequence[int], **fields: Any
-) -> tuple[Part, list[Any]]:
-    """What a partition's records give that come in slices: what is told of them, and the rows of `entities`."""
+    way: type[PartitionFolder],
+    lake: Lake,
+    journal: Sequence[JournalRecord],
+    cuts: Sequence[int] = (),
+    *,
+    rebuild: bool = False,
+    names: TopicNames = NAMES,
+    **fields: Any,
+) -> Gave:
+    """Fold a partition's records that come in slices, for the stream or for a rebuild."""
     tables = {"journal": lake.journal, **lake.tables}
     pins = {name: Pin(name, one.uri, one.delta.version(), {}) for name, one in tables.items()}
     place = Place(TOPIC, 0, 1, "catalog", fields.pop("shelved", frozenset()))
     task = replace(Task(place, 1, position(1, 0), END, NOON, {}, {}), **fields)
-    plan = Plan({(TOPIC, 0): task}, pins, ("entities", "accesses"), TopicNames("metajournal"), {}, None)
-    assert can_refold(plan, task)
-    folder = way(plan, task, PinnedLake(pins))
+    staging = None if rebuild else Staging(lake.path)
+    written = ("entities", "accesses") if rebuild else ("entities", "accesses", "journal")
+    plan = Plan({(TOPIC, 0): task}, pins, written, names, {}, staging)
+    assert type(folder_of(plan, task, PinnedLake(pins))) is ColumnFolder
+    folding = way(plan, task, PinnedLake(pins))
     for start, end in pairwise([0, *cuts, len(journal)]):
         table = table_of(journal[start:end])
         if end > start:
-            folder.take(table.append_column("outcome", pa.array([ACCEPTED] * (end - start))), 1)
-    part = folder.close()
-    files = [Path(lake.tables["entities"].uri) / one.path for one in part.files["entities"]]
-    rows = [row for file in files for row in pq.read_table(file, schema=ENTITIES).to_pylist()]
-    return replace(part, files={}, seconds={}), rows
+            said = pa.array([ACCEPTED] * (end - start))
+            folding.take(table.append_column("outcome", said) if rebuild else table, 1)
+    part = folding.close()
+    rows = {
+        (name, tuple(one.partition.items())): pq.ParquetFile(Path(tables[name].uri) / one.path).read().to_pylist()
+        for name, files in part.files.items()
+        for one in files
+    }
+    records: dict[str, list[Outgoing]] = {}
+    for one in staging.read(f"records-{TOPIC}-0") if staging is not None and part.staged else ():
+        records.setdefault(one.topic, []).append(one)
+    outcomes = [] if staging is None or not part.verdicts else list(staging.read(f"outcomes-{TOPIC}-0"))
+    return Gave(replace(part, files={}, seconds={}), rows, records, outcomes)
 
 
-def assert_same(lake: Lake, journal: Sequence[JournalRecord], cuts: Sequence[int] = (), **fields: Any) -> list[Any]:
-    part, rows = folded(Refolder, lake, journal, cuts, **fields)
-    wanted_part, wanted = folded(PartitionFolder, lake, journal, cuts, **fields)
-    assert part == wanted_part
-    assert rows == wanted
-    return rows
+def assert_same(
+    lake: Lake, journal: Sequence[JournalRecord], cuts: Sequence[int] = (), **fields: Any
+) -> list[dict[str, Any]]:
+    """Both ways give the same; gives the rows of `entities`."""
+    found, wanted = (folded(way, lake, journal, cuts, **fields) for way in (ColumnFolder, PartitionFolder))
+    assert found.part == wanted.part
+    assert found.rows == wanted.rows
+    assert found.records == wanted.records
+    assert found.outcomes == wanted.outcomes
+    return found.rows.get(("entities", ()), [])
+
+
+def in_bits_of(patch: pytest.MonkeyPatch, rows: int) -> None:
+    """Both ways fold so many records at once: outcome records are cut by that."""
+    for module in (column_folder, folder):
+        patch.setattr(module, "_BIT_ROWS", rows)
 
 
 @given(st.one_of(journals(partitions=1), plain_journals(partitions=1), plain_journals(partitions=1)), st.data())
@@ -97,8 +136,11 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
     if data.draw(st.booleans()):
         again = ("default", str(PURCHASES), data.draw(st.integers(1, 20)).to_bytes(16, "big"))
         fields["marked"] = {again: (position(1, 0) - 5, Verdict(ACCEPTED))}
+    fields["rebuild"] = data.draw(st.sampled_from([False, False, True]))
+    fields["names"] = data.draw(st.sampled_from([NAMES, NAMES, ONE_TOPIC]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refolder, "_BIT_ROWS", data.draw(st.sampled_from([1, 2, 3, 7, 1000])))
+        in_bits_of(patch, data.draw(st.sampled_from([1, 2, 3, 7, 1000])))
+        patch.setattr(catalog_documents, "_BLOCK_ROWS", data.draw(st.sampled_from([1, 2, 5, 1000])))
         patch.setattr("metajournal.streaming.newest._MOST_CHUNKS", data.draw(st.sampled_from([1, 64])))
         patch.setattr("metajournal.streaming.newest.MOST_BYTES", data.draw(st.sampled_from([60, 200, 32 * 1024])))
         patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
@@ -115,7 +157,7 @@ def test_a_record_of_an_unknown_schema_stops_both_ways_at_the_same_place(
     after = [one._replace(position=one.position + 1) for one in journal[at:]]
     place = after[0].position - 1 if after else END - 10
     both = [*journal[:at], unknown._replace(position=place), *after]
-    part, _ = folded(Refolder, lake, both, [])
+    part = folded(ColumnFolder, lake, both).part
     assert (part.end, part.stopped_by) == (place, int.from_bytes(b"\7" * 8, "little"))
     assert_same(lake, both, sorted(data.draw(st.sets(st.integers(0, len(both)), max_size=2))))
 
@@ -133,7 +175,7 @@ def singly(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.extend(record.position - position(1, 0) for record, _ in readings.items)
         return fold(readings, *rest)
 
-    monkeypatch.setattr("metajournal.streaming.refolder.fold", noting)
+    monkeypatch.setattr("metajournal.streaming.column_folder.fold", noting)
     return found
 
 
@@ -231,7 +273,7 @@ def test_an_event_that_was_folded_in_columns_is_known_when_it_is_sent_again_with
           for at, event, number in ((4, one, 1), (5, one, 2), (6, lost, 3))],
         record_of(one, 7, header=header_for(one, 1)),
     ]  # fmt: skip
-    part, _ = folded(Refolder, lake, journal, [4])
+    part = folded(ColumnFolder, lake, journal, [4]).part
     assert part.verdicts == {"accepted": 2, "unchanged": 1, "rejected": 1, "duplicate": 4}
     assert_same(lake, journal, [4])
     assert set(singly) == {4, 5, 6, 7}
