@@ -133,8 +133,8 @@ def judge(
     accepted = created | ended | changed[places.of]
     outcome = np.where(accepted, ACCEPTED, np.where(rejected, REJECTED, UNCHANGED))
     rows = _Rows(places, accepted)
-    held = tuple(_held(rows, names, spans, ends))
-    return Judged(outcome, held, begun._replace(at=rows.at(begun.at)), gone._replace(at=rows.at(gone.at)))
+    spaces = tuple(_held(rows, names, spans, ends))
+    return Judged(outcome, spaces, begun._replace(at=rows.at(begun.at)), gone._replace(at=rows.at(gone.at)))
 
 
 class _Places:

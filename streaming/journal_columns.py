@@ -71,9 +71,9 @@ def _header_columns(plain: Plain) -> dict[str, pa.Array]:
         "event_type": _TYPES.take(pa.array(plain.type)),
         "actor": chosen(plain.actors, plain.actor),
         "event_time": microseconds(plain.event_time),
-        "unit_id": chosen(id_texts(plain.units.id), plain.unit),
-        "unit_index": chosen(pa.array(plain.units.index, pa.int32()), plain.unit),
-        "unit_count": chosen(pa.array(plain.units.count, pa.int32()), plain.unit),
+        "unit_id": chosen(id_texts(plain.units.ids), plain.unit),
+        "unit_index": chosen(pa.array(plain.units.places, pa.int32()), plain.unit),
+        "unit_count": chosen(pa.array(plain.units.sizes, pa.int32()), plain.unit),
         "cause": chosen(id_texts(plain.causes), plain.cause),
         "repeat": pa.repeat(False, count),
     }

@@ -39,9 +39,9 @@ _NOTHING: Final = pa.array([], pa.string())
 class Units(NamedTuple):
     """Units that events belong to: of each such event the unit's id (16 bytes), its place in it, and their number."""
 
-    id: Numbers
-    index: Numbers
-    count: Numbers
+    ids: Numbers
+    places: Numbers
+    sizes: Numbers
 
 
 @dataclass(frozen=True)
