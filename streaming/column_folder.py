@@ -8,7 +8,7 @@ journal table, records to publish, outcomes. A rebuild does the same and asks fo
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,17 +23,37 @@ from .fold import fold
 from .folded import Folded, Judged
 from .folder import ENTITIES, JOURNAL, MOST_DIFFERING, PartitionFolder
 from .journal_columns import journal_columns
+from .parts import StagedPart
+from .plain import Plain
 from .plan import PinnedLake, Plan, Task
+from .published import blocks_of_both
 from .readings import Readings, read_table
 from .records import Record
 
 _BIT_ROWS = 16_384
 
 
-def folder_of(plan: Plan, task: Task, lake: PinnedLake) -> PartitionFolder:
-    """What folds a task: in columns where rows of `entities` of the catalog's own topic are asked for."""
-    in_columns = ENTITIES in plan.written and task.place.domain == "catalog"
-    return (ColumnFolder if in_columns else PartitionFolder)(plan, task, lake)
+class _Bit(NamedTuple):
+    """Some records, of which the plain ones are to be folded in columns; up to where the partition stops.
+
+    Attributes:
+        times: their append times, milliseconds UTC.
+        running: the running system_time at each.
+        others: which of them are not plain.
+        readings: those, each with the time that the ones before it leave it.
+    """
+
+    records: pa.Table
+    times: Numbers
+    running: Numbers
+    others: Numbers
+    plain: Plain | None
+    readings: Readings
+
+
+def can_fold_in_columns(plan: Plan, task: Task) -> bool:
+    """Whether rows of `entities` are asked for, and of the catalog's own topic."""
+    return ENTITIES in plan.written and task.place.domain == "catalog"
 
 
 class ColumnFolder(PartitionFolder):
@@ -54,33 +74,43 @@ class ColumnFolder(PartitionFolder):
         if part.stopped_by is not None:
             return
         with self._timed("read"):
-            times = _milliseconds(rows)
-            running = np.maximum(np.maximum.accumulate(times), part.system_time)
-            plain = self._columns.plain(rows, epoch)
-            others = np.ones(len(times), np.bool_)
-            if plain is not None:
-                others[plain.row] = False
-            readings = self._readings(rows, running, others, epoch, end)
-            if plain is not None and readings.stopped_by is not None:
-                plain = plain.only(plain.position < readings.end)
+            bit = self._read(rows, epoch, end)
         with self._timed("prior"):
-            self._columns.lend(readings)
-            (prior,) = self._prior.fetch([readings])
+            self._columns.lend(bit.readings)
+            (prior,) = self._prior.fetch([bit.readings])
         with self._timed("fold"):
-            folded = fold(readings, prior, part.system_time)
-            made = None if plain is None else self._columns.fold(plain, running[plain.row])
+            folded = fold(bit.readings, prior, part.system_time)
+            made = None if bit.plain is None else self._columns.fold(bit.plain, bit.running[bit.plain.row])
         self._prior.advance([folded])
         self._columns.borrow(folded)
         if "outcome" in rows.column_names:
-            self._hold_both_against(rows["outcome"], others, folded, made)
-        judged = int(np.searchsorted(position(epoch, 0) + rows["offset"].to_numpy(), folded.end))
-        folded = _as_they_came(folded, times[others], running[:judged])
-        tables = self._write_both(folded, made, rows, times)
-        self._stage_both(folded, made, tables)
-        self._tell_of_both(folded, made, times[:judged])
+            self._hold_both_against(bit, folded, made)
+        folded = _as_they_came(bit, folded)
+        with writing(self._root):
+            with self._timed("write"):
+                tables = self._tables_of_both(bit, folded, made)
+                self._write(tables)
+            if self._staged is not None:
+                with self._timed("stage"):
+                    self._stage(self._staged, folded, made, tables)
+        self._tell_of_both(bit, folded, made)
+
+    def _read(self, rows: pa.Table, epoch: int, end: int) -> _Bit:
+        times = _milliseconds(rows)
+        running = np.maximum(np.maximum.accumulate(times), self._part.system_time)
+        plain = self._columns.plain(rows, epoch)
+        others = np.ones(len(times), np.bool_)
+        if plain is not None:
+            others[plain.row] = False
+        readings = self._readings(rows, running, others, epoch, end)
+        if readings.stopped_by is None:
+            return _Bit(rows, times, running, others, plain, readings)
+        judged = int(np.searchsorted(position(epoch, 0) + rows["offset"].to_numpy(), readings.end))
+        plain = None if plain is None else plain.only(plain.row < judged)
+        return _Bit(rows.slice(0, judged), times[:judged], running[:judged], others[:judged], plain, readings)
 
     def _readings(self, rows: pa.Table, running: Numbers, others: Numbers, epoch: int, end: int) -> Readings:
-        """The records that are not plain, read one by one; each with the time that the ones before it leave it."""
+        """The records that are not plain, read one by one."""
         task, start = self._task, self._part.end
         if not others.any():
             return Readings(task.place, start, end, [], None)
@@ -89,45 +119,39 @@ class ColumnFolder(PartitionFolder):
         )
         return read_table(timed.filter(pa.array(others)), task.place, epoch, start, end)
 
-    def _write_both(self, folded: Folded, made: Made | None, records: pa.Table, times: Numbers) -> dict[str, pa.Table]:
-        """Write the rows of both ways, by position; gives them by table."""
-        with self._timed("write"), writing(self._root):
-            tables = self._tables(folded)
-            if made is not None:
-                mark = self._task.held.get(ENTITIES, 0)
-                rows = made.rows.filter(pc.greater_equal(made.rows["logical_timestamp"], mark))
-                tables[ENTITIES] = _by_position(rows, tables.get(ENTITIES))
-                if JOURNAL in self._files:
-                    rows = journal_columns(self._task.place, records, times, made)
-                    tables[JOURNAL] = _by_position(rows, tables.get(JOURNAL))
-            self._write(tables)
-            return tables
+    def _tables_of_both(self, bit: _Bit, folded: Folded, made: Made | None) -> dict[str, pa.Table]:
+        """The new rows of both ways, by table and then by position."""
+        found = self._tables(folded)
+        if made is not None:
+            mark = self._task.held.get(ENTITIES, 0)
+            rows = made.rows.filter(pc.greater_equal(made.rows["logical_timestamp"], mark))
+            found[ENTITIES] = _by_position(rows, found.get(ENTITIES))
+            if JOURNAL in self._files:
+                rows = journal_columns(self._task.place, bit.records, bit.times, made)
+                found[JOURNAL] = _by_position(rows, found.get(JOURNAL))
+        return found
 
-    def _stage_both(self, folded: Folded, made: Made | None, tables: dict[str, pa.Table]) -> None:
-        if self._staged is None:
+    def _stage(self, staged: StagedPart, folded: Folded, made: Made | None, tables: dict[str, pa.Table]) -> None:
+        if made is None:
+            staged.write(folded, self._names, tables.get(ENTITIES))
             return
-        with self._timed("stage"), writing(self._root):
-            if made is None:
-                self._staged.write(folded, self._names, tables.get(ENTITIES))
-            else:
-                judged = sorted([*folded.judged, *_spoken(made)], key=lambda one: one.record.position)
-                self._staged.write(replace(folded, judged=judged), self._names, made=made)
+        judged = sorted([*folded.judged, *_spoken(made)], key=lambda one: one.record.position)
+        staged.write_blocks(blocks_of_both(folded, made, self._names), replace(folded, judged=judged), self._names)
 
-    def _tell_of_both(self, folded: Folded, made: Made | None, times: Numbers) -> None:
+    def _tell_of_both(self, bit: _Bit, folded: Folded, made: Made | None) -> None:
         part = self._part
         self._tell(folded)
-        if len(times):
-            least = int(times.min())
-            part.oldest_ms = least if part.oldest_ms is None else min(part.oldest_ms, least)
         if made is not None:
+            oldest_ms = int(bit.times.min())
+            part.oldest_ms = oldest_ms if part.oldest_ms is None else min(oldest_ms, part.oldest_ms)
             counts = np.bincount(made.judged.outcome, minlength=len(OUTCOMES)).tolist()
             part.verdicts.update({word: count for word, count in zip(OUTCOMES, counts, strict=True) if count})
 
-    def _hold_both_against(self, said: pa.ChunkedArray, others: Numbers, folded: Folded, made: Made | None) -> None:
+    def _hold_both_against(self, bit: _Bit, folded: Folded, made: Made | None) -> None:
         """Note where the journal table says another outcome than its own bytes give, in the order of positions."""
-        before = self._part.differing
+        said, before = bit.records["outcome"], self._part.differing
         self._part.differing = []
-        self._hold_against(said.filter(pa.array(others)).to_pylist(), folded)
+        self._hold_against(said.filter(pa.array(bit.others)).to_pylist(), folded)
         found = self._part.differing
         if made is not None:
             outcomes: Any = pa.array(OUTCOMES).take(pa.array(made.judged.outcome))
@@ -142,18 +166,13 @@ def _milliseconds(rows: pa.Table) -> Numbers:
     return found
 
 
-def _as_they_came(folded: Folded, times: Numbers, running: Numbers) -> Folded:
-    """The records that were folded one by one with their own append times, and the time that all records leave.
-
-    Args:
-        times: of the records that are not plain.
-        running: the running system_time at each record that was judged.
-    """
+def _as_they_came(bit: _Bit, folded: Folded) -> Folded:
+    """The records that were folded one by one with their own append times, and the time that all records leave."""
     judged = [
         one if one.record.append_time == time else one._replace(record=one.record._replace(append_time=time))
-        for one, time in zip(folded.judged, times.tolist(), strict=False)
+        for one, time in zip(folded.judged, bit.times[bit.others].tolist(), strict=True)
     ]
-    return replace(folded, judged=judged, system_time=int(running[-1]) if len(running) else folded.system_time)
+    return replace(folded, judged=judged, system_time=int(bit.running[-1]) if len(bit.running) else folded.system_time)
 
 
 def _spoken(made: Made) -> list[Judged]:

@@ -88,9 +88,9 @@ def _special(texts: pa.Array) -> Numbers:
         return np.zeros(0, np.int64)
     held = np.frombuffer(data, np.uint8)[starts[0] : starts[-1]]
     found = np.flatnonzero((held < _SPACE) | (held == _QUOTE) | (held == _BACKSLASH)) + starts[0]
-    rows = np.unique(np.searchsorted(starts, found, side="right") - 1)
-    valid: Numbers = rows[texts.take(pa.array(rows)).is_valid().to_numpy(zero_copy_only=False)]
-    return valid
+    held_by = np.searchsorted(starts, found, side="right") - 1
+    rows: Numbers = held_by[np.diff(held_by, prepend=-1) > 0]
+    return rows[texts.take(pa.array(rows)).is_valid().to_numpy(zero_copy_only=False)] if texts.null_count else rows
 
 
 def lists(at: Numbers, entries: pa.Array, rows: int) -> pa.Array:

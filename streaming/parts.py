@@ -15,9 +15,8 @@ import pyarrow as pa
 
 from ..schemas.hashing import canonical_json
 from ..schemas.topics import TopicNames
-from .columnar import Made
 from .deadletters import dead_letter
-from .documents import Documents
+from .documents import DocumentColumns, Documents
 from .folded import SHELVED, Folded
 from .outcomes import outcome_records, record
 from .plan import Part, Plan
@@ -36,16 +35,17 @@ class StagedPart:
         self._records = staging.writer(f"records-{_slug(place)}")
         self._said: list[Outgoing] = []
 
-    def write(
-        self, folded: Folded, names: TopicNames, entities: pa.Table | None = None, made: Made | None = None
-    ) -> None:
+    def write(self, folded: Folded, names: TopicNames, entities: pa.Table | None = None) -> None:
         """Add what follows from a part's records.
 
         Args:
-            folded: with the verdicts of all records that outcomes speak of.
-            entities, made: as `published.blocks` takes them.
+            entities: as `published.blocks` takes it.
         """
-        for block in blocks(folded, names, entities, made):
+        self.write_blocks(blocks(folded, names, entities), folded, names)
+
+    def write_blocks(self, found: Iterable[Documents | DocumentColumns], folded: Folded, names: TopicNames) -> None:
+        """Add what is published of a part's records, and what follows from their verdicts."""
+        for block in found:
             if isinstance(block, Documents):
                 self._records.write_documents(block)
             else:

@@ -32,20 +32,13 @@ def outgoing(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:
     return documents(folded, names).outgoing()
 
 
-def blocks(
-    folded: Folded, names: TopicNames, entities: pa.Table | None, made: Made | None = None
-) -> Iterator[Documents | DocumentColumns]:
+def blocks(folded: Folded, names: TopicNames, entities: pa.Table | None) -> Iterator[Documents | DocumentColumns]:
     """The same without headers, in blocks; in order within each topic, with what can be so column by column.
 
     Args:
         entities: the rows of all changes, in their order, as the `entities` table has them; None where some are not
             to be written.
-        made: what was folded in columns beside it.
     """
-    if made is not None:
-        yield from catalog_documents.blocks(folded, made, names)
-        yield documents(folded, names, _DOMAINS[1:])
-        return
     if folded.place.domain != "files" or entities is None or entities.num_rows != len(folded.changes):
         yield documents(folded, names)
         return
@@ -55,3 +48,14 @@ def blocks(
             yield documents(replace(folded, changes=folded.changes[begin:end]), names)
         else:
             yield from found
+
+
+def blocks_of_both(folded: Folded, made: Made, names: TopicNames) -> Iterator[Documents | DocumentColumns]:
+    """The same where some of a partition's records were folded in columns.
+
+    Args:
+        folded: what was folded one by one.
+        made: what was folded in columns.
+    """
+    yield from catalog_documents.blocks(folded, made, names)
+    yield documents(folded, names, _DOMAINS[1:])

@@ -29,7 +29,7 @@ from metajournal.schemas.positions import position
 from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import dataset, urn
 from metajournal.streaming import catalog_documents, column_folder, folder
-from metajournal.streaming.column_folder import ColumnFolder, folder_of
+from metajournal.streaming.column_folder import ColumnFolder, can_fold_in_columns
 from metajournal.streaming.fold import fold
 from metajournal.streaming.folded import ACCEPTED, Verdict
 from metajournal.streaming.folder import PartitionFolder
@@ -84,7 +84,7 @@ def folded(
     staging = None if rebuild else Staging(lake.path)
     written = ("entities", "accesses") if rebuild else ("entities", "accesses", "journal")
     plan = Plan({(TOPIC, 0): task}, pins, written, names, {}, staging)
-    assert type(folder_of(plan, task, PinnedLake(pins))) is ColumnFolder
+    assert can_fold_in_columns(plan, task)
     folding = way(plan, task, PinnedLake(pins))
     for start, end in pairwise([0, *cuts, len(journal)]):
         table = table_of(journal[start:end])
