@@ -16,18 +16,22 @@ from hypothesis import strategies as st
 
 from bench.workload import journal as workload
 from metajournal.lake.tables import Lake
+from metajournal.rules.admission import EARLIEST_MS, LATEST_MS
 from metajournal.schemas import codec
 from metajournal.schemas.events.catalog import (
     EntityDeleted,
     EntityRegistered,
     MetadataCleared,
+    PropertiesRemoved,
     PropertiesSet,
     TagsAdded,
+    TagsRemoved,
 )
 from metajournal.schemas.hashing import record_key
+from metajournal.schemas.header import Unit
 from metajournal.schemas.positions import position
 from metajournal.schemas.topics import TopicNames
-from metajournal.schemas.urn import dataset, urn
+from metajournal.schemas.urn import dataset, stream, urn
 from metajournal.streaming import catalog_documents, column_folder, folder
 from metajournal.streaming.column_folder import ColumnFolder, can_fold_in_columns
 from metajournal.streaming.fold import fold
@@ -166,17 +170,82 @@ def journal_key(journal: Sequence[JournalRecord]) -> bytes:
     return next((one.key for one in journal if one.key is not None), b"x")
 
 
-@pytest.fixture
-def singly(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Offsets of the records that were folded one by one."""
+CHARACTERS = 'ab{}:, "\\/\0\1\b\n\r\t\x1f\x7f\x80é\u2028Ω\uffff\U00010000😀'
+"""What JSON escapes, what it might, and what code points and UTF-16 put in another order."""
+WORDS = st.text(CHARACTERS, min_size=1, max_size=4)
+ODDLY_NAMED = (
+    PURCHASES,
+    dataset('de"f\\', 'n\x7f\u2028😀\n"'),
+    stream("default", "a/b"),
+    urn("team", 'a"b', "c"),
+    urn("namespace", "x"),
+)
+
+
+@st.composite
+def oddly_worded(draw: st.DrawFn) -> list[JournalRecord]:
+    """Plain events full of characters that are seldom seen, of units and causes, on clocks that go back."""
+    words = draw(st.lists(WORDS, min_size=2, max_size=6, unique=True))
+    some = st.lists(st.sampled_from(words), min_size=1, max_size=3)
+    properties = st.dictionaries(st.sampled_from(words), st.sampled_from(["", *words]), min_size=1, max_size=3)
+    scopes = st.sampled_from(["USER", "SYSTEM"])
+    entity = st.sampled_from(ODDLY_NAMED)
+    maybe = st.none() | st.sampled_from(["", *words])
+    events = st.one_of(
+        st.builds(EntityRegistered, entity, maybe, maybe, st.just({}) | properties, st.just(()) | some),
+        st.builds(PropertiesSet, entity, properties, scopes),
+        st.builds(TagsAdded, entity, some, scopes),
+        st.builds(lambda one, keys, scope: PropertiesRemoved(one, keys, scope=scope), entity, some, scopes),
+        st.builds(lambda one, tags, scope: TagsRemoved(one, tags, scope=scope), entity, some, scopes),
+        st.builds(lambda one, scope: PropertiesRemoved(one, all=True, scope=scope), entity, scopes),
+        st.builds(lambda one, scope: TagsRemoved(one, all=True, scope=scope), entity, scopes),
+        st.builds(MetadataCleared, entity, st.sampled_from(["USER", "SYSTEM", "BOTH"])),
+        st.builds(EntityDeleted, entity),
+    )
+    told = st.fixed_dictionaries(
+        {
+            "actor": maybe,
+            "tenant": st.sampled_from(["default", "default", "acme"]),
+            "unit": st.none() | st.builds(Unit, st.binary(min_size=16, max_size=16), st.just(1), st.integers(2, 9)),
+            "cause": st.none() | st.binary(min_size=16, max_size=16),
+            "event_time": st.integers(EARLIEST_MS, LATEST_MS),
+        }
+    )
+    given = draw(st.lists(st.tuples(events, told, st.integers(-40, 40)), max_size=30))
+    begun = [(EntityRegistered(one), {}, 0) for one in ODDLY_NAMED[: draw(st.integers(0, len(ODDLY_NAMED)))]]
+    return [
+        record_of(event, 2 * n, header=header_for(event, n + 1, **fields), append_time=NOON + 10 * n + late)
+        for n, (event, fields, late) in enumerate([*begun, *given])
+    ]
+
+
+@given(oddly_worded(), st.data())
+@many
+def test_any_text_is_spelled_as_one_by_one(lake: Lake, journal: list[JournalRecord], data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(journal)), max_size=3)))
+    with pytest.MonkeyPatch.context() as patch:
+        singly = offsets_folded_singly(patch)
+        in_bits_of(patch, data.draw(st.sampled_from([3, 1000])))
+        patch.setattr(catalog_documents, "_BLOCK_ROWS", data.draw(st.sampled_from([2, 1000])))
+        assert_same(lake, journal, cuts)
+        assert singly == []
+
+
+def offsets_folded_singly(patch: pytest.MonkeyPatch) -> list[int]:
+    """Offsets of the records that a `ColumnFolder` folds one by one from now on."""
     found: list[int] = []
 
     def noting(readings: Readings, *rest: Any) -> Any:
         found.extend(record.position - position(1, 0) for record, _ in readings.items)
         return fold(readings, *rest)
 
-    monkeypatch.setattr("metajournal.streaming.column_folder.fold", noting)
+    patch.setattr("metajournal.streaming.column_folder.fold", noting)
     return found
+
+
+@pytest.fixture
+def singly(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    return offsets_folded_singly(monkeypatch)
 
 
 def test_all_of_an_ordinary_journal_is_folded_in_columns(lake: Lake, singly: list[int]) -> None:
