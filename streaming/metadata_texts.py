@@ -6,6 +6,7 @@ of the new rows, so that `previous` and `updated` are taken out of the same colu
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -40,14 +41,14 @@ class MetadataTexts:
         self._names, self._values = quoted(numbered.names), quoted(numbered.values)
         self._rows, self._entities = made.rows.num_rows, made.entities
         self._previous = _previous(made.entity, made.entities)
-        before = self._by_space(numbered.held)
+        before = self._by_space(numbered.held, made.entities)
         self._held: list[pa.Array] = []
         self._given: list[pa.Array] = []
         for space, (old, new) in enumerate(zip(before, made.judged.spaces, strict=True)):
             at = np.concatenate([old.at, new.row + self._entities])
             name, value = np.concatenate([old.name, new.name]), np.concatenate([old.value, new.value])
             self._add(space, Operations(at, name, value))
-        begun, ended = self._by_space(made.judged.begun), self._by_space(made.judged.ended)
+        begun, ended = (self._by_space(some, self._rows) for some in (made.judged.begun, made.judged.ended))
         self._begun, self._ended = (
             [self._lists(space, one, self._rows) for space, one in enumerate(some)] for some in (begun, ended)
         )
@@ -64,12 +65,18 @@ class MetadataTexts:
             whole = lists(held.at[given], entries.filter(pa.array(given)), count)
         self._given.append(whole)
 
-    def _by_space(self, some: Operations) -> list[Operations]:
-        """Operations of each space, by row and then by name."""
-        order = np.lexsort((some.name, some.at))
+    def _by_space(self, some: Operations, rows: int) -> list[Operations]:
+        """Operations of each space, by row and then by name.
+
+        Args:
+            rows: how many rows (or entities) there are.
+        """
+        space, rank = np.divmod(some.name, self._numbered.width)
+        key = (space * rows + some.at) * self._numbered.width + rank
+        order = np.argsort(key)
         at, name, value = some.at[order], some.name[order], some.value[order]
-        spaces = name // self._numbered.width
-        return [Operations(*(column[spaces == space] for column in (at, name, value))) for space in range(SPACES)]
+        bounds = np.searchsorted(space[order], np.arange(SPACES + 1)).tolist()
+        return [Operations(at[start:stop], name[start:stop], value[start:stop]) for start, stop in pairwise(bounds)]
 
     def _entries(self, space: int, some: Operations) -> pa.Array:
         names = self._names.take(pa.array(some.name - space * self._numbered.width))
