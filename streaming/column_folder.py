@@ -31,6 +31,10 @@ from .readings import Readings, read_table
 from .records import Record
 
 _BIT_ROWS = 16_384
+_FEW_OF = 8
+"""Where fewer than one record in so many is plain, it is not worth looking for them ..."""
+_BITS_UNASKED = 7
+"""... in so many of the following bits."""
 
 
 class _Bit(NamedTuple):
@@ -62,6 +66,7 @@ class ColumnFolder(PartitionFolder):
     def __init__(self, plan: Plan, task: Task, lake: PinnedLake) -> None:
         super().__init__(plan, task, lake)
         self._columns = Columnar(task.place, task.start, self._prior)
+        self._unasked = 0
 
     def _prefetch(self, rows: pa.Table) -> None:
         super()._prefetch(pa.table({"key": self._columns.prefetch(rows["key"])}))
@@ -98,7 +103,7 @@ class ColumnFolder(PartitionFolder):
     def _read(self, rows: pa.Table, epoch: int, end: int) -> _Bit:
         times = _milliseconds(rows)
         running = np.maximum(np.maximum.accumulate(times), self._part.system_time)
-        plain = self._columns.plain(rows, epoch)
+        plain = self._plain(rows, epoch)
         others = np.ones(len(times), np.bool_)
         if plain is not None:
             others[plain.row] = False
@@ -108,6 +113,16 @@ class ColumnFolder(PartitionFolder):
         judged = int(np.searchsorted(position(epoch, 0) + rows["offset"].to_numpy(), readings.end))
         plain = None if plain is None else plain.only(plain.row < judged)
         return _Bit(rows.slice(0, judged), times[:judged], running[:judged], others[:judged], plain, readings)
+
+    def _plain(self, rows: pa.Table, epoch: int) -> Plain | None:
+        """The plain events; none where nearly none were found a moment ago."""
+        if self._unasked:
+            self._unasked -= 1
+            return None
+        found = self._columns.plain(rows, epoch)
+        if found is None or len(found.row) * _FEW_OF < rows.num_rows:
+            self._unasked = _BITS_UNASKED
+        return found
 
     def _readings(self, rows: pa.Table, running: Numbers, others: Numbers, epoch: int, end: int) -> Readings:
         """The records that are not plain, read one by one."""

@@ -144,6 +144,7 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
     fields["names"] = data.draw(st.sampled_from([NAMES, NAMES, ONE_TOPIC]))
     with pytest.MonkeyPatch.context() as patch:
         in_bits_of(patch, data.draw(st.sampled_from([1, 2, 3, 7, 1000])))
+        patch.setattr(column_folder, "_BITS_UNASKED", data.draw(st.sampled_from([0, 0, 1, 7])))
         patch.setattr(catalog_documents, "_BLOCK_ROWS", data.draw(st.sampled_from([1, 2, 5, 1000])))
         patch.setattr("metajournal.streaming.newest._MOST_CHUNKS", data.draw(st.sampled_from([1, 64])))
         patch.setattr("metajournal.streaming.newest.MOST_BYTES", data.draw(st.sampled_from([60, 200, 32 * 1024])))
@@ -212,7 +213,7 @@ def oddly_worded(draw: st.DrawFn) -> list[JournalRecord]:
         }
     )
     given = draw(st.lists(st.tuples(events, told, st.integers(-40, 40)), max_size=30))
-    begun = [(EntityRegistered(one), {}, 0) for one in ODDLY_NAMED[: draw(st.integers(0, len(ODDLY_NAMED)))]]
+    begun: list[Any] = [(EntityRegistered(one), {}, 0) for one in ODDLY_NAMED[: draw(st.integers(0, len(ODDLY_NAMED)))]]
     return [
         record_of(event, 2 * n, header=header_for(event, n + 1, **fields), append_time=NOON + 10 * n + late)
         for n, (event, fields, late) in enumerate([*begun, *given])
@@ -308,6 +309,16 @@ def test_what_is_not_plain_is_folded_one_by_one_with_all_of_its_aggregate_and_no
     rows = assert_same(lake, journal)
     assert [row["urn"] for row in rows].count(str(PURCHASES)) == 3
     assert sorted(singly) == [1, 2, 4]
+
+
+def test_where_nearly_nothing_is_plain_it_is_seldom_looked_for(
+    lake: Lake, singly: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_bits_of(monkeypatch, 2)
+    odd = [record_of(TagsAdded(ORDERS, []), n) for n in range(4)]
+    plain = [record_of(TagsAdded(PURCHASES, [f"{n}"]), n) for n in range(4, 24)]
+    assert_same(lake, [*odd, *plain])
+    assert singly == list(range(16))
 
 
 def test_a_name_that_comes_twice_in_a_map_has_its_last_value(lake: Lake, singly: list[int]) -> None:
