@@ -31,6 +31,9 @@ from .readings import Readings, read_table
 from .records import Record
 
 _BIT_ROWS = 16_384
+_FIRST_ROWS = 4_096
+_MADE_BYTES = 64 * 1024 * 1024
+"""Most bytes of rows that are made at once, as far as those before tell: a short event may make a long row."""
 _FEW_OF = 8
 """Where fewer than one record in so many is plain, it is not worth looking for them ..."""
 _BITS_UNASKED = 7
@@ -67,6 +70,7 @@ class ColumnFolder(PartitionFolder):
         super().__init__(plan, task, lake)
         self._columns = Columnar(task.place, task.start, self._prior)
         self._unasked = 0
+        self._most_rows = _FIRST_ROWS
 
     def _prefetch(self, rows: pa.Table) -> None:
         super()._prefetch(pa.table({"key": self._columns.prefetch(rows["key"])}))
@@ -75,6 +79,14 @@ class ColumnFolder(PartitionFolder):
         return _BIT_ROWS
 
     def _fold_bit(self, rows: pa.Table, epoch: int, end: int) -> None:
+        at = 0
+        while at < rows.num_rows:
+            some = rows.slice(at, self._most_rows)
+            at += some.num_rows
+            behind = end if at == rows.num_rows else position(epoch, rows["offset"][at].as_py())
+            self._fold_some(some, epoch, behind)
+
+    def _fold_some(self, rows: pa.Table, epoch: int, end: int) -> None:
         part = self._part
         if part.stopped_by is not None:
             return
@@ -141,6 +153,7 @@ class ColumnFolder(PartitionFolder):
             mark = self._task.held.get(ENTITIES, 0)
             rows = made.rows.filter(pc.greater_equal(made.rows["logical_timestamp"], mark))
             found[ENTITIES] = _by_position(rows, found.get(ENTITIES))
+            self._most_rows = _fitting(made.rows)
             if JOURNAL in self._files:
                 rows = journal_columns(self._task.place, bit.records, bit.times, made)
                 found[JOURNAL] = _by_position(rows, found.get(JOURNAL))
@@ -173,6 +186,12 @@ class ColumnFolder(PartitionFolder):
             differ = pc.not_equal(outcomes, said.take(pa.array(made.plain.row)).combine_chunks())
             found = sorted(found + made.plain.position[differ.to_numpy(zero_copy_only=False)].tolist())
         self._part.differing = (before + found)[:MOST_DIFFERING]
+
+
+def _fitting(rows: pa.Table) -> int:
+    """How many events to fold at once, where rows are as long as these."""
+    bytes_each = max(1, int(rows.nbytes) // max(1, int(rows.num_rows)))
+    return max(1, min(_BIT_ROWS, _MADE_BYTES // bytes_each))
 
 
 def _milliseconds(rows: pa.Table) -> Numbers:

@@ -37,6 +37,7 @@ from metajournal.streaming.column_folder import ColumnFolder, can_fold_in_column
 from metajournal.streaming.fold import fold
 from metajournal.streaming.folded import ACCEPTED, Verdict
 from metajournal.streaming.folder import PartitionFolder
+from metajournal.streaming.journal_columns import journal_columns
 from metajournal.streaming.plan import Part, Pin, PinnedLake, Plan, Task
 from metajournal.streaming.publish import Outgoing
 from metajournal.streaming.readings import Readings
@@ -124,6 +125,7 @@ def in_bits_of(patch: pytest.MonkeyPatch, rows: int) -> None:
     """Both ways fold so many records at once: outcome records are cut by that."""
     for module in (column_folder, folder):
         patch.setattr(module, "_BIT_ROWS", rows)
+    patch.setattr(column_folder, "_FIRST_ROWS", rows)
 
 
 @given(st.one_of(journals(partitions=1), plain_journals(partitions=1), plain_journals(partitions=1)), st.data())
@@ -309,6 +311,24 @@ def test_what_is_not_plain_is_folded_one_by_one_with_all_of_its_aggregate_and_no
     rows = assert_same(lake, journal)
     assert [row["urn"] for row in rows].count(str(PURCHASES)) == 3
     assert sorted(singly) == [1, 2, 4]
+
+
+def test_of_long_rows_fewer_are_made_at_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_folder, "_MADE_BYTES", 200_000)
+    made: list[int] = []
+
+    def noting(place: Place, records: pa.Table, *rest: Any) -> pa.Table:
+        made.append(records.num_rows)
+        return journal_columns(place, records, *rest)
+
+    monkeypatch.setattr(column_folder, "journal_columns", noting)
+    long = [record_of(PropertiesSet(PURCHASES, {f"{n}": "v" * 3_000}), n) for n in range(1, 11)]
+    tags = [record_of(TagsAdded(PURCHASES, [f"{n}"]), n) for n in range(11, 100)]
+    found = folded(ColumnFolder, lake, [record_of(EntityRegistered(PURCHASES), 0), *long, *tags], [11])
+    assert made[0] == 11
+    assert max(made[1:]) < 15
+    wanted = folded(PartitionFolder, lake, [record_of(EntityRegistered(PURCHASES), 0), *long, *tags], [11])
+    assert found[:3] == wanted[:3]
 
 
 def test_where_nearly_nothing_is_plain_it_is_seldom_looked_for(
