@@ -3,56 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.workload import journal as workload
 from metajournal.lake.tables import Lake
-from metajournal.rules.admission import EARLIEST_MS, LATEST_MS
 from metajournal.schemas import codec
 from metajournal.schemas.events.catalog import (
     EntityDeleted,
     EntityRegistered,
     MetadataCleared,
-    PropertiesRemoved,
     PropertiesSet,
     TagsAdded,
-    TagsRemoved,
 )
 from metajournal.schemas.hashing import record_key
-from metajournal.schemas.header import Unit
 from metajournal.schemas.positions import position
-from metajournal.schemas.topics import TopicNames
-from metajournal.schemas.urn import dataset, stream, urn
-from metajournal.streaming import catalog_documents, column_folder, folder
-from metajournal.streaming.column_folder import ColumnFolder, can_fold_in_columns
-from metajournal.streaming.fold import fold
+from metajournal.schemas.urn import dataset, urn
+from metajournal.streaming import catalog_documents, column_folder
+from metajournal.streaming.column_folder import ColumnFolder
 from metajournal.streaming.folded import ACCEPTED, Verdict
 from metajournal.streaming.folder import PartitionFolder
 from metajournal.streaming.journal_columns import journal_columns
-from metajournal.streaming.plan import Part, Pin, PinnedLake, Plan, Task
-from metajournal.streaming.publish import Outgoing
-from metajournal.streaming.readings import Readings
 from metajournal.streaming.records import Place
-from metajournal.streaming.staging import Staging
 from tests.builders import NOON, header_for, raw_record, record_of
 from tests.model import JournalRecord
 from tests.strategies import journals, plain_journals
-from tests.streaming.harness import TOPIC, table_of
+from tests.streaming.both_ways import END, NAMES, ONE_TOPIC, assert_same, folded, in_bits_of, offsets_folded_singly
 
-NAMES = TopicNames("metajournal")
-ONE_TOPIC = TopicNames("metajournal", changes_topic=NAMES.changes_system)
 many = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 PURCHASES, ORDERS = dataset("default", "purchases"), dataset("default", "orders")
-END = position(1, 1 << 30)
 
 
 @pytest.fixture(scope="module")
@@ -60,72 +43,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake = Lake(str(tmp_path_factory.mktemp("lake")))
     lake.create()
     return lake
-
-
-class Gave(NamedTuple):
-    """What a partition's records gave: what is told of them, rows by file's partition and table, records by topic."""
-
-    part: Part
-    rows: dict[tuple[str, Any], list[Any]]
-    records: dict[str, list[Outgoing]]
-    outcomes: list[Outgoing]
-
-
-def folded(
-    way: type[PartitionFolder],
-    lake: Lake,
-    journal: Sequence[JournalRecord],
-    cuts: Sequence[int] = (),
-    *,
-    rebuild: bool = False,
-    names: TopicNames = NAMES,
-    **fields: Any,
-) -> Gave:
-    """Fold a partition's records that come in slices, for the stream or for a rebuild."""
-    tables = {"journal": lake.journal, **lake.tables}
-    pins = {name: Pin(name, one.uri, one.delta.version(), {}) for name, one in tables.items()}
-    place = Place(TOPIC, 0, 1, "catalog", fields.pop("shelved", frozenset()))
-    task = replace(Task(place, 1, position(1, 0), END, NOON, {}, {}), **fields)
-    staging = None if rebuild else Staging(lake.path)
-    written = ("entities", "accesses") if rebuild else ("entities", "accesses", "journal")
-    plan = Plan({(TOPIC, 0): task}, pins, written, names, {}, staging)
-    assert can_fold_in_columns(plan, task)
-    folding = way(plan, task, PinnedLake(pins))
-    for start, end in pairwise([0, *cuts, len(journal)]):
-        table = table_of(journal[start:end])
-        if end > start:
-            said = pa.array([ACCEPTED] * (end - start))
-            folding.take(table.append_column("outcome", said) if rebuild else table, 1)
-    part = folding.close()
-    rows = {
-        (name, tuple(one.partition.items())): pq.ParquetFile(Path(tables[name].uri) / one.path).read().to_pylist()
-        for name, files in part.files.items()
-        for one in files
-    }
-    records: dict[str, list[Outgoing]] = {}
-    for one in staging.read(f"records-{TOPIC}-0") if staging is not None and part.staged else ():
-        records.setdefault(one.topic, []).append(one)
-    outcomes = [] if staging is None or not part.verdicts else list(staging.read(f"outcomes-{TOPIC}-0"))
-    return Gave(replace(part, files={}, seconds={}), rows, records, outcomes)
-
-
-def assert_same(
-    lake: Lake, journal: Sequence[JournalRecord], cuts: Sequence[int] = (), **fields: Any
-) -> list[dict[str, Any]]:
-    """Both ways give the same; gives the rows of `entities`."""
-    found, wanted = (folded(way, lake, journal, cuts, **fields) for way in (ColumnFolder, PartitionFolder))
-    assert found.part == wanted.part
-    assert found.rows == wanted.rows
-    assert found.records == wanted.records
-    assert found.outcomes == wanted.outcomes
-    return found.rows.get(("entities", ()), [])
-
-
-def in_bits_of(patch: pytest.MonkeyPatch, rows: int) -> None:
-    """Both ways fold so many records at once: outcome records are cut by that."""
-    for module in (column_folder, folder):
-        patch.setattr(module, "_BIT_ROWS", rows)
-    patch.setattr(column_folder, "_FIRST_ROWS", rows)
 
 
 @given(st.one_of(journals(partitions=1), plain_journals(partitions=1), plain_journals(partitions=1)), st.data())
@@ -171,79 +88,6 @@ def test_a_record_of_an_unknown_schema_stops_both_ways_at_the_same_place(
 
 def journal_key(journal: Sequence[JournalRecord]) -> bytes:
     return next((one.key for one in journal if one.key is not None), b"x")
-
-
-CHARACTERS = 'ab{}:, "\\/\0\1\b\n\r\t\x1f\x7f\x80é\u2028Ω\uffff\U00010000😀'
-"""What JSON escapes, what it might, and what code points and UTF-16 put in another order."""
-WORDS = st.text(CHARACTERS, min_size=1, max_size=4)
-ODDLY_NAMED = (
-    PURCHASES,
-    dataset('de"f\\', 'n\x7f\u2028😀\n"'),
-    stream("default", "a/b"),
-    urn("team", 'a"b', "c"),
-    urn("namespace", "x"),
-)
-
-
-@st.composite
-def oddly_worded(draw: st.DrawFn) -> list[JournalRecord]:
-    """Plain events full of characters that are seldom seen, of units and causes, on clocks that go back."""
-    words = draw(st.lists(WORDS, min_size=2, max_size=6, unique=True))
-    some = st.lists(st.sampled_from(words), min_size=1, max_size=3)
-    properties = st.dictionaries(st.sampled_from(words), st.sampled_from(["", *words]), min_size=1, max_size=3)
-    scopes = st.sampled_from(["USER", "SYSTEM"])
-    entity = st.sampled_from(ODDLY_NAMED)
-    maybe = st.none() | st.sampled_from(["", *words])
-    events = st.one_of(
-        st.builds(EntityRegistered, entity, maybe, maybe, st.just({}) | properties, st.just(()) | some),
-        st.builds(PropertiesSet, entity, properties, scopes),
-        st.builds(TagsAdded, entity, some, scopes),
-        st.builds(lambda one, keys, scope: PropertiesRemoved(one, keys, scope=scope), entity, some, scopes),
-        st.builds(lambda one, tags, scope: TagsRemoved(one, tags, scope=scope), entity, some, scopes),
-        st.builds(lambda one, scope: PropertiesRemoved(one, all=True, scope=scope), entity, scopes),
-        st.builds(lambda one, scope: TagsRemoved(one, all=True, scope=scope), entity, scopes),
-        st.builds(MetadataCleared, entity, st.sampled_from(["USER", "SYSTEM", "BOTH"])),
-        st.builds(EntityDeleted, entity),
-    )
-    told = st.fixed_dictionaries(
-        {
-            "actor": maybe,
-            "tenant": st.sampled_from(["default", "default", "acme"]),
-            "unit": st.none() | st.builds(Unit, st.binary(min_size=16, max_size=16), st.just(1), st.integers(2, 9)),
-            "cause": st.none() | st.binary(min_size=16, max_size=16),
-            "event_time": st.integers(EARLIEST_MS, LATEST_MS),
-        }
-    )
-    given = draw(st.lists(st.tuples(events, told, st.integers(-40, 40)), max_size=30))
-    begun: list[Any] = [(EntityRegistered(one), {}, 0) for one in ODDLY_NAMED[: draw(st.integers(0, len(ODDLY_NAMED)))]]
-    return [
-        record_of(event, 2 * n, header=header_for(event, n + 1, **fields), append_time=NOON + 10 * n + late)
-        for n, (event, fields, late) in enumerate([*begun, *given])
-    ]
-
-
-@given(oddly_worded(), st.data())
-@many
-def test_any_text_is_spelled_as_one_by_one(lake: Lake, journal: list[JournalRecord], data: st.DataObject) -> None:
-    cuts = sorted(data.draw(st.sets(st.integers(0, len(journal)), max_size=3)))
-    with pytest.MonkeyPatch.context() as patch:
-        singly = offsets_folded_singly(patch)
-        in_bits_of(patch, data.draw(st.sampled_from([3, 1000])))
-        patch.setattr(catalog_documents, "_BLOCK_ROWS", data.draw(st.sampled_from([2, 1000])))
-        assert_same(lake, journal, cuts)
-        assert singly == []
-
-
-def offsets_folded_singly(patch: pytest.MonkeyPatch) -> list[int]:
-    """Offsets of the records that a `ColumnFolder` folds one by one from now on."""
-    found: list[int] = []
-
-    def noting(readings: Readings, *rest: Any) -> Any:
-        found.extend(record.position - position(1, 0) for record, _ in readings.items)
-        return fold(readings, *rest)
-
-    patch.setattr("metajournal.streaming.column_folder.fold", noting)
-    return found
 
 
 @pytest.fixture
