@@ -161,8 +161,8 @@ class Indexer:
         flights.send(taken.states.values())
         flights.then(lambda: self._indexed(taken, progress))
         # A busy stream's batch, which an outcome ends, is no backlog, and must not wait for a backlog's refresh.
-        full = self._settings.indexer.bulk_documents
-        self._backlog = len(taken.states) >= (full if taken.outcomes else _FULL * full)
+        half = _FULL * self._settings.indexer.bulk_documents
+        self._backlog = taken.full or (not taken.outcomes and len(taken.states) >= half)
         flights.land_answered() if self._backlog else flights.land()
 
     def _indexed(self, taken: Taken, progress: Progress) -> None:

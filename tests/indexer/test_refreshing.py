@@ -109,3 +109,13 @@ def test_documents_of_a_backlog_wait_for_others_however_long_ago_the_last_refres
     one.step()
     assert one.progress.offsets()[STATE] == 5
     one.flights.close()
+
+
+def test_more_at_hand_than_one_request_holds_is_a_backlog_and_a_batch_that_its_outcome_ends_is_none() -> None:
+    one = Backlog()
+    said = Outcome(OUTCOMES, 1, JOURNAL, 1, {}, 0)
+    one.indexer._take(Taken(outcomes=[said]), one.progress, one.flights)
+    assert not one.indexer._backlog
+    one.indexer._take(Taken(outcomes=[said], full=True), one.progress, one.flights)
+    assert one.indexer._backlog
+    one.flights.close()
