@@ -113,9 +113,9 @@ def test_documents_of_a_backlog_wait_for_others_however_long_ago_the_last_refres
 
 def test_more_at_hand_than_one_request_holds_is_a_backlog_and_a_batch_that_its_outcome_ends_is_none() -> None:
     one = Backlog()
-    said = Outcome(OUTCOMES, 1, JOURNAL, 1, {}, 0)
-    one.indexer._take(Taken(outcomes=[said]), one.progress, one.flights)
-    assert not one.indexer._backlog
-    one.indexer._take(Taken(outcomes=[said], full=True), one.progress, one.flights)
-    assert one.indexer._backlog
+    said, found = Outcome(OUTCOMES, 1, JOURNAL, 1, {}, 0), []
+    for full in (False, True):
+        one.indexer._take(Taken(outcomes=[said], full=full), one.progress, one.flights)
+        found.append(one.indexer._backlog)
+    assert found == [False, True]
     one.flights.close()
