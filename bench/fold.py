@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,15 +27,18 @@ from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Header
 from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import Urn
-from metajournal.streaming.columnar import Columnar
+from metajournal.streaming import catalog_documents
+from metajournal.streaming.columnar import Columnar, Made
 from metajournal.streaming.fold import fold
 from metajournal.streaming.folded import Folded, Prior
 from metajournal.streaming.journal import journal_table
+from metajournal.streaming.journal_columns import journal_columns
 from metajournal.streaming.plain import Plain
 from metajournal.streaming.prior import KnownOriginals, PriorRows
-from metajournal.streaming.published import outgoing
+from metajournal.streaming.published import documents
 from metajournal.streaming.readings import Readings, read_table
 from metajournal.streaming.records import Place
+from metajournal.streaming.staging import Staging
 
 EVENTS: Final = 200_000
 ENTITIES: Final = 60_000
@@ -88,7 +92,7 @@ def parts(table: pa.Table, folder: Path) -> Iterator[tuple[str, Callable[[dict[s
     yield "read", lambda _: read_table(table, PLACE, 1, 1 << 40, end)
     yield "needs", lambda made: made["read"].needs()
     yield "fold", lambda made: _folded(made["read"])
-    yield "records to publish", lambda made: _published(made["fold"])
+    yield "documents, staged", lambda made: _published(made["fold"], folder)
     yield "entity rows", lambda made: rows_to_arrow((one.after, "catalog", 0) for one in made["fold"].changes)
     yield "journal rows", lambda made: journal_table(made["fold"])
     yield "entities, Parquet", lambda made: pq.write_table(made["entity rows"], folder / "entities", **_WRITE)
@@ -97,7 +101,10 @@ def parts(table: pa.Table, folder: Path) -> Iterator[tuple[str, Callable[[dict[s
     yield "columns: keys", lambda _: _keyed(table)
     yield "columns: read", lambda made: [made["columns: keys"].plain(bit, 1) for bit in bits]
     yield "columns: fold", lambda made: _in_columns(made["columns: keys"], bits, made["columns: read"])
-    yield "columns, Parquet", lambda made: pq.write_table(made["columns: fold"], folder / "columns", **_WRITE)
+    yield "columns, Parquet", lambda made: pq.write_table(_rows(made["columns: fold"]), folder / "columns", **_WRITE)
+    yield "columns: journal", lambda made: _journal(bits, made["columns: fold"])
+    yield "columns: journal, Parquet", lambda made: pq.write_table(made["columns: journal"], folder / "both", **_WRITE)
+    yield "columns: documents, staged", lambda made: _staged(made["columns: fold"], folder)
 
 
 def _keyed(table: pa.Table) -> Columnar:
@@ -106,24 +113,56 @@ def _keyed(table: pa.Table) -> Columnar:
     return columns
 
 
-def _in_columns(columns: Columnar, bits: list[pa.Table], plain: list[Plain]) -> pa.Table:
-    times = [bit["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy() for bit in bits]
-    made = [columns.fold(one, time[one.row]) for one, time in zip(plain, times, strict=True)]
-    assert sum(len(one.outcome) for one in made) == sum(map(len, times)), "not all of the journal is plain"
+def _in_columns(columns: Columnar, bits: list[pa.Table], plain: list[Plain]) -> list[Made]:
+    made = [columns.fold(one, _times(bit)[one.row]) for one, bit in zip(plain, bits, strict=True)]
+    assert sum(len(one.plain.row) for one in made) == sum(map(len, bits)), "not all of the journal is plain"
+    return made
+
+
+def _times(bit: pa.Table) -> Any:
+    return bit["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy()
+
+
+def _rows(made: list[Made]) -> pa.Table:
     return pa.concat_tables([one.rows for one in made])
+
+
+def _journal(bits: list[pa.Table], made: list[Made]) -> pa.Table:
+    rows = [journal_columns(PLACE, bit, _times(bit), one) for bit, one in zip(bits, made, strict=True)]
+    return pa.concat_tables(rows)
+
+
+def _staged(made: list[Made], folder: Path) -> int:
+    file = Staging(str(folder)).writer("records")
+    for one in made:
+        for block in catalog_documents.blocks(Folded(PLACE, 0, 0, 0), one, NAMES):
+            file.write_columns(block)
+    return file.close()
 
 
 def _folded(readings: Readings) -> Folded:
     return fold(readings, Prior(Nothing(), {}, KnownOriginals({}, {})), 0)
 
 
-def _published(folded: Folded) -> int:
-    return sum(1 for _ in outgoing(folded, NAMES))
+def _published(folded: Folded, folder: Path) -> int:
+    file = Staging(str(folder)).writer("one-by-one")
+    for at in range(0, len(folded.changes), _BIT_ROWS):
+        file.write_documents(documents(replace(folded, changes=folded.changes[at : at + _BIT_ROWS]), NAMES))
+    return file.close()
 
 
 ONE_BY_ONE: Final = ("read", "needs", "fold", "entity rows", "entities, Parquet")
 REBUILD: Final = ("columns: keys", "columns: read", "columns: fold", "columns, Parquet")
-CATCH_UP: Final = (*ONE_BY_ONE, "records to publish", "journal rows", "journal, Parquet")
+CATCH_UP: Final = (*ONE_BY_ONE, "documents, staged", "journal rows", "journal, Parquet")
+CATCH_UP_IN_COLUMNS: Final = (
+    *REBUILD, "columns: journal", "columns: journal, Parquet", "columns: documents, staged"
+)  # fmt: skip
+SUMS: Final = {
+    "rebuild, one by one": ONE_BY_ONE,
+    "rebuild, in columns": REBUILD,
+    "catch-up, one by one": CATCH_UP,
+    "catch-up, in columns": CATCH_UP_IN_COLUMNS,
+}
 
 
 def measure(rounds: int = ROUNDS, events: int = EVENTS, entities: int = ENTITIES) -> dict[str, float]:
@@ -160,9 +199,9 @@ def main() -> None:
     given = [int(one) for one in sys.argv[1:]]
     best = measure(*given)
     for name, cost_us in best.items():
-        print(f"{name:24} {cost_us:6.2f}")
-    for name, names in (("one by one: sum", ONE_BY_ONE), ("rebuild: sum", REBUILD), ("catch-up: sum", CATCH_UP)):
-        print(f"{name:24} {sum(best[one] for one in names):6.2f} us per event and core")
+        print(f"{name:28} {cost_us:6.2f}")
+    for name, names in SUMS.items():
+        print(f"{name:28} {sum(best[one] for one in names):6.2f} us per event and core")
 
 
 if __name__ == "__main__":

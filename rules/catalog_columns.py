@@ -79,10 +79,19 @@ class Held(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What became of the events: the outcome of each, and what the rows of the accepted ones hold in each space."""
+    """What became of the events.
+
+    Attributes:
+        outcome: of each event.
+        spaces: what the rows of the accepted ones hold in each space.
+        begun, ended: what a row holds that the one before it did not, and what that one held and this does not; of what
+            has another value, both. Without what the fold keeps. `at` is the number of the row, by the events' order.
+    """
 
     outcome: Numbers
     spaces: tuple[Held, ...]
+    begun: Operations
+    ended: Operations
 
 
 def judge(
@@ -118,10 +127,14 @@ def judge(
     value = [held.value, *(one.value for one in stamps), operations.value[judged]]
     spans = _spans(np.concatenate(at), np.concatenate(name), np.concatenate(value), places.count)
     ends = _ends(places, names, spans, clears.at[cleared], clears.space[cleared], np.flatnonzero(ended), kept)
-    changed = _changed(places, spans, ends, kept, same)
+    begun, gone = _differences(places, spans, ends, kept, same)
+    changed = np.zeros(places.count, np.bool_)
+    changed[begun.at] = changed[gone.at] = True
     accepted = created | ended | changed[places.of]
     outcome = np.where(accepted, ACCEPTED, np.where(rejected, REJECTED, UNCHANGED))
-    return Judged(outcome, tuple(_held(places, accepted, names, spans, ends)))
+    rows = _Rows(places, accepted)
+    spaces = tuple(_held(rows, names, spans, ends))
+    return Judged(outcome, spaces, begun._replace(at=rows.at(begun.at)), gone._replace(at=rows.at(gone.at)))
 
 
 class _Places:
@@ -226,10 +239,10 @@ def _next(marks: Numbers, at: Numbers, none: int) -> Numbers:
     return found
 
 
-def _changed(
+def _differences(
     places: _Places, spans: Operations, ends: _Ends, kept: Kept, same: Callable[[Numbers, Numbers], Numbers]
-) -> Numbers:
-    """Of each place, whether something but what the fold keeps begins or ends to be held there."""
+) -> tuple[Operations, Operations]:
+    """What begins and what ends to be held at the place of an event, but for what the fold keeps."""
     own = ~np.isin(spans.name, kept[:4])
     is_set = spans.value != REMOVED
     before = np.zeros(len(own), np.bool_)
@@ -238,22 +251,43 @@ def _changed(
     differs = was[spans.value[was] != spans.value[was - 1]]
     if len(differs):
         differs = differs[~same(spans.value[differs], spans.value[differs - 1])]
-    changed = np.zeros(places.count + 1, np.bool_)
-    begins = np.flatnonzero(own & (is_set != before))
-    changed[spans.at[begins]] = True
-    changed[spans.at[differs]] = True
-    changed[ends.clear[own & is_set & (ends.clear < ends.next)]] = True
-    changed[places.first] = False
-    return changed
+    begins, ceases = own & is_set & ~before, own & ~is_set & before
+    begins[differs] = ceases[differs] = True
+    first = np.zeros(places.count, np.bool_)
+    first[places.first] = True
+    begins &= ~first[spans.at]
+    cleared = own & is_set & (ends.clear < ends.next)
+    gone = np.concatenate([np.flatnonzero(ceases) - 1, np.flatnonzero(cleared)])
+    ended_at = np.concatenate([spans.at[ceases], ends.clear[cleared]])
+    begun = Operations(spans.at[begins], spans.name[begins], spans.value[begins])
+    return begun, Operations(ended_at, spans.name[gone], spans.value[gone])
 
 
-def _held(places: _Places, accepted: Numbers, names: int, spans: Operations, ends: _Ends) -> list[Held]:
-    rows = int(np.count_nonzero(accepted))
-    by_place = places.by_entity[accepted[places.by_entity]]  # the accepted events, by place
-    row_of = (np.cumsum(accepted) - 1)[by_place]
-    before = np.zeros(places.count + 1, np.int64)
-    before[places.of[by_place] + 1] = 1
-    np.cumsum(before, out=before)  # of each place, how many rows stand before it
+class _Rows:
+    """The rows of the accepted events, and where in time they stand.
+
+    Attributes:
+        count: of rows.
+        before: of each place and the end, how many rows stand before it.
+        by_place: the number of each row, by place.
+    """
+
+    def __init__(self, places: _Places, accepted: Numbers) -> None:
+        self.count = int(np.count_nonzero(accepted))
+        events = places.by_entity[accepted[places.by_entity]]
+        self.by_place = (np.cumsum(accepted) - 1)[events]
+        self.before = np.zeros(places.count + 1, np.int64)
+        self.before[places.of[events] + 1] = 1
+        np.cumsum(self.before, out=self.before)
+
+    def at(self, places: Numbers) -> Numbers:
+        """The rows that stand at places."""
+        found: Numbers = self.by_place[self.before[places]]
+        return found
+
+
+def _held(rows: _Rows, names: int, spans: Operations, ends: _Ends) -> list[Held]:
+    before = rows.before
     first = before[spans.at]
     count = np.where(spans.value == REMOVED, 0, before[np.minimum(ends.next, ends.clear)] - first)
     bounds = np.searchsorted(spans.name, np.arange(SPACES + 1) * names).tolist()
@@ -262,8 +296,8 @@ def _held(places: _Places, accepted: Numbers, names: int, spans: Operations, end
         counts = count[start:stop]
         which = np.repeat(np.arange(start, stop), counts)
         within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-        row = row_of[first[which] + within]
-        order = np.argsort(_narrow(row, rows), kind="stable")
+        row = rows.by_place[first[which] + within]
+        order = np.argsort(_narrow(row, rows.count), kind="stable")
         chosen = which[order]
         found.append(Held(row[order], spans.name[chosen], spans.value[chosen]))
     return found

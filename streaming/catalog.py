@@ -21,7 +21,7 @@ STATE_TYPE = "metajournal.state.Entity"
 def add_documents(found: Documents, folded: Folded, names: TopicNames) -> None:
     """Add the records of a partition's changed rows: of each row its change records, then its state document."""
     partition = folded.place.partition
-    changes, changes_system, state = _topics(names, folded.place.domain)
+    changes, changes_system, state = topics_of(names, folded.place.domain)
     for before, after in folded.changes:
         key, time_ms = row_key(after.tenant, after.urn), after.system_time
         identity = found.identity(after.logical_timestamp, after.seq)
@@ -32,6 +32,6 @@ def add_documents(found: Documents, folded: Folded, names: TopicNames) -> None:
 
 
 @lru_cache(maxsize=64)
-def _topics(names: TopicNames, domain: str) -> tuple[str, str, str]:
+def topics_of(names: TopicNames, domain: str) -> tuple[str, str, str]:
     """Topics of USER changes, SYSTEM changes and states."""
     return names.changes("catalog"), names.changes_system, names.state(domain)

@@ -16,24 +16,13 @@ import pyarrow.compute as pc
 
 from ..lake.columns import ENTITIES
 from ..lake.entities import microseconds, rows_to_arrow
-from ..rules.catalog_columns import (
-    ACCEPTED,
-    DELETED,
-    REJECTED,
-    REMOVED,
-    SYSTEM_PROPERTIES,
-    Clears,
-    Held,
-    Judged,
-    Kept,
-    Operations,
-    judge,
-)
+from ..rules.catalog_columns import ACCEPTED, DELETED, REJECTED, Clears, Judged, judge
 from ..schemas.cursor import Numbers
 from . import folded
 from .folded import Folded, IdKey, Verdict
 from .keys import NOT_ALONE, Keys
-from .newest import METADATA, NewestRows, flat_texts
+from .newest import METADATA, NewestRows
+from .numbered import Numbered
 from .plain import Plain, plain_events
 from .prior import PriorRows
 from .readings import Readings
@@ -42,15 +31,40 @@ from .texts import chosen, id_texts
 
 OUTCOMES: Final = (folded.ACCEPTED, folded.UNCHANGED, folded.REJECTED)
 """The words of the rules' outcomes."""
-_KEPT: Final = ("creation_time", "created_by", "last_update_time", "last_updated_by")
 
 
 class Made(NamedTuple):
-    """What plain events gave: the outcome of each (by its number among OUTCOMES), and the new rows."""
+    """What plain events gave.
+
+    Attributes:
+        system_time: of each event, milliseconds UTC.
+        judged: their outcomes, by number among OUTCOMES, and what changed.
+        accepted: the numbers of the accepted events, of each of which there is one row.
+        rows: of the `entities` table.
+        entity: the number of each row's entity, below `entities`.
+        numbered: names and values; what it tells of events and entities is by the same numbers.
+        keys: what the numbers of the events' keys name.
+    """
 
     plain: Plain
-    outcome: Numbers
+    system_time: Numbers
+    judged: Judged
+    accepted: Numbers
     rows: pa.Table
+    entity: Numbers
+    entities: int
+    numbered: Numbered
+    keys: Keys
+
+    def verdict(self, at: int) -> Verdict:
+        """The verdict on one of the events."""
+        return verdict(self.judged.outcome[at], self.keys.key(self.plain.key[at])[1])
+
+
+def verdict(outcome: int, urn: str) -> Verdict:
+    """The verdict on a plain event: where it is rejected, there is no such entity."""
+    refused = ("unknown-entity", {"entity": urn}) if outcome == REJECTED else ()
+    return Verdict(OUTCOMES[outcome], *refused)
 
 
 class Columnar:
@@ -110,8 +124,7 @@ class Columnar:
             for at in np.flatnonzero(np.isin(keys, numbers)).tolist():
                 key = sought.get((int(keys[at]), ids[at].tobytes()))
                 if key is not None:
-                    refused = ("unknown-entity", {"entity": key[1]}) if outcomes[at] == REJECTED else ()
-                    yield key, (int(positions[at]), Verdict(OUTCOMES[outcomes[at]], *refused))
+                    yield key, (int(positions[at]), verdict(outcomes[at], key[1]))
 
     def borrow(self, other: Folded) -> None:
         """Take over the newest rows that the other way has made."""
@@ -129,7 +142,7 @@ class Columnar:
             system_time: that of each, milliseconds UTC.
         """
         numbers, entity = np.unique(plain.key, return_inverse=True)
-        texts = _Texts(plain, system_time, self._newest, numbers)
+        texts = Numbered(plain, system_time, self._newest, numbers)
         judged = judge(
             entity,
             plain.kind,
@@ -152,62 +165,7 @@ class Columnar:
         self._prior.drop(map(self._keys.key, stale))
         self._lent -= stale
         self._events.append((plain.key, plain.event_id, plain.position, judged.outcome))
-        return Made(plain, judged.outcome, rows)
-
-
-class _Texts:
-    """The names and values of plain events, of what their entities hold, and of what the fold keeps, by number.
-
-    Attributes:
-        width: how many names there are.
-        held, operations, kept: as `judge` takes them.
-    """
-
-    def __init__(self, plain: Plain, system_time: Numbers, newest: NewestRows, numbers: Numbers) -> None:
-        found = newest.found(numbers)
-        flat = [flat_texts(column) for column in found.columns]
-        lengths = [len(_KEPT), len(plain.name), *(len(one[0]) for one in flat)]
-        encoded = pa.concat_arrays([pa.array(_KEPT), plain.name, *(one[0] for one in flat)]).dictionary_encode()
-        order = pc.array_sort_indices(encoded.dictionary)
-        self._names = encoded.dictionary.take(order)
-        self.width = len(self._names)
-        rank = np.empty(self.width, np.int64)
-        rank[order.to_numpy()] = np.arange(self.width)
-        kept, own, *held = np.split(rank[encoded.indices.to_numpy()], np.cumsum(lengths)[:-1])
-        times = pa.array(system_time).cast(pa.string())
-        parts = [plain.values, times, plain.actors, *(one[1] for one in flat if len(one) > 1)]
-        self._values = pa.concat_arrays(parts)
-        starts = np.cumsum([0, *map(len, parts)]).tolist()
-        system = self.width * SYSTEM_PROPERTIES
-        time_numbers = np.arange(starts[1], starts[2])
-        actor_numbers = np.where(plain.actor < 0, REMOVED, plain.actor + starts[2])
-        creation_time, created_by, update_time, updated_by = (kept + system).tolist()
-        self.kept = Kept(creation_time, created_by, update_time, updated_by, time_numbers, actor_numbers)
-        self.operations = Operations(plain.at, plain.space * self.width + own, plain.value)
-        at, name, value = [], [], []
-        behind = iter(starts[3:])
-        for space, (column, names) in enumerate(zip(found.columns, held, strict=True)):
-            at.append(np.repeat(found.which, np.diff(column.offsets.to_numpy())))
-            name.append(names + space * self.width)
-            is_map = len(flat[space]) > 1
-            value.append(np.arange(len(names)) + next(behind) if is_map else np.zeros(len(names), np.int64))
-        self.held = Operations(np.concatenate(at), np.concatenate(name), np.concatenate(value))
-
-    def same(self, some: Numbers, others: Numbers) -> Numbers:
-        """Whether the values of these numbers are those of the others."""
-        found: Numbers = pc.equal(chosen(self._values, some), chosen(self._values, others)).to_numpy(
-            zero_copy_only=False
-        )
-        return found
-
-    def column(self, space: int, held: Held, rows: int) -> pa.Array:
-        """What rows hold of one space."""
-        bounds = np.zeros(rows + 1, np.int32)
-        np.cumsum(np.bincount(held.row, minlength=rows), out=bounds[1:])
-        names = self._names.take(pa.array(held.name - space * self.width))
-        if pa.types.is_map(ENTITIES.field(METADATA[space]).type):
-            return pa.MapArray.from_arrays(pa.array(bounds), names, self._values.take(pa.array(held.value)))
-        return pa.ListArray.from_arrays(pa.array(bounds), names)
+        return Made(plain, system_time, judged, accepted, rows, entity[accepted], len(numbers), texts, self._keys)
 
 
 def _rows(
@@ -216,7 +174,7 @@ def _rows(
     system_time: Numbers,
     accepted: Numbers,
     of_keys: dict[str, Any],
-    texts: _Texts,
+    texts: Numbered,
     judged: Judged,
 ) -> pa.Table:
     """The rows of the `entities` table that the accepted events make."""

@@ -40,18 +40,19 @@ class Document(NamedTuple):
 
 
 class DocumentColumns(NamedTuple):
-    """Records of one topic, type and time, side by side.
+    """Records of one topic, side by side.
 
     Attributes:
         place: the journal partition that they come from.
-        topic, type, time_ms: as in Document.
+        topic: as in Document.
+        type, time_ms: as in Document, the same for all; or an Arrow array with an entry for each.
         keys, values, identities: Arrow arrays of texts, an entry for each record, in the order of publishing.
     """
 
     place: Place
     topic: str
-    type: str
-    time_ms: int
+    type: Any
+    time_ms: Any
     keys: Any
     values: Any
     identities: Any

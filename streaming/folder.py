@@ -7,7 +7,7 @@ that is written counts before the driver commits it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from .readings import read_table
 from .records import named_in
 
 ENTITIES: Final = "entities"
+JOURNAL: Final = "journal"
 _BIT_ROWS = 8_192
 _BIT_BYTES = 4 * 1024 * 1024  # an event of a thousand files makes several thousand rows and documents
 MOST_DIFFERING: Final = 100
@@ -117,7 +118,8 @@ class PartitionFolder:
             self._hold_against(rows["outcome"].to_pylist(), folded)
         with writing(self._root):
             with self._timed("write"):
-                written = self._write(folded)
+                written = self._tables(folded)
+                self._write(written)
             if self._staged is not None:
                 with self._timed("stage"):
                     self._staged.write(folded, self._names, written.get(ENTITIES))
@@ -129,20 +131,24 @@ class PartitionFolder:
         yield
         self._part.seconds[step] += time.thread_time() - started
 
-    def _write(self, folded: Folded) -> dict[str, pa.Table]:
-        """Add the new rows to the files; gives them by table."""
-        written = {}
+    def _tables(self, folded: Folded) -> dict[str, pa.Table]:
+        """The new rows of each table that has some."""
+        found = {}
         for name, history in HISTORIES.items():
-            if name not in self._files:
-                continue
-            rows = list(new_rows(folded, name, self._task.held.get(name, 0)))
-            self._part.rows += len(rows)
-            if rows:
-                written[name] = history.to_arrow(rows)
-                self._files[name].write(written[name])
-        if "journal" in self._files and folded.judged:
-            self._files["journal"].write(journal_table(folded))
-        return written
+            if name in self._files:
+                rows = list(new_rows(folded, name, self._task.held.get(name, 0)))
+                if rows:
+                    found[name] = history.to_arrow(rows)
+        if JOURNAL in self._files and folded.judged:
+            found[JOURNAL] = journal_table(folded)
+        return found
+
+    def _write(self, tables: Mapping[str, pa.Table]) -> None:
+        """Add rows to the files."""
+        for name, rows in tables.items():
+            self._part.rows += 0 if name == JOURNAL else rows.num_rows
+            if rows.num_rows:
+                self._files[name].write(rows)
 
     def _tell(self, folded: Folded) -> None:
         part = self._part

@@ -17,7 +17,7 @@ from ..schemas.ids import id_text
 from .folded import Folded, Judged
 from .records import Place, Record
 
-_DAY_MS = 86_400_000
+DAY_MS: Final = 86_400_000
 
 
 def journal_rows(judged: Iterable[tuple[Place, Judged]]) -> pa.Table:
@@ -65,12 +65,12 @@ def _table(places: Sequence[Place], judged: Sequence[Judged], verbatim: Mapping[
         "topic": pa.array([place.topic for place in places], pa.string()),
         "journal_partition": pa.array([place.partition for place in places], pa.int32()),
         "logical_timestamp": pa.array([record.position for record in records], pa.int64()),
-        "system_date": pa.array([one.system_time // _DAY_MS for one in judged], pa.int32()).cast(pa.date32()),
+        "system_date": pa.array([one.system_time // DAY_MS for one in judged], pa.int32()).cast(pa.date32()),
         "system_time": microseconds([one.system_time for one in judged]),
         "append_time": microseconds([record.append_time for record in records]),
         "outcome": pa.array([verdict.outcome for verdict in verdicts], pa.string()),
         "reason": pa.array([verdict.reason for verdict in verdicts], pa.string()),
-        "detail": pa.array([_json(verdict.detail) for verdict in verdicts], pa.string()),
+        "detail": pa.array([detail_text(verdict.detail) for verdict in verdicts], pa.string()),
         "duplicate_of": pa.array([verdict.duplicate_of for verdict in verdicts], pa.int64()),
         **_header_columns([one.header for one in judged]),
         **verbatim,
@@ -78,7 +78,8 @@ def _table(places: Sequence[Place], judged: Sequence[Judged], verbatim: Mapping[
     return pa.table([made[field.name] for field in JOURNAL], schema=JOURNAL)
 
 
-def _json(detail: Any) -> str | None:
+def detail_text(detail: Any) -> str | None:
+    """A verdict's detail as the table has it."""
     return None if detail is None else json.dumps(detail, ensure_ascii=False, sort_keys=True)
 
 

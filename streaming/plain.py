@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,16 @@ _KINDS: Final = {one.TYPE: ANNOTATED for one in catalog.EVENTS} | {
     catalog.EntityRegistered.TYPE: REGISTERED,
     catalog.EntityDeleted.TYPE: DELETED,
 }
+TYPES: Final = tuple(_KINDS)
 _NOTHING: Final = pa.array([], pa.string())
+
+
+class Units(NamedTuple):
+    """Units that events belong to: of each such event the unit's id (16 bytes), its place in it, and their number."""
+
+    ids: Numbers
+    places: Numbers
+    sizes: Numbers
 
 
 @dataclass(frozen=True)
@@ -43,8 +52,9 @@ class Plain:
         row: number of its record.
         key: number of its Kafka key.
         kind: as in `rules.catalog_columns`.
+        type: number of its type among TYPES.
         event_id: 16 bytes each.
-        actor: number of its actor among `actors`, negative for none.
+        actor: number of its actor among `actors`, negative for none; likewise `unit`, and `cause` (16 bytes each).
         at: of each name that is set or removed, the number of its event; the other columns as in `Named`.
         cleared_at: of each space that is cleared, the number of its event.
     """
@@ -53,10 +63,15 @@ class Plain:
     position: Numbers
     key: Numbers
     kind: Numbers
+    type: Numbers
     event_time: Numbers
     event_id: Numbers
     actor: Numbers
     actors: pa.Array
+    unit: Numbers
+    units: Units
+    cause: Numbers
+    causes: Numbers
     at: Numbers
     space: Numbers
     name: pa.Array
@@ -84,7 +99,7 @@ class Plain:
         )
 
 
-_OF_EVENTS: Final = ("row", "position", "key", "kind", "event_time", "event_id", "actor")
+_OF_EVENTS: Final = ("row", "position", "key", "kind", "event_time", "event_id", "actor", "type", "unit", "cause")
 
 
 def plain_events(table: pa.Table, place: Place, epoch: int, keys: Keys, spared: Numbers, room: Numbers) -> Plain | None:
@@ -129,12 +144,15 @@ class _Read:
         self.source = Source(data, starts, np.where(whole, ends, starts), Known())
         rows = len(values)
         self._faulty = ~np.zeros(rows, np.bool_)
-        self._kind = np.zeros(rows, np.int8)
+        self._kind, self._type = np.zeros(rows, np.int8), np.zeros(rows, np.int8)
         self._event_time = np.zeros(rows, np.int64)
         self._event_id = np.zeros((rows, 16), np.uint8)
         self._actor = np.full(rows, -1)
         self._actors: list[pa.Array] = [_NOTHING]
         self._actor_count = 0
+        self._unit, self._cause = np.full(rows, -1), np.full(rows, -1)
+        self._units = [_none(np.uint8, 16), _none(np.int64), _none(np.int64)]
+        self._causes = _none(np.uint8, 16)
         self._named = Named(self.source, self._faulty)
 
     def take(self, one: Spans, keys: pa.DictionaryArray) -> None:
@@ -144,15 +162,34 @@ class _Read:
         self._faulty[rows[header["expected"][0]]] = True
         (repeat,), (time,) = header["repeat"], header["event_time"]
         self._faulty[rows[repeat | (time < EARLIEST_MS) | (time > LATEST_MS)]] = True
-        self._kind[rows] = _KINDS[one.event_type]
+        self._kind[rows], self._type[rows] = _KINDS[one.event_type], TYPES.index(one.event_type)
         self._event_time[rows] = time
-        self._event_id[rows] = source.bytes[header["event_id"][0][:, None] + np.arange(16)]
+        self._event_id[rows] = self._sixteen(header["event_id"][0])
         acted, _, actor = header["actor"]
         if len(acted):
             self._actor[rows[acted]] = np.arange(self._actor_count, self._actor_count + len(acted))
             self._actors.append(texts(source, *actor))
             self._actor_count += len(acted)
+        self._unusual(rows, header["unit"], header["cause"])
         self._named.take(one)
+
+    def _unusual(self, rows: Numbers, unit: Any, cause: Any) -> None:
+        """What few events have: a unit, a cause."""
+        some, _, inner = unit
+        if len(some):
+            self._unit[rows[some]] = len(self._units[1]) + np.arange(len(some))
+            (identity, _), (index,), (count,) = inner
+            for at, more in enumerate((self._sixteen(identity), index, count)):
+                self._units[at] = np.concatenate([self._units[at], more])
+        some, _, inner = cause
+        if len(some):
+            self._cause[rows[some]] = len(self._causes) + np.arange(len(some))
+            self._causes = np.concatenate([self._causes, self._sixteen(inner[0])])
+
+    def _sixteen(self, starts: Numbers) -> Numbers:
+        """The 16 bytes that begin at each place."""
+        found: Numbers = self.source.bytes[starts[:, None] + np.arange(16)]
+        return found
 
     def _in_agreement(self, one: Spans, keys: pa.DictionaryArray) -> Numbers:
         """Whether key, header and event name the same one entity, and header and schema the same type."""
@@ -190,10 +227,15 @@ class _Read:
             position=positions[plain],
             key=key[plain],
             kind=self._kind[plain],
+            type=self._type[plain],
             event_time=self._event_time[plain],
             event_id=self._event_id[plain],
             actor=self._actor[plain],
             actors=pa.concat_arrays(self._actors),
+            unit=self._unit[plain],
+            units=Units(*self._units),
+            cause=self._cause[plain],
+            causes=self._causes,
             at=number[at[own]],
             space=_joined(named.space)[own],
             name=pa.concat_arrays([_NOTHING, *named.names]).filter(pa.array(own)),
@@ -202,6 +244,10 @@ class _Read:
             cleared_at=number[cleared_at[cleared]],
             cleared=_joined(named.cleared)[cleared],
         )
+
+
+def _none(kind: type[Any], *width: int) -> Numbers:
+    return np.zeros((0, *width), kind)
 
 
 def _joined(parts: list[Numbers]) -> Numbers:

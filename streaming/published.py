@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
 from ..schemas.topics import TopicNames
-from . import catalog, file_documents, files, lineage
+from . import catalog, catalog_documents, file_documents, files, lineage
+from .columnar import Made
 from .documents import DocumentColumns, Documents
 from .folded import Folded
 from .publish import Outgoing
 
-_DOMAINS = (catalog.add_documents, lineage.add_documents, files.add_documents)
+_Adding = Callable[[Documents, Folded, TopicNames], None]
+_DOMAINS: Final = (catalog.add_documents, lineage.add_documents, files.add_documents)
 
 
-def documents(folded: Folded, names: TopicNames) -> Documents:
+def documents(folded: Folded, names: TopicNames, domains: Sequence[_Adding] = _DOMAINS) -> Documents:
     """Change and state records of a partition's changes, without their headers."""
     found = Documents(folded.place)
-    for add in _DOMAINS:
+    for add in domains:
         add(found, folded, names)
     return found
 
@@ -45,3 +48,14 @@ def blocks(folded: Folded, names: TopicNames, entities: pa.Table | None) -> Iter
             yield documents(replace(folded, changes=folded.changes[begin:end]), names)
         else:
             yield from found
+
+
+def blocks_of_both(folded: Folded, made: Made, names: TopicNames) -> Iterator[Documents | DocumentColumns]:
+    """The same where some of a partition's records were folded in columns.
+
+    Args:
+        folded: what was folded one by one.
+        made: what was folded in columns.
+    """
+    yield from catalog_documents.blocks(folded, made, names)
+    yield documents(folded, names, _DOMAINS[1:])

@@ -146,6 +146,8 @@ class StagedFile:
     def write_columns(self, found: DocumentColumns) -> None:
         """Add records that are columns already."""
         count = len(found.keys)
+        if not count:
+            return
         keys, values, ids = (column.cast(pa.large_binary()) for column in (found.keys, found.values, found.identities))
         place = found.place
         self._write(
@@ -193,7 +195,8 @@ def _array(column: Sequence[Any] | None, kind: pa.DataType, count: int) -> pa.Ar
 
 
 def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), count)
+    """A column that is the same for all records, or is told for each."""
+    return value if isinstance(value, pa.Array) else pa.repeat(pa.scalar(value, kind), count)
 
 
 def _records(batch: pa.RecordBatch) -> Iterator[Outgoing]:

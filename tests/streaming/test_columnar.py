@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.workload import journal as workload
-from metajournal.lake.columns import ENTITIES
 from metajournal.lake.tables import Lake
 from metajournal.schemas import codec
 from metajournal.schemas.events.catalog import (
@@ -27,24 +22,20 @@ from metajournal.schemas.events.catalog import (
 )
 from metajournal.schemas.hashing import record_key
 from metajournal.schemas.positions import position
-from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import dataset, urn
-from metajournal.streaming import refolder
-from metajournal.streaming.fold import fold
+from metajournal.streaming import catalog_documents, column_folder
+from metajournal.streaming.column_folder import ColumnFolder
 from metajournal.streaming.folded import ACCEPTED, Verdict
 from metajournal.streaming.folder import PartitionFolder
-from metajournal.streaming.plan import Part, Pin, PinnedLake, Plan, Task
-from metajournal.streaming.readings import Readings
+from metajournal.streaming.journal_columns import journal_columns
 from metajournal.streaming.records import Place
-from metajournal.streaming.refolder import Refolder, can_refold
 from tests.builders import NOON, header_for, raw_record, record_of
 from tests.model import JournalRecord
 from tests.strategies import journals, plain_journals
-from tests.streaming.harness import TOPIC, table_of
+from tests.streaming.both_ways import END, NAMES, ONE_TOPIC, assert_same, folded, in_bits_of, offsets_folded_singly
 
 many = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 PURCHASES, ORDERS = dataset("default", "purchases"), dataset("default", "orders")
-END = position(1, 1 << 30)
 
 
 @pytest.fixture(scope="module")
@@ -52,35 +43,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     lake = Lake(str(tmp_path_factory.mktemp("lake")))
     lake.create()
     return lake
-
-
-def folded(
-    way: type[PartitionFolder], lake: Lake, journal: Sequence[JournalRecord], cuts: Sequence[int], **fields: Any
-) -> tuple[Part, list[Any]]:
-    """What a partition's records give that come in slices: what is told of them, and the rows of `entities`."""
-    tables = {"journal": lake.journal, **lake.tables}
-    pins = {name: Pin(name, one.uri, one.delta.version(), {}) for name, one in tables.items()}
-    place = Place(TOPIC, 0, 1, "catalog", fields.pop("shelved", frozenset()))
-    task = replace(Task(place, 1, position(1, 0), END, NOON, {}, {}), **fields)
-    plan = Plan({(TOPIC, 0): task}, pins, ("entities", "accesses"), TopicNames("metajournal"), {}, None)
-    assert can_refold(plan, task)
-    folder = way(plan, task, PinnedLake(pins))
-    for start, end in pairwise([0, *cuts, len(journal)]):
-        table = table_of(journal[start:end])
-        if end > start:
-            folder.take(table.append_column("outcome", pa.array([ACCEPTED] * (end - start))), 1)
-    part = folder.close()
-    files = [Path(lake.tables["entities"].uri) / one.path for one in part.files["entities"]]
-    rows = [row for file in files for row in pq.read_table(file, schema=ENTITIES).to_pylist()]
-    return replace(part, files={}, seconds={}), rows
-
-
-def assert_same(lake: Lake, journal: Sequence[JournalRecord], cuts: Sequence[int] = (), **fields: Any) -> list[Any]:
-    part, rows = folded(Refolder, lake, journal, cuts, **fields)
-    wanted_part, wanted = folded(PartitionFolder, lake, journal, cuts, **fields)
-    assert part == wanted_part
-    assert rows == wanted
-    return rows
 
 
 @given(st.one_of(journals(partitions=1), plain_journals(partitions=1), plain_journals(partitions=1)), st.data())
@@ -97,8 +59,12 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
     if data.draw(st.booleans()):
         again = ("default", str(PURCHASES), data.draw(st.integers(1, 20)).to_bytes(16, "big"))
         fields["marked"] = {again: (position(1, 0) - 5, Verdict(ACCEPTED))}
+    fields["rebuild"] = data.draw(st.sampled_from([False, False, True]))
+    fields["names"] = data.draw(st.sampled_from([NAMES, NAMES, ONE_TOPIC]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refolder, "_BIT_ROWS", data.draw(st.sampled_from([1, 2, 3, 7, 1000])))
+        in_bits_of(patch, data.draw(st.sampled_from([1, 2, 3, 7, 1000])))
+        patch.setattr(column_folder, "_BITS_UNASKED", data.draw(st.sampled_from([0, 0, 1, 7])))
+        patch.setattr(catalog_documents, "_BLOCK_ROWS", data.draw(st.sampled_from([1, 2, 5, 1000])))
         patch.setattr("metajournal.streaming.newest._MOST_CHUNKS", data.draw(st.sampled_from([1, 64])))
         patch.setattr("metajournal.streaming.newest.MOST_BYTES", data.draw(st.sampled_from([60, 200, 32 * 1024])))
         patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
@@ -115,7 +81,7 @@ def test_a_record_of_an_unknown_schema_stops_both_ways_at_the_same_place(
     after = [one._replace(position=one.position + 1) for one in journal[at:]]
     place = after[0].position - 1 if after else END - 10
     both = [*journal[:at], unknown._replace(position=place), *after]
-    part, _ = folded(Refolder, lake, both, [])
+    part = folded(ColumnFolder, lake, both).part
     assert (part.end, part.stopped_by) == (place, int.from_bytes(b"\7" * 8, "little"))
     assert_same(lake, both, sorted(data.draw(st.sets(st.integers(0, len(both)), max_size=2))))
 
@@ -126,15 +92,7 @@ def journal_key(journal: Sequence[JournalRecord]) -> bytes:
 
 @pytest.fixture
 def singly(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Offsets of the records that were folded one by one."""
-    found: list[int] = []
-
-    def noting(readings: Readings, *rest: Any) -> Any:
-        found.extend(record.position - position(1, 0) for record, _ in readings.items)
-        return fold(readings, *rest)
-
-    monkeypatch.setattr("metajournal.streaming.refolder.fold", noting)
-    return found
+    return offsets_folded_singly(monkeypatch)
 
 
 def test_all_of_an_ordinary_journal_is_folded_in_columns(lake: Lake, singly: list[int]) -> None:
@@ -199,6 +157,34 @@ def test_what_is_not_plain_is_folded_one_by_one_with_all_of_its_aggregate_and_no
     assert sorted(singly) == [1, 2, 4]
 
 
+def test_of_long_rows_fewer_are_made_at_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(column_folder, "_MADE_BYTES", 200_000)
+    made: list[int] = []
+
+    def noting(place: Place, records: pa.Table, *rest: Any) -> pa.Table:
+        made.append(records.num_rows)
+        return journal_columns(place, records, *rest)
+
+    monkeypatch.setattr(column_folder, "journal_columns", noting)
+    long = [record_of(PropertiesSet(PURCHASES, {f"{n}": "v" * 3_000}), n) for n in range(1, 11)]
+    tags = [record_of(TagsAdded(PURCHASES, [f"{n}"]), n) for n in range(11, 100)]
+    found = folded(ColumnFolder, lake, [record_of(EntityRegistered(PURCHASES), 0), *long, *tags], [11])
+    assert made[0] == 11
+    assert max(made[1:]) < 15
+    wanted = folded(PartitionFolder, lake, [record_of(EntityRegistered(PURCHASES), 0), *long, *tags], [11])
+    assert found[:3] == wanted[:3]
+
+
+def test_where_nearly_nothing_is_plain_it_is_seldom_looked_for(
+    lake: Lake, singly: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_bits_of(monkeypatch, 2)
+    odd = [record_of(TagsAdded(ORDERS, []), n) for n in range(4)]
+    plain = [record_of(TagsAdded(PURCHASES, [f"{n}"]), n) for n in range(4, 24)]
+    assert_same(lake, [*odd, *plain])
+    assert singly == list(range(16))
+
+
 def test_a_name_that_comes_twice_in_a_map_has_its_last_value(lake: Lake, singly: list[int]) -> None:
     event = PropertiesSet(PURCHASES, {"aa": "1", "bb": "2", "cc": "0"})
     value = codec.encode(event, header_for(event, 2)).replace(b"bb", b"aa")
@@ -231,7 +217,7 @@ def test_an_event_that_was_folded_in_columns_is_known_when_it_is_sent_again_with
           for at, event, number in ((4, one, 1), (5, one, 2), (6, lost, 3))],
         record_of(one, 7, header=header_for(one, 1)),
     ]  # fmt: skip
-    part, _ = folded(Refolder, lake, journal, [4])
+    part = folded(ColumnFolder, lake, journal, [4]).part
     assert part.verdicts == {"accepted": 2, "unchanged": 1, "rejected": 1, "duplicate": 4}
     assert_same(lake, journal, [4])
     assert set(singly) == {4, 5, 6, 7}

@@ -1,0 +1,105 @@
+"""JSON documents of many rows at once, as columns of texts: what `lake.spelling.spelled` writes of each.
+
+A document is spelled once, with marks where rows differ, and columns of texts go where the marks are. So what a
+document says stands with whoever makes it, and its spelling in one place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..lake.spelling import spelled, spelled_all
+from ..schemas.cursor import Numbers
+
+TEXT: Final = pa.large_string()
+_MARK: Final = re.compile(r'"\\u0000([a-z_]+)"(?::0)?')
+_QUOTE, _BACKSLASH, _SPACE = 0x22, 0x5C, 0x20
+
+
+def mark(name: str) -> str:
+    """Stands in a document for a value of any kind, in a list for all of its entries."""
+    return f"\0{name}"
+
+
+def marked_map(name: str) -> dict[str, Any]:
+    """A map with a mark for all of its entries."""
+    return {mark(name): 0}
+
+
+class Template:
+    """A document with marks in it."""
+
+    def __init__(self, document: Any) -> None:
+        self._pieces = _MARK.split(spelled(document).decode())
+
+    def filled(self, columns: Mapping[str, Any]) -> pa.Array:
+        """The document of each row.
+
+        Args:
+            columns: by the names of the marks the JSON texts that stand there, of type TEXT.
+        """
+        return joined(*[columns[piece] if at % 2 else piece for at, piece in enumerate(self._pieces)])
+
+
+def joined(*parts: Any) -> pa.Array:
+    """Texts one behind the other, row by row; what is the same in each row may be a str."""
+    scalars = [pa.scalar(part, TEXT) if isinstance(part, str) else part for part in parts]
+    return pc.binary_join_element_wise(*scalars, pa.scalar("", TEXT))
+
+
+def text(column: Any) -> pa.Array:
+    """A column as one array of type TEXT: numbers and booleans as JSON has them."""
+    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return found.cast(TEXT)
+
+
+def quoted(column: Any) -> pa.Array:
+    """Texts as JSON has them, null among them."""
+    texts = text(column)
+    found = joined('"', _escaped(texts), '"')
+    return found.fill_null("null") if found.null_count else found
+
+
+def _escaped(texts: pa.Array) -> pa.Array:
+    """Texts as JSON has them between its quotes: nearly all of them as they are."""
+    rows = _special(texts)
+    if not len(rows):
+        return texts
+    chosen = texts.take(pa.array(rows)).dictionary_encode()
+    right = [one[1:-1].decode() for one in spelled_all(chosen.dictionary.to_pylist())]
+    mask = np.zeros(len(texts), np.bool_)
+    mask[rows] = True
+    return pc.replace_with_mask(texts, pa.array(mask), pa.array(right, TEXT).take(chosen.indices))
+
+
+def _special(texts: pa.Array) -> Numbers:
+    """The rows that hold a character which JSON escapes: a quote, a backslash, or a control character."""
+    if not len(texts):
+        return np.zeros(0, np.int64)
+    _, bounds, data = texts.buffers()
+    starts = np.frombuffer(bounds, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    if data is None or starts[0] == starts[-1]:
+        return np.zeros(0, np.int64)
+    held = np.frombuffer(data, np.uint8)[starts[0] : starts[-1]]
+    found = np.flatnonzero((held < _SPACE) | (held == _QUOTE) | (held == _BACKSLASH)) + starts[0]
+    held_by = np.searchsorted(starts, found, side="right") - 1
+    rows: Numbers = held_by[np.diff(held_by, prepend=-1) > 0]
+    return rows[texts.take(pa.array(rows)).is_valid().to_numpy(zero_copy_only=False)] if texts.null_count else rows
+
+
+def lists(at: Numbers, entries: pa.Array, rows: int) -> pa.Array:
+    """The entries of each row, parted by commas.
+
+    Args:
+        at: the row of each entry, ascending.
+        rows: how many there are.
+    """
+    bounds = np.zeros(rows + 1, np.int64)
+    np.cumsum(np.bincount(at, minlength=rows), out=bounds[1:])
+    return pc.binary_join(pa.LargeListArray.from_arrays(pa.array(bounds), entries), pa.scalar(",", TEXT))
