@@ -118,8 +118,8 @@ class _ByColumn:
             chosen = np.flatnonzero(self._held.changed[scope][rows])
             some = {name: column.take(pa.array(chosen)) for name, column in columns.items()}
             some |= self._held.changes(scope, rows[chosen])
-            found.append(self._part(topic, CHANGE_TYPE, self._change, some))
-        found.append(self._part(self._topics[2], STATE_TYPE, self._state, columns | self._held.states(rows)))
+            found.append(self._part(topic, CHANGE_TYPE, rows[chosen], some, self._change))
+        found.append(self._part(self._topics[2], STATE_TYPE, rows, columns | self._held.states(rows), self._state))
         return found
 
     def _columns(self, rows: Numbers) -> dict[str, pa.Array]:
@@ -138,11 +138,11 @@ class _ByColumn:
             "_identity": joined(f"{self._place.topic}/{self._place.partition}/", position, "/0"),
         }
 
-    def _part(self, topic: str, kind: str, template: Template, columns: Mapping[str, pa.Array]) -> _Part:
-        times = columns["system_time"].cast(pa.int64())
-        positions = columns["logical_timestamp"].cast(pa.int64()).to_numpy()
-        keys, ids = columns["_key"], columns["_identity"]
-        return positions, DocumentColumns(self._place, topic, kind, times, keys, template.filled(columns), ids)
+    def _part(self, topic: str, kind: str, rows: Numbers, columns: Mapping[str, pa.Array], said: Template) -> _Part:
+        events, made = self._made.accepted[rows], self._made
+        times, values = pa.array(made.system_time[events]), said.filled(columns)
+        records = DocumentColumns(self._place, topic, kind, times, columns["_key"], values, columns["_identity"])
+        return made.plain.position[events], records
 
 
 def _change_document() -> dict[str, Any]:
