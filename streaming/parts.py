@@ -16,7 +16,7 @@ import pyarrow as pa
 from ..schemas.hashing import canonical_json
 from ..schemas.topics import TopicNames
 from .deadletters import dead_letter
-from .documents import Documents
+from .documents import DocumentColumns, Documents
 from .folded import SHELVED, Folded
 from .outcomes import outcome_records, record
 from .plan import Part, Plan
@@ -41,7 +41,11 @@ class StagedPart:
         Args:
             entities: as `published.blocks` takes it.
         """
-        for block in blocks(folded, names, entities):
+        self.write_blocks(blocks(folded, names, entities), folded, names)
+
+    def write_blocks(self, found: Iterable[Documents | DocumentColumns], folded: Folded, names: TopicNames) -> None:
+        """Add what is published of a part's records, and what follows from their verdicts."""
+        for block in found:
             if isinstance(block, Documents):
                 self._records.write_documents(block)
             else:

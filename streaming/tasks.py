@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .file_folder import FileFolder, can_fold_files
 from .folder import PartitionFolder
 from .memory import without_collector
 from .plan import Part, PartitionKey, PinnedLake, Plan
@@ -41,7 +42,8 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
             for rows in _slices(_waited_for(batches, waited)):
                 for key, own in _by_partition(rows):
                     if key not in folders:
-                        folders[key] = PartitionFolder(plan, plan.tasks[key], lake)
+                        task = plan.tasks[key]
+                        folders[key] = (FileFolder if can_fold_files(plan, task) else PartitionFolder)(plan, task, lake)
                     folders[key].take(own, plan.tasks[key].epoch)
             parts = [folder.close() for folder in folders.values()]
             for part in parts[:1]:
