@@ -151,7 +151,11 @@ def _make_encoder(contract: Contract) -> Encoder:
     names = [field["name"] for field in contract.schema["fields"]]
     owners = {name: "header" if name == "header" else "event" for name in names}
     return compile_encoder(
-        contract.schema, prefix=single_object_prefix(contract), arguments=owners, tuples={HEADER_NAME}
+        contract.schema,
+        prefix=single_object_prefix(contract),
+        arguments=owners,
+        tuples={HEADER_NAME},
+        columns=getattr(EVENT_TYPES[contract.event_type], "IN_BULK", ()),
     )
 
 
