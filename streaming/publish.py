@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -164,14 +165,12 @@ class BulkPublisher:
         """
         produce, failed, partitions = self._producer.produce, self._failed, self._partitions
         count = 0
-        for topic, journal_partition, key, value, headers, time_ms in records:
-            while True:
-                try:
-                    produce(topic, value, key, journal_partition % partitions[topic], failed, None, time_ms, headers)
-                    break
-                except BufferError:
-                    self._producer.poll(0.05)
-            count += 1
+        for count, (topic, journal_partition, key, value, headers, time_ms) in enumerate(records, 1):
+            partition = journal_partition % partitions[topic]
+            try:
+                produce(topic, value, key, partition, failed, None, time_ms, headers)
+            except BufferError:
+                self._produce_later(topic, value, key, partition, failed, None, time_ms, headers)
             if not count % _SERVE_EVERY:
                 self._producer.poll(0)
         between()
@@ -180,6 +179,13 @@ class BulkPublisher:
         if self._failure is not None:
             raise KafkaUnavailableError(f"Publishing failed: {self._failure.str()}.")
         return count
+
+    def _produce_later(self, *record: Any) -> None:
+        """Hand a record over once there is room for it."""
+        while True:
+            self._producer.poll(0.05)
+            with suppress(BufferError):
+                return self._producer.produce(*record)
 
     def _failed(self, error: KafkaError | None, _: Message) -> None:
         self._failure = self._failure or error

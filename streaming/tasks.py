@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from .file_folder import FileFolder, can_fold_files
 from .folder import PartitionFolder
 from .memory import without_collector
-from .plan import Part, PartitionKey, PinnedLake, Plan
+from .plan import Part, PartitionKey, PinnedLake, Plan, Task
 from .refolder import Refolder, can_refold
 from .replay import journal_slices, kafka_slices
 
@@ -42,8 +42,7 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
             for rows in _slices(_waited_for(batches, waited)):
                 for key, own in _by_partition(rows):
                     if key not in folders:
-                        task = plan.tasks[key]
-                        folders[key] = (FileFolder if can_fold_files(plan, task) else PartitionFolder)(plan, task, lake)
+                        folders[key] = _folder(plan, plan.tasks[key], lake)
                     folders[key].take(own, plan.tasks[key].epoch)
             parts = [folder.close() for folder in folders.values()]
             for part in parts[:1]:
@@ -65,6 +64,11 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
             for epoch, rows in slices:
                 folder.take(rows, epoch)
             return folder.close()
+
+
+def _folder(plan: Plan, task: Task, lake: PinnedLake) -> PartitionFolder:
+    """What folds a task's share: in columns where that is known to give the same."""
+    return (FileFolder if can_fold_files(plan, task) else PartitionFolder)(plan, task, lake)
 
 
 def _waited_for(batches: Iterable[pa.RecordBatch], seconds: dict[str, float]) -> Iterator[pa.RecordBatch]:
