@@ -34,14 +34,14 @@ def new_files(draw: st.DrawFn) -> FilesRecorded:
         files.append(a_file(
             draw(st.sampled_from(["s3://a", "s3://b/c?d"] * 4 + ["s3://Ω", 'a"b'])),
             draw(st.sampled_from([None, 0, 7])), draw(st.sampled_from([None, -1, 2**40])),
-            id=f"f{draw(st.integers(0, 40))}-{number}", start=start,
+            id=f"f{draw(st.integers(0, 15))}-{number}", start=start,
             end=draw(st.sampled_from([None, start, start + 1, start + 3 * DAY_MS])),
             work_id=draw(st.sampled_from([None, "w1"])), path=draw(st.sampled_from([None, "/var/log", "/b"])), **named,
         ))  # fmt: skip
     return FilesRecorded(files)
 
 
-tags = st.builds(lambda number: TagsAdded(file_urn("a", "x", f"f{number}-0"), ["t"]), st.integers(0, 40))
+tags = st.builds(lambda number: TagsAdded(file_urn("a", "x", f"f{number}-0"), ["t"]), st.integers(0, 15))
 
 
 ODD: dict[int, dict[str, Any]] = dict(
@@ -176,11 +176,27 @@ def test_files_that_stand_in_the_lake_or_in_an_earlier_slice_are_folded_one_by_o
 ) -> None:
     monkeypatch.setattr("metajournal.streaming.tasks._SLICE_ROWS", 1)
     files = [of("f1", "f2"), of("f3"), of("f4"), of("f5"), of("f6")]
-    journal = journal_of(*files, of("f2", url="s3://new"), of("f4", url="s3://new"))
+    journal = journal_of(*files, of("f2", url="s3://new"), of("f4", url="s3://new"), of("f7"))
     fold = folded(tmp_path, journal[:2], journal[2:])
     assert singly == [5, 6]  # a slice here has three records
     newest = {row.name: row.record["url"] for row in fold.rows()}
     assert {name for name, url in newest.items() if url == "s3://new"} == {"f2", "f4"}
+
+
+def test_each_way_sees_the_rows_that_the_other_has_made_in_an_earlier_slice(
+    tmp_path: Path, singly: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slice here has three records: made in columns, then again one by one, then in the other order."""
+    monkeypatch.setattr("metajournal.streaming.tasks._SLICE_ROWS", 1)
+    journal = journal_of(
+        of("f1", "f2"), of("f3"), of("f4"),
+        of("f2", url="s3://new"), of("a\"b", "f6"), of("f7"),
+        of("f6", url="s3://new"), of("f2", "f8"), of("f9"),
+    )  # fmt: skip
+    fast = folded(tmp_path / "fast", journal)
+    assert singly == [3, 4, 6, 7]
+    monkeypatch.setattr("metajournal.streaming.tasks.can_fold_files", lambda *_: False)
+    assert_same([fast, folded(tmp_path / "slow", journal)])
 
 
 def test_an_event_that_was_folded_in_columns_is_known_when_it_is_sent_again_with_a_mark(
