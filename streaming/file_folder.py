@@ -91,8 +91,11 @@ class FileFolder(PartitionFolder):
         numbers = np.array([number for one in found for number in one.numbers], np.int64)
         others = np.delete(np.arange(rows.num_rows), numbers)
         named, marked = _named_by(rows["value"].take(pa.array(others)))
-        if not found or marked or self._part.end < self._held or self._prior.marked(place, self._task.start):
+        if not found or self._part.end < self._held:
             return frozenset(numbers.tolist())
+        marked |= self._prior.marked(place, self._task.start).keys()
+        judged = [event for one in found for event in one.files.judged]
+        copies = {at for at, event in zip(numbers.tolist(), judged, strict=True) if _identity(event) in marked}
         keys = pa.concat_tables([one.files.keys for one in found]).combine_chunks()
         number = np.repeat(numbers, np.concatenate([one.files.counts for one in found]))
         same = keys["key"].combine_chunks().dictionary_encode().indices.to_numpy()
@@ -102,7 +105,7 @@ class FileFolder(PartitionFolder):
         for some in known:
             if len(some):
                 spoiled |= pc.is_in(keys["key"], value_set=some).to_numpy()
-        return frozenset(number[spoiled].tolist())
+        return copies.union(number[spoiled].tolist())
 
     def _fold_others(self, rows: pa.Table, epoch: int, end: int) -> None:
         named, _ = _named_by(rows["value"])
@@ -170,13 +173,14 @@ def _joined(keys: pa.Table) -> pa.Array:
     return pc.binary_join_element_wise(keys["tenant"], keys["urn"], "/").combine_chunks()
 
 
-def _named_by(values: pa.ChunkedArray) -> tuple[set[str], bool]:
-    """Keys of the files that records name, and whether one of them is marked `repeat`."""
+def _named_by(values: pa.ChunkedArray) -> tuple[set[str], set[IdKey]]:
+    """Keys of the files that records name, and the identities of those records that are marked `repeat`."""
     named: set[str] = set()
-    marked = False
+    marked: set[IdKey] = set()
     for value in values.drop_null().to_pylist():
         with suppress(NotSingleObject, Undecodable):
             header = decode_header_only(value)
             named.update([_key(header.tenant, urn) for urn in header.entities])
-            marked = marked or header.repeat
+            if header.repeat:
+                marked.add((header.tenant, header.aggregate, header.event_id))
     return named, marked
