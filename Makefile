@@ -8,6 +8,9 @@ BESIDE := -n 2
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
+# Tests start hundreds of Python processes; each would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast faults mutation lint format docs bench clean
 

@@ -185,4 +185,4 @@ def _await(check: Callable[[], bool], what: str) -> None:
     while not holds():
         if time.monotonic() > until:
             raise TimeoutError(f"{what} did not come within {_PATIENCE_S:g} s")
-        time.sleep(0.03)
+        time.sleep(0.1)  # asking costs the server as well

@@ -26,6 +26,8 @@ _log = logging.getLogger("metajournal.indexer")
 _ANSWER_S: Final = 5.0
 _QUICK_S: Final = 0.5
 _ASK_AGAIN_S: Final = 1.0
+_MOST_READ: Final = 4
+"""Records that are read at once, for each state that is wanted: many may be of the same few entities."""
 _OUTCOMES_BEFORE: Final = 1_000
 _EXPIRED: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _GONE: Final = frozenset({KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART})
@@ -33,11 +35,16 @@ _GONE: Final = frozenset({KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOP
 
 @dataclass(slots=True)
 class Taken:
-    """What one poll brought: the newest state of each entity, outcomes, and the offsets that are now read."""
+    """What one poll brought: the newest state of each entity, outcomes, and the offsets that are now read.
+
+    Attributes:
+        full: it ended with as much as was wanted; more may be at hand.
+    """
 
     states: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     reached: dict[Partition, int] = field(default_factory=dict)
+    full: bool = False
 
 
 class Intake:
@@ -120,21 +127,23 @@ class Intake:
 
         Args:
             timeout_s: how long to wait for a first record.
-            gather_s: how long to gather more; nothing that comes within it could be shown sooner. An outcome ends it.
+            gather_s: how long to gather more; nothing that comes within it could be shown sooner. An outcome ends the
+                waiting; what is at hand behind it already, of which a backlog has plenty, is taken along.
             most: that many states end it too; as many as fit into a request unless given.
 
         Raises:
             StartOver: the topics are not as they were at the start.
         """
         taken, pause_s, most = Taken(), timeout_s, most or self._most
-        until = time.monotonic() + gather_s
+        until, read = time.monotonic() + gather_s, 0
         while (first := self._consumer.poll(pause_s)) is not None:
-            self._sort(first, taken)
-            if room := most - len(taken.states):
-                for message in self._consumer.consume(room, 0):
-                    self._sort(message, taken)
-            pause_s = until - time.monotonic()
-            if pause_s <= 0 or taken.outcomes or len(taken.states) >= most:
+            some = [first, *self._consumer.consume(max(0, most - len(taken.states) - 1), 0)]
+            for message in some:
+                self._sort(message, taken)
+            read += len(some)
+            taken.full = len(taken.states) >= most or read >= _MOST_READ * most
+            pause_s = 0.0 if taken.outcomes else until - time.monotonic()
+            if taken.full or pause_s < 0:
                 break
         return taken
 

@@ -41,8 +41,9 @@ _STORE_OFFSETS_S: Final = 5.0
 _LOOK_S: Final = 1.0
 HANDOVER_S: Final = 30.0
 """How long an indexer stands back for a rebuild that is about to swap the alias."""
-_BACKLOG_S: Final = 5.0
-"""Between two refreshes in a backlog: what it brings is late anyway, and each refresh costs the server time."""
+_BACKLOG_S: Final = 10.0
+"""How long documents of a backlog wait for a refresh at most: what it brings is late anyway, and each refresh costs
+the server time, also later, when it looks every id up in what is shown already."""
 _FULL: Final = 0.5
 """How much of a request must come at once, without the outcome that ends a batch, to be a piece of a backlog; and how
 much is enough for a server that has nothing else to do."""
@@ -69,6 +70,7 @@ class Indexer:
         self._refreshes = 0
         self._refresh_took_s = 0.0
         self._refreshed_s = 0.0
+        self._unshown_s = 0.0
         self._stored_s = 0.0
         self._looked_s = 0.0
         self._documents = 0
@@ -159,12 +161,14 @@ class Indexer:
         flights.send(taken.states.values())
         flights.then(lambda: self._indexed(taken, progress))
         # A busy stream's batch, which an outcome ends, is no backlog, and must not wait for a backlog's refresh.
-        full = self._settings.indexer.bulk_documents
-        self._backlog = len(taken.states) >= (full if taken.outcomes else _FULL * full)
+        half = _FULL * self._settings.indexer.bulk_documents
+        self._backlog = taken.full or (not taken.outcomes and len(taken.states) >= half)
         flights.land_answered() if self._backlog else flights.land()
 
     def _indexed(self, taken: Taken, progress: Progress) -> None:
         if taken.states:
+            if not progress.unshown:
+                self._unshown_s = time.monotonic()
             progress.changed()  # also where all were superseded: the answer to an earlier try may have been lost
             self._recount = True
         for outcome in taken.outcomes:
@@ -181,11 +185,16 @@ class Indexer:
         """Seconds until the next refresh may begin."""
         return self._refreshed_s + interval_s - time.monotonic()
 
+    def _is_due(self) -> bool:
+        if self._backlog:
+            return time.monotonic() - max(self._refreshed_s, self._unshown_s) >= _BACKLOG_S
+        return self._refresh_due_s(self._interval_s) <= 0
+
     def _refresh_when_due(self, patience: Patience, progress: Progress, flights: Flights) -> None:
         """In a backlog refresh while documents go on being indexed, else at once."""
         if self._refreshing is not None and (self._refreshing.done() or not self._backlog):
             self._refreshed_beside(self._refreshing, progress)
-        if not progress.unshown or self._refresh_due_s(_BACKLOG_S if self._backlog else self._interval_s) > 0:
+        if not progress.unshown or not self._is_due():
             return
         if not self._backlog:
             self._refresh(patience, progress)

@@ -63,10 +63,12 @@ def below(schema: pa.Schema, marks: Mapping[PartitionKey, int]) -> str:
 def _text(value: str, kind: pa.DataType) -> str:
     """SQL for a text of a value that no other value has: lengths in front, '-' for null."""
     if pa.types.is_map(kind):
-        entry = f"{_text('entry.key', kind.key_type)} || {_text('entry.value', kind.item_type)}"
-        return _joined(f"list_sort(map_entries({value}))", "entry", entry)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _joined(value, "item", _text("item", kind.value_type))
+        value = f"to_json({_in_order(value)})"  # of texts alone; half the price of a lambda
+    elif pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
+        value = f"to_json({value})"
+    elif pa.types.is_list(kind):
+        items = f"list_transform({value}, lambda item: {_text('item', kind.value_type)})"
+        return f"coalesce(len({value}) || '[' || array_to_string({items}, ''), '-')"
     if pa.types.is_struct(kind):
         inner = " || ".join(_text(f"({value}).{field.name}", field.type) for field in kind)
         return f"case when {value} is null then '-' else '(' || {inner} end"
@@ -77,5 +79,9 @@ def _text(value: str, kind: pa.DataType) -> str:
     return f"coalesce(strlen({value}::varchar) || ':' || {value}::varchar, '-')"
 
 
-def _joined(value: str, name: str, text: str) -> str:
-    return f"coalesce(len({value}) || '[' || array_to_string(list_transform({value}, lambda {name}: {text}), ''), '-')"
+def _in_order(value: str) -> str:
+    """SQL for a map whose keys ascend; they do where metajournal wrote it, and to see that costs less than to sort."""
+    keys = f"map_keys({value})"
+    return (
+        f"case when list_sort({keys}) = {keys} then {value} else map_from_entries(list_sort(map_entries({value}))) end"
+    )

@@ -40,6 +40,12 @@ def rows_to_arrow(rows: Iterable[tuple[FileRecordRow, str, int]]) -> pa.Table:
         A table of schema FILE_RECORDS, by bucket and start: files in the order in which queries read them can be
         passed over in pieces, also before they are compacted.
     """
+    table = unsorted(rows)
+    return table.take(pc.sort_indices(table, _BY_TIME)) if table.num_rows else table
+
+
+def unsorted(rows: Iterable[tuple[FileRecordRow, str, int]]) -> pa.Table:
+    """The same in the order of the rows."""
     given = list(rows)
     if not given:
         return FILE_RECORDS.empty_table()
@@ -47,8 +53,7 @@ def rows_to_arrow(rows: Iterable[tuple[FileRecordRow, str, int]]) -> pa.Table:
     made = {name: microseconds(held.array(name, pa.int64())) for name in ("system_time", "event_time")}
     made["metadata"] = each_once(held.values("metadata"), records)
     columns = [made[field.name] if field.name in made else held.array(field.name, field.type) for field in FILE_RECORDS]
-    table = pa.table(columns, schema=FILE_RECORDS)
-    return table.take(pc.sort_indices(table, _BY_TIME))
+    return pa.table(columns, schema=FILE_RECORDS)
 
 
 def row_from_dict(row: Mapping[str, Any]) -> FileRecordRow:

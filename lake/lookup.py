@@ -83,6 +83,21 @@ def newest_rows_below(table: DeltaTable, keys: pa.Table) -> pa.Table:
         return cursor.sql(statement).to_arrow_table().cast(schema)
 
 
+def keys_with_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -> pa.Table:
+    """Those of some keys that have a row: as `newest_rows` would find one, without reading any."""
+    paths = _paths(table, keys, partition, below) if keys.num_rows else []
+    if not paths:
+        return keys.slice(0, 0)
+    with scan.cursor() as cursor:
+        cursor.register("lake_keys", keys)
+        named = ", ".join(keys.column_names)
+        statement = f"""
+            select distinct {named} from {scan.source(cursor, table, paths)} semi join lake_keys using ({named})
+            where journal_partition = {partition:d} and logical_timestamp < {below:d}
+        """
+        return cursor.sql(statement).to_arrow_table().cast(keys.schema)
+
+
 def rows_of_key(table: DeltaTable, key: Mapping[str, str], rest: str) -> pa.Table:
     """All rows of one key, or those of them that `rest` asks for.
 

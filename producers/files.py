@@ -12,25 +12,22 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeAlias
 from uuid import uuid4
 
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events.files import FileMetadata, FileRecord, FilesRecorded, as_file, file_faults
-from ..schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES
+from ..schemas.limits import MAX_ENTRIES
 from ..schemas.times import time_ms
+from .file_groups import Gathering
 from .receipts import Receipt
 
 Content: TypeAlias = "bytes | str | os.PathLike[str]"
 """A file's content, or the path of the file."""
 
 HASH_BYTES: Final = 16
-_EVENT_BYTES: Final = MAX_EVENT_BYTES * 7 // 8
-_FILE_BYTES: Final = 160
-"""What a file takes in an event beside its texts."""
-_HELD_FILES: Final = 50_000
-"""Most files that wait for others of their aggregate."""
 _IN_FLIGHT: Final = 64
 """Most events that wait for their acknowledgement: some 16 MiB."""
 _BLOCK_S: Final = 30.0
@@ -147,27 +144,27 @@ def file_events(
     """
     if type(files_an_event) is not int or not 1 <= files_an_event <= MAX_ENTRIES:
         raise InputError(f"files_an_event must be 1 to {MAX_ENTRIES:,}, not {files_an_event!r:.80}.")
-    waiting: dict[tuple[str, str], _Group] = {}
-    held = 0
-    for number, file in enumerate(files):
-        record = _readable(number, file)
-        key = (record.metadata.where, record.metadata.what)
-        size = _size_bytes(record)
-        group = waiting.get(key)
-        if group is not None and not (len(group.files) < files_an_event and group.takes(record, size)):
-            held -= len(group.files)
-            yield waiting.pop(key).event()
-            group = None
-        if group is None:
-            group = waiting[key] = _Group()
-        group.add(number, record, size)
-        held += 1
-        if held >= _HELD_FILES:
-            key = max(waiting, key=lambda one: len(waiting[one].files))
-            held -= len(waiting[key].files)
-            yield waiting.pop(key).event()
-    for group in waiting.values():
-        yield group.event()
+    gathering, rest, number = Gathering(files_an_event, _readable), iter(files), 0
+    while True:
+        some, failure = _some(rest, gathering.room())
+        yield from gathering.take(number, some)
+        if failure is not None:
+            raise failure
+        if not some:
+            break
+        number += len(some)
+    yield from gathering.rest()
+
+
+def _some(rest: Iterator[Any], most: int) -> tuple[list[Any], Exception | None]:
+    """The next files, and what their source failed with behind them."""
+    found: list[Any] = []
+    try:
+        for file in islice(rest, most):
+            found.append(file)
+    except Exception as error:
+        return found, error
+    return found, None
 
 
 def _readable(number: int, file: Any) -> FileRecord:
@@ -184,48 +181,6 @@ def _readable(number: int, file: Any) -> FileRecord:
         if all(isinstance(one, str) for one in (*needed, *optional)):
             return record  # type: ignore[no-any-return]
     raise InvalidEventError(file_faults(f"files[{number}]", record))
-
-
-class _Group:
-    """Files of one aggregate that wait for more."""
-
-    def __init__(self) -> None:
-        self.files: list[FileRecord] = []
-        self._numbers: list[int] = []
-        self._ids: set[str] = set()
-        self._bytes = 0
-
-    def takes(self, file: FileRecord, size_bytes: int) -> bool:
-        """Whether one more fits; the same file again does not: it comes in a later event."""
-        fits = self._bytes + size_bytes <= _EVENT_BYTES
-        return fits and len(self.files) < MAX_ENTRIES and file.metadata.id not in self._ids
-
-    def add(self, number: int, file: FileRecord, size_bytes: int) -> None:
-        self.files.append(file)
-        self._numbers.append(number)
-        self._ids.add(file.metadata.id)
-        self._bytes += size_bytes
-
-    def event(self) -> FilesRecorded:
-        """The files as one event. Raises: InvalidEventError: with the files' own numbers."""
-        event = FilesRecorded(tuple(self.files))
-        faults = event.validate()
-        if faults:
-            raise InvalidEventError([self._numbered(fault) for fault in faults])
-        return event
-
-    def _numbered(self, fault: Fault) -> Fault:
-        index, _, field = fault.field.removeprefix("files[").partition("]")
-        return Fault(f"files[{self._numbers[int(index)]}]{field}", fault.message)
-
-
-def _size_bytes(file: FileRecord) -> int:
-    """At least what a file takes in an event, its URN in the header included (where any byte may take three)."""
-    url, metadata = file.url, file.metadata
-    texts = f"{url}{metadata.path or ''}{metadata.work_id or ''}{metadata.data_version}"
-    size = len(texts) if texts.isascii() else len(texts.encode("utf-8", "surrogatepass"))
-    named = len(metadata.id) if metadata.id.isascii() else len(metadata.id.encode("utf-8", "surrogatepass"))
-    return _FILE_BYTES + size + 4 * named + 4 * (len(metadata.where) + len(metadata.what))
 
 
 class _Emitting(Protocol):

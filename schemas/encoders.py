@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from . import wire
 from .avro import Schema
 from .codegen import Code, Types
+from .column_encoders import ColumnWriter
 
 Encoder: TypeAlias = Callable[..., bytes]
 
@@ -25,6 +26,7 @@ def encoder_source(
     prefix: bytes = b"",
     arguments: Mapping[str, str] | None = None,
     tuples: Collection[str] = (),
+    columns: Collection[str] = (),
 ) -> str:
     """Source of `encode(...)`, which returns the prefix and the encoded record.
 
@@ -35,8 +37,9 @@ def encoder_source(
             maps to its own name. Nested records are read by attribute. None: one parameter `datum`, and records are
             mappings.
         tuples: names of records that are tuples of their fields in order, which is faster to read.
+        columns: names of records that are tuples and come in long arrays, which are written field by field.
     """
-    return _EncoderWriter(schema, arguments, tuples).source(prefix)
+    return _EncoderWriter(schema, arguments, tuples, columns).source(prefix)
 
 
 def compile_encoder(
@@ -45,13 +48,14 @@ def compile_encoder(
     prefix: bytes = b"",
     arguments: Mapping[str, str] | None = None,
     tuples: Collection[str] = (),
+    columns: Collection[str] = (),
 ) -> Encoder:
     """The function of `encoder_source`.
 
     Raises (the function):
         AttributeError, KeyError, TypeError, ValueError, OverflowError: a value does not fit the schema.
     """
-    source = encoder_source(schema, prefix=prefix, arguments=arguments, tuples=tuples)
+    source = encoder_source(schema, prefix=prefix, arguments=arguments, tuples=tuples, columns=columns)
     names = dict(wire.ENCODER_NAMES)
     exec(compile(source, f"<encoder of {schema['name']}>", "exec"), names)  # source comes from our own contracts
     encoder: Encoder = names["encode"]
@@ -61,12 +65,19 @@ def compile_encoder(
 class _EncoderWriter:
     """Expressions for bytes wait in `_pending` and join the list `out` at the next statement that branches or loops."""
 
-    def __init__(self, schema: Schema, arguments: Mapping[str, str] | None, tuples: Collection[str]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        arguments: Mapping[str, str] | None,
+        tuples: Collection[str],
+        columns: Collection[str],
+    ) -> None:
         self._schema = schema
         self._types = Types(schema)
         self._types.least_bytes(schema)
         self._arguments = arguments
         self._tuples = tuples
+        self._columns = ColumnWriter(self._types, columns)
         self._code = Code()
         self._pending: list[str] = []
         self._constants: list[str] = []
@@ -126,6 +137,8 @@ class _EncoderWriter:
                 self._put(f"{self._symbols(schema['symbols'])}[{value}]")
             case "union":
                 self._nullable(self._types.nullable(schema), value, recurring)
+            case "array" if self._columns.takes(schema["items"]):
+                self._in_columns(schema["items"], value)
             case "array" | "map" as kind:
                 self._blocks(kind, schema, value)
             case "record":
@@ -184,5 +197,13 @@ class _EncoderWriter:
             self._value("string", key, schema.get("recurring", False))
         self._value(schema["values" if kind == "map" else "items"], item)
         self._close()
+        self._close()
+        self._put('b"\\0"')
+
+    def _in_columns(self, item: Schema, value: str) -> None:
+        items = self._assign("i", value)
+        self._open(f"if {items}:")
+        self._put(f"L[len({items})]")
+        self._put(self._columns.joined(item, items, self._code))
         self._close()
         self._put('b"\\0"')

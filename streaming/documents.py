@@ -6,7 +6,7 @@ stands with the domain; here they become Kafka records: topic, key, headers, byt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -102,6 +102,25 @@ def headers_of(topic: str, partition: int, identity: bytes, kind: str, key: byte
     source, type_header, time_header = _shared(topic, partition, kind, time_ms)
     subject = key[key.index(b"/") + 1 :]
     return [_VERSION, source, ("ce_id", identity), type_header, ("ce_subject", subject), time_header, _IS_JSON]
+
+
+def headers_of_many(
+    topic: str, partition: int, identities: Sequence[bytes], kind: str, keys: Sequence[bytes], time_ms: int
+) -> list[list[Header]]:
+    """The same of records of one type and time."""
+    source, type_header, time_header = _shared(topic, partition, kind, time_ms)
+    return [
+        [
+            _VERSION,
+            source,
+            ("ce_id", one),
+            type_header,
+            ("ce_subject", key[key.index(b"/") + 1 :]),
+            time_header,
+            _IS_JSON,
+        ]
+        for one, key in zip(identities, keys, strict=True)
+    ]
 
 
 @lru_cache(maxsize=1024)

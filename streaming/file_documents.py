@@ -24,6 +24,7 @@ from ..schemas.topics import TopicNames
 from . import catalog, files
 from .documents import DocumentColumns
 from .folded import Change, Folded
+from .records import Place
 
 FEWEST: Final = 32
 """Fewer files of one event are sooner done one by one."""
@@ -77,8 +78,16 @@ def first_records(
         begin, end: a run of `folded.changes`, as `runs` gives it.
         entities: the rows of all changes, in their order, as the table has them.
     """
-    row, place = folded.changes[begin].after, folded.place
-    held = entities.slice(begin, end - begin)
+    return records_of_new(folded.place, folded.changes[begin].after, entities.slice(begin, end - begin), names)
+
+
+def records_of_new(place: Place, row: EntityRow, held: pa.Table, names: TopicNames) -> list[DocumentColumns] | None:
+    """The same of one event's new files.
+
+    Args:
+        row: that of the first of them.
+        held: the rows of all of them, as the `entities` table has them.
+    """
     texts: dict[str, pa.Array] = {name: _text(held[name]) for name in _VARYING}
     keys = _joined(f"{row.tenant}/", texts["urn"])
     ids = _joined(f"{place.topic}/{place.partition}/{row.logical_timestamp}/", texts["seq"])

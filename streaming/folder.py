@@ -91,7 +91,7 @@ class PartitionFolder:
         """Look up what a slice names at once, then fold it in bits that stay in the processor's caches."""
         with self._timed("prior"):
             self._prefetch(rows)
-        step = max(1, min(self._bit_rows(), int(rows.num_rows * _BIT_BYTES / max(1, rows.nbytes))))
+        step = self._step(rows)
         for at in range(0, rows.num_rows, step):
             bit, following = rows.slice(at, step), at + step
             last = following >= rows.num_rows
@@ -99,6 +99,10 @@ class PartitionFolder:
 
     def _prefetch(self, rows: pa.Table) -> None:
         self._prior.prefetch(named_in(rows, self._task.place), self._task.place)
+
+    def _step(self, rows: pa.Table) -> int:
+        """How many records of a slice are folded at once."""
+        return max(1, min(self._bit_rows(), int(rows.num_rows * _BIT_BYTES / max(1, rows.nbytes))))
 
     def _bit_rows(self) -> int:
         return _BIT_ROWS

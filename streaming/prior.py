@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ..lake.entities import COLUMNS, row_from_dict
 from ..lake.histories import HISTORIES
-from ..lake.lookup import BELOW, PARTITION, newest_rows, newest_rows_below
+from ..lake.lookup import BELOW, PARTITION, keys_with_rows, newest_rows, newest_rows_below
 from ..lake.tables import Table, quoted
 from ..rules.entity import EntityRow
 from ..rules.tables import KEYS
@@ -215,6 +215,12 @@ class PriorRows:
             }
         )
         return newest_rows_below(self._lake.tables["entities"].delta, wanted)
+
+    def keys_before(self, keys: pa.Table, place: Place) -> pa.Table:
+        """Those of some keys (tenant, urn) of a partition that have a row in the lake."""
+        below = self._below
+        assert below is not None  # a task's
+        return keys_with_rows(self._lake.tables["entities"].delta, keys, place.partition, below)
 
     def _newest(self, where: str) -> Iterator[EntityRow]:
         """The newest row of each key among the rows of a condition."""

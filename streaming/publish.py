@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -24,13 +25,14 @@ _IN_A_TASK = {
     "delivery.timeout.ms": 60_000,  # a task that fails is tried anew by the driver, which tells people why
     "delivery.report.only.error": True,
     "linger.ms": 20,
-    "queue.buffering.max.messages": 200_000,
+    "queue.buffering.max.messages": 10_000,  # more take memory that nobody has touched: half as much time again
     "compression.type": "lz4",
 }
 _POLL_S = 0.25
 _OFFSETS_S = 10.0
 _LEADERLESS = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 _SERVE_EVERY = 10_000
+_ROOM_S = 0.01
 _SAY_AFTER_POLLS = 12
 
 
@@ -164,14 +166,12 @@ class BulkPublisher:
         """
         produce, failed, partitions = self._producer.produce, self._failed, self._partitions
         count = 0
-        for topic, journal_partition, key, value, headers, time_ms in records:
-            while True:
-                try:
-                    produce(topic, value, key, journal_partition % partitions[topic], failed, None, time_ms, headers)
-                    break
-                except BufferError:
-                    self._producer.poll(0.05)
-            count += 1
+        for count, (topic, journal_partition, key, value, headers, time_ms) in enumerate(records, 1):
+            partition = journal_partition % partitions[topic]
+            try:
+                produce(topic, value, key, partition, failed, None, time_ms, headers)
+            except BufferError:
+                self._produce_later(topic, value, key, partition, failed, None, time_ms, headers)
             if not count % _SERVE_EVERY:
                 self._producer.poll(0)
         between()
@@ -180,6 +180,13 @@ class BulkPublisher:
         if self._failure is not None:
             raise KafkaUnavailableError(f"Publishing failed: {self._failure.str()}.")
         return count
+
+    def _produce_later(self, *record: Any) -> None:
+        """Hand a record over once there is room for it."""
+        while True:
+            self._producer.poll(_ROOM_S)
+            with suppress(BufferError):
+                return self._producer.produce(*record)
 
     def _failed(self, error: KafkaError | None, _: Message) -> None:
         self._failure = self._failure or error

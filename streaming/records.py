@@ -161,9 +161,9 @@ def read_side_by_side(records: Sequence[Record], place: Place) -> list[Reading]:
     Every value with the right digest is decoded together with the others; what is not an event in its place is then
     judged by `read` alone, so that there is one judge of what is wrong.
     """
-    whole = [_whole(record, place) for record in records]
+    whole = [is_whole(record, place) for record in records]
     decoded = iter(decode_all([record.value or b"" for record, fine in zip(records, whole, strict=True) if fine]))
-    placed = _Placed(records, place)
+    placed = Placed(records, place)
     known = placed.known
     found: list[Reading] = []
     for record, fine in zip(records, whole, strict=True):
@@ -179,7 +179,7 @@ def read_side_by_side(records: Sequence[Record], place: Place) -> list[Reading]:
     return found
 
 
-def _whole(record: Record, place: Place) -> bool:
+def is_whole(record: Record, place: Place) -> bool:
     """Whether nothing speaks against decoding a record."""
     headers, value = record.headers, record.value
     return (
@@ -192,7 +192,7 @@ def _whole(record: Record, place: Place) -> bool:
     )
 
 
-class _Placed:
+class Placed:
     """Which records stand under the key and in the partition and topic of their aggregate: looked up once for a key.
 
     Attributes:

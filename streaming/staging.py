@@ -12,19 +12,20 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
 
-from .documents import DocumentColumns, Documents, headers_of
+from .documents import DocumentColumns, Documents, headers_of, headers_of_many
 from .publish import Outgoing
 from .records import bytes_of_array
 
 FOLDER = "_staging"
+_new = tuple.__new__  # past the class's own slower constructor
 _RECORDS_PER_BLOCK = 4_096
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 _SCHEMA = pa.schema(
@@ -69,8 +70,7 @@ class Staging:
     def read(self, file: str) -> Iterator[Outgoing]:
         """The records of a file, in their order."""
         with self._input(file) as source, pa.ipc.open_stream(source) as reader:
-            for batch in reader:
-                yield from _records(batch)
+            yield from chain.from_iterable(map(_records, reader))
 
     def clear(self) -> None:
         """Remove this batch's folder."""
@@ -199,18 +199,20 @@ def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
     return value if isinstance(value, pa.Array) else pa.repeat(pa.scalar(value, kind), count)
 
 
-def _records(batch: pa.RecordBatch) -> Iterator[Outgoing]:
+def _records(batch: pa.RecordBatch) -> Iterable[Outgoing]:
     topics, partitions, keys, values, times, sources, ids, types, others = batch.columns
     if sources.null_count:
-        columns = (one.to_pylist() for one in (topics, partitions, keys, values, times, others))
-        for topic, partition, key, value, time_ms, other in zip(*columns, strict=True):
-            yield Outgoing(topic, partition, key, value, marshal.loads(other), time_ms)
-        return
-    shared = (topics, partitions, times, sources, types)
-    columns = (one.to_pylist() for one in shared)
-    if all(len(pc.unique(one)) == 1 for one in shared):
-        columns = (repeat(one[0].as_py(), batch.num_rows) for one in shared)
-    texts = (bytes_of_array(one) for one in (keys, values, ids))
-    for topic, partition, time_ms, source, kind, key, value, identity in zip(*columns, *texts, strict=True):
-        headers = headers_of(source, partition, identity, kind, key, time_ms)
-        yield tuple.__new__(Outgoing, (topic, partition, key, value, headers, time_ms))
+        headers = [marshal.loads(one) for one in others.to_pylist()]
+        given = (one.to_pylist() for one in (topics, partitions, keys, values))
+        return map(Outgoing, *given, headers, times.to_pylist())
+    texts, names, identities = (cast(list[bytes], bytes_of_array(one)) for one in (values, keys, ids))
+    said: Any = topics, partitions, times, sources, types
+    if all(len(pc.unique(one)) == 1 for one in said):
+        topic, partition, time_ms, source, kind = (one[0].as_py() for one in said)
+        headers = headers_of_many(source, partition, identities, kind, names, time_ms)
+        columns: Any = repeat(topic), repeat(partition), names, texts, headers, repeat(time_ms)
+    else:
+        topic, partition, time_ms, source, kind = (one.to_pylist() for one in said)
+        headers = list(map(headers_of, source, partition, identities, kind, names, time_ms))
+        columns = topic, partition, names, texts, headers, time_ms
+    return map(_new, repeat(Outgoing), zip(*columns))  # noqa: B905  (what is repeated has no end)

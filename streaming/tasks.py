@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .column_folder import ColumnFolder, can_fold_in_columns
+from .file_folder import FileFolder, can_fold_files
 from .folder import PartitionFolder
 from .memory import without_collector
 from .plan import Part, PartitionKey, PinnedLake, Plan, Task
@@ -67,7 +68,9 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
 
 def _folder(plan: Plan, task: Task, lake: PinnedLake) -> PartitionFolder:
     """What folds a task's share: in columns where that is known to give the same."""
-    return (ColumnFolder if can_fold_in_columns(plan, task) else PartitionFolder)(plan, task, lake)
+    if can_fold_in_columns(plan, task):
+        return ColumnFolder(plan, task, lake)
+    return (FileFolder if can_fold_files(plan, task) else PartitionFolder)(plan, task, lake)
 
 
 def _waited_for(batches: Iterable[pa.RecordBatch], seconds: dict[str, float]) -> Iterator[pa.RecordBatch]:

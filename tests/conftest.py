@@ -13,11 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck
+from hypothesis import settings as properties
 
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, LakeSettings, Settings, StackSettings
 from tests.demonstration import Demonstration, demonstrated
 from tests.installation import Installation, installed
 from tests.services import Services, docker_answers, planned_source, provide
+
+properties.register_profile("metajournal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+properties.load_profile("metajournal")
+"""How long an example takes says how busy the machine is, and decides nothing."""
 
 _told = pytest.StashKey[list[str]]()
 _SHARED = ("installation", "demonstration")

@@ -11,7 +11,7 @@ Source: docs on the files domain; the source text's "Datalake Metadata".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple
@@ -108,6 +108,8 @@ class FilesRecorded(_Entities):
         "metajournal.files.v1.FileRecord": FileRecord,
         "metajournal.files.v1.FileMetadata": FileMetadata,
     }
+    IN_BULK: ClassVar[Collection[str]] = frozenset(NESTED)
+    """Records of which an event has up to a thousand."""
 
     files: tuple[FileRecord, ...]
 

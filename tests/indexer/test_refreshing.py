@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from metajournal.indexer.bulk import BulkWriter
 from metajournal.indexer.flights import Flights
+from metajournal.indexer.intake import Taken
 from metajournal.indexer.patience import Patience
 from metajournal.indexer.progress import Outcome, Progress
 from metajournal.indexer.runner import Indexer
@@ -93,4 +94,28 @@ def test_a_refresh_that_failed_shows_nothing_and_the_next_one_does() -> None:
     one.let_go()
     assert one.step() == 5
     assert not one.progress.unshown
+    one.flights.close()
+
+
+def test_documents_of_a_backlog_wait_for_others_however_long_ago_the_last_refresh_was() -> None:
+    one = Backlog()
+    one.indexer._indexed(Taken({("default", "dataset:a/b"): {}}, [], {STATE: 5}), one.progress)
+    one.step()
+    assert STATE not in one.progress.offsets()
+    assert not one.server.gates
+    one.indexer._unshown_s = 0.0
+    one.step()
+    one.let_go()
+    one.step()
+    assert one.progress.offsets()[STATE] == 5
+    one.flights.close()
+
+
+def test_more_at_hand_than_one_request_holds_is_a_backlog_and_a_batch_that_its_outcome_ends_is_none() -> None:
+    one = Backlog()
+    said, found = Outcome(OUTCOMES, 1, JOURNAL, 1, {}, 0), []
+    for full in (False, True):
+        one.indexer._take(Taken(outcomes=[said], full=full), one.progress, one.flights)
+        found.append(one.indexer._backlog)
+    assert found == [False, True]
     one.flights.close()

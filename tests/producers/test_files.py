@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from metajournal import FileRecord, FilesRecorded, InputError, InvalidEventError, content_hash, file_record
 from metajournal.commands.parsing import typed_event
+from metajournal.producers import file_groups
 from metajournal.producers import files as producing
 from metajournal.producers.files import file_events, prepared, record_files
 from metajournal.schemas import codec
@@ -86,10 +87,18 @@ named = st.builds(
 )
 
 
+def grown(run: list[Any]) -> list[Any]:
+    """Files, with nine more of the first one's aggregate before them."""
+    if not run or not isinstance(run[0], FileRecord):
+        return run
+    first = run[0]
+    return [first._replace(metadata=first.metadata._replace(id=f"{number}")) for number in range(9)] + run
+
+
 @given(st.lists(named, max_size=30), st.integers(1, 5), st.integers(1, 4))
 def test_each_file_is_sent_once_and_in_its_aggregates_order(files: list[FileRecord], most: int, held: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(producing, "_HELD_FILES", held)
+        patch.setattr(file_groups, "_HELD_FILES", held)
         events = list(file_events(files, files_an_event=most))
     assert all(event.validate() == [] and len(event.files) <= most for event in events)
     sent = [file for event in events for file in event.files]
@@ -97,6 +106,36 @@ def test_each_file_is_sent_once_and_in_its_aggregates_order(files: list[FileReco
         for what in "xy":
             of = [one for one in files if (one.metadata.where, one.metadata.what) == (where, what)]
             assert [one for one in sent if (one.metadata.where, one.metadata.what) == (where, what)] == of
+
+
+@given(
+    st.lists(st.lists(named | st.just({"url": "u", "metadata": document(id="m")}), max_size=6).map(grown), max_size=8),
+    st.integers(1, 7), st.integers(5, 40), st.sampled_from([1_000, 2_000, 900_000]),
+)  # fmt: skip
+def test_files_that_are_gathered_by_column_give_the_events_that_they_give_one_by_one(
+    runs: list[list[Any]], most: int, held: int, event_bytes: int
+) -> None:
+    files = [file for run in runs for file in run]
+    found = []
+    for by_column in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(file_groups, "_HELD_FILES", held)
+            patch.setattr(file_groups, "_EVENT_BYTES", event_bytes)
+            if not by_column:
+                patch.setattr(file_groups, "_run_of", lambda _: None)
+            found.append([event.files for event in file_events(files, files_an_event=most)])
+    assert found[0] == found[1]
+
+
+def test_what_came_before_the_source_of_files_fails_is_sent() -> None:
+    def source() -> Iterator[FileRecord]:
+        yield from (a_file(id=str(one)) for one in range(5))
+        raise OSError("gone")
+
+    events = file_events(source(), files_an_event=2)
+    assert [len(next(events).files) for _ in range(2)] == [2, 2]
+    with pytest.raises(OSError, match="gone"):
+        next(events)
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "😀"])

@@ -16,7 +16,14 @@ from metajournal.schemas.codegen import UnsupportedSchemaError
 from metajournal.schemas.decoders import compile_reader
 from metajournal.schemas.encoders import compile_encoder
 from metajournal.schemas.errors import Undecodable
-from metajournal.schemas.wire import RECURRING, read_long, write_int, write_long
+from metajournal.schemas.wire import (
+    RECURRING,
+    read_long,
+    write_int,
+    write_long,
+    write_longs,
+    write_optional_longs,
+)
 from tests.schemas.builders import texts
 
 LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
@@ -255,6 +262,57 @@ def test_numbers_are_fastavros(value: int) -> None:
 def test_times_take_the_short_way_to_the_same_bytes(value: int) -> None:
     assert read_long(write_long(value), 0)[0] == value
     assert write_long(value) == reference(record("long"), {"f": value})
+
+
+times = st.one_of(st.integers(2**34 - 2, 2**34 + 2), st.integers(2**41 - 2, 2**41 + 2), st.integers(2**34, 2**41 - 1))
+
+
+@given(st.lists(times) | st.lists(st.one_of(times, st.integers(-(2**63), 2**63 - 1))))
+def test_many_numbers_are_the_bytes_of_each(values: list[int]) -> None:
+    assert list(write_longs(values)) == [write_long(value) for value in values]
+    assert list(write_optional_longs(values)) == [b"\2" + write_long(value) for value in values]
+    assert list(write_optional_longs([None, *values])) == [b"\0"] + [b"\2" + write_long(value) for value in values]
+
+
+@pytest.mark.parametrize("values", [[1.5e12], [2**40, 1.5e12], ["x"], [2**40, None], [1 << 63]])
+def test_of_many_numbers_one_that_is_none_is_refused(values: Any) -> None:
+    with pytest.raises((TypeError, OverflowError)):
+        write_longs(values)
+
+
+@st.composite
+def tuples(draw: st.DrawFn, names: Any, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any], set[str]]:
+    """A record of numbers, texts and such records, and tuples that fit it."""
+    name, fields, values, inner = f"T{next(names)}", [], [], {f"x{next(names)}"}
+    for index in range(draw(st.integers(1, 4))):
+        if depth and draw(st.integers(0, 3)) == 0:
+            schema, value, more = draw(tuples(names, depth - 1))
+            inner |= more
+        else:
+            schema, value = draw(st.sampled_from(LEAVES))
+            if draw(st.booleans()) and schema != "boolean":
+                schema, value = ["null", schema], st.none() | value
+        fields.append({"name": f"f{index}", "type": schema, "recurring": draw(st.booleans())})
+        values.append(value)
+    return {"type": "record", "name": name, "fields": fields}, st.tuples(*values), {name, *inner}
+
+
+@settings(deadline=None)
+@given(tuples(count()), st.data())
+def test_arrays_that_are_written_field_by_field_are_those_written_one_by_one(case: Any, data: st.DataObject) -> None:
+    item, values, names = case
+    schema = expand(record({"type": "array", "items": item}))
+    rows = data.draw(st.lists(values, max_size=5))
+    written = compile_encoder(schema, tuples=names, columns=names)({"f": rows})
+    assert written == compile_encoder(schema, tuples=names)({"f": rows})
+
+
+@pytest.mark.parametrize("rows", [[("a",)], [("a", 1, 2)], [("a", 1), ("b",)], [("a", "b")], [(1, 1)], [1], [None]])
+def test_a_tuple_that_does_not_fit_is_refused_field_by_field_too(rows: Any) -> None:
+    fields = [{"name": "a", "type": "string"}, {"name": "b", "type": "long"}]
+    schema = record({"type": "array", "items": {"type": "record", "name": "T", "fields": fields}})
+    with pytest.raises((TypeError, ValueError, AttributeError)):
+        compile_encoder(schema, tuples={"T"}, columns={"T"})({"f": rows})
 
 
 def test_recurring_texts_are_forgotten_not_piled_up() -> None:

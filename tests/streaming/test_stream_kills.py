@@ -91,9 +91,12 @@ WAYS = {"short": {"wide_events": 1_000_000}, "wide": {"wide_events": 1}}
 def test_a_stream_killed_at_every_step_in_turn_goes_on_without_loss_or_repetition(
     settings: Settings, tmp_path: Path, way: str
 ) -> None:
-    """Each start has other batch sizes and a fresh checkpoint, and is killed at its second passing of one point."""
+    """Each start has other batch sizes and a fresh checkpoint, and is killed at its second passing of one point.
+
+    In short, each point has its turn in one of the ways.
+    """
     ensure_topics(settings)
-    points = POINTS if LONG or way == "short" else POINTS[1::2]
+    points = POINTS if LONG else POINTS[list(WAYS).index(way) :: len(WAYS)]
     records = generated(40 * (len(points) + 1))
     for number, point in enumerate(points):
         write(settings, records[40 * number : 40 * (number + 1)])

@@ -1,0 +1,127 @@
+"""What the indexer takes at once: a stream's batch as soon as its outcome is there, of a backlog a whole request."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any, cast
+
+import pytest
+
+from metajournal.indexer.intake import Intake
+from metajournal.indexer.patience import Patience
+from metajournal.rules.documents import state_document
+from metajournal.rules.entity import EntityRow
+from metajournal.schemas.hashing import canonical_json
+from metajournal.schemas.settings import Settings
+
+NAMES = Settings().journal.topics
+STATE, OUTCOMES, JOURNAL = NAMES.state("catalog"), NAMES.outcomes("catalog"), NAMES.journal("catalog")
+
+
+class Record:
+    """A message of one partition."""
+
+    def __init__(self, topic: str, offset: int, value: dict[str, Any]) -> None:
+        self.at, self.said, self.text = topic, offset, canonical_json(value)
+
+    def topic(self) -> str:
+        return self.at
+
+    def partition(self) -> int:
+        return 0
+
+    def offset(self) -> int:
+        return self.said
+
+    def value(self) -> bytes:
+        return self.text
+
+    def error(self) -> None:
+        return None
+
+
+class AtHand:
+    """A consumer that has these records, and waits in vain for others."""
+
+    def __init__(self, records: list[Record]) -> None:
+        self.records = deque(records)
+        self.waited_s = 0.0
+
+    def poll(self, timeout_s: float) -> Record | None:
+        if self.records:
+            return self.records.popleft()
+        self.waited_s += timeout_s
+        return None
+
+    def consume(self, count: int, timeout_s: float) -> list[Record]:
+        return [self.records.popleft() for _ in range(min(count, len(self.records)))]
+
+
+def row(at: int, entity: int) -> EntityRow:
+    name = f"table_{entity}"
+    urn = f"dataset:default/{name}"
+    identity = f"01900000-0000-7000-8000-{at:012x}"
+    return EntityRow(
+        "default", urn, "dataset", "default", name, urn, at, 0, 1, 1, identity, None, False, None, {}, (), {}, ()
+    )
+
+
+def batches(count: int, states: int, entities: int) -> list[Record]:
+    """Batches of a stream: each some states, then its outcome."""
+    found, offset = [], 0
+    for number in range(count):
+        for _ in range(states):
+            found.append(Record(STATE, offset, state_document(row(offset, offset % entities), 0)))
+            offset += 1
+        ends = {STATE: {"0": offset}}
+        said = {"topic": JOURNAL, "partition": 0, "from": 0, "to": offset, "verdicts": [], "ends": ends}
+        found.append(Record(OUTCOMES, number, {**said, "system_time": 1}))
+    return found
+
+
+@pytest.fixture
+def intake() -> Intake:
+    found = Intake(Settings(), Patience(threading.Event(), lambda _: None), 100)
+    found.close()
+    return found
+
+
+def reading(intake: Intake, records: list[Record]) -> AtHand:
+    intake._consumer = cast(Any, at_hand := AtHand(records))
+    return at_hand
+
+
+def test_a_batch_is_taken_with_its_outcome_and_nothing_is_waited_for_behind_it(intake: Intake) -> None:
+    consumer = reading(intake, batches(1, 3, 3))
+    taken = intake.take(5.0, 60.0)
+    assert (len(taken.states), len(taken.outcomes), taken.full) == (3, 1, False)
+    assert consumer.waited_s == 0.0
+    assert taken.reached == {(STATE, 0): 3, (OUTCOMES, 0): 1}
+
+
+def test_states_without_their_outcome_are_waited_for(intake: Intake) -> None:
+    consumer = reading(intake, batches(1, 3, 3)[:2])
+    taken = intake.take(5.0, 60.0)
+    assert (len(taken.states), taken.outcomes, taken.full) == (2, [], False)
+    assert consumer.waited_s == pytest.approx(60.0, abs=10)
+
+
+@pytest.mark.parametrize("most", [10, 50])
+def test_small_batches_that_are_at_hand_are_taken_together_until_a_request_is_full(intake: Intake, most: int) -> None:
+    consumer = reading(intake, batches(40, 3, 1_000))
+    sizes = []
+    while consumer.records:
+        taken = intake.take(5.0, 0.0, most)
+        sizes.append(len(taken.states))
+        assert taken.full or not consumer.records
+    assert all(size >= most for size in sizes[:-1])
+    assert sum(sizes) == 120
+
+
+def test_many_records_of_few_entities_end_it_too(intake: Intake) -> None:
+    consumer = reading(intake, batches(100, 3, 2))
+    taken = intake.take(5.0, 0.0, 10)
+    assert taken.full
+    assert len(taken.states) == 2
+    assert 40 <= 400 - len(consumer.records) < 60
