@@ -135,6 +135,29 @@ class Columns:
                 own.update({text: self._values[value]}) if space in PROPERTIES.values() else own.append(text)
         return rows
 
+    def differences(self) -> tuple[list[Told], list[Told]]:
+        """What the new rows began and ceased to hold."""
+        return self._in_words(self.judged.begun), self._in_words(self.judged.ended)
+
+    def _in_words(self, some: Operations) -> list[Told]:
+        found = []
+        for row, number, value in zip(*(column.tolist() for column in some), strict=True):
+            space, rank = divmod(number, len(self._names))
+            found.append((row, space, self._names[rank], self._values[value] if space in PROPERTIES.values() else ""))
+        return sorted(found)
+
+
+NONE: Metadata = ({}, [], {}, [])
+
+
+def lacking(row: int, these: Metadata, others: Metadata) -> list[Told]:
+    """What one row holds and another does not, but for what the fold keeps."""
+    return sorted({*held(row, these)}.difference(held(row, others), *(held(row, kept(one)) for one in (these, others))))
+
+
+def kept(row: Metadata) -> Metadata:
+    return {}, [], {name: value for name, value in row[2].items() if name in KEPT}, []
+
 
 def metadata(row: Any) -> Metadata:
     return dict(row.user_properties), list(row.user_tags), dict(row.system_properties), list(row.system_tags)
@@ -146,16 +169,22 @@ def assert_same(first: Sequence[Any], then: Sequence[tuple[Any, str | None]]) ->
     for event in first:
         catalog.judge(event)
     before = {urn: metadata(row) for (_, urn), row in catalog.newest.items() if not row.deleted}
-    outcomes, times, rows = [], [], []
+    outcomes, times, rows = [], [], list[Metadata]()
+    begun, ended = list[Told](), list[Told]()
     for event, actor in then:
+        old = next((metadata(row) for (_, urn), row in catalog.newest.items() if urn == event.entity), NONE)
         found = catalog.judge(event, actor=actor)
         outcomes.append({Accepted: ACCEPTED, Rejected: REJECTED}.get(type(found), UNCHANGED))
         times.append(catalog.at.system_time)
-        rows += [metadata(row) for row in found.rows] if isinstance(found, Accepted) else []
+        for row in found.rows if isinstance(found, Accepted) else ():
+            begun += lacking(len(rows), metadata(row), old)
+            ended += lacking(len(rows), old, metadata(row))
+            rows.append(metadata(row))
     columns = Columns([event for event, _ in then], [actor for _, actor in then], times, before)
     assert columns.judged.outcome.tolist() == outcomes
     assert len(columns.judged.spaces) == SPACES
     assert columns.rows() == rows
+    assert columns.differences() == (begun, ended)
     assert [list(map(list, row[::2])) for row in columns.rows()] == [list(map(list, row[::2])) for row in rows]
 
 
