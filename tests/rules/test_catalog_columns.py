@@ -23,6 +23,7 @@ from metajournal.rules.catalog_columns import (
     Judged,
     Kept,
     Operations,
+    _narrow,
     judge,
 )
 from metajournal.schemas.events.catalog import (
@@ -265,3 +266,9 @@ def test_an_event_that_names_one_thing_twice_means_the_last() -> None:
     live = np.array([False])
     judged = judge(np.array([0]), np.array([REGISTERED]), live, 5, nothing, twice, none, kept, np.equal)
     assert [column.tolist() for column in judged.spaces[0]] == [[0], [0], [0]]
+
+
+def test_numbers_are_narrowed_only_where_all_of_them_fit() -> None:
+    few, many = _narrow(np.array([0, 0xFFFF]), 0x10000), _narrow(np.array([1, 0x10000]), 0x10001)
+    assert (few.dtype.name, few.tolist()) == ("uint16", [0, 0xFFFF])
+    assert (many.dtype.name, many.tolist()) == ("int64", [1, 0x10000])
