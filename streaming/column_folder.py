@@ -141,6 +141,8 @@ class ColumnFolder(PartitionFolder):
         task, start = self._task, self._part.end
         if not others.any():
             return Readings(task.place, start, end, [], None)
+        if others.all():
+            return read_table(rows, task.place, epoch, start, end)
         timed = rows.set_column(
             rows.column_names.index("timestamp"), "timestamp", pa.array(running).cast(pa.timestamp("ms", "UTC"))
         )

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ..lake.columns import ENTITIES
 from ..lake.entities import microseconds, rows_to_arrow
 from ..rules.catalog_columns import ACCEPTED, DELETED, REJECTED, Clears, Judged, judge
+from ..rules.entity import EntityRow
 from ..schemas.cursor import Numbers
 from . import folded
 from .folded import Folded, IdKey, Verdict
@@ -83,6 +84,7 @@ class Columnar:
         self._keys = Keys(place)
         self._newest = NewestRows()
         self._lent: set[int] = set()
+        self._borrowed: dict[int, EntityRow] = {}
         self._events: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
 
     def prefetch(self, keys: pa.ChunkedArray) -> pa.Array:
@@ -102,6 +104,7 @@ class Columnar:
 
     def plain(self, records: pa.Table, epoch: int) -> Plain | None:
         """The plain events among records whose keys were prefetched."""
+        self._settle()
         marked = self._prior.marked(self._place, self._below)
         spared = np.array(sorted({self._keys.number_of(key[:2]) for key in marked}), np.int64)
         return plain_events(records, self._place, epoch, self._keys, spared, self._newest.room())
@@ -130,9 +133,15 @@ class Columnar:
         """Take over the newest rows that the other way has made."""
         numbered = {self._keys.number_of(key): row for key, row in other.current.items()}
         numbered.pop(NOT_ALONE, None)
-        if numbered:
-            rows = rows_to_arrow((row, self._place.domain, self._place.partition) for row in numbered.values())
-            self._newest.learn(np.array(list(numbered), np.int64), np.arange(len(numbered)), rows)
+        self._borrowed.update(numbered)
+
+    def _settle(self) -> None:
+        """Put borrowed rows into columns, before anything is folded upon them."""
+        held = self._borrowed
+        if held:
+            rows = rows_to_arrow((row, self._place.domain, self._place.partition) for row in held.values())
+            self._newest.learn(np.array(list(held), np.int64), np.arange(len(held)), rows)
+            self._borrowed = {}
 
     def fold(self, plain: Plain, system_time: Numbers) -> Made:
         """Judge plain events.
