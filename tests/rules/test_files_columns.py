@@ -30,7 +30,6 @@ def test_each_file_has_a_row_for_each_day_that_it_touches(events: Files) -> None
                 seq += 1
             number += 1
     flat = [one for some in events for one in some]
-    start, last = np.array([one[0] for one in flat], np.int64), np.array([one[1] for one in flat], np.int64)
     event = np.array([at for at, some in enumerate(events) for _ in some], np.int64)
-    found = days(start, last, event)
+    found = days(np.array([one for one, _ in flat], np.int64), np.array([one for _, one in flat], np.int64), event)
     assert list(zip(*(column.tolist() for column in found), strict=True)) == expected
