@@ -76,11 +76,18 @@ class Opener:
         """Where partitions without a commit begin. Raises as `Starts.find`."""
         return self._starts.find(since, self._targets, wanted) if wanted else {}
 
-    def begun(self, at: Partition, start: Start, reached: Mapping[Source, Reached] | None = None) -> Reading:
-        """A partition from a start on."""
+    def begun(
+        self, at: Partition, start: Start, reached: Mapping[Source, Reached] | None = None, after: int | None = None
+    ) -> Reading:
+        """A partition from a start on.
+
+        Args:
+            reached: what was read of it before.
+            after: up to which offset, where that is not the start's.
+        """
         _, high = self._look_up.range(at)
         if self._compacted:
-            ledger: Ledger = CompactedLedger(reached, start.floors, start.offset)
+            ledger: Ledger = CompactedLedger(reached, start.floors, start.offset if after is None else after)
         else:
             ledger = Ledger({source: Reached(place) for source, place in start.floors.items()})
             ledger.merge(reached or {})
@@ -110,7 +117,7 @@ class Opener:
             self._starts.expired(at, low, self._targets[at[0]])
         kept = from_text(commit.metadata)
         if kept is not None and kept.complete:
-            reading = self.begun(at, Start(max(offset, low)), kept.reached)
+            reading = self.begun(at, Start(max(offset, low)), kept.reached, after=offset)
             reading.sent = reading.kept = offset
             return reading
         if kept is None:

@@ -88,15 +88,16 @@ def test_on_a_compacted_topic_the_newest_of_each_key_comes_and_nothing_older_aft
     later = {index: {one.key for one in wire[index + 1 : cleaned_to]} for index in range(len(wire))}
     left = [(index, one) for index, one in enumerate(wire) if index >= cleaned_to or one.key not in later[index]]
     ledger, delivered = CompactedLedger(), []
-    restarted = False
+    restarted, committed = False, 0
     for offset, record in left:
         if offset in stops:
             kept = from_text(to_text(ledger.reached))
             assert kept is not None
-            ledger, restarted = CompactedLedger(kept.reached, start=offset), True
+            ledger, restarted = CompactedLedger(kept.reached, start=committed), True
         if ledger.is_new(source(record), record.place, record.key, offset):
             delivered.append(record)
         ledger.take(source(record), record.place, record.key, offset)
+        committed = offset + 1
     assert restarted or len(set(delivered)) == len(delivered)
     for key in {record.key for record in wire}:
         seen = [one.place for one in delivered if one.key == key]
