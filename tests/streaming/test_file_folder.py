@@ -21,7 +21,7 @@ from tests.streaming.harness import Crash, Fold, placed
 
 TOPIC = "metajournal.journal.files"
 PARTITIONS = 2
-some = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite
