@@ -37,10 +37,9 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for a service is a service test, whether it says so or not; docker's need an engine.
 
-    Tests on the installation come late, since its stream takes time from all others once it runs; of several processes
-    one has it, so not so late that the others have nothing else to do.
+    Tests on the installation come last: its stream would take time from all others. (Of several processes, one has it.)
     """
-    items.sort(key=lambda item: 1 if "installation" in _fixtures(item) else 2 * (item.nodeid >= "tests/streaming"))
+    items.sort(key=lambda item: "installation" in _fixtures(item))
     for item in items:
         if {"services", "kafka", "elasticsearch", *_SHARED}.intersection(_fixtures(item)):
             item.add_marker(pytest.mark.services)
