@@ -26,8 +26,8 @@ MAX_WORD_CHARACTERS: Final = 64
 """Longest word; a longer run of letters and digits counts as several words, one after the other."""
 
 _ENCODED: Final = re.compile(r"[%*?\\=~\s\x00-\x20\x7f-\xa0]")
-_BLANK_SIGNS: Final = "\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # what `\s` matches above \xa0
-_ENCODED_BUT_BLANK: Final = re.compile(rf"[%*?\\=~\x00-\x1f\x7f-\xa0{_BLANK_SIGNS}]")
+_CODES: Final = [(one, f"%{ord(one):x};") for one in "%*?\\=~ \t\n\r"]
+"""The commonest of them; first the sign that stands in the codes of all."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SEPARATOR, _MARK, _LOWER, _UPPER, _OTHER = range(5)
 
@@ -96,7 +96,7 @@ def words(text: str) -> list[str]:
 def _ascii_words(text: str) -> list[str]:
     folded = text.lower()
     if folded != text:
-        folded = _ASCII_HUMP.sub(r" \g<0>", text).lower()
+        folded = _cut_at_humps(text, folded)
     found = folded.encode().translate(_SIGNS_TO_BLANKS).decode().split()
     if len(text) <= MAX_WORD_CHARACTERS or len(max(found, key=len, default="")) <= MAX_WORD_CHARACTERS:
         return found
@@ -123,7 +123,7 @@ def _ascii_lines_and_wholes(texts: Sequence[str], joined: str) -> tuple[list[str
     if not texts:
         return [], []
     folded = joined.lower()
-    cut = folded if folded == joined else _ASCII_HUMP.sub(r" \g<0>", joined).lower()
+    cut = folded if folded == joined else _cut_at_humps(joined, folded)
     found = [part.split() for part in cut.encode().translate(_SIGNS_BUT_BETWEEN_TO_BLANKS).decode().split(_BETWEEN)]
     lines = [" ".join(some) for some in found]
     for at, text in enumerate(texts):
@@ -133,6 +133,16 @@ def _ascii_lines_and_wholes(texts: Sequence[str], joined: str) -> tuple[list[str
     if len(joined) > MAX_WHOLE_CHARACTERS:
         wholes = [one if len(text) <= MAX_WHOLE_CHARACTERS else None for text, one in zip(texts, wholes, strict=True)]
     return lines, wholes
+
+
+def _cut_at_humps(text: str, folded: str) -> str:
+    """A folded text of ASCII characters with a blank where a lower-case letter met an upper-case one."""
+    classes = text.encode().translate(_CLASSES)
+    parts, begin = [], 0
+    while (at := classes.find(b"aA", begin)) >= 0:
+        parts.append(folded[begin : at + 1])
+        begin = at + 1
+    return " ".join([*parts, folded[begin:]])
 
 
 def words_begun(text: str) -> tuple[list[str], bool]:
@@ -193,10 +203,13 @@ def _runs(text: str) -> list[tuple[int, int]]:
 
 _ASCII_RUN: Final = re.compile(r"[0-9A-Za-z]+")
 _ASCII_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_ASCII_HUMP: Final = re.compile(r"[A-Z](?<=[a-z][A-Z])")  # as `_ASCII_CHANGE`; looks closer at capitals only
 _ASCII_SIGNS: Final = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
 # Tables of bytes: a text's own `translate` raises and drops an error for each letter that its table leaves alone.
 _SIGNS_TO_BLANKS: Final = bytes(code if chr(code).isalnum() or code > 127 else 32 for code in range(256))
+_CLASSES: Final = bytes(
+    ord("a") if chr(code).islower() else ord("A") if chr(code).isupper() else ord(" ") for code in range(128)
+).ljust(256)
+"""Lower-case letters, upper-case letters, and what is neither."""
 _BETWEEN: Final = "\0"
 _SIGNS_BUT_BETWEEN_TO_BLANKS: Final = b"\0" + _SIGNS_TO_BLANKS[1:]
 
@@ -225,15 +238,24 @@ def encode(term: str) -> str:
 
     Characters are encoded one by one, so prefixes stay prefixes and no text can forge another's composed term.
     """
-    if _ENCODED_BUT_BLANK.search(term) is None:  # nearly all terms
-        return term.replace(" ", "%20;")
+    if term.isascii() and (encoded := _commonly_encoded(term)).isprintable():  # nearly all terms
+        return encoded
     return _ENCODED.sub(lambda found: f"%{ord(found[0]):x};", term)
 
 
+def _commonly_encoded(text: str) -> str:
+    for sign, code in _CODES:
+        text = text.replace(sign, code)
+    return text
+
+
 def encode_all(found: Sequence[str]) -> list[str]:
-    """`encode` of many terms."""
-    if _ENCODED_BUT_BLANK.search("".join(found)) is None:
-        return [term.replace(" ", "%20;") for term in found]
+    """`encode` of many terms: of ASCII characters only, which nearly all are, as one long text."""
+    joined = _BETWEEN.join(found)
+    if joined.isascii() and joined.count(_BETWEEN) == len(found) - 1:
+        encoded = _commonly_encoded(joined)
+        if encoded.replace(_BETWEEN, "").isprintable():
+            return encoded.split(_BETWEEN)
     return [encode(term) for term in found]
 
 

@@ -95,6 +95,16 @@ def test_no_two_pairs_share_a_term(key: str, value: str, other_key: str, other_v
     assert same == ((key, value) == (other_key, other_value))
 
 
+_SIGNED = st.text(st.sampled_from("aB%*?\\=~ ;2\t\n\0\x1f\x7f\x85\xa0é\u2028"), max_size=8)
+
+
+@given(st.lists(_SIGNED, max_size=6))
+def test_terms_are_encoded_character_by_character_singly_and_together(found: list[str]) -> None:
+    each = ["".join(one if one in "aB;2é" else f"%{ord(one):x};" for one in text) for text in found]
+    assert [terms.encode(text) for text in found] == each
+    assert terms.encode_all(found) == each
+
+
 @given(st.text(), st.text())
 def test_an_encoded_term_has_no_sign_with_a_meaning(start: str, rest: str) -> None:
     encoded = terms.encode(start + rest)
