@@ -124,11 +124,13 @@ def _ascii_lines_and_wholes(texts: Sequence[str], joined: str) -> tuple[list[str
         return [], []
     folded = joined.lower()
     cut = folded if folded == joined else _cut_at_humps(joined, folded)
-    found = [part.split() for part in cut.encode().translate(_SIGNS_BUT_BETWEEN_TO_BLANKS).decode().split(_BETWEEN)]
-    lines = [" ".join(some) for some in found]
-    for at, text in enumerate(texts):
-        if len(text) > MAX_WORD_CHARACTERS and len(max(found[at], key=len, default="")) > MAX_WORD_CHARACTERS:
-            lines[at] = " ".join(_ascii_words(text))
+    spaced = cut.encode().translate(_SIGNS_BUT_BETWEEN_TO_BLANKS)
+    while b"  " in spaced:
+        spaced = spaced.replace(b"  ", b" ")
+    spaced = spaced.replace(b" \0", b"\0").replace(b"\0 ", b"\0").strip(b" ")
+    lines = spaced.decode().split(_BETWEEN)
+    if _LONG_WORD in spaced.translate(_LETTERS):
+        lines = [" ".join(_ascii_words(text)) for text in texts]
     wholes: list[str | None] = [one.strip() for one in folded.split(_BETWEEN)]
     if len(joined) > MAX_WHOLE_CHARACTERS:
         wholes = [one if len(text) <= MAX_WHOLE_CHARACTERS else None for text, one in zip(texts, wholes, strict=True)]
@@ -211,6 +213,8 @@ _CLASSES: Final = bytes(
 ).ljust(256)
 """Lower-case letters, upper-case letters, and what is neither."""
 _BETWEEN: Final = "\0"
+_LETTERS: Final = bytes(ord("a") if chr(code).isalnum() else code for code in range(128)).ljust(256)
+_LONG_WORD: Final = b"a" * (MAX_WORD_CHARACTERS + 1)
 _SIGNS_BUT_BETWEEN_TO_BLANKS: Final = b"\0" + _SIGNS_TO_BLANKS[1:]
 
 
