@@ -121,7 +121,8 @@ def test_an_indexer_killed_at_any_moment_loses_nothing_and_claims_nothing(settin
         while kills < times(4, 50) or looks < 3:
             assert kills < times(20, 70), "an indexer that ran longer and longer made no index"
             process = Running(_INDEXER, small, tmp_path / "killed.log")
-            kills += killed_at(process, chance.uniform(0.2, 3.0 + kills / 2))
+            longest_s = 4.0 if looks >= 3 else 3.0 + kills / 2
+            kills += killed_at(process, chance.uniform(0.2, longest_s))
             assert process.process.returncode == -9, process.tail()
             looks += looked(feed)  # the first may be killed before it made an index
     with running_indexer(small, tmp_path / "last.log") as last:
