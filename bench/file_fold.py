@@ -31,7 +31,7 @@ from metajournal.streaming.plan import Pin, Plan, Task
 from metajournal.streaming.prior import KnownOriginals
 from metajournal.streaming.published import documents
 from metajournal.streaming.readings import Readings, read_table
-from metajournal.streaming.records import Place
+from metajournal.streaming.records import SOURCE, Place
 from metajournal.streaming.staging import Staging
 from metajournal.streaming.tasks import fold_batch
 
@@ -44,7 +44,7 @@ _START_MS: Final = 1_760_000_000_000
 
 def records(files: int = FILES) -> pa.Table:
     """The journal as Spark's Kafka source gives one partition of it."""
-    return pa.Table.from_pylist([_record(*one) for one in enumerate(events(files, twice=False))], schema=source.SCHEMA)
+    return pa.Table.from_pylist([_record(*one) for one in enumerate(events(files, twice=False))], schema=SOURCE)
 
 
 def _record(offset: int, event: Any) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from metajournal.streaming.plain import Plain
 from metajournal.streaming.prior import KnownOriginals, PriorRows
 from metajournal.streaming.published import documents
 from metajournal.streaming.readings import Readings, read_table
-from metajournal.streaming.records import Place
+from metajournal.streaming.records import SOURCE, Place
 from metajournal.streaming.staging import Staging
 
 EVENTS: Final = 200_000
@@ -54,7 +54,7 @@ _WRITE: Final = {"compression": "zstd", "compression_level": 1, "row_group_size"
 def records(events: int = EVENTS, entities: int = ENTITIES) -> pa.Table:
     """The journal as Spark's Kafka source gives one partition of it."""
     rows = [_record(offset, *one) for offset, one in enumerate(journal(events, entities))]
-    return pa.Table.from_pylist(rows, schema=source.SCHEMA)
+    return pa.Table.from_pylist(rows, schema=SOURCE)
 
 
 def _record(offset: int, tenant: str, entity: Urn, event: Any) -> dict[str, Any]:

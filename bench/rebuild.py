@@ -25,6 +25,7 @@ from metajournal.schemas.settings import LakeSettings, Settings
 from metajournal.streaming.engine import Engine
 from metajournal.streaming.plan import Part, Plan
 from metajournal.streaming.rebuild import LakeRebuild, Pool, Progress
+from metajournal.streaming.records import SOURCE
 from metajournal.streaming.tasks import fold_batch
 
 EVENTS: Final = 1_000_000
@@ -85,7 +86,7 @@ def _fill(settings: Settings, epochs: Epochs, lake: Lake, events: int, entities:
         held.append(_record(number, offsets, *one))
         if len(held) == _BATCH or number == events:
             ends = {(_TOPIC, partition): offset for partition, offset in enumerate(offsets)}
-            engine.run_wide(_Local(pa.Table.from_pylist(held, schema=source.SCHEMA)), ends)
+            engine.run_wide(_Local(pa.Table.from_pylist(held, schema=SOURCE)), ends)
             held = []
     return dict(engine.marks)
 

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import pyarrow as pa
+from typing import Any
 
 from metajournal.schemas import codec
 from metajournal.schemas.hashing import DIGEST_HEADER, digest, record_key
 from metajournal.schemas.header import Header
-
-SCHEMA: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
 
 
 def identity(number: int, time_ms: int) -> bytes:
@@ -29,7 +15,7 @@ def identity(number: int, time_ms: int) -> bytes:
 
 
 def record(topic: str, partition: int, offset: int, header: Header, event: Any) -> dict[str, Any]:
-    """A row of SCHEMA: an event, appended when its header says that it happened."""
+    """A row of `streaming.records.SOURCE`: an event, appended when its header says that it happened."""
     value = codec.encode(event, header)
     return {
         "topic": topic,

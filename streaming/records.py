@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise, repeat
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,18 @@ from ..schemas.positions import position
 from ..schemas.urn import Urn
 
 _SHOWN_BYTES = 1_200  # a tenant and the longest URN
+SOURCE: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+"""Journal records as Spark's Kafka source gives them."""
 Headers = Sequence[tuple[str, bytes | None]]
 _OFFSETS: Mapping[pa.DataType, Literal["i", "q"]] = {pa.binary(): "i", pa.large_binary(): "q"}
 

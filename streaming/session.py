@@ -15,9 +15,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ..schemas.errors import UnavailableError
 from . import options
+from .records import SOURCE
 
 PartitionKey = tuple[str, int]
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
 def open_session(jars: Sequence[str], more: Mapping[str, str] | None = None, *, log: str | None = None) -> SparkSession:
@@ -73,7 +73,7 @@ def start_query(
         checkpoint: an empty folder.
         interval_ms: milliseconds between two batches; 0 as fast as records come.
     """
-    frame = session.readStream.format("kafka").options(**source).load().select(*COLUMNS)
+    frame = session.readStream.format("kafka").options(**source).load().select(*SOURCE.names)
     writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint)
     return writer.trigger(processingTime=f"{interval_ms} milliseconds").start()
 

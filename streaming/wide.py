@@ -29,7 +29,7 @@ class SparkTasks:
     """Folds and publishes in Spark's executors.
 
     Args:
-        frame: the batch, columns as `session.COLUMNS`.
+        frame: the batch, columns as `records.SOURCE`.
         settings: how the tasks reach Kafka.
     """
 

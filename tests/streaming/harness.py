@@ -26,21 +26,11 @@ from metajournal.streaming.engine import Engine
 from metajournal.streaming.parts import publish_part
 from metajournal.streaming.plan import Part, Plan
 from metajournal.streaming.publish import Outgoing
+from metajournal.streaming.records import SOURCE
 from metajournal.streaming.tasks import fold_batch
 from tests.model import JournalRecord
 
 TOPIC = "metajournal.journal.catalog"
-_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-    ]
-)
 
 
 class Crash(Exception):  # noqa: N818  (what it stands for)
@@ -126,7 +116,7 @@ def table_of(records: Iterable[JournalRecord], topic: str = TOPIC) -> pa.Table:
         }
         for one in records
     ]
-    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+    return pa.Table.from_pylist(rows, schema=SOURCE)
 
 
 class LocalTasks:
