@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import sys
 import zipfile
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePath
 
+import pyarrow as pa
 import pyspark
 import pytest
 from pyspark.sql import SparkSession
@@ -14,6 +17,7 @@ from pyspark.sql import SparkSession
 from metajournal.schemas.errors import ConfigError
 from metajournal.stack.jars import ensure_parts
 from metajournal.streaming import options
+from metajournal.streaming.daemon import without_archives
 from metajournal.streaming.session import open_session, planned_ends
 
 SECURED = {
@@ -125,6 +129,26 @@ def test_the_connector_knows_every_option_of_the_source(session: SparkSession) -
             assert name.removeprefix("kafka.") in consumer
         else:
             assert name.lower().encode() in code
+
+
+@pytest.mark.services
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # Spark leaves the socket of what it collects to the collector
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_tasks_have_no_archive_to_read_anew_and_what_is_loaded_is_not_looked_at(session: SparkSession) -> None:
+    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        archives = [one for one in (*sys.path_importer_cache, *sys.path) if one.endswith(".zip")]
+        yield pa.record_batch([pa.array([json.dumps([archives, gc.get_freeze_count()])])], names=["told"])
+        del batches
+
+    ((told,),) = session.range(0, 1, 1, 1).mapInArrow(look, "told string").collect()
+    archives, frozen = json.loads(told)
+    assert not [one for one in archives if PurePath(one).name.startswith(("pyspark", "py4j"))]
+    assert frozen > 100_000
+
+
+def test_only_sparks_own_archives_leave_the_import_path() -> None:
+    kept = ["", "/a/mine.zip", "/a/pyspark", "/usr/lib/python311.zip"]
+    assert without_archives([*kept, "/s/python/lib/pyspark.zip", "/s/python/lib/py4j-0.10.9.9-src.zip"]) == kept
 
 
 def test_planned_ends_stand_in_the_checkpoint(tmp_path: Path) -> None:
