@@ -68,7 +68,7 @@ class _Recording:
         entity = rows.entity
         for urn, file in zip(event.entities, event.files, strict=True):
             held = entity(urn)  # nothing ends a file: a row of one is never a deleted one
-            record = _record(file)
+            record = record_document(file)
             if held is not None and held.record == record:
                 continue
             after = self._entity(urn, file, held, record)
@@ -133,7 +133,7 @@ class _Recording:
             )))  # fmt: skip
 
 
-def _record(file: FileRecord) -> dict[str, Any]:
+def record_document(file: FileRecord) -> dict[str, Any]:
     """What the entity's row says of a file: the source's record without its keys, which differ by bucket."""
     url, metadata, size, created = file
     return {

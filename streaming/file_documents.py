@@ -8,32 +8,25 @@ stands in `rules/documents` and `files` alone; whatever is not as simple as that
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ..lake.spelling import spelled
 from ..rules.documents import state_document
 from ..rules.entity import EntityRow
 from ..schemas.topics import TopicNames
 from . import catalog, files
 from .documents import DocumentColumns
 from .folded import Change, Folded
+from .json_texts import Template, joined, mark, quoted, text
 from .records import Place
 
 FEWEST: Final = 32
 """Fewer files of one event are sooner done one by one."""
-_TEXT: Final = pa.large_string()
 _VARYING: Final = ("urn", "name", "seq", "record")
-_MARKED: Final[Mapping[str, Any]] = {name: f"\0{name}" for name in _VARYING}
-_MARK: Final = re.compile(rf'"\\u0000({"|".join(_VARYING)})"')
-_PLAIN: Final = re.compile(r"[A-Za-z0-9._-]*")
-_Columns = Mapping[str, pa.Array]
+_MARKED: Final[Mapping[str, Any]] = {name: mark(name) for name in _VARYING}
 
 
 def runs(changes: Sequence[Change]) -> Iterator[tuple[bool, int, int]]:
@@ -88,10 +81,10 @@ def records_of_new(place: Place, row: EntityRow, held: pa.Table, names: TopicNam
         row: that of the first of them.
         held: the rows of all of them, as the `entities` table has them.
     """
-    texts: dict[str, pa.Array] = {name: _text(held[name]) for name in _VARYING}
-    keys = _joined(f"{row.tenant}/", texts["urn"])
-    ids = _joined(f"{place.topic}/{place.partition}/{row.logical_timestamp}/", texts["seq"])
-    texts |= {"urn": _joined('"', texts["urn"], '"'), "name": _quoted(texts["name"])}
+    texts: dict[str, pa.Array] = {name: text(held[name]) for name in _VARYING}
+    keys = joined(f"{row.tenant}/", texts["urn"])
+    ids = joined(f"{place.topic}/{place.partition}/{row.logical_timestamp}/", texts["seq"])
+    texts |= {"urn": joined('"', texts["urn"], '"'), "name": quoted(texts["name"])}
     found = []
     for topic, kind, document_of in (
         (names.state(place.domain), catalog.STATE_TYPE, lambda one: state_document(one, place.partition)),
@@ -104,27 +97,9 @@ def records_of_new(place: Place, row: EntityRow, held: pa.Table, names: TopicNam
     return found
 
 
-def _filled(document_of: Callable[[EntityRow], Any], row: EntityRow, texts: _Columns) -> pa.Array | None:
+def _filled(document_of: Callable[[EntityRow], Any], row: EntityRow, texts: Mapping[str, pa.Array]) -> pa.Array | None:
     """A document of many rows: that of one with marks, and each row's values in their place."""
-    pieces = _MARK.split(spelled(document_of(row._replace(**_MARKED))).decode())
-    marks = pieces[1::2]
-    if len(set(marks)) < len(marks):
+    template = Template(document_of(row._replace(**_MARKED)))
+    if len(template.marks) > len(texts.keys() & template.marks):
         return None  # some text of the event looks like a mark
-    return _joined(*[texts[piece] if number % 2 else piece for number, piece in enumerate(pieces)])
-
-
-def _text(column: pa.ChunkedArray) -> pa.Array:
-    return column.cast(_TEXT).combine_chunks()
-
-
-def _joined(*parts: Any) -> pa.Array:
-    """Texts one behind the other, row by row."""
-    scalars = [pa.scalar(part, _TEXT) if isinstance(part, str) else part for part in (*parts, "")]
-    return pc.binary_join_element_wise(*scalars)
-
-
-def _quoted(texts: pa.Array) -> pa.Array:
-    """Texts as JSON has them."""
-    if _PLAIN.fullmatch("".join(texts.to_pylist())):
-        return _joined('"', texts, '"')
-    return pa.array([orjson.dumps(text).decode() for text in texts.to_pylist()], _TEXT)
+    return template.filled(texts)

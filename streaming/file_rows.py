@@ -1,7 +1,8 @@
 """What events of new and plain files give, as columns: rows of the tables, and the records to publish.
 
 What all files of an event have in common comes from the rows that `rules.files` makes of its first file; only what
-differs from file to file is filled in here. The texts are canonical JSON: of plain texts nothing needs an escape.
+differs from file to file is filled in here, into texts that the rules have spelled. Of plain texts nothing needs an
+escape.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,18 +20,28 @@ from ..lake import file_records
 from ..lake.columns import ENTITIES, FILE_RECORDS
 from ..lake.entities import rows_to_arrow
 from ..rules.entity import EntityRow
+from ..rules.files import record_document
 from ..rules.files_columns import days
-from ..rules.files_rows import FileRecordRow
+from ..rules.files_rows import FileRecordRow, index_keys
 from ..schemas.cursor import Numbers
-from ..schemas.events.files import RESERVED_WORK_ID
+from ..schemas.events.files import FileMetadata, FileRecord, metadata_document
 from ..schemas.file_columns import FileColumns
 from ..schemas.topics import TopicNames
 from . import file_documents
 from .documents import DocumentColumns
 from .folded import Judged
+from .json_texts import TEXT, Pattern, Template, joined, mark, text
 from .records import Place
 
-_TEXT: Final = pa.string()
+_MARKED: Final[Any] = {name: mark(name) for name in FileMetadata._fields}
+_METADATA_WITH_PATH: Final = Template(metadata_document(FileMetadata(**_MARKED | {"version": 0})))
+_METADATA: Final = Template(metadata_document(FileMetadata(**_MARKED | {"version": 0, "path": None})))
+_FILE: Final[Any] = {name: mark(name) for name in FileRecord._fields} | {"metadata": FileMetadata(**_MARKED)}
+_RECORD: Final = Template(record_document(FileRecord(**_FILE)) | {"metadata": mark("metadata")})
+_TIME_KEY, _WORK_KEY, _RANGE_KEY = map(
+    Pattern, index_keys(cast(int, mark("bucket")), mark("where"), mark("what"), mark("id"), mark("work_id"))
+)
+_, _NO_WORK_KEY, _ = map(Pattern, index_keys(0, "", mark("what"), mark("id"), None))
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,7 @@ class NewFiles:
     @cached_property
     def keys(self) -> pa.Table:
         """Tenant and URN of each file, and `key`, both as one text."""
-        tenants = self._of_event([row.tenant for row, _ in self.examples])
+        tenants = self._of_event([row.tenant for row, _ in self.examples], self.urns.type)
         key = pc.binary_join_element_wise(tenants, self.urns, "/")
         return pa.table({"tenant": tenants, "urn": self.urns, "key": key})
 
@@ -93,24 +104,39 @@ class NewFiles:
     def metadata(self) -> pa.Array:
         """The source's document of each file. Source: `schemas.events.files.metadata_document`."""
         files, rows = self.files, [row for _, row in self.examples]
-        path = pc.fill_null(_joined('"path":"', files.path, '",'), "")
-        return _joined(
-            '{"data-version":"', self._of_event(self.data_versions), '","end":', _number(files.end), ',"hash":"',
-            files.hash, '","id":"', files.id, '",', path, '"start":', _number(files.start), ',"version":0,"what":"',
-            self._of_event([row.file_what for row in rows]), '","where":"',
-            self._of_event([row.file_where for row in rows]), '","work_id":', _quoted(files.work_id), "}",
-        )  # fmt: skip
+        texts = {
+            "start": _number(files.start),
+            "end": _number(files.end),
+            "where": self._of_event([f'"{row.file_where}"' for row in rows]),
+            "what": self._of_event([f'"{row.file_what}"' for row in rows]),
+            "data_version": self._of_event([f'"{one}"' for one in self.data_versions]),
+            "id": _quoted(files.id),
+            "hash": _quoted(files.hash),
+            "work_id": _quoted(files.work_id),
+        }
+        if files.path.null_count == len(files.path):
+            return _METADATA.filled(texts)
+        with_path = _METADATA_WITH_PATH.filled(texts | {"path": _quoted(files.path)})
+        return (
+            pc.if_else(files.path.is_valid(), with_path, _METADATA.filled(texts))
+            if files.path.null_count
+            else with_path
+        )
 
-    def _of_event(self, values: Sequence[str]) -> pa.Array:
-        return pa.array(values, _TEXT).take(pa.array(self.event))
+    def _of_event(self, values: Sequence[str], kind: pa.DataType = TEXT) -> pa.Array:
+        return pa.array(values, kind).take(pa.array(self.event))
 
     def entities(self) -> pa.Table:
         """Rows of the `entities` table, in the order of the files."""
         files = self.files
-        record = _joined(
-            '{"created":', _number(files.created), ',"metadata":', self.metadata, ',"size":', _number(files.size),
-            ',"url":"', files.url, '","version":0}',
-        )  # fmt: skip
+        record = _RECORD.filled(
+            {
+                "url": _quoted(files.url),
+                "metadata": self.metadata,
+                "size": _number(files.size),
+                "created": _number(files.created),
+            }
+        )
         made = {"urn": self.urns, "name": files.id, "seq": pa.array(self.seq, pa.int32()), "record": record}
         shared = rows_to_arrow((row, self.place.domain, self.place.partition) for row, _ in self.examples)
         return _filled(ENTITIES, shared, self.event, made)
@@ -126,9 +152,10 @@ class NewFiles:
         bucket, name, work_id = pa.array(found.bucket[order]), files.id.take(file), files.work_id.take(file)
         rows = [row for _, row in self.examples]
         what, where = (
-            pa.array([getattr(row, of) for row in rows], _TEXT).take(pa.array(event))
+            pa.array([getattr(row, of) for row in rows], TEXT).take(pa.array(event))
             for of in ("file_what", "file_where")
         )
+        keys = {"bucket": text(bucket), "where": where, "what": what, "id": text(name), "work_id": text(work_id)}
         made = {
             "urn": self.urns.take(file),
             "bucket": bucket,
@@ -141,9 +168,9 @@ class NewFiles:
             "size_bytes": files.size.take(file),
             "work_id": work_id,
             "url": files.url.take(file),
-            "time_index_key": _joined(bucket.cast(_TEXT), ":", what),
-            "work_id_index_key": _joined(pc.coalesce(work_id, _joined(RESERVED_WORK_ID, name)), ":", what),
-            "range_key": _joined(where, ":", name),
+            "time_index_key": _TIME_KEY.filled(keys),
+            "work_id_index_key": pc.coalesce(_WORK_KEY.filled(keys), _NO_WORK_KEY.filled(keys)),
+            "range_key": _RANGE_KEY.filled(keys),
             "metadata": self.metadata.take(file),
         }
         shared = file_records.unsorted((row, self.place.domain, self.place.partition) for row in rows)
@@ -174,14 +201,10 @@ def _filled(schema: pa.Schema, shared: pa.Table, event: Numbers, made: dict[str,
     return pa.table(columns, schema=schema)
 
 
-def _joined(*parts: Any) -> pa.Array:
-    """Texts one behind the other, row by row; null where one is."""
-    return pc.binary_join_element_wise(*parts, "")
-
-
 def _number(numbers: pa.Array) -> pa.Array:
-    return pc.fill_null(numbers.cast(_TEXT), "null")
+    return pc.fill_null(text(numbers), "null")
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
-    return pc.fill_null(_joined('"', texts, '"'), "null")
+    """Plain texts as JSON has them, null among them."""
+    return pc.fill_null(joined('"', text(texts), '"'), "null")

@@ -1,7 +1,7 @@
-"""JSON documents of many rows at once, as columns of texts: what `lake.spelling.spelled` writes of each.
+"""Texts of many rows at once, as columns; most are JSON documents, as `lake.spelling.spelled` writes each.
 
 A document is spelled once, with marks where rows differ, and columns of texts go where the marks are. So what a
-document says stands with whoever makes it, and its spelling in one place.
+document says stands with whoever makes it, and its spelling in one place. The same goes for any other text.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..schemas.cursor import Numbers
 
 TEXT: Final = pa.large_string()
 _MARK: Final = re.compile(r'"\\u0000([a-z_]+)"(?::0)?')
+_BARE_MARK: Final = re.compile(r"\0([a-z_]+)")
 _QUOTE, _BACKSLASH, _SPACE = 0x22, 0x5C, 0x20
 
 
@@ -32,23 +33,35 @@ def marked_map(name: str) -> dict[str, Any]:
     return {mark(name): 0}
 
 
-class Template:
-    """A document with marks in it."""
+class Pattern:
+    """A text with marks in it."""
 
-    def __init__(self, document: Any) -> None:
-        self._pieces = _MARK.split(spelled(document).decode())
+    def __init__(self, text: str) -> None:
+        self._pieces = _BARE_MARK.split(text)
+
+    @property
+    def marks(self) -> list[str]:
+        """The names of the marks, in their order."""
+        return self._pieces[1::2]
 
     def filled(self, columns: Mapping[str, Any]) -> pa.Array:
-        """The document of each row.
+        """The text of each row; null where one of its columns is.
 
         Args:
-            columns: by the names of the marks the JSON texts that stand there, of type TEXT.
+            columns: by the names of the marks what stands there, of type TEXT.
         """
         return joined(*[columns[piece] if at % 2 else piece for at, piece in enumerate(self._pieces)])
 
 
+class Template(Pattern):
+    """A document with marks in it; the columns that fill it are JSON texts."""
+
+    def __init__(self, document: Any) -> None:
+        self._pieces = _MARK.split(spelled(document).decode())
+
+
 def joined(*parts: Any) -> pa.Array:
-    """Texts one behind the other, row by row; what is the same in each row may be a str."""
+    """Texts one behind the other, row by row, null where one is; what is the same in each row may be a str."""
     scalars = [pa.scalar(part, TEXT) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*scalars, pa.scalar("", TEXT))
 
