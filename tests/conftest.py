@@ -19,9 +19,12 @@ from hypothesis import settings as properties
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, LakeSettings, Settings, StackSettings
 from tests.demonstration import Demonstration, demonstrated
 from tests.installation import Installation, installed
+from tests.properties import examples
 from tests.services import Services, docker_answers, planned_source, provide
 
-properties.register_profile("metajournal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+properties.register_profile(
+    "metajournal", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
+)
 properties.load_profile("metajournal")
 """How long an example takes says how busy the machine is, and decides nothing."""
 
@@ -37,9 +40,10 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for a service is a service test, whether it says so or not; docker's need an engine.
 
-    Tests on the installation come last: its stream would take time from all others. (Of several processes, one has it.)
+    Long tests come first. Tests on the installation come last: its stream would take time from all others. (Of several
+    processes, one has it.)
     """
-    items.sort(key=lambda item: "installation" in _fixtures(item))
+    items.sort(key=_turn)
     for item in items:
         if {"services", "kafka", "elasticsearch", *_SHARED}.intersection(_fixtures(item)):
             item.add_marker(pytest.mark.services)
@@ -47,6 +51,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.services)
             if not docker_answers():
                 item.add_marker(pytest.mark.skip(reason="no docker engine answers"))
+
+
+def _turn(item: pytest.Item) -> int:
+    if "installation" in _fixtures(item):
+        return 2
+    return 0 if item.get_closest_marker("long") else 1
 
 
 def _fixtures(item: pytest.Item) -> Sequence[str]:

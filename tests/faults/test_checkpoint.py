@@ -72,6 +72,7 @@ def harmed_once(folder: Path, harm: Callable[[Path, random.Random], None], chanc
 
 
 @pytest.mark.services
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS if LONG else ["short"])
 def test_a_stream_whose_checkpoint_is_deleted_or_damaged_goes_on_without_loss_or_repetition(
     settings: Settings, tmp_path: Path, way: str

@@ -19,7 +19,7 @@ from tests.streaming.test_stream_kills import WAYS, assert_all_equal, generated,
 from tests.topics import folded_to_the_end, write
 from tests.wait import eventually
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 COMPACTING = [point for point in TIDYING if point.startswith("compact")]
 
 

@@ -161,6 +161,7 @@ def waits_for_room(settings: Settings) -> bool:
 
 
 @pytest.mark.services
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS if LONG else ["wide"])
 def test_a_stream_whose_disk_is_full_says_so_waits_and_goes_on_with_room(
     settings: Settings, tmp_path: Path, disk: Path, way: str

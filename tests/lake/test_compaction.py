@@ -27,6 +27,7 @@ from metajournal.lake.files import TableFiles, run_of
 from metajournal.lake.runs import FAN_IN, MOST_LOOSE, LiveFile, runs_of, tier, to_merge, to_sort
 from metajournal.lake.tables import Lake, Reached, Table
 from tests.lake.test_tables import lake_at, row
+from tests.properties import examples
 
 TOPIC = "metajournal.journal.catalog"
 KEY = (TOPIC, 2)
@@ -119,7 +120,7 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 def test_any_sequence_of_appends_compactions_and_deaths_gives_the_rows_marks_and_digest_of_the_appends_alone(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]
 ) -> None:
@@ -145,7 +146,7 @@ def test_any_sequence_of_appends_compactions_and_deaths_gives_the_rows_marks_and
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), min_size=MOST_LOOSE // 2, max_size=MOST_LOOSE))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 def test_the_journal_table_keeps_every_record_verbatim_and_each_file_its_date(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[int]]
 ) -> None:

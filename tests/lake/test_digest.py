@@ -18,6 +18,7 @@ from metajournal.lake.tables import Reached
 from tests.lake.test_compaction import ALL, KEY, entities, journal_rows
 from tests.lake.test_lookup import rows
 from tests.lake.test_tables import lake_at
+from tests.properties import examples
 
 
 def digest(path: Path, name: str, *parts: pa.Table, marks: Any = None) -> str:
@@ -29,7 +30,7 @@ def digest(path: Path, name: str, *parts: pa.Table, marks: Any = None) -> str:
 
 
 @given(st.lists(rows, min_size=1, max_size=6), st.randoms())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_neither_order_nor_files_matter(tmp_path_factory: pytest.TempPathFactory, given_rows: Any, random: Any) -> None:
     whole = rows_to_arrow((one, "catalog", KEY[1]) for one in given_rows)
     random.shuffle(given_rows)

@@ -33,11 +33,12 @@ from metajournal.schemas.urn import file_urn
 from tests.archive import START, a_file, recordings, starts, whats, wheres
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord, Model
+from tests.properties import examples
 from tests.streaming.harness import Crash, Fold, placed
 
 TOPIC = "metajournal.journal.files"
 PARTITIONS = 2
-some = settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def journal_of(events: list[Any]) -> list[JournalRecord]:

@@ -35,6 +35,7 @@ from metajournal.schemas.positions import Position
 from metajournal.schemas.topics import TopicNames
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
+from tests.properties import examples
 from tests.streaming.harness import TOPIC, Fold, placed
 
 PARTITIONS = 2
@@ -387,7 +388,7 @@ _FACTS = st.one_of(
 )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(_FACTS, min_size=1, max_size=14), st.sampled_from(_DATA), st.integers(0, 9), st.integers(1, 9),
     st.integers(1, 4), st.data(),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from metajournal import Urn, dataset, program, run, stream, urn
 from metajournal.lake.lineage_walk import Relation, Walked, document, dotted, run_id, walk
+from tests.properties import examples
 
 DATA = [dataset("d", name) for name in "abcdef"]
 PROGRAMS = [program("d", "app", "spark", name) for name in "pqrst"]
@@ -60,7 +61,7 @@ _RELATIONS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(
     _RELATIONS, st.sampled_from(DATA), st.integers(1, 5), st.sampled_from(["both", "upstream", "downstream"]),
     st.booleans(), st.randoms(use_true_random=False),
@@ -77,7 +78,7 @@ def test_a_walk_finds_what_a_naive_one_finds(
     assert document(again, start_ms=1, end_ms=2) == document(found, start_ms=1, end_ms=2)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(_RELATIONS, st.sampled_from(DATA), st.integers(1, 8))
 def test_a_limit_leaves_the_farthest_nodes_away_and_says_so(relations: list[Relation], root: Urn, limit: int) -> None:
     whole = walk(root, Held(relations), levels=9, limit=100)

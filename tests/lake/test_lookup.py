@@ -17,6 +17,7 @@ from metajournal.lake.lookup import newest_rows, pinned
 from metajournal.lake.tables import Lake, Reached
 from metajournal.rules.entity import EntityRow
 from tests.lake.test_tables import lake_at, row
+from tests.properties import examples
 
 Key = tuple[str, str]
 TOPIC = "metajournal.journal.catalog"
@@ -87,7 +88,7 @@ def appended(lake: Lake, given_batches: list[list[EntityRow]], below: int) -> di
 @given(
     batches, st.lists(st.tuples(st.sampled_from(["default", "acme", "nobody"]), names), max_size=5), st.integers(0, 31)
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_each_key_gets_its_newest_row_below_the_position(
     tmp_path_factory: pytest.TempPathFactory, given_batches: list[list[EntityRow]], wanted: list[Key], below: int
 ) -> None:

@@ -18,6 +18,7 @@ from metajournal.lake.entities import COLUMNS, row_from_dict, rows_to_arrow
 from metajournal.lake.tables import Lake, Reached, quoted
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.errors import StreamError
+from tests.properties import examples
 
 KEY = ("metajournal.journal.catalog", 2)
 OTHER = ("metajournal.journal.catalog", 3)
@@ -159,7 +160,7 @@ rows = st.builds(
 
 
 @given(st.lists(rows, min_size=1, max_size=4, unique_by=lambda one: one.logical_timestamp))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 def test_rows_come_back_from_the_table_as_they_went_in(
     tmp_path_factory: pytest.TempPathFactory, given_rows: list[EntityRow]
 ) -> None:

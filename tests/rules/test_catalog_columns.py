@@ -36,6 +36,7 @@ from metajournal.schemas.events.catalog import (
     TagsRemoved,
 )
 from metajournal.schemas.urn import dataset
+from tests.properties import examples
 from tests.rules.harness import Catalog
 from tests.strategies import ACTORS, GROUPS, ordinary_events
 
@@ -198,7 +199,7 @@ def ordinary() -> st.SearchStrategy[Any]:
     st.lists(ordinary(), max_size=12),
     st.lists(st.tuples(ordinary(), st.sampled_from(ACTORS)), min_size=1, max_size=25),
 )
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 def test_any_plain_events_have_the_outcomes_and_rows_that_each_has_by_itself(
     first: list[Any], then: list[tuple[Any, str | None]]
 ) -> None:

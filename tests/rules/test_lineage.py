@@ -28,6 +28,7 @@ from metajournal.rules.lineage import facts_read
 from metajournal.rules.lineage_rows import AccessRow
 from metajournal.schemas.events.lineage import utc_day
 from metajournal.schemas.ids import id_text
+from tests.properties import examples
 from tests.rules.facts import Facts, accessed
 
 RUN = run("default", "History", "flow", "Flow", "r-1")
@@ -291,7 +292,7 @@ _FACTS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.lists(_FACTS, min_size=2, max_size=6), st.randoms(use_true_random=False))
 def test_any_order_of_the_same_facts_leaves_the_same_standing(events: list[Any], chance: Any) -> None:
     numbered = list(enumerate(events, 1))
@@ -301,7 +302,7 @@ def test_any_order_of_the_same_facts_leaves_the_same_standing(events: list[Any],
         assert _standing(order) == first
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(_FACTS, min_size=1, max_size=6), st.lists(st.integers(0, 5), max_size=4))
 def test_facts_told_again_change_nothing(events: list[Any], again: list[int]) -> None:
     facts = Facts()

@@ -19,10 +19,11 @@ from metajournal.schemas.hashing import partition_of
 from metajournal.schemas.header import Header, Unit
 from metajournal.schemas.known import current_contracts
 from metajournal.schemas.partitions import partitions_of
+from tests.properties import examples
 from tests.schemas.builders import PURCHASES, a_header, events_with_headers
 
 ERRORS = (NotSingleObject, UnknownFingerprint, Undecodable)
-many = settings(deadline=None, max_examples=75)
+many = settings(deadline=None, max_examples=examples(75))
 
 
 @pytest.fixture(autouse=True)

@@ -27,6 +27,7 @@ from metajournal.schemas.errors import NotSingleObject, Undecodable, UnknownFing
 from metajournal.schemas.header import Header, Unit
 from metajournal.schemas.known import current_contracts
 from metajournal.schemas.limits import MAX_EVENT_BYTES
+from tests.properties import examples
 from tests.schemas.builders import PURCHASES, a_header, events_with_headers
 
 NAMED_ERRORS = (NotSingleObject, UnknownFingerprint, Undecodable)
@@ -50,7 +51,7 @@ def as_datum(event: Any, header: Header) -> dict[str, Any]:
     return {"header": {**header._asdict(), "unit": unit}, **datum}
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(events_with_headers())
 def test_events_round_trip_with_fastavros_bytes(case: tuple[Any, Header]) -> None:
     event, header = case
@@ -163,14 +164,14 @@ def check_harmless(value: bytes) -> None:
             continue
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.sampled_from(sorted(current_contracts())), st.binary(max_size=300))
 @example("catalog.TagsAdded.1", b"\xff" * 300)
 def test_any_bytes_behind_a_known_prefix_do_no_harm(event_type: str, body: bytes) -> None:
     check_harmless(codec.single_object_prefix(current_contracts()[event_type]) + body)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(events_with_headers(), st.data())
 def test_mutated_values_do_no_harm(case: tuple[Any, Header], data: st.DataObject) -> None:
     value = bytearray(codec.encode(*case))

@@ -15,6 +15,7 @@ from metajournal.schemas.file_columns import columns_of, plain_event
 from metajournal.schemas.limits import MAX_BUCKETS, MAX_FILE_TEXT_BYTES
 from tests.archive import HASH, START, a_file
 from tests.builders import header_for
+from tests.properties import examples
 
 plain_texts = st.text(st.characters(min_codepoint=32, max_codepoint=126, exclude_characters='"\\'), max_size=200)
 plain_names = st.from_regex(r"\A[a-z0-9_-]{1,70}\Z")
@@ -100,7 +101,7 @@ def event_is_near(event: FilesRecorded) -> bool:
 
 
 @given(plain_files(), st.data())
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_of_changed_bytes_nothing_is_read_that_the_codec_would_not_give(
     event: FilesRecorded, data: st.DataObject
 ) -> None:

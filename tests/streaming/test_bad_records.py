@@ -25,7 +25,7 @@ from tests.processes import running_stream, stream
 from tests.topics import folded_to_the_end, outcomes, read
 from tests.wait import eventually
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 PURCHASES = dataset("default", "purchases")
 OTHER = dataset("default", "other")
 KEY = f"default/{PURCHASES}".encode()

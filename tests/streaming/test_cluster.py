@@ -24,7 +24,7 @@ from tests.streaming.test_stream_kills import assert_all_equal, generated, with_
 from tests.topics import folded_to_the_end, write
 from tests.wait import eventually
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 _SPARK = Path(pyspark.__file__).parent
 
 

@@ -24,9 +24,10 @@ from metajournal.schemas.urn import dataset, stream, urn
 from metajournal.streaming import catalog_documents
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
+from tests.properties import examples
 from tests.streaming.both_ways import assert_same, in_bits_of, offsets_folded_singly
 
-many = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 PURCHASES = dataset("default", "purchases")
 CHARACTERS = 'ab{}:, "\\/\0\1\b\n\r\t\x1f\x7f\x80é\u2028Ω\uffff\U00010000😀'
 """What JSON escapes, what it might, and what code points and UTF-16 put in another order."""

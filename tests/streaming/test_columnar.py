@@ -31,10 +31,11 @@ from metajournal.streaming.journal_columns import journal_columns
 from metajournal.streaming.records import Place
 from tests.builders import NOON, header_for, raw_record, record_of
 from tests.model import JournalRecord
+from tests.properties import examples
 from tests.strategies import journals, plain_journals
 from tests.streaming.both_ways import END, NAMES, ONE_TOPIC, assert_same, folded, in_bits_of, offsets_folded_singly
 
-many = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 PURCHASES, ORDERS = dataset("default", "purchases"), dataset("default", "orders")
 
 

@@ -25,6 +25,7 @@ from metajournal.streaming.folded import SHELVED, Judged, Verdict
 from metajournal.streaming.records import Place, Record
 from tests.builders import header_for, raw_record, record_of
 from tests.model import JournalRecord, Model
+from tests.properties import examples
 from tests.strategies import journals
 from tests.streaming.harness import TOPIC, Crash, Fold, LocalTasks, placed, table_of
 
@@ -36,7 +37,7 @@ CHANGES, SYSTEM, STATE, OUTCOMES = (
 )
 PURCHASES = dataset("default", "purchases")
 PARTITIONS = 3
-many = settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def assert_equal(fold: Fold, model: Model) -> None:

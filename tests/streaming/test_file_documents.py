@@ -24,6 +24,7 @@ from metajournal.streaming.records import Place
 from metajournal.streaming.staging import Staging
 from tests.archive import START, a_file
 from tests.builders import header_for, record_of
+from tests.properties import examples
 from tests.streaming.harness import placed, table_of
 
 TOPIC = "metajournal.journal.files"
@@ -33,7 +34,7 @@ FIRST = 1 << 40
 awkward = st.sampled_from(
     ["f1", "f2", "f3", 'a"b', "a\\b", "Ω 😀", "\0urn", "\0record", '"\\u0000urn"', "},{", "a/b", "null", "a\nb"]
 )
-some = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite

@@ -17,11 +17,12 @@ from metajournal.streaming.folder import PartitionFolder
 from tests.archive import START, a_file, recordings
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
+from tests.properties import examples
 from tests.streaming.harness import Crash, Fold, placed
 
 TOPIC = "metajournal.journal.files"
 PARTITIONS = 2
-some = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @st.composite

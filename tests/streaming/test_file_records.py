@@ -14,11 +14,12 @@ from metajournal import FilesRecorded, TagsAdded, file_urn
 from tests.archive import a_file, recordings
 from tests.builders import header_for, record_of
 from tests.model import JournalRecord, Model
+from tests.properties import examples
 from tests.streaming.harness import Fold, placed
 
 TOPIC = "metajournal.journal.files"
 PARTITIONS = 3
-some = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+some = settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def journal_of(events: list[Any]) -> list[JournalRecord]:

@@ -16,7 +16,7 @@ from tests.processes import running_stream
 from tests.topics import folded_to_the_end, write
 from tests.wait import eventually
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 
 
 def test_records_that_do_not_fit_into_one_batch_are_folded_in_several(settings: Settings, tmp_path: Path) -> None:

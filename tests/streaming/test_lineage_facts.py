@@ -26,6 +26,7 @@ from metajournal.rules.tables import KEYS
 from metajournal.schemas.hashing import partition_of
 from tests.builders import header_for, record_of
 from tests.model import JournalRecord, Model
+from tests.properties import examples
 from tests.streaming.harness import Fold, placed
 
 PARTITIONS = 3
@@ -117,7 +118,7 @@ def told(model: Model) -> list[dict[str, Any]]:
     return [fact for _, fact in sorted(facts, key=place)]
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(journals(), st.lists(st.integers(0, 18), max_size=3), st.booleans())
 def test_facts_stand_the_same_in_any_batches_with_restarts_on_both_ways(
     records: list[JournalRecord], cuts: list[int], wide: bool

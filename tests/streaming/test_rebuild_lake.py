@@ -18,11 +18,12 @@ from metajournal.schemas.errors import StreamError
 from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.streaming.rebuild import InProcess, LakeRebuild, Progress, rebuild_lake
 from tests.model import JournalRecord, Model
+from tests.properties import examples
 from tests.strategies import journals, plain_journals
 from tests.streaming.harness import TOPIC, Crash, Fold, table_of
 from tests.streaming.test_engine import PARTITIONS, PURCHASES, assert_equal, journal_of
 
-many = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def epochs_of(fold: Fold) -> Epochs:
@@ -67,7 +68,7 @@ def test_a_rebuild_in_rounds_of_any_size_killed_between_any_two_gives_the_same_d
 
 
 @given(journals(partitions=PARTITIONS), st.data())
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(5), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_rebuild_of_all_tables_killed_between_its_two_commits_gives_the_same_digests(
     tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], data: st.DataObject
 ) -> None:
@@ -99,7 +100,7 @@ def test_a_rebuild_of_all_tables_killed_between_its_two_commits_gives_the_same_d
 
 
 @given(journals(partitions=PARTITIONS, max_records=12))
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(5), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_rebuild_does_without_the_history_tables_and_tells_of_other_rows(
     tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord]
 ) -> None:

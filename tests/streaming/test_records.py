@@ -24,11 +24,12 @@ from metajournal.streaming.readings import Readings, read_all, read_table
 from metajournal.streaming.records import Place, UnknownSchema, records_of
 from tests.builders import header_for, record_of
 from tests.model import JournalRecord
+from tests.properties import examples
 from tests.strategies import journals
 from tests.streaming.harness import TOPIC, placed, table_of
 
 PURCHASES = dataset("default", "purchases")
-many = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(autouse=True)
@@ -160,7 +161,7 @@ def spelling_of(spell: Any, value: Any) -> Any:
 
 
 @given(plain_values)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_documents_are_spelled_as_canonical_json(value: Any) -> None:
     assert spelling_of(spelled, value) == spelling_of(canonical_json, value)
 

@@ -16,6 +16,7 @@ from metajournal.streaming.prior import PriorRows
 from metajournal.streaming.snapshot import Snapshot
 from tests.lake.test_lookup import PARTITION, TOPIC, Key, append, appended, batches, names
 from tests.lake.test_tables import lake_at, row
+from tests.properties import examples
 
 HIGH = 1 << 50
 
@@ -29,7 +30,7 @@ def kept(lake: Lake, mark: int = HIGH, most_rows: int = 1000) -> Snapshot | None
     st.lists(st.tuples(st.sampled_from(["default", "acme", "nobody"]), names), max_size=8),
     st.integers(0, 31),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_each_key_gets_its_newest_row_below_the_mark(
     tmp_path_factory: pytest.TempPathFactory, given_batches: list[list[EntityRow]], wanted: Sequence[Key], mark: int
 ) -> None:

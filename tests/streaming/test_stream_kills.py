@@ -26,7 +26,7 @@ from tests.strategies import journals
 from tests.topics import folded_to_the_end, journal_records, outcomes, seen, write
 from tests.wait import eventually
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.long]
 
 
 @cache  # drawing one takes seconds
