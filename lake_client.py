@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
 
 from .producers.topics import Epochs
 from .rules.entity import EntityRow
-from .schemas.arguments import check_number, marks_of, point_of
+from .schemas.arguments import check_number, check_whole, marks_of, point_of
 from .schemas.errors import InputError, MissingExtraError, UnknownEntityError
 from .schemas.positions import Cut, Position
 from .schemas.settings import Settings
@@ -89,13 +89,23 @@ class LakeClient:
         return self.lake.current(who, urn) if at is None else self.lake.as_at(who, urn, at)
 
     def history(
-        self, entity: Urn | str, *, tenant: str | None = None,
+        self, entity: Urn | str, *, limit: int | None = None, before: int | None = None, tenant: str | None = None,
         at_least: Position | Cut | None = None, timeout_s: float = WAIT_S,
     ) -> list[EntityRow]:  # fmt: skip
-        """Every row of an entity, oldest first. Arguments and errors as `show`."""
+        """Rows of an entity, oldest first: all, or page by page from the newest back.
+
+        Args:
+            limit: so many of the newest; None: all.
+            before: only rows below this logical timestamp; that of a page's first row gives the page before it.
+            tenant, at_least, timeout_s: as of `show`.
+        Raises:
+            InputError: `limit` is no whole number from 1 on, or `before` none from 0 on; and as `show`.
+        """
         urn = Urn.parse(entity)
+        check_whole("limit", limit, 1)
+        check_whole("before", before, 0)
         self._wait(at_least, timeout_s)
-        return self.lake.history(self._tenant(tenant), urn)
+        return self.lake.history(self._tenant(tenant), urn, limit=limit, before=before)
 
     def wait(self, at_least: Position | Cut, *, timeout_s: float = WAIT_S) -> None:
         """Wait until the lake holds an event, so that every question asked of it from now on knows it.

@@ -48,19 +48,33 @@ def show(given: Options, /, urn: str, as_at: str | None, at_least: str | None, a
 
 @click.command()
 @click.argument("urn", shell_complete=complete_urn)
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only so many of the newest changes.")
+@click.option("--before", type=click.IntRange(0), metavar="TIMESTAMP", help="Changes below this logical timestamp.")
 @_AT_LEAST
 @json_option
 @options
-def history(given: Options, /, urn: str, at_least: str | None, as_json: bool) -> None:
-    """Show every change of an entity, oldest first."""
+def history(
+    given: Options, /, urn: str, limit: int | None, before: int | None, at_least: str | None, as_json: bool
+) -> None:
+    """Show the changes of an entity, oldest first: all of them, or a page with --limit."""
     from ..schemas.positions import Position
     from ..schemas.urn import Urn
     from .views import entity_json, history_view
 
     entity, after = Urn.parse(urn), Position.parse(at_least) if at_least else None
+    most = None if limit is None else limit + 1  # the row before a page says what the page's first row changed
     with given.journal() as journal:
-        rows = [entity_json(row) for row in journal.history(entity, at_least=after)]
-    print_json(rows) if as_json else console().print(history_view(rows))
+        rows = [entity_json(row) for row in journal.history(entity, limit=most, before=before, at_least=after)]
+    earlier, page = (rows[0], rows[1:]) if most is not None and len(rows) == most else (None, rows)
+    if as_json:
+        print_json(page)
+        return
+    if not page:
+        note(f"The journal says nothing of {entity} before that.")
+        return
+    console().print(history_view(page, earlier))
+    if earlier is not None:
+        note(f"There are earlier ones: --limit {limit} --before {page[0]['logical_timestamp']}")
 
 
 READING: tuple[click.Command, ...] = (show, history, *SEARCHING, tail)

@@ -75,10 +75,13 @@ def _value(key: str, value: str) -> str:
     return value if key in ("description", "schema") else value.replace("\n", ", ")
 
 
-def history_view(entities: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """The rows of one entity, oldest first, each with what it changed."""
+def history_view(entities: Sequence[Mapping[str, Any]], before: Mapping[str, Any] | None = None) -> RenderableType:
+    """Rows of one entity, oldest first, each with what it changed.
+
+    Args:
+        before: the row before the first of them; None where there is none.
+    """
     rows = []
-    before: Mapping[str, Any] | None = None
     for one in entities:
         change = "deleted" if one["deleted"] else ", ".join(differences(before, one)) or "nothing of its metadata"
         rows.append(

@@ -120,17 +120,27 @@ class LakeReader:
             held_to=str(answer.held_to),
         )
 
-    def history(self, tenant: str, urn: Urn) -> list[EntityRow]:
-        """Every row of an entity, oldest first.
+    def history(self, tenant: str, urn: Urn, *, limit: int | None = None, before: int | None = None) -> list[EntityRow]:
+        """Rows of an entity, oldest first.
 
+        Args:
+            limit: so many of the newest; None: all.
+            before: only rows below this logical timestamp; that of a page's first row gives the page before it.
         Raises:
             UnknownEntityError: the lake holds no row of it.
         """
         key, mark = self._held(tenant, urn)
-        rows = self._rows(tenant, urn, f"logical_timestamp < {mark} order by logical_timestamp, seq")
-        if not rows:
+        below = mark if before is None else min(mark, before)
+        rows = self._newest_rows(tenant, urn, below, limit)
+        if not rows and (below == mark or not self._newest_rows(tenant, urn, mark, 1)):
             raise _unknown(urn, Position(*key, mark))
-        return rows
+        return rows[::-1]
+
+    def _newest_rows(self, tenant: str, urn: Urn, below: int, limit: int | None) -> list[EntityRow]:
+        most = "" if limit is None else f" limit {int(limit)}"
+        return self._rows(
+            tenant, urn, f"logical_timestamp < {int(below)} order by logical_timestamp desc, seq desc{most}"
+        )
 
     def wait(self, wanted: Cut, timeout_s: float) -> None:
         """Wait until the journal table holds everything below some positions.

@@ -64,6 +64,17 @@ def check_number(name: str, value: object) -> None:
         raise InputError(f"{name} must be a number not below 0, not {value!r:.60}.", code="wrong-type", argument=name)
 
 
+def check_whole(name: str, value: object, least: int) -> None:
+    """Refuse what is neither a whole number, from `least` on, nor None.
+
+    Raises:
+        InputError: names the argument.
+    """
+    if value is not None and (type(value) is not int or value < least):
+        said = f"{name} must be a whole number, {least} or more, not {value!r:.60}."
+        raise InputError(said, code="wrong-type", argument=name)
+
+
 def point_of(name: str, value: Position | Cut | datetime | int) -> Position | Cut | int:
     """A Position or a cut as it is, a time as milliseconds UTC.
 

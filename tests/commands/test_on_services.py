@@ -39,6 +39,12 @@ def test_what_is_emitted_is_shown_searched_and_remembered(installation: Installa
     assert [row["logical_timestamp"] for row in history] == [
         Position.parse(one["position"]).value for one in (first, second)
     ]
+    newest = said(installation, "history", urn, "--limit", "1")
+    assert newest == history[1:]
+    assert said(installation, "history", urn, "--before", str(newest[0]["logical_timestamp"])) == history[:1]
+    drawn = installation.metajournal("history", urn, "--limit", "1")
+    assert "+tag confidential\n" in drawn.stdout  # and not all that the entity has
+    assert f"--limit 1 --before {newest[0]['logical_timestamp']}" in drawn.stderr
     found = said(installation, "search", "tags:confidential", "--kind", "dataset", "--at-least", second["position"])
     assert [hit["urn"] for hit in found["hits"]] == [urn]
     assert found["hits"][0]["why"][0]["marked"] == "[confidential]"

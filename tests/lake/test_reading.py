@@ -137,6 +137,20 @@ def test_history_is_every_row_oldest_first(fold: Fold) -> None:
     assert [row.deleted for row in rows] == [False, False, False, True, False]
 
 
+def test_history_comes_page_by_page_from_the_newest_back(fold: Fold) -> None:
+    rows = reader(fold).history("default", PURCHASES)
+    for limit in range(1, 7):
+        pages, before = [], None
+        while page := reader(fold).history("default", PURCHASES, limit=limit, before=before):
+            pages.append(page)
+            before = page[0].logical_timestamp
+        assert [len(page) for page in pages[:-1]] == [limit] * (len(pages) - 1)
+        assert [row for page in reversed(pages) for row in page] == rows
+    assert reader(fold).history("default", PURCHASES, before=1 << 62) == rows
+    with pytest.raises(UnknownEntityError):
+        reader(fold).history("default", dataset("default", "never"), limit=1, before=5)
+
+
 def test_rows_of_an_unfinished_batch_are_not_read(tmp_path: Path) -> None:
     fold = Fold(tmp_path, PARTITIONS)
     fold.batch(journal(), until=journal()[:2])
