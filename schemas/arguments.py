@@ -71,8 +71,9 @@ def check_whole(name: str, value: object, least: int) -> None:
         InputError: names the argument.
     """
     if value is not None and (type(value) is not int or value < least):
-        said = f"{name} must be a whole number, {least} or more, not {value!r:.60}."
-        raise InputError(said, code="wrong-type", argument=name)
+        raise InputError(
+            f"{name} must be a whole number, {least} or more, not {value!r:.60}.", code="wrong-type", argument=name
+        )
 
 
 def point_of(name: str, value: Position | Cut | datetime | int) -> Position | Cut | int:
