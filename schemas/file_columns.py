@@ -47,14 +47,19 @@ _LONGEST_MS: Final = (MAX_BUCKETS - 2) * DAY_MS
 
 @lru_cache(maxsize=512)
 def _file(names_bytes: int) -> re.Pattern[bytes]:
-    """A file whose where, what and data_version take so many bytes together. Groups: as `_FIELDS`."""
+    """A file whose where, what and data_version take so many bytes together, or all that is left where none stands.
+
+    So a search ends at the first byte that is not as it should be; it would be tried at each byte behind it otherwise,
+    and a long text read as often as it has bytes. No text is read twice either: none gives back what it has taken.
+    """
     return re.compile(
-        _LENGTH + rb"(" + _TEXT + rb"+)\x00" + _NUMBER + rb"(?:\x00|\x02" + _NUMBER + rb")"
+        _LENGTH + rb"(" + _TEXT + rb"++)\x00" + _NUMBER + rb"(?:\x00|\x02" + _NUMBER + rb")"
         + rb"(.{%d})" % names_bytes
-        + _LENGTH + rb"([A-Za-z0-9][A-Za-z0-9._-]*)@([0-9a-fA-F]{32})"
-        + rb"(?:\x00|\x02" + _LENGTH + rb"([a-z0-9_-]+))"
-        + rb"(?:\x00|\x02" + _LENGTH + rb"(/" + _TEXT + rb"*))"
-        + rb"(?:\x00|\x02" + _NUMBER + rb")(?:\x00|\x02" + _NUMBER + rb")",
+        + _LENGTH + rb"([A-Za-z0-9][A-Za-z0-9._-]*+)@([0-9a-fA-F]{32})"
+        + rb"(?:\x00|\x02" + _LENGTH + rb"([a-z0-9_-]++))"
+        + rb"(?:\x00|\x02" + _LENGTH + rb"(/" + _TEXT + rb"*+))"
+        + rb"(?:\x00|\x02" + _NUMBER + rb")(?:\x00|\x02" + _NUMBER + rb")"
+        + rb"|.+",
         re.DOTALL,
     )  # fmt: skip
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
@@ -28,6 +29,7 @@ from .records import Place
 from .snapshot import Snapshot
 
 _KEYS_PER_QUERY = 500
+_APPS_PER_QUERY = 20  # so many alternatives still keep files and row groups from being read
 _MANY_MISSING = 64
 PartitionKey = tuple[str, int]
 _T = TypeVar("_T")
@@ -233,14 +235,13 @@ class PriorRows:
         return map(row_from_dict, table.to_pylist(maps_as_pydicts="strict"))
 
     def _programs(self, one: Readings, need: Needs) -> dict[RowKey, list[EntityRow]]:
-        programs: dict[RowKey, list[EntityRow]] = {}
-        for tenant, app in need.apps:
-            where = (
-                f"tenant = {quoted(tenant)} and aggregate = {quoted(app)} and kind = 'program' and {self._before(one)}"
-            )
-            found = {row.urn: row for row in self._newest(where)}
-            programs[(tenant, app)] = list({**found, **self._own_programs.get((tenant, app), {})}.values())
-        return programs
+        found: dict[RowKey, dict[str, EntityRow]] = {key: {} for key in need.apps}
+        for tenant, keys in groupby(sorted(need.apps), key=itemgetter(0)):
+            for apps in _chunks([app for _, app in keys], _APPS_PER_QUERY):
+                these = f"tenant = {quoted(tenant)} and aggregate in ({', '.join(map(quoted, apps))})"
+                for row in self._newest(f"{these} and kind = 'program' and {self._before(one)}"):
+                    found[tenant, row.aggregate][row.urn] = row
+        return {key: list({**rows, **self._own_programs.get(key, {})}.values()) for key, rows in found.items()}
 
     def _originals(self, one: Readings, need: Needs) -> KnownOriginals:
         start = one.start if self._below is None else self._below

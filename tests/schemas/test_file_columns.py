@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -127,6 +128,15 @@ def test_no_single_byte_of_an_event_can_be_changed_so_that_something_else_is_rea
         near = {value[at] ^ 1, value[at] ^ 2, value[at] ^ 0x80, value[at] + 2 & 0xFF}
         for other in near | {0, 1, 2, 4, 0x40, 0x7F, 0x80, 0xFF}:
             assert_right(value[:at] + bytes([other]) + value[at + 1 :])
+
+
+@pytest.mark.parametrize("path", ["/x", "C:\\x"])
+def test_no_text_of_any_length_is_read_more_than_once(path: str) -> None:
+    """Reading one anew from each of its bytes would take most of an hour."""
+    event = FilesRecorded.from_wire((a_file("u" * 900_000, path=path),))
+    before = time.process_time()
+    assert plain_event(value_of(event)) is None  # the rules allow far shorter ones
+    assert time.process_time() - before < 10
 
 
 ODD = {
