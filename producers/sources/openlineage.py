@@ -2,7 +2,7 @@
 
 Pure: JSON values in, events out, and the reverse. What an event says is kept where the two languages share it (which
 run of which job, when it began and ended, what it read and wrote); the rest of ours travels in a run facet of our own,
-`metajournal_run`, so that what goes out comes back as it was, but for components and the times of single accesses.
+`metajournal_run`, so that what goes out comes back as it was: each access with its time, component and metadata.
 Invariant: a run's name follows from the required fields alone (or from our facet), never from what only some events of
 a run carry, so that all events of a run are told of one run. Source: OpenLineage specification 2-0-2.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from ...schemas.errors import InvalidUrnError, MetajournalError
-from ...schemas.events.lineage import READ, UNKNOWN, WRITE, AccessesRecorded, RunStarted, RunStopped, as_millis
+from ...schemas.events.lineage import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped, as_millis
 from ...schemas.limits import MAX_ENTRIES
 from ...schemas.urn import Urn, dataset, run
 
@@ -111,12 +111,25 @@ def _facts(of: Urn, at: int, event: Mapping[str, Any], facet: Mapping[str, Any])
     status = facet.get("status") if isinstance(facet.get("status"), str) else _STATUS_OF.get(str(kind))
     if status and kind not in (None, "START", "RUNNING"):
         facts.append(RunStopped(of, at, status))
-    touched = [(data, READ) for data in _data(event, "inputs")] + [(data, WRITE) for data in _data(event, "outputs")]
-    touched += [(Urn.parse(data), UNKNOWN) for data in _listed(facet, "touched")]
-    accesses = [(data, access, at) for data, access in dict.fromkeys(touched)]
+    accesses = _own_accesses(facet) if "run" in facet else _accesses(event, at)
     for start in range(0, len(accesses), MAX_ENTRIES):
         facts.append(AccessesRecorded(of, accesses[start : start + MAX_ENTRIES]))
     return facts
+
+
+def _own_accesses(facet: Mapping[str, Any]) -> list[Access]:
+    """Those of our own facet; all events of a run but its first have none."""
+    found = []
+    for one in _listed(facet, "accesses"):
+        if not isinstance(one, Mapping):
+            raise NoRunEventError(f"An access is no object: {one!r:.80}.")
+        found.append(Access(*[one.get(name) for name in Access._fields]))
+    return found
+
+
+def _accesses(event: Mapping[str, Any], at: int) -> list[Access]:
+    touched = [(data, READ) for data in _data(event, "inputs")] + [(data, WRITE) for data in _data(event, "outputs")]
+    return [Access(data, access, at) for data, access in dict.fromkeys(touched)]
 
 
 def _run_of(event: Mapping[str, Any], facet: Mapping[str, Any]) -> Urn:
@@ -169,20 +182,19 @@ def run_events(run: Mapping[str, Any], accesses: Sequence[Mapping[str, Any]]) ->
         run: as `lake.lineage_queries.LineageReader.run` tells it.
         accesses: as its `accesses` tells them, all of the run.
     """
-    began = run["start"] if run["start"] is not None else run["stop"]
-    events = [_event("START", began, run, accesses)] if run["start"] is not None else []
-    if run["stop"] != -1:
-        events.append(_event(_TYPE_OF.get(run["status"], "OTHER"), run["stop"], run, accesses))
-    return events
+    kinds = [] if run["start"] is None else [("START", run["start"])]
+    kinds += [] if run["stop"] == -1 else [(_TYPE_OF.get(run["status"], "OTHER"), run["stop"])]
+    return [_event(kind, at_ms, run, accesses, first=not number) for number, (kind, at_ms) in enumerate(kinds)]
 
 
-def _event(kind: str, at_ms: int, run: Mapping[str, Any], accesses: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _event(
+    kind: str, at_ms: int, run: Mapping[str, Any], accesses: Sequence[Mapping[str, Any]], *, first: bool
+) -> dict[str, Any]:
     program = Urn.parse(run["program"])
     namespace, application, program_type, name = program.parts
     facet = {"_producer": PRODUCER, "_schemaURL": _FACET_URL, "run": run["run"]}
-    facet |= {} if kind == "START" or run["stop"] == -1 else {"status": run["status"]}
-    unknown = _each(accesses, UNKNOWN)
-    facet |= {"touched": unknown} if unknown else {}
+    facet |= {} if kind == "START" else {"status": run["status"]}
+    facet |= {"accesses": [_said(one) for one in accesses]} if first else {}
     return {
         "eventType": kind,
         "eventTime": _time(at_ms),
@@ -193,6 +205,10 @@ def _event(kind: str, at_ms: int, run: Mapping[str, Any], accesses: Sequence[Map
         "producer": PRODUCER,
         "schemaURL": SCHEMA_URL,
     }
+
+
+def _said(access: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in access.items() if value is not None}
 
 
 def _each(accesses: Sequence[Mapping[str, Any]], access: str) -> list[str]:

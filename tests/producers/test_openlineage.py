@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from metajournal import AccessesRecorded, RunStarted, RunStopped, dataset, run, stream, urn
-from metajournal.producers.sources.openlineage import facts_of, read_events, run_events
+from metajournal.producers.sources.openlineage import NoRunEventError, facts_of, read_events, run_events
 from metajournal.schemas.errors import MetajournalError
 
 NOON_MS = 1_767_268_800_000
@@ -141,14 +141,25 @@ def test_a_run_that_is_named_by_a_uuid_keeps_it_and_one_that_goes_on_has_no_end(
     assert facts_of(end) == [RunStopped(TOLD["run"], TOLD["stop"], "odd")]
 
 
-def test_what_goes_out_comes_back() -> None:
-    """The same run, times, status, data and kinds of access; times of accesses become those of the events."""
-    facts = [fact for event in run_events(TOLD, ACCESSES) for fact in facts_of(json.loads(json.dumps(event)))]
-    assert [fact for fact in facts if not isinstance(fact, AccessesRecorded)] == [
-        RunStarted(TOLD["run"], NOON_MS), RunStopped(TOLD["run"], NOON_MS + 5_000, "FAILED"),
-    ]  # fmt: skip
-    told = {(one["data"], one["access"]) for one in ACCESSES}
-    for fact in facts:
-        if isinstance(fact, AccessesRecorded):
-            assert {(access.data, access.access) for access in fact.accesses} == told
-            assert fact.run == TOLD["run"]
+def test_what_goes_out_comes_back_as_it_was() -> None:
+    recorded = {"user": {"properties": {"a": "b"}, "tags": ["t"]}, "system": {"properties": {}, "tags": []}}
+    more = [
+        {**ACCESSES[0], "at": NOON_MS + 9, "component": "reader", "metadata": recorded},
+        {**ACCESSES[0], "at": NOON_MS - 9, "component": "other"},
+    ]
+    facts = [fact for event in run_events(TOLD, [*ACCESSES, *more]) for fact in facts_of(json.loads(json.dumps(event)))]
+    assert facts == [
+        RunStarted(TOLD["run"], NOON_MS),
+        AccessesRecorded(TOLD["run"], [tuple(one.values()) for one in [*ACCESSES, *more]]),
+        RunStopped(TOLD["run"], NOON_MS + 5_000, "FAILED"),
+    ]
+    (end,) = run_events({**TOLD, "start": None}, ACCESSES)
+    assert [type(fact) for fact in facts_of(end)] == [RunStopped, AccessesRecorded]
+
+
+@pytest.mark.parametrize("wrong", [5, "a", [5], [{}], [{**ACCESSES[0], "at": "soon"}]])
+def test_accesses_of_our_own_facet_that_are_none_are_refused(wrong: Any) -> None:
+    (event, _) = run_events(TOLD, ACCESSES)
+    event["run"]["facets"]["metajournal_run"]["accesses"] = wrong
+    with pytest.raises(NoRunEventError):
+        facts_of(event)
