@@ -49,8 +49,11 @@ def main() -> None:
     parser.add_argument("lake", nargs="?", help="folder of the lake; that of the configuration where none is given")
     parser.add_argument("--urn", help="whose history; the first current entity where none is given")
     given = parser.parse_args()
+    lake = given.lake or configured_lake()
+    if "://" not in lake and not Path(folder(lake, "entities")).is_dir():
+        parser.error(f"there is no lake with entities at {lake}; `metajournal config show` tells where yours is")
     duckdb.execute("set timezone = 'UTC'")
-    duckdb.register("entities", DeltaTable(folder(given.lake or configured_lake(), "entities")).to_pyarrow_dataset())
+    duckdb.register("entities", DeltaTable(folder(lake, "entities")).to_pyarrow_dataset())
 
     current = duckdb.execute(CURRENT).fetchall()
     print(f"{len(current)} current entities")

@@ -35,7 +35,10 @@ def main() -> None:
     parser.add_argument("lake", nargs="?", help="folder of the lake; that of the configuration where none is given")
     parser.add_argument("--urn", help="whose history; the first current entity where none is given")
     given = parser.parse_args()
-    files = DeltaTable(folder(given.lake or configured_lake(), "entities")).to_pyarrow_dataset()
+    lake = given.lake or configured_lake()
+    if "://" not in lake and not Path(folder(lake, "entities")).is_dir():
+        parser.error(f"there is no lake with entities at {lake}; `metajournal config show` tells where yours is")
+    files = DeltaTable(folder(lake, "entities")).to_pyarrow_dataset()
     entities = pl.scan_pyarrow_dataset(files)
 
     newest = entities.sort("logical_timestamp", "seq").group_by("tenant", "urn").last()

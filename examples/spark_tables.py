@@ -65,9 +65,12 @@ def main() -> None:
     parser.add_argument("lake", nargs="?", help="folder of the lake; that of the configuration where none is given")
     parser.add_argument("--urn", help="whose history; the first current entity where none is given")
     given = parser.parse_args()
+    lake = given.lake or configured_lake()
+    if "://" not in lake and not Path(folder(lake, "entities")).is_dir():
+        parser.error(f"there is no lake with entities at {lake}; `metajournal config show` tells where yours is")
     spark = session()
     spark.sparkContext.setLogLevel("ERROR")
-    table = spark.read.format("delta").load(folder(given.lake or configured_lake(), "entities"))
+    table = spark.read.format("delta").load(folder(lake, "entities"))
     table.createOrReplaceTempView("entities")
 
     current = spark.sql(CURRENT).collect()

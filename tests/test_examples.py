@@ -59,6 +59,15 @@ def test_the_tables_open_as_they_are_also_after_a_rebuild(fold: Fold, example: s
     assert f"history of {ORDERS}" in run(example, str(fold.path))
 
 
+@pytest.mark.parametrize("example", ["duckdb_tables.py", "polars_tables.py", "spark_tables.py"])
+def test_a_lake_that_is_not_there_is_said(tmp_path: Path, example: str) -> None:
+    command = [sys.executable, str(EXAMPLES / example), str(tmp_path / "nowhere")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "there is no lake with entities at" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.services
 def test_spark_sql_opens_the_tables_as_they_are(fold: Fold) -> None:
     check(run("spark_tables.py", str(fold.path), "--urn", SHOPS))
