@@ -29,6 +29,8 @@ from metajournal.schemas.errors import MetajournalError
 from metajournal.schemas.settings import Settings
 from metajournal.streaming.options import JAVA_SECURITY
 
+from .python_page import python_page
+
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
 ROOMS = ("schemas", "rules", "lake", "producers", "consumers", "streaming", "indexer", "stack", "commands")
@@ -55,6 +57,7 @@ def pages() -> dict[str, str]:
         "command-line.md": _command_line(),
         "errors.md": _errors(),
         "events.md": _events(),
+        "python.md": python_page(),
         "topics-and-tables.md": _topics_and_tables(),
     }
     return {name: f"{MADE}\n\n" + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
@@ -96,6 +99,7 @@ def _contents() -> list[str]:
         "- [Configuration](configuration.md): every key, its default, its environment variable",
         "- [Command line](command-line.md): every command and option",
         "- [Errors](errors.md): every code, what it means, what to do",
+        "- [Python](python.md): the journal and what it takes and gives",
         "- [Events](events.md): every event type with its fields",
         "- [Topics and tables](topics-and-tables.md): what is in Kafka and in the lake",
         "",

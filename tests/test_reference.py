@@ -83,6 +83,19 @@ def test_every_event_type_stands_there(name: str) -> None:
     assert f"## {name}\n" in page("events.md")
 
 
+def test_every_public_name_stands_there_with_what_is_said_of_it() -> None:
+    text = page("python.md")
+    for name in metajournal.__all__:
+        held = getattr(metajournal, name)
+        if isinstance(held, type) and issubclass(held, MetajournalError):
+            assert f"`{name}`" in page("errors.md"), name
+        elif name not in ("Cut", "Fault", "Settings"):  # aliases, and what has a page of its own
+            assert f"### {name}\n" in text, name
+    assert "### Journal.emit\n\n    Journal.emit(event: Event, *, actor: str | None = None" in text
+    assert "### Receipt.position\n" in text
+    assert "hash`: 32 hex digits: blake2b" in text
+
+
 def test_every_topic_table_and_column_stands_there() -> None:
     text = page("topics-and-tables.md")
     for topic in wanted_topics(Settings()):
