@@ -32,12 +32,14 @@ class Check:
         ok: it holds.
         said: one sentence for people, with counts.
         found: what does not hold, at most 20 of each kind.
+        mend: what to do about it, where that is not what its name alone says.
     """
 
     name: str
     ok: bool
     said: str
     found: tuple[str, ...] = ()
+    mend: str = ""
 
 
 def verify_lake(
