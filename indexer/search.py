@@ -20,7 +20,7 @@ from ..schemas.positions import Cut, Position, behind, merge
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
 from .asked import Asked, Sort, asked_of, checked_limit, checked_text, scopes_of
-from .connection import is_away, make_client
+from .connection import cause_of, is_away, make_client
 from .cursors import Cursor
 from .errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from .explain import explain
@@ -33,6 +33,8 @@ from .waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, 
 __all__ = ["Count", "Hit", "Results", "Search", "Sort", "Suggestion"]
 
 _KEEP_ALIVE: Final = "2m"
+_NOT_TAKEN: Final = frozenset({400, 413})
+"""Answers to a request that is too large, or has a value that no document can have."""
 _REFUSED_S: Final = 1.0
 """How long a server that refuses connections is waited for, within the time-out: it is not running."""
 _SEPARATORS_ONLY: Final = "The query has no letter or digit, so it finds nothing; an empty query finds everything."
@@ -133,9 +135,15 @@ class Search:
             view = self._open(deadline) if paging and asked.limit > 0 else None
             return self._page(asked, vector, view, None, deadline)
         except ApiError as error:
-            if is_missing_index(error):
-                raise IndexMissingError(self._index) from error
-            raise
+            raise self._meaning(error) from error
+
+    def _meaning(self, error: ApiError) -> Exception:
+        """What an answer other than hits means to the caller."""
+        if is_missing_index(error):
+            return IndexMissingError(self._index)
+        if error.status_code in _NOT_TAKEN:
+            return InvalidQueryError(f"Elasticsearch does not take this search: {cause_of(error)}.")
+        return error
 
     def suggest_names(
         self, prefix: str = "", *, tenant: str | None = None, limit: int = 10, timeout_s: float = 10.0
@@ -173,9 +181,7 @@ class Search:
         try:
             return suggest(deadline, self._index, fields, prefix, tenant=whose, limit=most)
         except ApiError as error:
-            if is_missing_index(error):
-                raise IndexMissingError(self._index) from error
-            raise
+            raise self._meaning(error) from error
 
     def _tenant(self, tenant: str | None) -> str:
         return self._settings.journal.tenant if tenant is None else checked_text(tenant, "tenant")

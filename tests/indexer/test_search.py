@@ -243,6 +243,28 @@ def test_a_query_of_ten_thousand_characters_is_refused_with_the_limit(catalog: S
         catalog.search("x" * 10_000)
 
 
+@pytest.mark.parametrize("text", ["a-" * 2000 + "a*", " ".join("a-" * 500 + f"a{n}*" for n in range(4))])
+def test_too_many_words_before_a_star_are_refused_with_the_next_step(catalog: Search, text: str) -> None:
+    with pytest.raises(InvalidQueryError, match="1,000") as refused:
+        catalog.search(text)
+    assert "star" in (refused.value.hint or "")
+
+
+def test_the_most_words_before_a_star_are_answered(catalog: Search) -> None:
+    for text in ("a-" * 999 + "a*", " ".join(f"{key}:" + "a-" * 249 + "a*" for key in ("k", "l", "tags", "schema"))):
+        assert catalog.search(text).total == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"namespace": "x" * 100_000}, {"kinds": ["x" * 40_000]}, {"kinds": [f"k{n}" for n in range(70_000)]}]
+)
+def test_what_elasticsearch_does_not_take_is_a_query_error(catalog: Search, options: dict[str, object]) -> None:
+    with pytest.raises(InvalidQueryError, match="Elasticsearch does not take this search: "):
+        catalog.search("a", **options)  # type: ignore[arg-type]
+    with pytest.raises(InvalidQueryError, match="Elasticsearch does not take this search: "):
+        catalog.suggest_names("x" * 100_000)
+
+
 @pytest.mark.parametrize(
     "options",
     [
