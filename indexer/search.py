@@ -250,8 +250,11 @@ class Search:
 
 
 def _not_taken(error: ApiError) -> Exception:
-    """What a refused cursor is called: only who made it up can have given values that the server does not take."""
-    if error.status_code == 400:
+    """What a refused cursor is called: only who made it up can have given values that the server does not take.
+
+    A point in time that is nearly one is read as far as it goes, and ends in an error of the server's own.
+    """
+    if error.status_code in (400, 413, 500):
         return InvalidCursorError("This is no cursor of a search.")
     return error
 

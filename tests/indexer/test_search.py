@@ -398,6 +398,9 @@ def test_a_cursor_belongs_to_its_search(catalog: Search) -> None:
         [view, "*", after, vector, digest],
         [view, 5, after, vector, digest],
         ["nonsense", index, after, vector, digest],
+        ["x" * 100_000, index, after, vector, digest],
+        [view[:-4] + "AAAA", index, after, vector, digest],
+        [view + "\n", index, after, vector, digest],
         {"a": 1},
     ]
     texts = [base64.urlsafe_b64encode(json.dumps(one).encode()).decode() for one in made_up]
