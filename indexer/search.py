@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from elasticsearch import ApiError
 
-from ..schemas.errors import InputError
+from ..schemas.errors import InputError, InvalidPositionError
 from ..schemas.positions import Cut, Position, behind, merge
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
@@ -24,6 +24,7 @@ from .connection import cause_of, is_away, make_client
 from .cursors import Cursor
 from .errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from .explain import explain
+from .foreign import JournalPartitions
 from .pages import Found, page_of
 from .query import Tier
 from .results import Count, Hit, Results
@@ -55,6 +56,7 @@ class Search:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._index = settings.elasticsearch.index
+        self._partitions = JournalPartitions(settings)
         self._client = make_client(settings)
         self._closed = False
 
@@ -108,7 +110,8 @@ class Search:
         Raises:
             InvalidQueryError: the query is too long or an option is wrong.
             InvalidCursorError: the cursor is none, or belongs to another search.
-            InputError: the search is closed.
+            InputError: the search is closed, or `at_least` is neither a position nor a cut.
+            InvalidPositionError: `at_least` is of another journal.
             NotYetVisibleError: the index did not show `at_least` in time; `behind` says how much it lacks.
             IndexMissingError: there is no index yet.
             SearchUnavailableError: Elasticsearch stayed away.
@@ -126,12 +129,13 @@ class Search:
         wanted = wanted_marks(at_least)
         if cursor is not None and asked.limit == 0:
             raise InvalidQueryError("With a cursor limit must be at least 1.", option="limit")
-        after = None if cursor is None else Cursor.parse(cursor, asked)
+        self._partitions.refuse_foreign(wanted)
+        after = None if cursor is None else self._parsed(cursor, asked)
         deadline = self._deadline(timeout_s)
         try:
             if after is not None:
                 return self._next_page(asked, after, wanted, deadline)
-            vector = deadline.shown(self._index, wanted).vector
+            vector = self._shown(wanted, deadline)
             view = self._open(deadline) if paging and asked.limit > 0 else None
             return self._page(asked, vector, view, None, deadline)
         except ApiError as error:
@@ -192,7 +196,21 @@ class Search:
         url = self._settings.elasticsearch.url
         return Deadline(self._client, url, checked_timeout(timeout_s), refused_s=_REFUSED_S)
 
+    def _shown(self, wanted: Cut, deadline: Deadline) -> Cut:
+        def doubt(lacking: Cut, shown: Cut) -> None:
+            self._partitions.refuse_missing(lacking, shown, timeout_s=deadline.left_s)
+
+        return deadline.shown(self._index, wanted, doubt).vector
+
     # --- pages
+
+    def _parsed(self, text: str, asked: Asked) -> Cursor:
+        cursor = Cursor.parse(text, asked)
+        try:
+            self._partitions.refuse_foreign(cursor.vector)
+        except InvalidPositionError as error:
+            raise InvalidCursorError("The cursor belongs to another journal.") from error
+        return cursor
 
     def _open(self, deadline: Deadline) -> str:
         opened = deadline.ask(lambda client: client.open_point_in_time(index=self._index, keep_alive=_KEEP_ALIVE))
@@ -209,7 +227,7 @@ class Search:
             except ApiError as error:
                 if not (is_gone_view(error) or is_missing_index(error)):
                     raise _not_taken(error) from error
-        vector = deadline.shown(self._index, merge(cursor.vector, wanted)).vector
+        vector = self._shown(merge(cursor.vector, wanted), deadline)
         page = self._page(asked, vector, self._open(deadline), cursor.after, deadline)
         return replace(page, note=" ".join(filter(None, (page.note, _OTHER_VIEW))))
 
