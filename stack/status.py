@@ -46,7 +46,10 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of the way of an event: how many seconds it lags behind the one before; None: not known now."""
+    """One stage of the way of an event: how many seconds it lags behind the journal; None: not known now.
+
+    What the stream has not folded no index shows, so the index is never fresher than the lake.
+    """
 
     name: str
     freshness_s: float | None
@@ -77,16 +80,21 @@ def status(home: Path) -> Status:
     told = {name: read_told(home / f"{name}.json") for name in ("stream", "indexer")}
     components = tuple(_component(name, run.components.get(name), told.get(name, {})) for name in COMPONENTS)
     works = {component.name: component.state in ("running", "waiting") for component in components}
-    stages = (
-        _stage("lake", told["stream"], "marks", works["stream"]),
-        _stage("index", told["indexer"], "shows", works["indexer"]),
-    )
-    return Status(home, run.lake, components, stages, told["stream"].get("verdicts") or {})
+    lake = _stage("lake", told["stream"], "marks", works["stream"])
+    index = _behind(_stage("index", told["indexer"], "shows", works["indexer"]), lake)
+    return Status(home, run.lake, components, (lake, index), told["stream"].get("verdicts") or {})
 
 
 def _stage(name: str, told: Mapping[str, Any], key: str, works: bool) -> Stage:
     freshness = told.get("freshness_s") if works else None
     return Stage(name, None if freshness is None else float(freshness), told.get(key) or {})
+
+
+def _behind(index: Stage, lake: Stage) -> Stage:
+    """The index as far behind the journal as it is: the indexer only knows of what the stream has published."""
+    if index.freshness_s is None or lake.freshness_s is None:
+        return replace(index, freshness_s=None)
+    return replace(index, freshness_s=max(index.freshness_s, lake.freshness_s))
 
 
 def _component(name: str, entry: Entry | None, told: Mapping[str, Any]) -> Component:
