@@ -35,7 +35,7 @@ class Component:
     log: str | None = None
     exit_code: int | None = None
     message: str = ""
-    """What it waits for; when it ended, the signal that ended it or the last line of its log."""
+    """What it waits for; when it ended, its own error, the signal that ended it, or the last line of its log."""
     mend: str = ""
     """The command that helps; empty when nothing is wrong."""
 
@@ -102,17 +102,30 @@ def _component(name: str, entry: Entry | None, told: Mapping[str, Any]) -> Compo
         return Component(name, "not started", mend="metajournal up")
     kept = read_state(Path(entry.state))
     found = Component(name, "ended", since_ms=entry.since_ms, endpoint=entry.endpoint, log=entry.log)
+    said = told if told.get("state") == "failed" and told.get("written_ms", 0) >= entry.since_ms else {}
     again = f"read {entry.log}, then: metajournal down; metajournal up"
+    if said.get("mend"):
+        again = f"{said['mend']} To start again: metajournal down; metajournal up"
     if not entry.keeper.alive:
-        tail = log_tail(Path(entry.log)).strip().splitlines()
-        last = tail[-1] if tail else "its log is empty"
-        said = told.get("message") if told.get("state") == "failed" else None
-        code = kept.get("exit_code")
-        how = f"ended by signal {-code}" if code is not None and code < 0 else last
-        return replace(found, exit_code=code, message=said or how, mend=again)
+        how = said.get("message") or _how_it_ended(Path(entry.log), kept)
+        return replace(found, exit_code=kept.get("exit_code"), message=how, mend=again)
     state, message = _told_state(entry, told) if entry.endpoint is None else _server_state(name, entry)
     mend = "" if state in ("running", "starting", "waiting") else again
     return replace(found, state=state, pid=kept.get("pid"), message=message, mend=mend)
+
+
+def _how_it_ended(log: Path, kept: Mapping[str, Any]) -> str:
+    """The signal or the last line of the log; what was logged long before the end is not its cause."""
+    code, ended_ms = kept.get("exit_code"), kept.get("ended_ms")
+    if code is None or ended_ms is None:
+        return "nothing says how it ended: it was killed with its keeper, or the machine went down"
+    if code < 0:
+        return f"ended by signal {-code}"
+    tail = log_tail(log).strip().splitlines()
+    quiet_s = ended_ms / 1000 - log.stat().st_mtime if tail else 0.0
+    if quiet_s > STALE_S:
+        return f"ended with exit code {code}; its log says nothing of the last {quiet_s:.0f} s before"
+    return tail[-1] if tail else f"ended with exit code {code}; its log is empty"
 
 
 def _told_state(entry: Entry, told: Mapping[str, Any]) -> tuple[str, str]:

@@ -118,7 +118,7 @@ class Stream:
                 raise
             self._status.say("stopped", "ended as asked")
         except MetajournalError as error:
-            self._status.say("failed", f"{error.code}: {error}")
+            self._status.say("failed", f"{error.code}: {error}", mend=error.hint)
             raise
         finally:
             self._status.close()

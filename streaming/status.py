@@ -33,9 +33,9 @@ class StatusFile:
         self._verdicts: Counter[str] = Counter()
         self._oldest_ms: float | None = None
 
-    def say(self, state: str, message: str, marks: Cut | None = None) -> None:
-        """A new state, with what it means for the reader."""
-        self._facts |= {"state": state, "message": message}
+    def say(self, state: str, message: str, marks: Cut | None = None, *, mend: str = "") -> None:
+        """A new state, with what it means for the reader, and what mends it."""
+        self._facts |= {"state": state, "message": message, "mend": mend}
         if marks is not None:
             self._oldest_ms = None
             self._facts["freshness_s"] = 0.0
