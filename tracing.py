@@ -100,7 +100,7 @@ def trace(
     identity = read_id(event_id)
     with ThreadPoolExecutor(1) as beside:  # the index is asked while the lake is read: each waits for its own import
         index = beside.submit(_index, settings)
-        steps = [] if lake is None else _folded(lake, id_text(identity))
+        steps = [] if lake is None else _folded(lake, id_text(identity)) or _shelved(lake, identity)
         if not steps:
             steps = _in_kafka(settings, epochs(), lake, identity, timeout_s)
         seen = index.result()
@@ -150,6 +150,13 @@ def _folded(lake: Lake, event_id: str) -> list[Step]:
     return [_step(one, tuple(rows_made(lake, one))) for one in judged_events(lake, event_id)]
 
 
+def _shelved(lake: Lake, identity: bytes) -> list[Step]:
+    from .consumers.finding import CLOCKS_MS
+    from .lake.events import shelved_events
+
+    return [_step(one, ()) for one in shelved_events(lake, identity, (made_at(identity) or 0) - CLOCKS_MS)]
+
+
 def _step(one: Judged, rows: tuple[Made, ...]) -> Step:
     return Step(
         one.position, one.tenant, one.type, one.aggregate, one.entities, one.actor, one.append_time, one.system_time,
@@ -170,8 +177,9 @@ def _waiting(one: Found, marks: Mapping[tuple[str, int], int]) -> Step:
 def _unknown(event_id: str, looked: Looked, marks: Mapping[tuple[str, int], int]) -> UnknownEventError:
     rest = "" if looked.whole else ", of which not all could be read in time"
     return UnknownEventError(
-        f"The event {event_id} is neither in the lake nor in what the journal holds beyond it{rest}.",
-        hint="Check the id; a receipt without an acknowledgement may mean that the event never reached the journal."
+        f"No event {event_id} can be read: it is neither in the lake nor in what the journal holds beyond it{rest}.",
+        hint="Check the id. Without an acknowledgement the event may never have reached the journal; and a shelved "
+        "record whose header cannot be read has no id: the dead-letter topic (<prefix>.dlq) holds it."
         if looked.whole
         else "The stream is far behind (`metajournal status`): ask again when it has caught up.",
         event_id=event_id,

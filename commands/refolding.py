@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..schemas.errors import MissingExtraError, StreamError
+from ..schemas.positions import behind_text
 from .exits import FINE, PROBLEM
 from .options import Options, json_option, options
 from .rendering import console, print_json, safe, table
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _TELL_S = 2.0  # seconds between two lines of progress
 _TAKEN_WITHIN_S = 600.0
+_SHOWN_WITHIN_S = 10.0
+_CATCH_UP = "Start the indexer (`metajournal up`) or let it catch up (`metajournal status`), then verify again."
 _SILENT_S = 120.0  # a status older than that was left by a stream that was killed; its pid may be another's by now
 
 _master = click.option("--master", metavar="URL", help="Fold on a Spark cluster instead of this machine's cores.")
@@ -118,10 +121,14 @@ def _index_check(given: Options, told: _Told) -> Check:
     from ..streaming.verify import Check
 
     told.say("compare the index with the lake")
-    found = compare_index(given.settings)
-    wrong = tuple(f"{one.urn} of tenant {one.tenant}: {one.fault}" for one in found.differences[:20])
+    found = compare_index(given.settings, wait_s=_SHOWN_WITHIN_S)
+    wrong = [f"{one.urn} of tenant {one.tenant}: {one.fault}" for one in found.differences[:20]]
     said = f"{found.compared:,} documents compared one by one, {found.count or 'none'} differing"
-    return Check("index", not found.count, said, wrong)
+    if not found.behind:
+        return Check("index", not found.count, said, tuple(wrong))
+    late = f"index {sum(found.behind.values()):,} positions behind; is the indexer running? (metajournal status)"
+    said = f"{late} Of what it shows: {said}"
+    return Check("index", False, said, (behind_text(found.behind), *wrong), "" if found.count else _CATCH_UP)
 
 
 def _imported() -> Any:
@@ -243,7 +250,8 @@ def _checks_view(checks: list[Check]) -> Table:
 
 def _mends(checks: list[Check]) -> Iterator[str]:
     """What to do about what does not hold, in this order: the index is made from the tables, they from the journal."""
-    wrong = {one.name for one in checks if not one.ok}
+    yield from dict.fromkeys(one.mend for one in checks if one.mend and not one.ok)
+    wrong = {one.name for one in checks if not one.ok and not one.mend}
     if "journal-in-kafka" in wrong:
         yield "Look for the missing part of the topic; until then keep the lake, which has what Kafka has lost."
     elif wrong & {"journal-once", "units", "outcomes"}:

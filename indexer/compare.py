@@ -2,11 +2,13 @@
 
 Both go on while they are compared. A document may be newer than the lake's row (the lake's next batch is not committed
 yet), and a row newer than what the index says that it shows may not be indexed yet: both are counted apart and are no
-difference. Everything else is.
+difference. Everything else is. Where the index is behind the lake, the comparison says by how much: of what the index
+does not show yet nothing is known, so an equal comparison alone does not mean that both hold the same.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 from elasticsearch import Elasticsearch
 
 from ..schemas.hashing import canonical_json, digest
-from ..schemas.positions import Cut
+from ..schemas.positions import Cut, behind
 from ..schemas.settings import Settings
 from .connection import make_client
 from .documents import document_id, reduced_document
@@ -26,6 +28,7 @@ from .waiting import Deadline
 
 MOST_LISTED: Final = 1_000
 _AT_ONCE: Final = 250
+_POLL_S: Final = 0.1
 
 Fault = Literal["missing", "older", "differs", "unknown"]
 
@@ -57,6 +60,7 @@ class Comparison:
         reduced: documents that Elasticsearch took only in their reduced form; compared as such.
         count: number of differences.
         differences: the first `MOST_LISTED` of them.
+        behind: positions of the lake that the index did not show when the comparison began, by (topic, partition).
     """
 
     compared: int = 0
@@ -64,6 +68,7 @@ class Comparison:
     reduced: int = 0
     count: int = 0
     differences: list[Difference] = field(default_factory=list)
+    behind: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
     def found(self, key: Key, fault: Fault, lake: int | None, held: int | None) -> None:
         """Take a difference down."""
@@ -77,6 +82,7 @@ def compare_index(
     *,
     index: str | None = None,
     timeout_s: float = 60.0,
+    wait_s: float = 0.0,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> Comparison:
     """Compare an index with the lake.
@@ -84,6 +90,7 @@ def compare_index(
     Args:
         index: name of an index or alias; the one that searches use where None.
         timeout_s: seconds that Elasticsearch may take for one answer, outages included.
+        wait_s: seconds that an indexer may take to show what the lake holds now, before it is called behind.
         tell: told how many entities are compared, of about how many.
 
     Raises:
@@ -97,21 +104,34 @@ def compare_index(
         return Deadline(client, settings.elasticsearch.url, timeout_s).ask(question)
 
     try:
-        return _Compared(settings, name, ask).run(tell)
+        return _Compared(settings, name, ask, wait_s).run(tell)
     finally:
         client.close()
 
 
 class _Compared:
-    def __init__(self, settings: Settings, name: str, ask: Callable[[Callable[[Elasticsearch], Any]], Any]) -> None:
+    def __init__(
+        self, settings: Settings, name: str, ask: Callable[[Callable[[Elasticsearch], Any]], Any], wait_s: float
+    ) -> None:
         self._name = name
         self._ask = ask
         self._topics = settings.journal.topics
-        self._vector: Cut = ask(lambda client: read_shown(client, name)).vector
         self._lake = LakeStates(settings)
-        self._marks = self._lake.marks(self._vector)
-        self._result = Comparison()
+        self._marks = self._lake.marks(self._shown())
+        self._vector = self._caught_up(wait_s)
+        self._result = Comparison(behind=behind(self._vector, self._marks))
         self._met = 0
+
+    def _shown(self) -> Cut:
+        vector: Cut = self._ask(lambda client: read_shown(client, self._name)).vector
+        return vector
+
+    def _caught_up(self, wait_s: float) -> Cut:
+        """What the index shows, once that is what the lake held at the beginning, or the time is over."""
+        end = time.monotonic() + wait_s
+        while behind(vector := self._shown(), self._marks) and time.monotonic() < end:
+            time.sleep(_POLL_S)
+        return vector
 
     def run(self, tell: Callable[[int, int], None]) -> Comparison:
         total = self._lake.about()

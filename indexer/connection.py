@@ -56,6 +56,16 @@ def is_refused(error: Exception) -> bool:
     return isinstance(error, ApiError) and error.status_code in REFUSED_STATUS and not is_away(error)
 
 
+def cause_of(error: ApiError) -> str:
+    """Elasticsearch's own words for what is wrong, from the innermost cause that it names."""
+    cause: Any = error.body
+    cause = cause.get("error") if isinstance(cause, dict) else None
+    while isinstance(cause, dict) and isinstance(cause.get("caused_by"), dict):
+        cause = cause["caused_by"]
+    said = cause.get("reason") if isinstance(cause, dict) else None
+    return str(said or error.error)[:200].rstrip(".")
+
+
 def reason_of(error: Exception) -> str:
     """One line that says what happened."""
     if isinstance(error, ApiError):

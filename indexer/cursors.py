@@ -21,6 +21,8 @@ from .asked import Asked
 from .errors import InvalidCursorError
 
 _INDEX: Final = re.compile(r"[\w.-]{1,255}")
+_VIEW: Final = re.compile(r"[\w+/=-]{1,4096}", re.ASCII)
+"""A point in time of one index with one shard takes about 200 characters."""
 _FIRST: Final[dict[str, tuple[type, ...]]] = {"relevance": (int, float), "name": (str,), "creation_time": (int,)}
 
 
@@ -56,7 +58,7 @@ class Cursor:
         """
         try:
             view, index, after, vector, digest = json.loads(base64.urlsafe_b64decode(str(text).encode("ascii")))
-            if not (isinstance(view, str) and view.isascii() and _INDEX.fullmatch(index) and isinstance(after, list)):
+            if not (_VIEW.fullmatch(view) and _INDEX.fullmatch(index) and isinstance(after, list)):
                 raise ValueError("another shape")
             cursor = cls(view, index, after, cut_from_json(vector), str(digest))
         except (ValueError, TypeError, RecursionError, binascii.Error, InvalidPositionError) as error:

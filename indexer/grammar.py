@@ -22,6 +22,8 @@ from .errors import InvalidQueryError
 MAX_QUERY_CHARACTERS: Final = 8192
 MAX_TERMS: Final = 64
 MAX_WORDS_AFTER_KEY_PREFIX: Final = 16
+MAX_WORDS_BEFORE_STAR: Final = 1_000
+"""In all terms together; Elasticsearch counts each of them in each field that is looked at."""
 _SEPARATORS: Final = ":="
 
 
@@ -109,7 +111,7 @@ def parse(text: str) -> Query:
     """Parse a query.
 
     Raises:
-        InvalidQueryError: it has more than 8,192 characters or 64 terms.
+        InvalidQueryError: it has more than 8,192 characters or 64 terms, or 1,000 words in what ends with a star.
     """
     if len(text) > MAX_QUERY_CHARACTERS:
         raise InvalidQueryError(f"The query has {len(text):,} characters, at most {MAX_QUERY_CHARACTERS:,} are taken.")
@@ -117,7 +119,23 @@ def parse(text: str) -> Query:
     kept = tuple(term for term in found if not isinstance(term, Nothing)) or found[:1]
     if len(kept) > MAX_TERMS:
         raise InvalidQueryError(f"The query has {len(kept)} different terms, at most {MAX_TERMS} are taken.")
+    begun = sum(len(terms.words(value.text)) for value in map(_value_of, kept) if value is not None and value.prefix)
+    if begun > MAX_WORDS_BEFORE_STAR:
+        raise InvalidQueryError(
+            f"What ends with a star has {begun:,} words, at most {MAX_WORDS_BEFORE_STAR:,} are taken.",
+            hint="Leave the star away, or some of the words before it.",
+        )
     return Query(kept)
+
+
+def _value_of(term: Term) -> Text | None:
+    """What is looked for word by word."""
+    match term:
+        case Value(value) | Tag(value) | Property(_, value):
+            return value
+        case Field(name):
+            return name
+    return None
 
 
 # --- characters and tokens: each character carries whether it stood in quotes; "" marks where quotes open

@@ -65,6 +65,7 @@ class Indexer:
         self._name = self._target = self._alias
         self._client = make_client(settings)
         self._file = StatusFile(settings)
+        self._mend = ""
         self._message = ""
         self._state = "starting"
         self._refreshes = 0
@@ -101,7 +102,8 @@ class Indexer:
         except Stopped:
             pass
         except MetajournalError as error:
-            self._tell("failed", error.message)
+            self._mend = error.hint
+            self._tell("failed", f"{error.code}: {error.message}")
             raise
         except Exception as error:
             self._tell("failed", f"{type(error).__name__}: {error}")
@@ -297,6 +299,7 @@ class Indexer:
         return {
             "state": self._state,
             "message": self._message,
+            "mend": self._mend,
             "index": self._alias,
             "shows": {f"{topic}/{partition}": to for (topic, partition), to in sorted(vector.items())},
             "freshness_s": self.freshness_s(),

@@ -15,15 +15,16 @@ from typing import Any, Final, cast
 
 from elasticsearch import ApiError
 
-from ..schemas.errors import InputError
+from ..schemas.errors import InputError, InvalidPositionError
 from ..schemas.positions import Cut, Position, behind, merge
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
 from .asked import Asked, Sort, asked_of, checked_limit, checked_text, scopes_of
-from .connection import is_away, make_client
+from .connection import cause_of, is_away, make_client
 from .cursors import Cursor
 from .errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from .explain import explain
+from .foreign import JournalPartitions
 from .pages import Found, page_of
 from .query import Tier
 from .results import Count, Hit, Results
@@ -33,6 +34,8 @@ from .waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, 
 __all__ = ["Count", "Hit", "Results", "Search", "Sort", "Suggestion"]
 
 _KEEP_ALIVE: Final = "2m"
+_NOT_TAKEN: Final = frozenset({400, 413})
+"""Answers to a request that is too large, or has a value that no document can have."""
 _REFUSED_S: Final = 1.0
 """How long a server that refuses connections is waited for, within the time-out: it is not running."""
 _SEPARATORS_ONLY: Final = "The query has no letter or digit, so it finds nothing; an empty query finds everything."
@@ -53,6 +56,7 @@ class Search:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._index = settings.elasticsearch.index
+        self._partitions = JournalPartitions(settings)
         self._client = make_client(settings)
         self._closed = False
 
@@ -106,7 +110,8 @@ class Search:
         Raises:
             InvalidQueryError: the query is too long or an option is wrong.
             InvalidCursorError: the cursor is none, or belongs to another search.
-            InputError: the search is closed.
+            InputError: the search is closed, or `at_least` is neither a position nor a cut.
+            InvalidPositionError: `at_least` is of another journal.
             NotYetVisibleError: the index did not show `at_least` in time; `behind` says how much it lacks.
             IndexMissingError: there is no index yet.
             SearchUnavailableError: Elasticsearch stayed away.
@@ -124,18 +129,25 @@ class Search:
         wanted = wanted_marks(at_least)
         if cursor is not None and asked.limit == 0:
             raise InvalidQueryError("With a cursor limit must be at least 1.", option="limit")
-        after = None if cursor is None else Cursor.parse(cursor, asked)
+        self._partitions.refuse_foreign(wanted)
+        after = None if cursor is None else self._parsed(cursor, asked)
         deadline = self._deadline(timeout_s)
         try:
             if after is not None:
                 return self._next_page(asked, after, wanted, deadline)
-            vector = deadline.shown(self._index, wanted).vector
+            vector = self._shown(wanted, deadline)
             view = self._open(deadline) if paging and asked.limit > 0 else None
             return self._page(asked, vector, view, None, deadline)
         except ApiError as error:
-            if is_missing_index(error):
-                raise IndexMissingError(self._index) from error
-            raise
+            raise self._meaning(error) from error
+
+    def _meaning(self, error: ApiError) -> Exception:
+        """What an answer other than hits means to the caller."""
+        if is_missing_index(error):
+            return IndexMissingError(self._index)
+        if error.status_code in _NOT_TAKEN:
+            return InvalidQueryError(f"Elasticsearch does not take this search: {cause_of(error)}.")
+        return error
 
     def suggest_names(
         self, prefix: str = "", *, tenant: str | None = None, limit: int = 10, timeout_s: float = 10.0
@@ -173,9 +185,7 @@ class Search:
         try:
             return suggest(deadline, self._index, fields, prefix, tenant=whose, limit=most)
         except ApiError as error:
-            if is_missing_index(error):
-                raise IndexMissingError(self._index) from error
-            raise
+            raise self._meaning(error) from error
 
     def _tenant(self, tenant: str | None) -> str:
         return self._settings.journal.tenant if tenant is None else checked_text(tenant, "tenant")
@@ -186,7 +196,21 @@ class Search:
         url = self._settings.elasticsearch.url
         return Deadline(self._client, url, checked_timeout(timeout_s), refused_s=_REFUSED_S)
 
+    def _shown(self, wanted: Cut, deadline: Deadline) -> Cut:
+        def doubt(lacking: Cut, shown: Cut) -> None:
+            self._partitions.refuse_missing(lacking, shown, timeout_s=deadline.left_s)
+
+        return deadline.shown(self._index, wanted, doubt).vector
+
     # --- pages
+
+    def _parsed(self, text: str, asked: Asked) -> Cursor:
+        cursor = Cursor.parse(text, asked)
+        try:
+            self._partitions.refuse_foreign(cursor.vector)
+        except InvalidPositionError as error:
+            raise InvalidCursorError("The cursor belongs to another journal.") from error
+        return cursor
 
     def _open(self, deadline: Deadline) -> str:
         opened = deadline.ask(lambda client: client.open_point_in_time(index=self._index, keep_alive=_KEEP_ALIVE))
@@ -203,7 +227,7 @@ class Search:
             except ApiError as error:
                 if not (is_gone_view(error) or is_missing_index(error)):
                     raise _not_taken(error) from error
-        vector = deadline.shown(self._index, merge(cursor.vector, wanted)).vector
+        vector = self._shown(merge(cursor.vector, wanted), deadline)
         page = self._page(asked, vector, self._open(deadline), cursor.after, deadline)
         return replace(page, note=" ".join(filter(None, (page.note, _OTHER_VIEW))))
 
@@ -244,8 +268,11 @@ class Search:
 
 
 def _not_taken(error: ApiError) -> Exception:
-    """What a refused cursor is called: only who made it up can have given values that the server does not take."""
-    if error.status_code == 400:
+    """What a refused cursor is called: only who made it up can have given values that the server does not take.
+
+    A point in time that is nearly one is read as far as it goes, and ends in an error of the server's own.
+    """
+    if error.status_code in (400, 413, 500):
         return InvalidCursorError("This is no cursor of a search.")
     return error
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from elasticsearch import ApiError, Elasticsearch
 
+from ..schemas.arguments import marks_of
 from ..schemas.errors import NotYetVisibleError, OperatorError, SearchUnavailableError
 from ..schemas.positions import Cut, Position, behind, behind_text
 from .connection import is_away, is_no_connection, is_refused, reason_of
@@ -74,14 +75,18 @@ class Deadline:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _MOST_PAUSE_S)
 
-    def shown(self, index: str, wanted: Cut) -> Shown:
+    def shown(self, index: str, wanted: Cut, doubt: Callable[[Cut, Cut], None] = lambda lacking, shown: None) -> Shown:
         """What the index shows, once that is at least what is asked for.
+
+        Args:
+            doubt: told once, before anything is waited for, what is lacking and what is shown; may refuse it.
 
         Raises:
             NotYetVisibleError: it did not get there in time.
             IndexMissingError: there is no index (nor was one made in time, where a position is asked for).
             MappingMismatchError: the index was made by another version.
         """
+        doubted = False
         while True:
             try:
                 shown = self.ask(lambda client: read_shown(client, index))
@@ -94,6 +99,9 @@ class Deadline:
                 lacking = behind(shown.vector, wanted)
                 if not lacking:
                     return shown
+                if not doubted:
+                    doubt(lacking, shown.vector)
+                    doubted = True
                 if self.left_s <= _POLL_S:
                     raise not_yet(lacking, self._timeout_s)
             time.sleep(_POLL_S)
@@ -103,17 +111,9 @@ def wanted_marks(at_least: Position | Cut | None) -> Cut:
     """The marks that an index must show: an event's position is inside once the mark is beyond it.
 
     Raises:
-        InvalidQueryError: it is neither a position nor a cut.
+        InputError: it is neither a position nor a cut.
     """
-    if at_least is None:
-        return {}
-    if isinstance(at_least, Position):
-        return {(at_least.topic, at_least.partition): at_least.value + 1}
-    if isinstance(at_least, Mapping):
-        return at_least
-    raise InvalidQueryError(
-        f"at_least must be a position (receipt.position) or a cut, not {at_least!r}.", option="at_least"
-    )
+    return {} if at_least is None else marks_of("at_least", at_least)
 
 
 def checked_timeout(timeout_s: Any) -> float:

@@ -2,19 +2,29 @@
 
 An id's range stands in the statistics of every file, and ids grow with time, so a look-up opens the few files (and of
 them the few row groups) that were written near the event's time, however long the journal is.
+A shelved record has no id in the table, since nothing vouches for what stands in it; where its header can be read, its
+id is looked for there, in the shelved rows from the event's time on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from datetime import UTC, date, datetime
+from typing import Any, Final, NamedTuple
 
+from ..schemas.codec import PREFIX_BYTES, decode_header_only
+from ..schemas.errors import DecodeError
+from ..schemas.ids import id_text
 from ..schemas.positions import Position
+from . import scan
 from .columns import SCHEMAS
 from .entities import milliseconds
 from .lookup import rows_of_key
 from .table import from_json
 from .tables import Lake
+
+_MOST_SHELVED: Final = 100
+_FIRST_DAY: Final = date(1970, 1, 1)
 
 
 class Made(NamedTuple):
@@ -60,9 +70,52 @@ def judged_events(lake: Lake, event_id: str) -> list[Judged]:
     """
     order = "order by append_time, logical_timestamp"
     found = [_judged(row) for row in rows_of_key(lake.journal.delta, {"event_id": event_id}, order).to_pylist()]
-    return [
-        one for one in found if one.position.value < lake.journal.mark((one.position.topic, one.position.partition))
-    ]
+    return [one for one in found if _is_held(lake, one)]
+
+
+def shelved_events(lake: Lake, identity: bytes, since_ms: int) -> list[Judged]:
+    """Shelved records whose own header names an id, oldest first, at most 100; what the header says is not checked.
+
+    Args:
+        identity: the event's 16 bytes.
+        since_ms: records from that day on are looked at, milliseconds UTC.
+    """
+    since = datetime.fromtimestamp(since_ms / 1000, UTC).date() if since_ms > 0 else _FIRST_DAY
+    table = lake.journal.delta
+    files = scan.live_files(table).to_pylist()
+    paths = [file["path"] for file in files if (file.get("partition.system_date") or since) >= since]
+    if not paths:
+        return []
+    with scan.cursor() as cursor:
+        found = cursor.sql(
+            f"select * from {scan.source(cursor, table, paths)} where outcome = 'shelved' and system_date >= $since "
+            f"and substr(hex(event_payload), {2 * PREFIX_BYTES + 1}, 32) = $id "
+            f"order by append_time, logical_timestamp limit {_MOST_SHELVED}",
+            params={"since": since, "id": identity.hex().upper()},
+        )
+        rows = found.to_arrow_table().to_pylist()
+    return [one for one in map(_shelved, rows) if one is not None and _is_held(lake, one)]
+
+
+def _shelved(row: dict[str, Any]) -> Judged | None:
+    try:
+        header = decode_header_only(row["event_payload"])
+    except DecodeError:
+        return None
+    return _judged(row)._replace(
+        tenant=header.tenant,
+        type=header.type,
+        aggregate=header.aggregate,
+        entities=tuple(header.entities),
+        actor=header.actor,
+        event_time=header.event_time,
+        unit_id=None if header.unit is None else id_text(header.unit.id),
+    )
+
+
+def _is_held(lake: Lake, one: Judged) -> bool:
+    """Whether an event stands below the lake's marks."""
+    return one.position.value < lake.journal.mark((one.position.topic, one.position.partition))
 
 
 def rows_made(lake: Lake, event: Judged) -> list[Made]:

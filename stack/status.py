@@ -35,7 +35,7 @@ class Component:
     log: str | None = None
     exit_code: int | None = None
     message: str = ""
-    """What it waits for; when it ended, the signal that ended it or the last line of its log."""
+    """What it waits for; when it ended, its own error, the signal that ended it, or the last line of its log."""
     mend: str = ""
     """The command that helps; empty when nothing is wrong."""
 
@@ -46,7 +46,10 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of the way of an event: how many seconds it lags behind the one before; None: not known now."""
+    """One stage of the way of an event: how many seconds it lags behind the journal; None: not known now.
+
+    What the stream has not folded no index shows, so the index is never fresher than the lake.
+    """
 
     name: str
     freshness_s: float | None
@@ -77,11 +80,9 @@ def status(home: Path) -> Status:
     told = {name: read_told(home / f"{name}.json") for name in ("stream", "indexer")}
     components = tuple(_component(name, run.components.get(name), told.get(name, {})) for name in COMPONENTS)
     works = {component.name: component.state in ("running", "waiting") for component in components}
-    stages = (
-        _stage("lake", told["stream"], "marks", works["stream"]),
-        _stage("index", told["indexer"], "shows", works["indexer"]),
-    )
-    return Status(home, run.lake, components, stages, told["stream"].get("verdicts") or {})
+    lake = _stage("lake", told["stream"], "marks", works["stream"])
+    index = _behind(_stage("index", told["indexer"], "shows", works["indexer"]), lake)
+    return Status(home, run.lake, components, (lake, index), told["stream"].get("verdicts") or {})
 
 
 def _stage(name: str, told: Mapping[str, Any], key: str, works: bool) -> Stage:
@@ -89,22 +90,42 @@ def _stage(name: str, told: Mapping[str, Any], key: str, works: bool) -> Stage:
     return Stage(name, None if freshness is None else float(freshness), told.get(key) or {})
 
 
+def _behind(index: Stage, lake: Stage) -> Stage:
+    """The index as far behind the journal as it is: the indexer only knows of what the stream has published."""
+    if index.freshness_s is None or lake.freshness_s is None:
+        return replace(index, freshness_s=None)
+    return replace(index, freshness_s=max(index.freshness_s, lake.freshness_s))
+
+
 def _component(name: str, entry: Entry | None, told: Mapping[str, Any]) -> Component:
     if entry is None:
         return Component(name, "not started", mend="metajournal up")
     kept = read_state(Path(entry.state))
     found = Component(name, "ended", since_ms=entry.since_ms, endpoint=entry.endpoint, log=entry.log)
+    said = told if told.get("state") == "failed" and told.get("written_ms", 0) >= entry.since_ms else {}
     again = f"read {entry.log}, then: metajournal down; metajournal up"
+    if said.get("mend"):
+        again = f"{said['mend']} To start again: metajournal down; metajournal up"
     if not entry.keeper.alive:
-        tail = log_tail(Path(entry.log)).strip().splitlines()
-        last = tail[-1] if tail else "its log is empty"
-        said = told.get("message") if told.get("state") == "failed" else None
-        code = kept.get("exit_code")
-        how = f"ended by signal {-code}" if code is not None and code < 0 else last
-        return replace(found, exit_code=code, message=said or how, mend=again)
+        how = said.get("message") or _how_it_ended(Path(entry.log), kept)
+        return replace(found, exit_code=kept.get("exit_code"), message=how, mend=again)
     state, message = _told_state(entry, told) if entry.endpoint is None else _server_state(name, entry)
     mend = "" if state in ("running", "starting", "waiting") else again
     return replace(found, state=state, pid=kept.get("pid"), message=message, mend=mend)
+
+
+def _how_it_ended(log: Path, kept: Mapping[str, Any]) -> str:
+    """The signal or the last line of the log; what was logged long before the end is not its cause."""
+    code, ended_ms = kept.get("exit_code"), kept.get("ended_ms")
+    if code is None or ended_ms is None:
+        return "nothing says how it ended: it was killed with its keeper, or the machine went down"
+    if code < 0:
+        return f"ended by signal {-code}"
+    tail = log_tail(log).strip().splitlines()
+    quiet_s = ended_ms / 1000 - log.stat().st_mtime if tail else 0.0
+    if quiet_s > STALE_S:
+        return f"ended with exit code {code}; its log says nothing of the last {quiet_s:.0f} s before"
+    return tail[-1] if tail else f"ended with exit code {code}; its log is empty"
 
 
 def _told_state(entry: Entry, told: Mapping[str, Any]) -> tuple[str, str]:

@@ -18,11 +18,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ..lake.columns import TIMESTAMP
 from ..lake.faults import as_write_error, disk_full, is_full
 from ..lake.locks import only_one
 from ..lake.tables import Lake
@@ -115,7 +118,7 @@ class Stream:
                 raise
             self._status.say("stopped", "ended as asked")
         except MetajournalError as error:
-            self._status.say("failed", f"{error.code}: {error}")
+            self._status.say("failed", f"{error.code}: {error}", mend=error.hint)
             raise
         finally:
             self._status.close()
@@ -249,12 +252,14 @@ class Stream:
                 return
             try:
                 started = time.monotonic()
+                self._status.folding()
                 ends = planned_ends(self._checkpoint, batch_id)
                 wide_events = self._settings.stream.wide_events
                 received_s, table = 0.0, None
                 if self._engine.count(ends) * self._rows_per_event < wide_events:
                     table = frame.toArrow()
                     received_s = time.monotonic() - started
+                    self._status.folding(_oldest_ms(table))
                 if table is None or table.nbytes >= wide_events * _EVENT_BYTES:
                     report = self._engine.run_wide(SparkTasks(frame, self._settings), ends)
                 else:
@@ -287,7 +292,7 @@ class Stream:
                 self._stop.wait(0.2)
                 self._repeat_idle()
                 self._tidy_idle()
-                self._status.beat(busy=self._batch.locked())
+                self._status.beat()
         except Exception as failed_beside:
             self._failure = failed_beside  # the query is ended before another one begins: two would fold side by side
         with self._batch:  # let the batch in hand finish; later ones see the stop
@@ -341,6 +346,12 @@ class Stream:
 
 def _places(partitions: Mapping[str, int]) -> list[PartitionKey]:
     return [(topic, partition) for topic, count in partitions.items() for partition in range(count)]
+
+
+def _oldest_ms(records: pa.Table) -> float | None:
+    """Append time of the oldest of a batch's records, milliseconds UTC."""
+    oldest = pc.min(records["timestamp"].cast(TIMESTAMP))
+    return oldest.value / 1000 if oldest.is_valid else None
 
 
 def _is_active(query: StreamingQuery) -> bool:

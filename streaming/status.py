@@ -31,18 +31,28 @@ class StatusFile:
         self._facts: dict[str, Any] = {"pid": os.getpid(), "state": "starting", "message": "", "freshness_s": None}
         self._written = 0.0
         self._verdicts: Counter[str] = Counter()
-        self._started_ms = time.time() * 1000
+        self._oldest_ms: float | None = None
 
-    def say(self, state: str, message: str, marks: Cut | None = None) -> None:
-        """A new state, with what it means for the reader."""
-        self._facts |= {"state": state, "message": message}
+    def say(self, state: str, message: str, marks: Cut | None = None, *, mend: str = "") -> None:
+        """A new state, with what it means for the reader, and what mends it."""
+        self._facts |= {"state": state, "message": message, "mend": mend}
         if marks is not None:
+            self._oldest_ms = None
             self._facts["freshness_s"] = 0.0
             self._facts["marks"] = cut_to_json(marks)
         self._write()
 
+    def folding(self, oldest_ms: float | None = None) -> None:
+        """A batch is being folded; until it is done the lake falls behind.
+
+        Args:
+            oldest_ms: append time of its oldest record, milliseconds UTC; now, where that is not known.
+        """
+        self._oldest_ms = time.time() * 1000 if oldest_ms is None else oldest_ms
+
     def batch(self, marks: Cut, report: Report, received_s: float) -> None:
         """A batch is done."""
+        self._oldest_ms = None
         self._verdicts.update(report.verdicts)
         now_ms = time.time() * 1000
         age_s = 0.0 if report.oldest_ms is None else max(0.0, now_ms - report.oldest_ms) / 1000
@@ -64,15 +74,13 @@ class StatusFile:
         if time.monotonic() - self._written >= _EVERY_S:
             self._write()
 
-    def beat(self, *, busy: bool = False) -> None:
-        """Write when a second has passed since the last time.
-
-        Args:
-            busy: a batch is being folded; then the lake falls behind by as long as that takes.
-        """
-        since_s = time.time() - self._facts.get("last_batch_ms", self._started_ms) / 1000
-        if self._facts["state"] == "running" and since_s > _EVERY_S:
-            self._facts["freshness_s"] = round(since_s, 3) if busy else 0.0
+    def beat(self) -> None:
+        """Write when a second has passed since the last time; between batches nothing is known to wait."""
+        oldest_ms, now_ms = self._oldest_ms, time.time() * 1000  # a batch may end meanwhile, in its own thread
+        if oldest_ms is not None:
+            self._facts["freshness_s"] = round(max(0.0, now_ms - oldest_ms) / 1000, 3)
+        elif self._facts["state"] == "running" and now_ms - self._facts.get("last_batch_ms", 0) > _EVERY_S * 1000:
+            self._facts["freshness_s"] = 0.0
         self._write_if_due()
 
     def close(self) -> None:

@@ -6,14 +6,14 @@ deleted again; a running stream is not disturbed, since every check is cut at th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deltalake import DeltaTable
 
 from ..lake import scan
-from ..lake.tables import Lake
+from ..lake.tables import Lake, quoted
 from ..producers.topics import Epochs
 from ..schemas.positions import offset_of
 from ..schemas.settings import Settings
@@ -21,6 +21,8 @@ from .publish import watermarks
 from .rebuild import LakeRebuild, Progress, Refolding
 
 _SHOWN = 20
+_REBUILD = "`metajournal rebuild lake --from kafka --accept` makes all tables anew."
+_WRITTEN_SO = "The journal itself holds these units so, and no rebuild changes it; who wrote them stands in the actor."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,14 @@ class Check:
         ok: it holds.
         said: one sentence for people, with counts.
         found: what does not hold, at most 20 of each kind.
+        mend: what to do about it, where that is not what its name alone says.
     """
 
     name: str
     ok: bool
     said: str
     found: tuple[str, ...] = ()
+    mend: str = ""
 
 
 def verify_lake(
@@ -98,14 +102,37 @@ def _units(journal: DeltaTable, *, settled: bool) -> Check:
     """Whether every unit is whole: each of its events is there, also one that repeats another of before the unit."""
     rows = _asked(
         journal,
-        "select unit_id, max(unit_count) as wanted, count(distinct unit_index) as found from lake_rows "
-        "where unit_id is not null group by tenant, unit_id",
+        "select tenant, unit_id, max(unit_count) as wanted, count(distinct unit_index) as found from lake_rows "
+        "where unit_id is not null group by tenant, unit_id order by tenant, unit_id",
     )
-    torn = [f"{row['unit_id']} ({row['found']} of {row['wanted']})" for row in rows if row["found"] != row["wanted"]]
+    torn = [row for row in rows if row["found"] != row["wanted"]]
     if torn and not settled:
         return Check("units", True, f"{len(torn)} of {len(rows):,} units are not folded to their end yet")
     said = f"{len(rows):,} units, {len(torn) or 'none'} of them torn"
-    return Check("units", not torn, said, tuple(torn[:_SHOWN]))
+    lines = tuple(_torn_text(journal, row) for row in torn[:_SHOWN])
+    return Check("units", not torn, said, lines, _unit_advice(torn) if torn else "")
+
+
+def _torn_text(journal: DeltaTable, unit: Mapping[str, Any]) -> str:
+    """A unit that is not whole: whose, how much of it is there, and where that stands."""
+    rows = _asked(
+        journal,
+        "select topic || '/' || journal_partition || '/' || logical_timestamp as place, actor from lake_rows "
+        f"where tenant = {quoted(unit['tenant'])} and unit_id = {quoted(unit['unit_id'])} "
+        f"order by topic, journal_partition, logical_timestamp limit {_SHOWN}",
+    )
+    actors = ", ".join(sorted({row["actor"] or "nobody named" for row in rows}))
+    places = ", ".join(row["place"] for row in rows)
+    return (
+        f"tenant {unit['tenant']}, unit {unit['unit_id']} ({unit['found']} of {unit['wanted']}): {places}, by {actors}"
+    )
+
+
+def _unit_advice(torn: Sequence[Mapping[str, Any]]) -> str:
+    """An event too many cannot have been made by the fold; one that is missing may be lost in the lake alone."""
+    if all(row["found"] > row["wanted"] for row in torn):
+        return _WRITTEN_SO
+    return f"{_REBUILD} If units are torn again: {_WRITTEN_SO}"
 
 
 def _folded(digests: Any, live: Any, records: int) -> Iterator[Check]:
@@ -123,5 +150,5 @@ def _asked(table: DeltaTable, statement: str) -> list[dict[str, Any]]:
         return [{"number": 0}] if "as number" in statement else []
     with scan.cursor() as cursor:
         source = scan.source(cursor, table, paths)
-        found: list[dict[str, Any]] = cursor.sql(statement.replace("lake_rows", source)).to_arrow_table().to_pylist()
+        found: list[dict[str, Any]] = cursor.sql(statement.replace("lake_rows", source, 1)).to_arrow_table().to_pylist()
     return found

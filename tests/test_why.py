@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -21,13 +22,17 @@ from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import UnknownEventError
 from metajournal.schemas.events.catalog import EntityDeleted
 from metajournal.schemas.ids import id_bytes
+from metajournal.schemas.settings import ElasticsearchSettings
 from metajournal.schemas.urn import app
 from metajournal.tracing import NOT_FOLDED, made_at, read_id, trace
+from tests.builders import header_for, record_of
 from tests.installation import Installation
-from tests.streaming.harness import TOPIC, Fold
+from tests.streaming.harness import TOPIC, Fold, placed
 from tests.streaming.test_engine import PARTITIONS, journal_of
 
 SHOP = app("default", "shop")
+AWAY = Settings(elasticsearch=ElasticsearchSettings(url="http://127.0.0.1:1"))
+EPOCHS = Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", PARTITIONS)})
 JOB = program("default", "shop", "spark", "job")
 
 
@@ -97,6 +102,30 @@ def test_a_look_up_opens_only_the_files_that_can_hold_the_id(tmp_path: Path, mon
     assert len(lake.journal.delta.file_uris()) == 12
     rows_made(lake, found)
     assert opened == [1, 1]
+
+
+def test_a_shelved_event_is_told_with_its_reason_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal table gives a shelved record no id; its own header does, where it can be read."""
+    fold, identity = Fold(tmp_path, PARTITIONS), UUID("019aa3a1-5b7c-7def-8123-456789abcdef")
+    at = 0x019AA3A15B7C
+    event = EntityRegistered(SHOP)
+    header = header_for(event, event_id=identity.bytes, tenant="acme")
+    wrong_key = record_of(event, 0, header=header, key=b"default/other", append_time=at)
+    cut = record_of(event, 1, header=header, key=wrong_key.key, append_time=at)
+    earlier = record_of(event, 2, header=header, key=wrong_key.key, append_time=at - 3 * 86_400_000)
+    records = placed([earlier, wrong_key, cut._replace(value=(cut.value or b"")[:40])], PARTITIONS)
+    fold.batch(records)
+    assert {row["outcome"] for row in fold.journal()} == {"shelved"}
+    lake = Lake(str(tmp_path))
+    lake.refresh()
+    [step, *more] = trace(AWAY, lambda: EPOCHS, lake, str(identity)).steps
+    assert (step.outcome, step.reason, step.position.value) == ("shelved", "wrong-key", records[1].position)
+    assert (step.tenant, step.type, step.rows, step.behind) == ("acme", "catalog.EntityRegistered.1", (), 0)
+    assert not more, "what is older than the id's time is another record, and one without a header is none"
+    monkeypatch.setattr("metajournal.consumers.finding.find_event", lambda *_, **__: Looked([], True))
+    with pytest.raises(UnknownEventError, match="can be read") as unknown:
+        trace(AWAY, lambda: EPOCHS, lake, "019aa3a1-5b7c-7def-8123-456789abcdee")
+    assert "dead-letter topic" in (unknown.value.hint or "")
 
 
 def test_an_index_that_is_away_and_an_unknown_event_are_said(fold: Fold, monkeypatch: pytest.MonkeyPatch) -> None:

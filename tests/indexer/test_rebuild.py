@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -174,6 +175,21 @@ def test_the_comparison_finds_each_kind_of_difference(settings: Settings, feed: 
         (fourth[1], "unknown"),
     }
     assert found.count == 4
+
+
+def test_an_index_behind_the_lake_is_not_called_equal(settings: Settings, feed: Feed) -> None:
+    """No indexer runs: what the lake has got since is not in the index, and the comparison says how much that is."""
+    feed.batch(feed.rows(50))
+    rebuild_index(settings)
+    assert compare_index(settings).behind == {}
+    feed.batch(feed.rows(20))
+    begun = time.monotonic()
+    found = compare_index(settings, wait_s=0.5)
+    assert time.monotonic() - begun >= 0.5
+    assert (found.behind, found.count) == (feed.lacking(), 0)
+    assert found.behind
+    with indexing(settings):
+        assert compare_index(settings, wait_s=30).behind == {}
 
 
 def test_a_new_index_that_differs_is_not_put_in_place(

@@ -29,7 +29,8 @@ from metajournal.indexer.results import Count
 from metajournal.indexer.search import Search, Sort
 from metajournal.indexer.suggest import Suggestion
 from metajournal.indexer.terms import fold, whole, whole_prefix, words, words_begun
-from metajournal.schemas.errors import InputError, NotYetVisibleError, SearchUnavailableError
+from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.errors import InputError, InvalidPositionError, NotYetVisibleError, SearchUnavailableError
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.schemas.urn import dataset
@@ -243,12 +244,34 @@ def test_a_query_of_ten_thousand_characters_is_refused_with_the_limit(catalog: S
         catalog.search("x" * 10_000)
 
 
+@pytest.mark.parametrize("text", ["a-" * 2000 + "a*", " ".join("a-" * 500 + f"a{n}*" for n in range(4))])
+def test_too_many_words_before_a_star_are_refused_with_the_next_step(catalog: Search, text: str) -> None:
+    with pytest.raises(InvalidQueryError, match="1,000") as refused:
+        catalog.search(text)
+    assert "star" in (refused.value.hint or "")
+
+
+def test_the_most_words_before_a_star_are_answered(catalog: Search) -> None:
+    for text in ("a-" * 999 + "a*", " ".join(f"{key}:" + "a-" * 249 + "a*" for key in ("k", "l", "tags", "schema"))):
+        assert catalog.search(text).total == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"namespace": "x" * 100_000}, {"kinds": ["x" * 40_000]}, {"kinds": [f"k{n}" for n in range(70_000)]}]
+)
+def test_what_elasticsearch_does_not_take_is_a_query_error(catalog: Search, options: dict[str, object]) -> None:
+    with pytest.raises(InvalidQueryError, match="Elasticsearch does not take this search: "):
+        catalog.search("a", **options)  # type: ignore[arg-type]
+    with pytest.raises(InvalidQueryError, match="Elasticsearch does not take this search: "):
+        catalog.suggest_names("x" * 100_000)
+
+
 @pytest.mark.parametrize(
     "options",
     [
         {"limit": -1}, {"limit": 1001}, {"limit": "x"}, {"limit": True}, {"limit": 1.5}, {"sort": "size"}, {"sort": 5},
         {"scope": "user"}, {"scope": 5}, {"namespace": 5}, {"kinds": 5}, {"kinds": [5]}, {"kinds": b"x"}, {"tenant": 5},
-        {"facets": "yes"}, {"timeout_s": "x"}, {"timeout_s": -1}, {"timeout_s": float("nan")}, {"at_least": 5},
+        {"facets": "yes"}, {"timeout_s": "x"}, {"timeout_s": -1}, {"timeout_s": float("nan")},
     ],
 )  # fmt: skip
 def test_wrong_options_are_named(catalog: Search, options: dict[str, object]) -> None:
@@ -373,9 +396,13 @@ def test_a_cursor_belongs_to_its_search(catalog: Search) -> None:
         [view, index, [1.0, "x", "y"], vector, digest],
         [["x"], index, after, vector, digest],
         [view, index, after, {"t": 5}, digest],
+        [view, index, after, {"nojournal": {"0": 5}}, digest],
         [view, "*", after, vector, digest],
         [view, 5, after, vector, digest],
         ["nonsense", index, after, vector, digest],
+        ["x" * 100_000, index, after, vector, digest],
+        [view[:-4] + "AAAA", index, after, vector, digest],
+        [view + "\n", index, after, vector, digest],
         {"a": 1},
     ]
     texts = [base64.urlsafe_b64encode(json.dumps(one).encode()).decode() for one in made_up]
@@ -450,6 +477,47 @@ def test_at_least_waits_for_the_vector_and_says_how_far_behind_it_is(elasticsear
         later.join()
 
 
+@pytest.mark.parametrize("wrong", [5, {"a": 1}, {("metajournal.journal.catalog", 0): "x"}, ["x"]])
+def test_at_least_that_is_neither_a_position_nor_a_cut_is_refused(catalog: Search, wrong: object) -> None:
+    with pytest.raises(InputError, match="at_least") as refused:
+        catalog.search("*", at_least=wrong)  # type: ignore[arg-type]
+    assert refused.value.code == "wrong-type"
+
+
+def test_at_least_of_another_journal_is_refused_without_waiting(catalog: Search) -> None:
+    topics = catalog._settings.journal.topics
+    for topic in ("nojournal", topics.state("catalog"), "another.journal.catalog"):
+        with pytest.raises(InvalidPositionError, match=f"This journal has no {topic}/0"):
+            catalog.search("*", at_least=Position(topic, 0, position(1, 0)), timeout_s=3600)
+    with pytest.raises(InvalidPositionError, match="This journal has no"):
+        catalog.search("*", at_least={(topics.journal("catalog"), -1): position(1, 1)}, timeout_s=3600)
+
+
+def test_at_least_of_a_partition_that_there_is_not_is_refused_and_a_new_one_waited_for(settings: Settings) -> None:
+    ensure_topics(settings)
+    load(settings, [])
+    topic, beyond = settings.journal.topics.journal("catalog"), settings.journal.partitions
+    with Search(settings) as search:
+        with pytest.raises(InvalidPositionError, match=f"This journal has no {topic}/{beyond}"):
+            search.search("*", at_least=Position(topic, beyond, 1), timeout_s=3600)
+        with pytest.raises(NotYetVisibleError):  # it is only not indexed yet
+            search.search("*", at_least=Position(topic, beyond - 1, position(1, 0)), timeout_s=0.3)
+
+
+def test_kafka_is_asked_for_no_partition_that_the_index_shows(
+    elasticsearch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, asked = own_index(elasticsearch), list[object]()
+    monkeypatch.setattr("metajournal.producers.topics.read_epochs", lambda *_, **__: asked.append(1))
+    at = (settings.journal.topics.journal("catalog"), 0)
+    load(settings, [], {at: position(1, 5)})
+    with Search(settings) as search:
+        search.search("*", at_least={at: position(1, 5)})
+        with pytest.raises(NotYetVisibleError):
+            search.search("*", at_least={at: position(1, 6)}, timeout_s=0.1)
+    assert not asked
+
+
 def test_elasticsearch_away_is_waited_for_and_then_said() -> None:
     settings = Settings(elasticsearch=ElasticsearchSettings(url="http://127.0.0.1:9", index="none"))
     with Search(settings) as search, pytest.raises(SearchUnavailableError, match=r"did not answer within 0\.3 s"):
@@ -477,7 +545,7 @@ def test_a_missing_index_is_its_own_error(elasticsearch: str) -> None:
         with pytest.raises(IndexMissingError):
             search.suggest_names("a")
         with pytest.raises(IndexMissingError):
-            search.search("*", at_least=Position("t", 0, position(1, 0)), timeout_s=0.2)
+            search.search("*", at_least=Position("metajournal.journal.catalog", 0, position(1, 0)), timeout_s=0.2)
 
 
 def test_an_index_of_another_mapping_is_noticed(elasticsearch: str) -> None:

@@ -174,6 +174,7 @@ def test_an_unknown_schema_stops_the_stream_until_an_operator_shelves_that_recor
     told = read_told(Path(settings.stack.home or "") / "stream.json")
     assert told["state"] == "failed"
     assert told["message"].startswith(f"unknown-schema: The record at {at} ")
+    assert f"metajournal shelve {at.topic} {at.partition} {at.value}" in told["mend"]
     assert Lake(settings.lake.path).journal.mark((at.topic, at.partition)) == at.value
     shelve(settings, at)
     with running_stream(settings, tmp_path / "again.log") as process:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from metajournal.commands.refolding import _mends
 from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.schemas.header import Unit
+from metajournal.schemas.ids import id_text
 from metajournal.schemas.urn import dataset
 from metajournal.streaming.verify import _units
 from tests.builders import header_for, record_of
-from tests.streaming.harness import Fold, placed
+from tests.streaming.harness import TOPIC, Fold, placed
 from tests.streaming.test_engine import PARTITIONS, PURCHASES
 
 ORDERS = dataset("default", "orders")
@@ -43,3 +45,24 @@ def test_a_unit_of_another_tenant_with_the_same_id_hides_no_missing_event(tmp_pa
     found = _units(fold.lake.journal.delta, settled=True)
     assert not found.ok
     assert len(found.found) == 2
+    assert "rebuild lake --from kafka" in found.mend
+
+
+def test_a_unit_id_that_was_used_again_is_told_with_its_places_and_no_rebuild(tmp_path: Path) -> None:
+    records = []
+    for number, tenant in enumerate(("lake_rows", "lake_rows", "other", "other")):
+        event = TagsAdded(PURCHASES, [f"t{number}"])
+        unit = Unit(UNIT, number % 2, 1)
+        records.append(record_of(event, number, header=header_for(event, number + 1, unit=unit, tenant=tenant)))
+    fold = Fold(tmp_path, PARTITIONS)
+    where = [f"{TOPIC}/{one.partition}/{one.position}" for one in placed(records, PARTITIONS)]
+    fold.batch(placed(records, PARTITIONS))
+    found = _units(fold.lake.journal.delta, settled=True)
+    unit_id = id_text(UNIT)
+    assert found.found == (
+        f"tenant lake_rows, unit {unit_id} (2 of 1): {where[0]}, {where[1]}, by alice",
+        f"tenant other, unit {unit_id} (2 of 1): {where[2]}, {where[3]}, by alice",
+    )
+    [advice] = _mends([found])
+    assert "no rebuild changes it" in advice
+    assert "rebuild lake" not in advice
