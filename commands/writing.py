@@ -12,7 +12,7 @@ import click
 
 from .completion import complete_event, complete_urn
 from .exits import FINE, PROBLEM
-from .options import Options, json_option, options
+from .options import SECONDS, Options, json_option, options
 from .rendering import console, note, print_json
 
 _NOTHING = "Standard input held no event, so nothing was emitted."
@@ -35,7 +35,7 @@ _NOTHING = "Standard input held no event, so nothing was emitted."
 @click.option("--unit", "as_unit", is_flag=True, help="Emit all JSON lines as one unit: all of them or none.")
 @click.option("--unit-id", metavar="ID", help="Send this unit again: its lines have their event_id.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the outcome, only until Kafka has the event.")
-@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="How long to wait for an outcome.")
+@click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="How long to wait for an outcome.")
 @json_option
 @options
 def emit(

@@ -67,6 +67,10 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("emit TagsAdded dataset:a/b --data {", 2, "not-json", "--data is not JSON"),
     ("emit TagsAdded dataset:a/b --data []", 2, "not-json", "--data is no JSON object"),
     ("emit TagsAdded dataset:a/b --tag x --event-time noon", 2, "not-a-time", "milliseconds since 1970"),
+    *(
+        (f"emit TagsAdded dataset:a/b --tag x --timeout {one}", 2, "usage", "--timeout")
+        for one in ("nan", "-1", "1e400")
+    ),
     ("emit TagsAdded dataset:a/b --tag x --unit", 2, "usage", "metajournal emit --unit -"),
     ("emit - dataset:a/b", 2, "usage", "JSON lines"),
     ("tail --since nonsense", 2, "not-a-time", "'nonsense' is no time"),
