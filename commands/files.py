@@ -19,7 +19,7 @@ from rich.text import Text
 from ..schemas.errors import InputError
 from .exits import FINE, PROBLEM
 from .options import Options, json_option, options
-from .rendering import console, fields, print_json, shortened, table, time_text, verdict
+from .rendering import console, fields, note, print_json, shortened, table, time_text, verdict
 
 if TYPE_CHECKING:
     from ..producers.receipts import Receipt
@@ -109,6 +109,13 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
 @click.option("--where", metavar="NAME", help="The server that they come from.")
 @click.option("--start", metavar="TIME", help="First event in each file; when it was last written where not given.")
 @click.option("--end", metavar="TIME", help="Last event in each file; an instant where not given.")
+@click.option(
+    "--id",
+    "file_id",
+    metavar="ID",
+    help="Id of the one file: recorded again with it, the record replaces the earlier one; without it, it is another"
+    " file.",
+)
 @click.option("--data-version", default="0", show_default=True, metavar="TEXT", help="Version of the data's format.")
 @click.option("--work-id", metavar="ID", help="Name of the work that they belong to.")
 @click.option(
@@ -124,11 +131,15 @@ def record(
     """Record files by their paths: their hashes and sizes are taken here, their contents stay where they are.
 
     With - the files come as JSON lines on standard input, `{"url": …, "metadata": {…}, "size"?, "created"?}` each.
+    All lines are read and checked before the first file is sent: where one is wrong, none is recorded.
+    A file without an id gets a new one, and so is another file each time that it is recorded.
 
     \b
     metajournal files record /var/log/syslog.1 --what syslog --where webserver02 --start 2026-01-31
     metajournal files record - < files.jsonl
     """
+    from ..producers.files import checked_files
+
     if paths == ("-",):
         if any(value for name, value in said.items() if name != "data_version"):
             raise click.UsageError("With - everything stands in the JSON lines; leave the other options away.")
@@ -138,14 +149,28 @@ def record(
     else:
         if not said["what"] or not said["where"]:
             raise click.UsageError("Say which program and server the files are of: --what and --where.")
+        if said["file_id"] and len(paths) > 1:
+            raise click.UsageError("An id is one file's: give one path with --id.")
         made = [_of_path(path, said) for path in paths]
+    found = checked_files(made)
+    if not found:
+        return _none_found(as_json)
     with given.journal() as journal:
         about: dict[str, Any] = {} if actor is None else {"actor": actor}
-        receipts = journal.record_files(made, progress=_told(console(stderr=True)), **about)
+        receipts = journal.record_files(found, progress=_told(console(stderr=True)), **about)
         results = [_result(receipt, wait=not no_wait) for receipt in receipts]
     for result in results:
         print_json(result) if as_json else console().print(_result_line(result), soft_wrap=True)
     return FINE if all(result["ok"] for result in results) else PROBLEM
+
+
+def _none_found(as_json: bool) -> int:
+    """What is told where there is no file to record."""
+    if as_json:
+        print_json({"ok": True, "files": 0})
+    else:
+        note("Standard input held no file, so nothing was recorded.")
+    return FINE
 
 
 def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
@@ -164,6 +189,7 @@ def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
         "where": said["where"],
         "what": said["what"],
         "data-version": said["data_version"],
+        "id": said["file_id"],
         "work_id": said["work_id"],
         "path": str(whole),
     }

@@ -38,6 +38,8 @@ def run(*words: str) -> Result:
         (("record",), "usage"),
         (("record", "x"), "usage"),
         (("record", "x", "-"), "usage"),
+        (("record", "x", "y", "--what", "a", "--where", "b", "--id", "i"), "usage"),
+        (("record", "-", "--id", "i"), "usage"),
         (("record", "-", "--what", "a"), "usage"),
         (("record", "/nowhere/at/all", "--what", "a", "--where", "b"), "unreadable-file"),
     ],
@@ -46,6 +48,45 @@ def test_what_cannot_be_asked_is_said_before_anything_is_connected_to(words: tup
     result = run("files", *words, "--json")
     assert result.exit_code == 2
     assert json.loads(result.stdout)["error"]["code"] == code
+
+
+GOOD = json.dumps({"url": "s3://a/b", "metadata": document()})
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "words"),
+    [
+        ("{", "bad-input", "Line 1201 is not JSON"),
+        ('{"url": 7, "metadata": {}}', "invalid-event", "files[1200].url"),
+    ],
+)
+def test_one_wrong_line_and_no_file_of_any_is_recorded(last: str, code: str, words: str) -> None:
+    """A journal is not even connected to: here there is none, and the answer is about the line."""
+    lines = "\n".join([GOOD] * 1200 + [last])
+    nobody = ("--set", "kafka.bootstrap.servers=127.0.0.1:1")
+    result = CliRunner().invoke(main, [*nobody, "files", "record", "-", "--json"], input=lines)
+    error = json.loads(result.stdout)["error"]
+    assert (result.exit_code, error["code"]) == (2, code)
+    assert words in error["message"]
+
+
+def test_no_line_is_an_empty_result() -> None:
+    result = CliRunner().invoke(main, ["files", "record", "-", "--json"], input="\n")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"ok": True, "files": 0})
+    assert "nothing was recorded" in CliRunner().invoke(main, ["files", "record", "-"], input="").stderr
+
+
+@pytest.mark.services
+def test_a_file_that_is_recorded_again_with_its_id_replaces_the_earlier_record(
+    installation: Installation, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.log"
+    about = ("--what", "again", "--where", "cli-3", "--work-id", "again-job", "--start", "2026-01-31", "--id", "only")
+    for text in ("first", "longer than the first"):
+        path.write_text(text)
+        assert said(installation, "files", "record", str(path), *about)["outcome"] == "accepted"
+    page = said(installation, "files", "--work-id", "again-job")
+    assert [(one["file"], one["size"]) for one in page["files"]] == [("file:cli-3/again/only", 21)]
 
 
 @pytest.mark.services
