@@ -27,7 +27,7 @@ from ..schemas.errors import (
     UnknownEventError,
 )
 from .logs import log_error
-from .rendering import forgive_encodings, print_error
+from .rendering import OutputError, forgive_encodings, print_error, writing
 
 FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 130, 141
 
@@ -93,14 +93,27 @@ class Commands(click.Group):
 def ended(run: Callable[[], Any], *, as_json: bool, logged: Callable[[], bool] = lambda: False) -> int:
     """Run a command and return its exit code, its errors printed; or logged, where its log is JSON lines."""
     try:
-        result = run()
-        sys.stdout.flush()
-        return result if isinstance(result, int) else FINE
-    except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
+        return _told(run, as_json, logged)
     except BrokenPipeError:
         _forget_stdout()
         return PIPE
+    except OutputError as error:  # the error itself may have been the output, so it goes to standard error
+        _forget_stdout()
+        print_error(error.code, error.message, error.hint, as_json=False)
+        return exit_code(error)
+
+
+def _told(run: Callable[[], Any], as_json: bool, logged: Callable[[], bool]) -> int:
+    """As `ended`, but for output that nobody takes. Raises: BrokenPipeError, OutputError."""
+    try:
+        result = run()
+        with writing():
+            sys.stdout.flush()
+        return result if isinstance(result, int) else FINE
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except (BrokenPipeError, OutputError):
+        raise
     except click.ClickException as error:
         return _usage(error, as_json)
     except MetajournalError as error:
@@ -113,9 +126,16 @@ def ended(run: Callable[[], Any], *, as_json: bool, logged: Callable[[], bool] =
         if os.environ.get("METAJOURNAL_TRACE") == "1":
             raise
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        _check_stdout()
         hint = "This is a defect of metajournal: please report it with the output of METAJOURNAL_TRACE=1."
         print_error("internal", text.split("\n")[0], hint, as_json=as_json)
         return PROBLEM
+
+
+def _check_stdout() -> None:
+    """Tell what click could not print (help, a script) as what it is: it stays in the buffer. Raises: OutputError."""
+    with writing():
+        sys.stdout.flush()
 
 
 def _usage(error: click.ClickException, as_json: bool) -> int:

@@ -5,7 +5,6 @@ Thin: the stack, the stream and the indexer do the work. `stream` and `index` ru
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -126,7 +125,6 @@ def _watch(given: Options, as_json: bool) -> int:
                     live.update(status_view(found), refresh=True)
                 else:
                     out.print(status_line(found), soft_wrap=True)
-                    sys.stdout.flush()
                 time.sleep(WATCH_S)
     except KeyboardInterrupt:
         return FINE
