@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,6 +27,7 @@ from ..schemas.errors import (
     UnknownEntityError,
     UnknownEventError,
 )
+from .inputs import check_arguments
 from .logs import log_error
 from .rendering import OutputError, forgive_encodings, print_error, writing
 
@@ -73,10 +75,13 @@ class Commands(click.Group):
         if not standalone_mode or COMPLETION in os.environ:
             return super().main(words, prog_name, complete_var, standalone_mode, **extra)
 
+        if not _outputs_are_open():
+            return sys.exit(USAGE)
         forgive_encodings()
         given: list[Any] = []
 
         def run() -> Any:  # click's own main answers a broken pipe with 1, which here means "found a problem"
+            check_arguments(words)
             try:
                 with self.make_context(prog_name or "metajournal", words, **extra) as context:
                     given.append(context)
@@ -88,6 +93,18 @@ class Commands(click.Group):
             return any(getattr(context.obj, "logs_json", False) for context in given)
 
         return sys.exit(ended(run, as_json="--json" in words, logged=logged))
+
+
+def _outputs_are_open() -> bool:
+    """Whether there is a standard output; where it is closed, the next file or connection opened would be taken for it.
+
+    A closed standard error becomes nothing.
+    """
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  (for the rest of the process)
+    if sys.stdout is None:
+        print_error("usage", "Standard output is closed.", "Send it to /dev/null instead.", as_json=False)
+    return sys.stdout is not None
 
 
 def ended(run: Callable[[], Any], *, as_json: bool, logged: Callable[[], bool] = lambda: False) -> int:

@@ -6,8 +6,6 @@ become values and answers become tables. A table and its `--json` come from the 
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +16,7 @@ from rich.text import Text
 
 from ..schemas.errors import InputError
 from .exits import FINE, PROBLEM
+from .inputs import standard_input
 from .options import Options, json_option, options
 from .rendering import console, fields, note, print_json, shortened, table, time_text, verdict
 
@@ -143,7 +142,7 @@ def record(
     if paths == ("-",):
         if any(value for name, value in said.items() if name != "data_version"):
             raise click.UsageError("With - everything stands in the JSON lines; leave the other options away.")
-        made: Iterable[Any] = _lines(sys.stdin)
+        made: Iterable[Any] = _lines(standard_input())
     elif "-" in paths:
         raise click.UsageError("Give paths, or - alone.")
     else:
@@ -198,12 +197,12 @@ def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
 
 
 def _lines(lines: Iterable[str]) -> Iterator[Any]:
-    from .parsing import once
+    from .parsing import line_value
 
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield json.loads(line, object_pairs_hook=once)
+                yield line_value(line)
             except (ValueError, RecursionError) as error:
                 raise InputError(
                     f"Line {number} is not JSON: {error}.", hint='Each line is {"url": …, "metadata": {…}}.'

@@ -10,8 +10,10 @@ from typing import Any
 
 import click
 
+from ..schemas.errors import EventTooLargeError
 from .completion import complete_urn
 from .exits import FINE, PROBLEM
+from .inputs import standard_input
 from .options import Options, json_option, options
 from .rendering import console, print_json
 
@@ -69,8 +71,15 @@ def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: A
     print_json(answer) if as_json else console().print(lineage_view(answer, data), crop=False)
 
 
+class _Lines(click.File):
+    """A file of lines, or standard input; a line that is not UTF-8 is left to its reader."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return standard_input() if value == "-" else super().convert(value, param, ctx)
+
+
 @lineage.command("import", short_help="Emit the facts of OpenLineage run events.")
-@click.argument("file", type=click.File("r", encoding="utf-8"))
+@click.argument("file", type=_Lines("r", encoding="utf-8", errors="surrogateescape"))
 @click.option("--actor", metavar="NAME", help="Who says so.")
 @json_option
 @options
@@ -85,12 +94,15 @@ def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> i
     said: dict[str, Any] = {"events": 0, "facts": 0, "refused": []}
     with given.journal() as journal:
         for line, facts, fault in read_events(file):
+            try:
+                for fact in facts:
+                    journal.emit(fact, actor=actor, block_s=30.0)
+                    said["facts"] += 1
+            except EventTooLargeError as error:
+                fault = error.message
             said["events"] += fault is None
-            said["facts"] += len(facts)
             if fault is not None:
                 said["refused"].append({"line": line, "message": fault})
-            for fact in facts:
-                journal.emit(fact, actor=actor, block_s=30.0)
         journal.flush()
     said["ok"] = not said["refused"]
     print_json(said) if as_json else console().print(imported_view(said))
