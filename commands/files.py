@@ -65,7 +65,7 @@ def files(
         if given:
             raise click.UsageError(f"Put the options behind {context.invoked_subcommand}, not before it.", ctx=context)
         return
-    from ..lake.file_queries import FilesAsked
+    from ..lake.file_questions import FilesAsked
     from .parsing import point
 
     FilesAsked.of(**asked)  # before anything is connected to

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from .views import doctor_json, doctor_view, status_json, status_line, status_vi
 if TYPE_CHECKING:
     from ..schemas.positions import Position
 
+_PACKAGES_OF_STREAM = ("pyspark", "delta", "deltalake", "pyarrow", "duckdb", "polars", "pandas", "numpy", "orjson")
 WATCH_S = 1.0  # seconds between two looks of `status --watch`
 
 
@@ -71,11 +73,22 @@ def up(given: Options, /) -> None:
     from ..stack.progress import shown
 
     out = console()
+    _check_packages_of_stream()
     with shown() as report:
         ensure_parts(report=report)
     supervisor.up(given.home, given.settings, tell=lambda text: out.print(Text(text)))
     out.print(status_view(_look(given.home)))
     out.print(Text("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", style="dim"))
+
+
+def _check_packages_of_stream() -> None:
+    """Refuse to start anything where the stream could not start; found, not imported: that takes seconds.
+
+    Raises:
+        MissingExtraError: one of its packages is not installed.
+    """
+    if any(find_spec(name) is None for name in _PACKAGES_OF_STREAM):
+        raise MissingExtraError("stream", "Starting everything, the stream too,")
 
 
 @click.command()
