@@ -6,6 +6,7 @@ become values and answers become tables. A table and its `--json` come from the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from ..schemas.errors import InputError
+from ..schemas.errors import FilesQueryError, InputError
 from .exits import FINE, PROBLEM
 from .inputs import standard_input
 from .options import Options, json_option, options
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _LATEST_MS = 253_402_300_799_999  # the year 9999: nothing later has a form that people write
 _PROGRESS_EVERY = 50_000
+_OPTIONS = {"start": "--from", "end": "--to", "work_id": "--work-id", "where": "--where", "what": "--what"}
+_ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})\b")
 _SHOWN = ("where", "what", "data-version", "id", "hash", "work_id", "path")
 
 
@@ -65,10 +68,9 @@ def files(
         if given:
             raise click.UsageError(f"Put the options behind {context.invoked_subcommand}, not before it.", ctx=context)
         return
-    from ..lake.file_questions import FilesAsked
     from .parsing import point
 
-    FilesAsked.of(**asked)  # before anything is connected to
+    _check_asked(asked)
     at = point(as_at) if as_at else None
     with context.ensure_object(Options).journal() as journal:
         found = journal.files_page(**asked, limit=limit, cursor=cursor, at=at)
@@ -79,6 +81,26 @@ def files(
     console().print(_page_view(shown), crop=False)
     if found.cursor is not None:
         console().print(Text(f"more: --cursor {found.cursor}", style="dim"), soft_wrap=True)
+
+
+def _check_asked(asked: Mapping[str, str | None]) -> None:
+    """Refuse what cannot be asked before anything is connected to, in the words of the options.
+
+    Raises:
+        FilesQueryError: as `FilesAsked.of`.
+    """
+    from ..lake.file_questions import FilesAsked
+
+    try:
+        FilesAsked.of(**asked)
+    except FilesQueryError as error:
+        raise FilesQueryError(_in_options(error.message), code=error.code, hint=_in_options(error.hint)) from None
+
+
+def _in_options(sentence: str) -> str:
+    """A sentence about arguments with the options for them; what it quotes of a value stays."""
+    said, quoting, value = sentence.partition(", not ")
+    return _ARGUMENT.sub(lambda found: _OPTIONS[found[0]], said) + quoting + value
 
 
 @files.command()

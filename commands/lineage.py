@@ -6,16 +6,20 @@ Invariant: each has `--json`, which prints one JSON value (`export`: one OpenLin
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..schemas.errors import EventTooLargeError
+from ..schemas.errors import EventTooLargeError, UnknownEntityError
 from .completion import complete_urn
 from .exits import FINE, PROBLEM
 from .inputs import standard_input
 from .options import Options, json_option, options
-from .rendering import console, print_json
+from .rendering import console, note, print_json
+
+if TYPE_CHECKING:
+    from ..client import Journal
+    from ..schemas.urn import Urn
 
 
 class _Lineage(click.Group):
@@ -145,9 +149,22 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
     from .lineage_views import runs_view
 
     with given.journal() as journal:
-        page = journal.runs(Urn.parse(program), **_asked(asked, as_at))
+        page = journal.runs(of := Urn.parse(program), **_asked(asked, as_at))
+        if not page.items and _is_unknown(journal, of):
+            note(f"Nothing is known of {of}: check its spelling.")
     shown = {"runs": page.items, "cursor": page.cursor}
     print_json(shown) if as_json else console().print(runs_view(shown), crop=False)
+
+
+def _is_unknown(journal: Journal, program: Urn) -> bool:
+    """Whether there is neither a run of a program at any time, nor anything in the catalog about it."""
+    if journal.runs(program, limit=1).items:
+        return False
+    try:
+        journal.show(program)
+    except UnknownEntityError:
+        return True
+    return False
 
 
 @click.command("run")

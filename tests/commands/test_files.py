@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,33 @@ def test_what_cannot_be_asked_is_said_before_anything_is_connected_to(words: tup
     result = run("files", *words, "--json")
     assert result.exit_code == 2
     assert json.loads(result.stdout)["error"]["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--where", "web01"), "Give either a --work-id, or both --from and --to."),
+        (("--from", "2026-01-01"), "Times need both --from and --to; --to is missing."),
+        (
+            ("--from", "2026-01-02", "--to", "2026-01-01"),
+            "--from (2026-01-02T00:00:00Z) is after --to (2026-01-01T00:00:00Z).",
+        ),
+        (
+            ("--from", "the end", "--to", "1"),
+            "--from must be a time like 2026-01-31T12:00:00Z or a number, not 'the end'.",
+        ),
+        (("--what", "", "--work-id", "w"), "--what must be text, not ''."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_said_in_the_words_of_the_options(words: tuple[str, ...], said: str) -> None:
+    error = json.loads(run("files", *words, "--json").stdout)["error"]
+    assert error["message"] == said
+    assert not re.search(r"\b(?<!-)(start|end|work_id)\b", error["hint"])
+
+
+def test_reversed_times_are_told_which_must_come_first() -> None:
+    told = run("files", "--from", "2026-01-02", "--to", "2026-01-01").stderr
+    assert "next: Correct the times: --to must not be before --from." in told
 
 
 GOOD = json.dumps({"url": "s3://a/b", "metadata": document()})
