@@ -84,6 +84,7 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("--set client.queue_event=1 config show", 2, "config", "Did you mean client.queue_events?"),
     ("--set client.queue_events=many config show", 2, "config", "a whole number"),
     ("--set client.queue_events config show", 2, "config", "section.key=value"),
+    ("--set lake.storage_options=x config show", 2, "config", "must be names and texts, each said by itself as"),
     ("--set journal.prefix=a/b config show", 2, "config", "the beginning of a topic's name"),
     ("--set kafka.acks=1 show dataset:a/b", 2, "config", "the journal's promises rest on it"),
     ("--set kafka.transactional.id=a show dataset:a/b", 2, "config", "for its units"),
