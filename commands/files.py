@@ -31,7 +31,7 @@ _ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})\b")
 _SHOWN = ("where", "what", "data-version", "id", "hash", "work_id", "path")
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND [ARGS]...]")
 @click.option("--what", metavar="NAME", help="Of this program only.")
 @click.option("--where", metavar="NAME", help="Of this server only.")
 @click.option("--from", "start", metavar="TIME", help="Files that touch the time from here on, this time included.")

@@ -30,7 +30,11 @@ class _Lineage(click.Group):
         return super().parse_args(context, args if not args or args[0] in known else ["of", *args])
 
 
-@click.group(cls=_Lineage, short_help="Show which programs touched data, and what else these touched.")
+@click.group(
+    cls=_Lineage,
+    short_help="Show which programs touched data, and what else these touched.",
+    subcommand_metavar="URN|COMMAND [ARGS]...",
+)
 def lineage() -> None:
     """Show which programs touched data, and what else these touched; or exchange lineage as OpenLineage events.
 
