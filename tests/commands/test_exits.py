@@ -119,6 +119,21 @@ def test_where_standard_error_takes_nothing_either_the_exit_code_tells() -> None
         assert subprocess.run(command, stdout=full, stderr=full, check=False).returncode == 2
 
 
+@pytest.mark.parametrize("module", ["click", "rich", "metajournal.commands.files"])
+def test_who_interrupts_while_python_reads_the_commands_meets_no_stack_trace(module: str) -> None:
+    script = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from metajournal.cli import program
+program()"""
+    done = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 @pytest.mark.parametrize("words", [[], ["config"]])
 def test_a_group_without_a_command_shows_its_help(words: list[str]) -> None:
     command = [sys.executable, "-m", "metajournal.cli", *words]
