@@ -1,59 +1,38 @@
 """The command line: `metajournal`, or `python -m metajournal.cli`.
 
-Only the door: the options before every command, and the list of commands. What the commands do stands in `commands/`,
-how they end in `commands/exits.py`.
+Only the door: the commands stand in `commands/`. They are imported behind it, so that whoever interrupts a command
+while Python still reads it meets no stack trace.
 """
 
 from __future__ import annotations
 
-import click
+import sys
+from typing import TYPE_CHECKING, Any
 
-from .commands.completion import COMPLETING
-from .commands.configuration import CONFIGURATION
-from .commands.exits import Commands
-from .commands.files import FILES
-from .commands.lean import leave_pandas_out
-from .commands.lineage import LINEAGE
-from .commands.logs import keep_quiet
-from .commands.options import Options
-from .commands.reading import READING
-from .commands.rebuild import REBUILDING
-from .commands.refolding import REFOLDING
-from .commands.services import SERVICES
-from .commands.tracing import TRACING
-from .commands.writing import WRITING
+if TYPE_CHECKING:
+    from .commands.program import main
 
-_PROGRAM = "program"
-"""What the context holds where a command has its process to itself (a test or a host program may run several)."""
-_READERS = frozenset(one.name for one in (*READING, *TRACING, *FILES, *LINEAGE))
+__all__ = ["main", "program"]
 
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="metajournal")
-@click.option("--config", "file", metavar="FILE", help="Settings file (default: metajournal.toml, where it exists).")
-@click.option("--set", "overrides", metavar="SECTION.KEY=VALUE", multiple=True, help="Set one setting.")
-@click.option("-v", "--verbose", is_flag=True, help="Show the log on standard error.")
-@click.pass_context
-def main(context: click.Context, file: str | None, overrides: tuple[str, ...], verbose: bool) -> None:
-    """Metadata as a journal: every change is an event in Kafka, kept in Delta tables, found in Elasticsearch."""
-    if context.obj is _PROGRAM and context.invoked_subcommand in _READERS:
-        leave_pandas_out()
-    context.obj = Options(file, overrides)
-    if verbose:
-        context.obj.start_logging()
-    else:
-        keep_quiet()
-
-
-for _command in (
-    *WRITING, *READING, *TRACING, *FILES, *LINEAGE, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION, *COMPLETING,
-):  # fmt: skip
-    main.add_command(_command)
+_INTERRUPTED = 130
 
 
 def program() -> None:
     """The process that runs one command and ends."""
-    main(obj=_PROGRAM)
+    try:
+        from .commands.program import PROGRAM, main
+
+        main(obj=PROGRAM)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "main":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .commands.program import main
+
+    return main
 
 
 if __name__ == "__main__":

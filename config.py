@@ -309,9 +309,8 @@ def _converted(path: str, one: Said, kind: Any) -> Any:
             return kind(value) if from_text or isinstance(value, int | kind) else _refuse()
         except ValueError:
             pass
-    raise _wrong(
-        path, one, {str: "text", int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "")
-    )
+    names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+    raise _wrong(path, one, names.get(kind, f"names and texts, each said by itself as {path}.NAME=TEXT"))
 
 
 def _refuse() -> Any:

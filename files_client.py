@@ -62,7 +62,7 @@ class FilesClient(LakeClient):
             cursor: of the page before, asked with the same arguments.
         """
         self._with_lake()
-        from .lake.file_queries import FilesAsked
+        from .lake.file_questions import FilesAsked
 
         asked = FilesAsked.of(where=where, what=what, start=start, end=end, work_id=work_id)
         who = tenant or self.settings.journal.tenant

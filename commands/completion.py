@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from .exits import COMPLETION
+from .rendering import writing
 
 SHELLS: Final = ("bash", "zsh", "fish")
 _URNS: Final = 20
@@ -34,7 +35,8 @@ def completion(context: click.Context, /, shell: str) -> None:
     assert kind is not None  # click has all three
     root = context.find_root()
     script = kind(root.command, {}, "metajournal", COMPLETION).source()
-    click.echo(script + (_WHOLE_URNS if shell == "bash" else ""), nl=False)
+    with writing():
+        click.echo(script + (_WHOLE_URNS if shell == "bash" else ""), nl=False)
 
 
 def complete_kind(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:

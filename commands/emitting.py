@@ -17,6 +17,7 @@ from io import TextIOBase, UnsupportedOperation
 from select import select
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from ..schemas.arguments import check_number
 from ..schemas.errors import (
     Fault,
     InputError,
@@ -53,9 +54,12 @@ class Sending:
         journal: where to emit.
         outcome: wait for the verdict of the rules too, not only until Kafka has the event.
         timeout_s: seconds to wait for a verdict; the client's setting where None.
+    Raises:
+        InputError: `timeout_s` is no number of seconds; said here, before anything is sent.
     """
 
     def __init__(self, journal: Journal, *, outcome: bool, timeout_s: float | None = None) -> None:
+        check_number("timeout_s", timeout_s)
         self._journal = journal
         self._outcome = outcome
         self._timeout_s = timeout_s

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,8 +27,9 @@ from ..schemas.errors import (
     UnknownEntityError,
     UnknownEventError,
 )
+from .inputs import check_arguments
 from .logs import log_error
-from .rendering import forgive_encodings, print_error
+from .rendering import OutputError, forgive_encodings, print_error, writing
 
 FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 130, 141
 
@@ -73,10 +75,13 @@ class Commands(click.Group):
         if not standalone_mode or COMPLETION in os.environ:
             return super().main(words, prog_name, complete_var, standalone_mode, **extra)
 
+        if not _outputs_are_open():
+            return sys.exit(USAGE)
         forgive_encodings()
         given: list[Any] = []
 
         def run() -> Any:  # click's own main answers a broken pipe with 1, which here means "found a problem"
+            check_arguments(words)
             try:
                 with self.make_context(prog_name or "metajournal", words, **extra) as context:
                     given.append(context)
@@ -90,17 +95,42 @@ class Commands(click.Group):
         return sys.exit(ended(run, as_json="--json" in words, logged=logged))
 
 
+def _outputs_are_open() -> bool:
+    """Whether there is a standard output; where it is closed, the next file or connection opened would be taken for it.
+
+    A closed standard error becomes nothing.
+    """
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  (for the rest of the process)
+    if sys.stdout is None:
+        print_error("usage", "Standard output is closed.", "Send it to /dev/null instead.", as_json=False)
+    return sys.stdout is not None
+
+
 def ended(run: Callable[[], Any], *, as_json: bool, logged: Callable[[], bool] = lambda: False) -> int:
     """Run a command and return its exit code, its errors printed; or logged, where its log is JSON lines."""
     try:
-        result = run()
-        sys.stdout.flush()
-        return result if isinstance(result, int) else FINE
-    except (KeyboardInterrupt, click.Abort):
-        return INTERRUPTED
+        return _told(run, as_json, logged)
     except BrokenPipeError:
         _forget_stdout()
         return PIPE
+    except OutputError as error:  # the error itself may have been the output, so it goes to standard error
+        _forget_stdout()
+        print_error(error.code, error.message, error.hint, as_json=False)
+        return exit_code(error)
+
+
+def _told(run: Callable[[], Any], as_json: bool, logged: Callable[[], bool]) -> int:
+    """As `ended`, but for output that nobody takes. Raises: BrokenPipeError, OutputError."""
+    try:
+        result = run()
+        with writing():
+            sys.stdout.flush()
+        return result if isinstance(result, int) else FINE
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except (BrokenPipeError, OutputError):
+        raise
     except click.ClickException as error:
         return _usage(error, as_json)
     except MetajournalError as error:
@@ -113,9 +143,16 @@ def ended(run: Callable[[], Any], *, as_json: bool, logged: Callable[[], bool] =
         if os.environ.get("METAJOURNAL_TRACE") == "1":
             raise
         text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        _check_stdout()
         hint = "This is a defect of metajournal: please report it with the output of METAJOURNAL_TRACE=1."
         print_error("internal", text.split("\n")[0], hint, as_json=as_json)
         return PROBLEM
+
+
+def _check_stdout() -> None:
+    """Tell what click could not print (help, a script) as what it is: it stays in the buffer. Raises: OutputError."""
+    with writing():
+        sys.stdout.flush()
 
 
 def _usage(error: click.ClickException, as_json: bool) -> int:

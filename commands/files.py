@@ -6,8 +6,7 @@ become values and answers become tables. A table and its `--json` come from the 
 
 from __future__ import annotations
 
-import json
-import sys
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,20 +15,23 @@ import click
 from rich.console import RenderableType
 from rich.text import Text
 
-from ..schemas.errors import InputError
+from ..schemas.errors import FilesQueryError, InputError
 from .exits import FINE, PROBLEM
+from .inputs import standard_input
 from .options import Options, json_option, options
-from .rendering import console, fields, print_json, shortened, table, time_text, verdict
+from .rendering import console, fields, note, print_json, shortened, table, time_text, verdict
 
 if TYPE_CHECKING:
     from ..producers.receipts import Receipt
 
 _LATEST_MS = 253_402_300_799_999  # the year 9999: nothing later has a form that people write
 _PROGRESS_EVERY = 50_000
+_OPTIONS = {"start": "--from", "end": "--to", "work_id": "--work-id", "where": "--where", "what": "--what"}
+_ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})\b")
 _SHOWN = ("where", "what", "data-version", "id", "hash", "work_id", "path")
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND [ARGS]...]")
 @click.option("--what", metavar="NAME", help="Of this program only.")
 @click.option("--where", metavar="NAME", help="Of this server only.")
 @click.option("--from", "start", metavar="TIME", help="Files that touch the time from here on, this time included.")
@@ -66,10 +68,9 @@ def files(
         if given:
             raise click.UsageError(f"Put the options behind {context.invoked_subcommand}, not before it.", ctx=context)
         return
-    from ..lake.file_queries import FilesAsked
     from .parsing import point
 
-    FilesAsked.of(**asked)  # before anything is connected to
+    _check_asked(asked)
     at = point(as_at) if as_at else None
     with context.ensure_object(Options).journal() as journal:
         found = journal.files_page(**asked, limit=limit, cursor=cursor, at=at)
@@ -80,6 +81,26 @@ def files(
     console().print(_page_view(shown), crop=False)
     if found.cursor is not None:
         console().print(Text(f"more: --cursor {found.cursor}", style="dim"), soft_wrap=True)
+
+
+def _check_asked(asked: Mapping[str, str | None]) -> None:
+    """Refuse what cannot be asked before anything is connected to, in the words of the options.
+
+    Raises:
+        FilesQueryError: as `FilesAsked.of`.
+    """
+    from ..lake.file_questions import FilesAsked
+
+    try:
+        FilesAsked.of(**asked)
+    except FilesQueryError as error:
+        raise FilesQueryError(_in_options(error.message), code=error.code, hint=_in_options(error.hint)) from None
+
+
+def _in_options(sentence: str) -> str:
+    """A sentence about arguments with the options for them; what it quotes of a value stays."""
+    said, quoting, value = sentence.partition(", not ")
+    return _ARGUMENT.sub(lambda found: _OPTIONS[found[0]], said) + quoting + value
 
 
 @files.command()
@@ -109,6 +130,13 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
 @click.option("--where", metavar="NAME", help="The server that they come from.")
 @click.option("--start", metavar="TIME", help="First event in each file; when it was last written where not given.")
 @click.option("--end", metavar="TIME", help="Last event in each file; an instant where not given.")
+@click.option(
+    "--id",
+    "file_id",
+    metavar="ID",
+    help="Id of the one file: recorded again with it, the record replaces the earlier one; without it, it is another"
+    " file.",
+)
 @click.option("--data-version", default="0", show_default=True, metavar="TEXT", help="Version of the data's format.")
 @click.option("--work-id", metavar="ID", help="Name of the work that they belong to.")
 @click.option(
@@ -124,28 +152,46 @@ def record(
     """Record files by their paths: their hashes and sizes are taken here, their contents stay where they are.
 
     With - the files come as JSON lines on standard input, `{"url": …, "metadata": {…}, "size"?, "created"?}` each.
+    All lines are read and checked before the first file is sent: where one is wrong, none is recorded.
+    A file without an id gets a new one, and so is another file each time that it is recorded.
 
     \b
     metajournal files record /var/log/syslog.1 --what syslog --where webserver02 --start 2026-01-31
     metajournal files record - < files.jsonl
     """
+    from ..producers.files import checked_files
+
     if paths == ("-",):
         if any(value for name, value in said.items() if name != "data_version"):
             raise click.UsageError("With - everything stands in the JSON lines; leave the other options away.")
-        made: Iterable[Any] = _lines(sys.stdin)
+        made: Iterable[Any] = _lines(standard_input())
     elif "-" in paths:
         raise click.UsageError("Give paths, or - alone.")
     else:
         if not said["what"] or not said["where"]:
             raise click.UsageError("Say which program and server the files are of: --what and --where.")
+        if said["file_id"] and len(paths) > 1:
+            raise click.UsageError("An id is one file's: give one path with --id.")
         made = [_of_path(path, said) for path in paths]
+    found = checked_files(made)
+    if not found:
+        return _none_found(as_json)
     with given.journal() as journal:
         about: dict[str, Any] = {} if actor is None else {"actor": actor}
-        receipts = journal.record_files(made, progress=_told(console(stderr=True)), **about)
+        receipts = journal.record_files(found, progress=_told(console(stderr=True)), **about)
         results = [_result(receipt, wait=not no_wait) for receipt in receipts]
     for result in results:
         print_json(result) if as_json else console().print(_result_line(result), soft_wrap=True)
     return FINE if all(result["ok"] for result in results) else PROBLEM
+
+
+def _none_found(as_json: bool) -> int:
+    """What is told where there is no file to record."""
+    if as_json:
+        print_json({"ok": True, "files": 0})
+    else:
+        note("Standard input held no file, so nothing was recorded.")
+    return FINE
 
 
 def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
@@ -164,6 +210,7 @@ def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
         "where": said["where"],
         "what": said["what"],
         "data-version": said["data_version"],
+        "id": said["file_id"],
         "work_id": said["work_id"],
         "path": str(whole),
     }
@@ -172,12 +219,12 @@ def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
 
 
 def _lines(lines: Iterable[str]) -> Iterator[Any]:
-    from .parsing import once
+    from .parsing import line_value
 
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                yield json.loads(line, object_pairs_hook=once)
+                yield line_value(line)
             except (ValueError, RecursionError) as error:
                 raise InputError(
                     f"Line {number} is not JSON: {error}.", hint='Each line is {"url": …, "metadata": {…}}.'

@@ -6,14 +6,20 @@ Invariant: each has `--json`, which prints one JSON value (`export`: one OpenLin
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..schemas.errors import EventTooLargeError, UnknownEntityError
 from .completion import complete_urn
 from .exits import FINE, PROBLEM
+from .inputs import standard_input
 from .options import Options, json_option, options
-from .rendering import console, print_json
+from .rendering import console, note, print_json
+
+if TYPE_CHECKING:
+    from ..client import Journal
+    from ..schemas.urn import Urn
 
 
 class _Lineage(click.Group):
@@ -24,7 +30,11 @@ class _Lineage(click.Group):
         return super().parse_args(context, args if not args or args[0] in known else ["of", *args])
 
 
-@click.group(cls=_Lineage, short_help="Show which programs touched data, and what else these touched.")
+@click.group(
+    cls=_Lineage,
+    short_help="Show which programs touched data, and what else these touched.",
+    subcommand_metavar="URN|COMMAND [ARGS]...",
+)
 def lineage() -> None:
     """Show which programs touched data, and what else these touched; or exchange lineage as OpenLineage events.
 
@@ -69,8 +79,15 @@ def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: A
     print_json(answer) if as_json else console().print(lineage_view(answer, data), crop=False)
 
 
+class _Lines(click.File):
+    """A file of lines, or standard input; a line that is not UTF-8 is left to its reader."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return standard_input() if value == "-" else super().convert(value, param, ctx)
+
+
 @lineage.command("import", short_help="Emit the facts of OpenLineage run events.")
-@click.argument("file", type=click.File("r", encoding="utf-8"))
+@click.argument("file", type=_Lines("r", encoding="utf-8", errors="surrogateescape"))
 @click.option("--actor", metavar="NAME", help="Who says so.")
 @json_option
 @options
@@ -85,12 +102,15 @@ def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> i
     said: dict[str, Any] = {"events": 0, "facts": 0, "refused": []}
     with given.journal() as journal:
         for line, facts, fault in read_events(file):
+            try:
+                for fact in facts:
+                    journal.emit(fact, actor=actor, block_s=30.0)
+                    said["facts"] += 1
+            except EventTooLargeError as error:
+                fault = error.message
             said["events"] += fault is None
-            said["facts"] += len(facts)
             if fault is not None:
                 said["refused"].append({"line": line, "message": fault})
-            for fact in facts:
-                journal.emit(fact, actor=actor, block_s=30.0)
         journal.flush()
     said["ok"] = not said["refused"]
     print_json(said) if as_json else console().print(imported_view(said))
@@ -133,9 +153,22 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
     from .lineage_views import runs_view
 
     with given.journal() as journal:
-        page = journal.runs(Urn.parse(program), **_asked(asked, as_at))
+        page = journal.runs(of := Urn.parse(program), **_asked(asked, as_at))
+        if not page.items and _is_unknown(journal, of):
+            note(f"Nothing is known of {of}: check its spelling.")
     shown = {"runs": page.items, "cursor": page.cursor}
     print_json(shown) if as_json else console().print(runs_view(shown), crop=False)
+
+
+def _is_unknown(journal: Journal, program: Urn) -> bool:
+    """Whether there is neither a run of a program at any time, nor anything in the catalog about it."""
+    if journal.runs(program, limit=1).items:
+        return False
+    try:
+        journal.show(program)
+    except UnknownEntityError:
+        return True
+    return False
 
 
 @click.command("run")

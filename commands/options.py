@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,5 +54,16 @@ class Options:
         return Journal.connect(self.settings)
 
 
+class _Seconds(click.FloatRange):
+    """A number of seconds that can be waited; a range alone lets nan through, which is on neither side of it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if isnan(seconds):
+            self.fail(f"{value} is no number of seconds.", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds(0, 1e9)
 options = click.make_pass_decorator(Options)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")

@@ -18,6 +18,7 @@ from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import EVENT_TYPES
 from ..schemas.events.files import FilesRecorded
 from ..schemas.positions import Cut, Position, cut_of
+from .inputs import is_text
 
 EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in EVENT_TYPES.values()}
 ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")
@@ -80,7 +81,7 @@ def typed_event(line: str) -> Typed:
         InvalidEventError: as `event_of`.
     """
     try:
-        found = json.loads(line, object_pairs_hook=once)
+        found = line_value(line)
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"The line is not JSON: {error}.", code="not-json", hint='Each line is {"type": …, "entity": …, …}.'
@@ -93,6 +94,13 @@ def typed_event(line: str) -> Typed:
     if isinstance(about.get("event_time"), str):
         about["event_time"] = moment(about["event_time"])
     return Typed(event_of(found.pop("type"), found), about)
+
+
+def line_value(line: str) -> Any:
+    """The JSON value of a line. Raises: ValueError, RecursionError: it is none, or no UTF-8."""
+    if not is_text(line):
+        raise ValueError("it is not UTF-8")
+    return json.loads(line, object_pairs_hook=once)
 
 
 def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:

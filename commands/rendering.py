@@ -11,26 +11,54 @@ import io
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, NoReturn, TextIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from ..schemas.errors import MetajournalError
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BLANKS = re.compile(r"[ \t]+(?=\n)")
 PLAIN_WIDTH = 160  # columns when the output is no terminal
 
 
+class OutputError(MetajournalError):
+    """What a command prints could not be written; what it did is done."""
+
+    CODE = "output-not-written"
+    HINT = "Make room, or send the output elsewhere. What the command did is done; only its answer is lost."
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """A write of output, which fails as an OutputError; a reader that went away stays a BrokenPipeError."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"The output could not be written: {error.strerror}.") from error
+
+
+class _Console(Console):
+    """A console that leaves it to the command's end what a reader that went away means."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool = False) -> Console:
     """A console on the current standard output (or error); plain lines of a fixed width when that is no terminal."""
     stream: TextIO = sys.stderr if stderr else sys.stdout
     if stream.isatty():
-        return Console(file=stream, highlight=False, markup=False, emoji=False)
+        return _Console(file=stream, highlight=False, markup=False, emoji=False)
     plain_file: Any = _Trimmed(stream)  # all that a console asks of a file that is no terminal
-    return Console(file=plain_file, highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)
+    return _Console(file=plain_file, highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)
 
 
 class _Trimmed:
@@ -40,8 +68,13 @@ class _Trimmed:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        self._stream.write(_BLANKS.sub("", text))
+        with writing():
+            self._stream.write(_BLANKS.sub("", text))
         return len(text)
+
+    def flush(self) -> None:
+        with writing():
+            self._stream.flush()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -62,8 +95,9 @@ def shortened(value: object, width: int) -> str:
 def print_json(value: object) -> None:
     """One JSON value on one line of standard output; escaped where the output's encoding cannot hold it."""
     text = json.dumps(value, ensure_ascii=not _is_utf8(sys.stdout), separators=(",", ":"), default=str)
-    sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
-    sys.stdout.flush()
+    with writing():
+        sys.stdout.write(text.encode("utf-8", "backslashreplace").decode() + "\n")
+        sys.stdout.flush()
 
 
 def _is_utf8(stream: TextIO) -> bool:
@@ -138,9 +172,10 @@ def print_error(code: str, message: str, hint: str, *, as_json: bool, data: Mapp
         print_json(error_json(code, message, hint, data))
         return
     out = console(stderr=True)
-    out.print(Text.assemble(("error", "bold red"), f"[{code}]: ", safe(message)), soft_wrap=True)
-    if hint:
-        out.print(Text.assemble(("  next: ", "bold"), safe(hint)), soft_wrap=True)
+    with suppress(OSError, OutputError):  # where standard error takes nothing either, the exit code alone tells
+        out.print(Text.assemble(("error", "bold red"), f"[{code}]: ", safe(message)), soft_wrap=True)
+        if hint:
+            out.print(Text.assemble(("  next: ", "bold"), safe(hint)), soft_wrap=True)
 
 
 def note(text: str) -> None:

@@ -5,9 +5,9 @@ Thin: the stack, the stream and the indexer do the work. `stream` and `index` ru
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from .views import doctor_json, doctor_view, status_json, status_line, status_vi
 if TYPE_CHECKING:
     from ..schemas.positions import Position
 
+_PACKAGES_OF_STREAM = ("pyspark", "delta", "deltalake", "pyarrow", "duckdb", "polars", "pandas", "numpy", "orjson")
 WATCH_S = 1.0  # seconds between two looks of `status --watch`
 
 
@@ -72,11 +73,22 @@ def up(given: Options, /) -> None:
     from ..stack.progress import shown
 
     out = console()
+    _check_packages_of_stream()
     with shown() as report:
         ensure_parts(report=report)
     supervisor.up(given.home, given.settings, tell=lambda text: out.print(Text(text)))
     out.print(status_view(_look(given.home)))
     out.print(Text("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", style="dim"))
+
+
+def _check_packages_of_stream() -> None:
+    """Refuse to start anything where the stream could not start; found, not imported: that takes seconds.
+
+    Raises:
+        MissingExtraError: one of its packages is not installed.
+    """
+    if any(find_spec(name) is None for name in _PACKAGES_OF_STREAM):
+        raise MissingExtraError("stream", "Starting everything, the stream too,")
 
 
 @click.command()
@@ -126,7 +138,6 @@ def _watch(given: Options, as_json: bool) -> int:
                     live.update(status_view(found), refresh=True)
                 else:
                     out.print(status_line(found), soft_wrap=True)
-                    sys.stdout.flush()
                 time.sleep(WATCH_S)
     except KeyboardInterrupt:
         return FINE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import Options, json_option, options
+from .options import SECONDS, Options, json_option, options
 from .rendering import console, note, print_json, shortened, time_text
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _SIGNS = (("additions", "+"), ("deletions", "-"))
     help="Print whole entities: the newest state of each (older ones too that Kafka still has), then every later one.",
 )
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N.")
-@click.option("--timeout", type=click.FloatRange(0), metavar="S", help="End when nothing came for S seconds.")
+@click.option("--timeout", type=SECONDS, metavar="S", help="End when nothing came for S seconds.")
 @json_option
 @options
 def tail(

@@ -5,14 +5,14 @@ Left to whom: `parsing.py` makes events of options and lines, `emitting.py` send
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from .completion import complete_event, complete_urn
 from .exits import FINE, PROBLEM
-from .options import Options, json_option, options
+from .inputs import standard_input
+from .options import SECONDS, Options, json_option, options
 from .rendering import console, note, print_json
 
 _NOTHING = "Standard input held no event, so nothing was emitted."
@@ -35,7 +35,7 @@ _NOTHING = "Standard input held no event, so nothing was emitted."
 @click.option("--unit", "as_unit", is_flag=True, help="Emit all JSON lines as one unit: all of them or none.")
 @click.option("--unit-id", metavar="ID", help="Send this unit again: its lines have their event_id.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the outcome, only until Kafka has the event.")
-@click.option("--timeout", "timeout_s", type=float, metavar="SECONDS", help="How long to wait for an outcome.")
+@click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="How long to wait for an outcome.")
 @json_option
 @options
 def emit(
@@ -67,17 +67,18 @@ def emit(
     if type_ != "-" and (as_unit or unit_id):
         raise click.UsageError("A unit is read from JSON lines (metajournal emit --unit - < FILE).")
     event = None if type_ == "-" else typed_options(type_, entity, **typed)
+    lines = standard_input() if type_ == "-" else None
     ok, out = True, console()
     with given.journal() as journal:
         send = Sending(journal, outcome=not no_wait, timeout_s=timeout_s)
-        if as_unit or unit_id:
-            unit = send.unit(sys.stdin, unit_id)
+        if lines is not None and (as_unit or unit_id):
+            unit = send.unit(lines, unit_id)
             if not unit["events"]:
                 note(_NOTHING)
             print_json(unit) if as_json else out.print(unit_view(unit), soft_wrap=True)
             return FINE if unit["ok"] else PROBLEM
         told = False
-        for result in send.lines(sys.stdin) if event is None else [send.one(event)]:
+        for result in [send.one(event)] if event is not None else send.lines(lines or []):
             ok, told = ok and result["ok"], True
             print_json(result) if as_json else out.print(result_line(result), soft_wrap=True)
     if not told:

@@ -200,9 +200,11 @@ def _command_line() -> list[str]:
     lines = [
         "# Command line",
         "",
-        "Exit codes: 0 fine, 1 found a problem, 2 usage or configuration, 3 cannot reach a service, 4 not allowed, 130",
-        "interrupted, 141 the reader of a pipe went away.",
-        "",
+        *_prose(
+            "Exit codes: 0 fine, 1 found a problem, 2 usage or configuration, 3 cannot reach a service, 4 not allowed,",
+            "130 interrupted, 141 the reader of a pipe went away.",
+            "Ctrl-C is how `tail` and `status --watch` end, and they end with 0; so do `stream` and `index`.",
+        ),
         "Before every command:",
         "",
         *_options(command_line),
@@ -214,10 +216,10 @@ def _command_line() -> list[str]:
 
 def _commands(path: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
     for name, command in sorted(group.commands.items()):
+        if type(command) is not click.Group or command.invoke_without_command:  # one that does something by itself
+            yield f"{path} {name}", command
         if isinstance(command, click.Group):
             yield from _commands(f"{path} {name}", command)
-        else:
-            yield f"{path} {name}", command
 
 
 def _help(path: str, command: click.Command) -> list[str]:

@@ -10,9 +10,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 from ..schemas.errors import FilesQueryError
+from ..schemas.wire import MAX_LONG, MIN_LONG
 from .cuts import At, Bounds
 from .file_order import Key
 from .file_questions import FilesAsked
@@ -41,7 +42,8 @@ def read_cursor(cursor: str, identity: str, topic: str) -> tuple[Key, Bounds]:
         if raw[:_DIGEST_BYTES] != _check(body):
             raise ValueError("another digest")
         version, belongs_to, (start, where, what, file_id), bounds, final = json.loads(body)
-        if version != 1 or type(start) is not int or not all(type(one) is str for one in (where, what, file_id)):
+        texts = where, what, file_id
+        if version != 1 or not _is_long(start, MIN_LONG) or not all(map(_is_text, texts)) or not _are_bounds(bounds):
             raise ValueError("another form")
         opened = (start, where, what, file_id), Bounds.from_json(topic, bounds, final is True)
     except (ValueError, TypeError, RecursionError):
@@ -57,6 +59,24 @@ def read_cursor(cursor: str, identity: str, topic: str) -> tuple[Key, Bounds]:
             hint="Ask with the same arguments as for the page before, or without a cursor.",
         )
     return opened
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a text that a table can hold: one without a lone surrogate."""
+    return type(value) is str and value.encode("utf-8", "replace").decode() == value
+
+
+def _is_long(value: Any, least: int) -> bool:
+    return type(value) is int and least <= value <= MAX_LONG
+
+
+def _are_bounds(value: Any) -> bool:
+    """Whether a value is what `Bounds.to_json` gives: of a page with another behind it, at least one partition's."""
+    return isinstance(value, list) and value != [] and all(_is_bound(*one) for one in value)
+
+
+def _is_bound(partition: Any, below: Any, until_ms: Any) -> bool:
+    return _is_long(partition, 0) and _is_long(below, 0) and (until_ms is None or _is_long(until_ms, MIN_LONG))
 
 
 def _check(body: bytes) -> bytes:

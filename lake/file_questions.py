@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..schemas.errors import FilesQueryError
-from ..schemas.times import time_ms
+from ..schemas.times import time_ms, time_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,11 @@ class FilesAsked:
             raise FilesQueryError(f"Times need both start and end; {missing} is missing.", code="one-time-only")
         first, last = _time("start", start), _time("end", end)
         if first > last:
-            raise FilesQueryError(f"start ({first}) is after end ({last}).", code="start-after-end")
+            raise FilesQueryError(
+                f"start ({time_shown(first)}) is after end ({time_shown(last)}).",
+                code="start-after-end",
+                hint="Correct the times: end must not be before start.",
+            )
         return cls(where, what, first, last, None)
 
 

@@ -156,6 +156,20 @@ def file_events(
     yield from gathering.rest()
 
 
+def checked_files(files: Iterable[FileRecord | Mapping[str, Any]]) -> list[FileRecord]:
+    """All of the files, ids assigned, once every one of them is known to be valid: for who sends all or none of them.
+
+    Args:
+        files: as `file_events` takes them; all are held.
+    Raises:
+        InvalidEventError: as `file_events`.
+    """
+    found = [_readable(number, file) for number, file in enumerate(files)]
+    for _ in file_events(found):
+        pass
+    return found
+
+
 def _some(rest: Iterator[Any], most: int) -> tuple[list[Any], Exception | None]:
     """The next files, and what their source failed with behind them."""
     found: list[Any] = []
@@ -208,19 +222,25 @@ def record_files(
     Returns:
         The receipt of each event, in the order of sending.
     Raises:
-        InvalidEventError: as `file_events`; what was sent before stands.
+        InvalidEventError: as `file_events`; what was sent before stands, and the hint says how much.
         OutcomeUnknownError: an event is not acknowledged in time. Send the same files with the same ids again: what
             is recorded already changes nothing.
         others as `Emitter.emit`.
     """
     receipts: list[Receipt] = []
     flying: deque[tuple[int, Receipt]] = deque()
-    done = 0
-    for event in file_events(files, files_an_event=files_an_event):
-        receipts.append(emitter.emit(event, **{"block_s": _BLOCK_S, **said}))
-        flying.append((len(event.files), receipts[-1]))
-        if len(flying) >= _IN_FLIGHT:
-            done = _landed(flying, done, progress)
+    done = sent = 0
+    try:
+        for event in file_events(files, files_an_event=files_an_event):
+            receipts.append(emitter.emit(event, **{"block_s": _BLOCK_S, **said}))
+            sent += len(event.files)
+            flying.append((len(event.files), receipts[-1]))
+            if len(flying) >= _IN_FLIGHT:
+                done = _landed(flying, done, progress)
+    except InputError as error:
+        if sent:
+            error.advise(f"{sent:,} files were sent before and stand; send them again only with the same ids.")
+        raise
     while flying:
         done = _landed(flying, done, progress)
     return receipts

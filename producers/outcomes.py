@@ -136,7 +136,7 @@ class OutcomeReader:
             self._new.append(question)
             self._start()
         asked = time.monotonic()
-        question.answered.wait(limit)
+        question.answered.wait(min(limit, threading.TIMEOUT_MAX))  # beyond it Python's locks refuse to wait
         return self._answer(question, asked, limit)
 
     def close(self) -> None:

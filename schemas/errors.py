@@ -48,6 +48,11 @@ class MetajournalError(Exception):
         self.__dict__.update(data)
         self.add_note(f"  next: {self.hint}")  # a program's stack trace ends with what to do
 
+    def advise(self, hint: str) -> None:
+        """Replace the next thing to try."""
+        self.hint = hint
+        self.__notes__ = [f"  next: {hint}"]
+
     def __str__(self) -> str:
         return self.message
 

@@ -41,6 +41,14 @@ def time_ms(value: Any) -> int:
     return found
 
 
+def time_shown(milliseconds: int) -> str:
+    """A time in ISO 8601, UTC; one that no calendar has as its number."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).isoformat().replace("+00:00", "Z")
+    except OverflowError:
+        return str(milliseconds)
+
+
 def _of_text(text: str) -> int:
     if _NUMBER.fullmatch(text):
         number = Decimal(text)

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -90,6 +90,8 @@ def up(
         parts = ensure_parts(report=report)
         tell("starting Kafka and Elasticsearch")
         servers = start_both(parts, home, ports=dict(before.ports), lasting=True)
+        for text in moved(before.ports, servers):
+            tell(text)
         kept = {name: server.kept for name, server in servers.items()}
         run = Run(ports=before.ports)
         try:
@@ -105,6 +107,14 @@ def up(
         for one in kept.values():
             one.release()
         return run
+
+
+def moved(before: Mapping[str, tuple[int, ...]], servers: Mapping[str, Server]) -> Iterator[str]:
+    """A sentence on each server that had to take other ports than those of the last time."""
+    for name, server in servers.items():
+        former = before.get(name)
+        if former and former != server.ports:
+            yield f"a port of {name} is taken by now ({', '.join(map(str, former))}); it is at {server.endpoint}"
 
 
 def hand_over(home: Path, settings: Settings, servers: Mapping[str, Server], own: Sequence[Kept]) -> None:

@@ -51,6 +51,10 @@ def test_every_key_of_the_settings_is_explained(tmp_path: Path) -> None:
             assert not row.endswith("|  |"), f"{line.key} has no explanation"
 
 
+NOTHING_BY_ITSELF = ("metajournal", "metajournal config", "metajournal rebuild")
+"""Groups whose commands alone do something."""
+
+
 def test_every_command_and_option_is_listed() -> None:
     text = page("command-line.md")
 
@@ -58,6 +62,7 @@ def test_every_command_and_option_is_listed() -> None:
         if isinstance(command, click.Group):
             for name, inner in command.commands.items():
                 check(f"{path} {name}", inner)
+        if path in NOTHING_BY_ITSELF:
             return
         part = text.partition(f"## {path}\n")[2].partition("\n## ")[0]
         assert part, path

@@ -58,7 +58,7 @@ def read_events(lines: Iterable[str]) -> Iterator[Read]:
     """
     for number, text in enumerate(_texts(lines), 1):
         try:
-            value = json.loads(text) if isinstance(text, str) else text
+            value = _json(text) if isinstance(text, str) else text
             yield Read(number, facts_of(value), None)
         except MetajournalError as error:
             yield Read(number, [], error.message)
@@ -77,10 +77,19 @@ def _texts(lines: Iterable[str]) -> Iterator[Any]:
         return
     whole = "".join([first, *rest])
     try:
-        found = json.loads(whole)
+        found = _json(whole)
     except (ValueError, RecursionError):
         found = whole
     yield from found if isinstance(found, list) else [whole]
+
+
+def _json(text: str) -> Any:
+    """The JSON value of a text. Raises: ValueError, RecursionError: it is none, or no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it is not UTF-8") from None
+    return json.loads(text)
 
 
 def facts_of(event: Any) -> list[Any]:

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
+
 from metajournal.commands import views
 from metajournal.commands.emitting import WINDOW, Sending
 from metajournal.producers.verdicts import Accepted, Rejected
-from metajournal.schemas.errors import InvalidEventError, KafkaUnavailableError, NotYetVisibleError
+from metajournal.schemas.errors import InputError, InvalidEventError, KafkaUnavailableError, NotYetVisibleError
 from metajournal.schemas.positions import Position
 
 
@@ -54,6 +56,12 @@ def test_many_lines_give_one_result_each_in_their_order_whatever_is_wrong_with_s
     assert [result["ok"] for result in results] == [True, False, False, False, True]
     assert results[2]["reason"] == "unknown-entity"
     assert results[3]["error"]["faults"] == [{"field": "tags", "message": "must not be empty"}]
+
+
+@pytest.mark.parametrize("timeout_s", [float("nan"), -1, True])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused_before_anything_is_sent(timeout_s: float) -> None:
+    with pytest.raises(InputError, match="timeout_s must be a number"):
+        Sending(Counting(), outcome=True, timeout_s=timeout_s)  # type: ignore[arg-type]
 
 
 def test_a_line_without_an_answer_in_time_is_told_and_the_rest_goes_on() -> None:

@@ -67,6 +67,10 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("emit TagsAdded dataset:a/b --data {", 2, "not-json", "--data is not JSON"),
     ("emit TagsAdded dataset:a/b --data []", 2, "not-json", "--data is no JSON object"),
     ("emit TagsAdded dataset:a/b --tag x --event-time noon", 2, "not-a-time", "milliseconds since 1970"),
+    *(
+        (f"emit TagsAdded dataset:a/b --tag x --timeout {one}", 2, "usage", "--timeout")
+        for one in ("nan", "-1", "1e400")
+    ),
     ("emit TagsAdded dataset:a/b --tag x --unit", 2, "usage", "metajournal emit --unit -"),
     ("emit - dataset:a/b", 2, "usage", "JSON lines"),
     ("tail --since nonsense", 2, "not-a-time", "'nonsense' is no time"),
@@ -80,6 +84,7 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("--set client.queue_event=1 config show", 2, "config", "Did you mean client.queue_events?"),
     ("--set client.queue_events=many config show", 2, "config", "a whole number"),
     ("--set client.queue_events config show", 2, "config", "section.key=value"),
+    ("--set lake.storage_options=x config show", 2, "config", "must be names and texts, each said by itself as"),
     ("--set journal.prefix=a/b config show", 2, "config", "the beginning of a topic's name"),
     ("--set kafka.acks=1 show dataset:a/b", 2, "config", "the journal's promises rest on it"),
     ("--set kafka.transactional.id=a show dataset:a/b", 2, "config", "for its units"),

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 
 import pytest
 
@@ -72,14 +73,65 @@ def test_errors_carry_their_data_into_json(capsys: pytest.CaptureFixture[str]) -
     assert json.loads(capsys.readouterr().out)["error"]["behind"] == {"topic/2": 3}
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
-    script = "import sys; from metajournal.cli import main; main(['--help'])"
+SAYING = {
+    "help": "import click; click.echo('x' * 9)",
+    "json": "from metajournal.commands.rendering import print_json; print_json('x' * 20_000)",
+    "text": "from metajournal.commands.rendering import console; console().print('x' * 20_000)",
+    "late": "import sys; sys.stdout.write('x' * 20)",
+}
+"""Ways in which commands print."""
+
+
+def says(how: str, *, as_json: bool = False) -> list[str]:
+    """A process that prints like that and ends as a command does."""
+    script = f"""
+import sys
+from metajournal.commands.exits import ended
+def run():
+    {SAYING[how]}
+sys.exit(ended(run, as_json={as_json}))"""
+    return [sys.executable, "-c", script]
+
+
+@pytest.mark.parametrize("how", SAYING)
+def test_a_reader_that_goes_away_is_no_error(how: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    ended_ = subprocess.run([sys.executable, "-c", script], stdout=writing, stderr=subprocess.PIPE, check=False)
+    done = subprocess.run(says(how), stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
-    assert ended_.returncode == 141
-    assert ended_.stderr == b""
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("how", SAYING)
+def test_output_that_cannot_be_written_is_told_as_that(how: str, as_json: bool) -> None:
+    with Path("/dev/full").open("wb") as full:
+        command, buffered = says(how, as_json=as_json), {**os.environ, "PYTHONUNBUFFERED": ""}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error[output-not-written]: The output could not be written: No space left")
+    assert len(done.stderr.splitlines()) == 2
+
+
+def test_where_standard_error_takes_nothing_either_the_exit_code_tells() -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "metajournal.cli", "shwo"]
+        assert subprocess.run(command, stdout=full, stderr=full, check=False).returncode == 2
+
+
+@pytest.mark.parametrize("module", ["click", "rich", "metajournal.commands.files"])
+def test_who_interrupts_while_python_reads_the_commands_meets_no_stack_trace(module: str) -> None:
+    script = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from metajournal.cli import program
+program()"""
+    done = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 @pytest.mark.parametrize("words", [[], ["config"]])

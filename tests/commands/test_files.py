@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ def run(*words: str) -> Result:
         (("record",), "usage"),
         (("record", "x"), "usage"),
         (("record", "x", "-"), "usage"),
+        (("record", "x", "y", "--what", "a", "--where", "b", "--id", "i"), "usage"),
+        (("record", "-", "--id", "i"), "usage"),
         (("record", "-", "--what", "a"), "usage"),
         (("record", "/nowhere/at/all", "--what", "a", "--where", "b"), "unreadable-file"),
     ],
@@ -46,6 +49,72 @@ def test_what_cannot_be_asked_is_said_before_anything_is_connected_to(words: tup
     result = run("files", *words, "--json")
     assert result.exit_code == 2
     assert json.loads(result.stdout)["error"]["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--where", "web01"), "Give either a --work-id, or both --from and --to."),
+        (("--from", "2026-01-01"), "Times need both --from and --to; --to is missing."),
+        (
+            ("--from", "2026-01-02", "--to", "2026-01-01"),
+            "--from (2026-01-02T00:00:00Z) is after --to (2026-01-01T00:00:00Z).",
+        ),
+        (
+            ("--from", "the end", "--to", "1"),
+            "--from must be a time like 2026-01-31T12:00:00Z or a number, not 'the end'.",
+        ),
+        (("--what", "", "--work-id", "w"), "--what must be text, not ''."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_said_in_the_words_of_the_options(words: tuple[str, ...], said: str) -> None:
+    error = json.loads(run("files", *words, "--json").stdout)["error"]
+    assert error["message"] == said
+    assert not re.search(r"\b(?<!-)(start|end|work_id)\b", error["hint"])
+
+
+def test_reversed_times_are_told_which_must_come_first() -> None:
+    told = run("files", "--from", "2026-01-02", "--to", "2026-01-01").stderr
+    assert "next: Correct the times: --to must not be before --from." in told
+
+
+GOOD = json.dumps({"url": "s3://a/b", "metadata": document()})
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "words"),
+    [
+        ("{", "bad-input", "Line 1201 is not JSON"),
+        ('{"url": 7, "metadata": {}}', "invalid-event", "files[1200].url"),
+    ],
+)
+def test_one_wrong_line_and_no_file_of_any_is_recorded(last: str, code: str, words: str) -> None:
+    """A journal is not even connected to: here there is none, and the answer is about the line."""
+    lines = "\n".join([GOOD] * 1200 + [last])
+    nobody = ("--set", "kafka.bootstrap.servers=127.0.0.1:1")
+    result = CliRunner().invoke(main, [*nobody, "files", "record", "-", "--json"], input=lines)
+    error = json.loads(result.stdout)["error"]
+    assert (result.exit_code, error["code"]) == (2, code)
+    assert words in error["message"]
+
+
+def test_no_line_is_an_empty_result() -> None:
+    result = CliRunner().invoke(main, ["files", "record", "-", "--json"], input="\n")
+    assert (result.exit_code, json.loads(result.stdout)) == (0, {"ok": True, "files": 0})
+    assert "nothing was recorded" in CliRunner().invoke(main, ["files", "record", "-"], input="").stderr
+
+
+@pytest.mark.services
+def test_a_file_that_is_recorded_again_with_its_id_replaces_the_earlier_record(
+    installation: Installation, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.log"
+    about = ("--what", "again", "--where", "cli-3", "--work-id", "again-job", "--start", "2026-01-31", "--id", "only")
+    for text in ("first", "longer than the first"):
+        path.write_text(text)
+        assert said(installation, "files", "record", str(path), *about)["outcome"] == "accepted"
+    page = said(installation, "files", "--work-id", "again-job")
+    assert [(one["file"], one["size"]) for one in page["files"]] == [("file:cli-3/again/only", 21)]
 
 
 @pytest.mark.services

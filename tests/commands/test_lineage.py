@@ -7,11 +7,17 @@ import json
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from metajournal import ExternalWrite, Journal, RunStarted, dataset, stream
+from metajournal.cli import main
 from metajournal.commands import lineage_views, parsing
+from metajournal.commands.options import Options
 from metajournal.commands.rendering import console
+from metajournal.lake.lineage_questions import Page
 from metajournal.producers.sources.openlineage import facts_of
+from metajournal.schemas.errors import UnknownEntityError
+from metajournal.schemas.urn import Urn
 from tests.installation import Installation
 from tests.producers.test_openlineage import EVENT
 from tests.wait import eventually
@@ -162,3 +168,31 @@ def json_of(installation: Installation, *words: str) -> Any:
     done = installation.metajournal(*words, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout)
+
+
+class _NoRuns:
+    """A journal that knows no run, and of programs only some."""
+
+    def __init__(self, *known: str) -> None:
+        self.known = known
+
+    def __enter__(self) -> _NoRuns:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def runs(self, program: Urn, **_: Any) -> Page:
+        return Page([], None)
+
+    def show(self, program: Urn) -> None:
+        if program not in self.known:
+            raise UnknownEntityError(program)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_of_a_program_that_nobody_knows_it_is_said(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    monkeypatch.setattr(Options, "journal", lambda _: _NoRuns(*["program:a/b/spark/d"] * known))
+    result = CliRunner().invoke(main, ["runs", "program:a/b/spark/d", "--json"])
+    assert (result.exit_code, json.loads(result.stdout)["runs"]) == (0, [])
+    assert result.stderr == ("" if known else "note: Nothing is known of program:a/b/spark/d: check its spelling.\n")

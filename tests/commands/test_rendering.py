@@ -40,7 +40,7 @@ def test_any_bytes_on_the_command_line_are_answered_in_any_encoding(encoding: st
     assert done.returncode == 2
     assert b"Traceback" not in done.stderr
     if json_:
-        assert json.loads(done.stdout)["error"]["code"] == "invalid-urn"
+        assert json.loads(done.stdout)["error"]["code"] == "usage"
 
 
 def test_logs_are_json_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

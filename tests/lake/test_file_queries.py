@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metajournal.lake import columns, file_search, group_index
+from metajournal.lake import columns, file_cursors, file_search, group_index
 from metajournal.lake.columns import FILE_RECORDS
+from metajournal.lake.file_cursors import identity_of
 from metajournal.lake.file_queries import FileQueries, FilesAsked, FilesPage
 from metajournal.lake.file_records import row_from_dict, rows_to_arrow
 from metajournal.lake.tables import Lake
@@ -338,6 +339,36 @@ def test_a_cursor_that_is_none_is_refused(tmp_path: Path) -> None:
         with pytest.raises(FilesQueryError) as caught:
             found.page("default", asked, limit=1, cursor=cursor, **how)
         assert caught.value.code == "unreadable-cursor"
+
+
+FIRST_BOUND = [[0, 1, None]]
+
+
+@pytest.mark.parametrize(
+    ("key", "bounds"),
+    [
+        ([-(10**30), "", "", ""], FIRST_BOUND),
+        ([1 << 63, "", "", ""], FIRST_BOUND),
+        ([0, "\ud800", "", ""], FIRST_BOUND),
+        ([0, "", "", "\udfff"], FIRST_BOUND),
+        ([0, "", ""], FIRST_BOUND),
+        ([0, "", "", ""], {}),
+        ([0, "", "", ""], []),
+        ([0, "", "", ""], {"012": 1}),
+        ([0, "", "", ""], [[0, 1]]),
+        ([0, "", "", ""], [[0, -1, None]]),
+        ([0, "", "", ""], [[0, 10**30, None]]),
+        ([0, "", "", ""], [[0, 1, "5"]]),
+        ([0, "", "", ""], [[0, 1, 10**30]]),
+    ],
+)
+def test_a_forged_cursor_is_refused_whatever_it_says(tmp_path: Path, key: Any, bounds: Any) -> None:
+    """Its digest is right: nothing in it is secret."""
+    body = json.dumps([1, identity_of("default", ALL, None), key, bounds, True]).encode()
+    forged = base64.urlsafe_b64encode(file_cursors._check(body) + body).decode().rstrip("=")
+    with pytest.raises(FilesQueryError) as caught:
+        queries(tmp_path).page("default", ALL, limit=1, cursor=forged)
+    assert caught.value.code == "unreadable-cursor"
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10_001, "5", True, 1.0])

@@ -164,6 +164,15 @@ def test_a_file_that_is_not_valid_is_named_by_its_place_among_all(bad: Any, fiel
     assert field in [fault.field for fault in caught.value.faults]
 
 
+def test_what_was_sent_before_a_wrong_file_is_told() -> None:
+    sent = _Sent()
+    with pytest.raises(InvalidEventError) as caught:
+        record_files(sent, [*(a_file(id=str(one)) for one in range(5)), 7], files_an_event=2, actor="alice")  # type: ignore[list-item]
+    assert sum(len(event.files) for event in sent.events) == 4
+    assert caught.value.hint.startswith("4 files were sent before")
+    assert caught.value.__notes__ == [f"  next: {caught.value.hint}"]
+
+
 class _Sent:
     """An emitter that remembers, whose receipts are acknowledged when they are asked."""
 

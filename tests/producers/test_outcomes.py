@@ -115,6 +115,13 @@ def test_each_partition_is_read_by_itself(settings: Settings, journal: str, read
         assert reader.outcome(position, now() - 1000, 10) == Accepted(position)
 
 
+@pytest.mark.parametrize("timeout_s", [float("inf"), 1e300])
+def test_one_may_wait_for_ever(settings: Settings, journal: str, reader: OutcomeReader, timeout_s: float) -> None:
+    position = Position(journal, 3, START)
+    publish_outcome(settings, position, START + 1, now())
+    assert reader.outcome(position, now() - 1000, timeout_s) == Accepted(position)
+
+
 def test_a_stream_that_is_behind_is_told_with_how_far(settings: Settings, journal: str, reader: OutcomeReader) -> None:
     publish_outcome(settings, Position(journal, 0, START), START + 3, now())
     with pytest.raises(NotYetVisibleError, match="8 positions behind") as caught:

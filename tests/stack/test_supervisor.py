@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -148,3 +149,14 @@ def test_a_home_that_cannot_be_is_said(tmp_path: Path) -> None:
             up(home, Settings(), commands=COMMANDS)
     assert down(tmp_path / "file") == []
     assert down(tmp_path / "none") == []
+
+
+def test_other_ports_than_the_last_time_are_told(home: Path) -> None:
+    first, told = up(home, Settings(), commands=COMMANDS), list[str]()
+    former = first.ports["kafka"]
+    down(home)
+    with socket.create_server(("127.0.0.1", former[0])):
+        again = up(home, Settings(), commands=COMMANDS, tell=told.append)
+    assert [one for one in told if "taken" in one] == [
+        f"a port of kafka is taken by now ({former[0]}, {former[1]}); it is at 127.0.0.1:{again.ports['kafka'][0]}"
+    ]

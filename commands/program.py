@@ -1,0 +1,50 @@
+"""The root of the command line: the options before every command, and the list of commands.
+
+What the commands do stands beside this module, how they end in `exits.py`.
+"""
+
+from __future__ import annotations
+
+import click
+
+from .completion import COMPLETING
+from .configuration import CONFIGURATION
+from .exits import Commands
+from .files import FILES
+from .lean import leave_pandas_out
+from .lineage import LINEAGE
+from .logs import keep_quiet
+from .options import Options
+from .reading import READING
+from .rebuild import REBUILDING
+from .refolding import REFOLDING
+from .services import SERVICES
+from .tracing import TRACING
+from .writing import WRITING
+
+PROGRAM = "program"
+"""What the context holds where a command has its process to itself (a test or a host program may run several)."""
+_READERS = frozenset(one.name for one in (*READING, *TRACING, *FILES, *LINEAGE))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="metajournal")
+@click.option("--config", "file", metavar="FILE", help="Settings file (default: metajournal.toml, where it exists).")
+@click.option("--set", "overrides", metavar="SECTION.KEY=VALUE", multiple=True, help="Set one setting.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the log on standard error.")
+@click.pass_context
+def main(context: click.Context, file: str | None, overrides: tuple[str, ...], verbose: bool) -> None:
+    """Metadata as a journal: every change is an event in Kafka, kept in Delta tables, found in Elasticsearch."""
+    if context.obj is PROGRAM and context.invoked_subcommand in _READERS:
+        leave_pandas_out()
+    context.obj = Options(file, overrides)
+    if verbose:
+        context.obj.start_logging()
+    else:
+        keep_quiet()
+
+
+for _command in (
+    *WRITING, *READING, *TRACING, *FILES, *LINEAGE, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION, *COMPLETING,
+):  # fmt: skip
+    main.add_command(_command)
