@@ -434,7 +434,7 @@ def test_a_search_whose_index_is_rebuilt_and_deleted_goes_on_behind_its_last_hit
             ]
         )
         with pytest.raises(NotYetVisibleError):  # never an older state than the first page showed
-            search.search("word", limit=10, sort=sort, cursor=page.cursor, timeout_s=0.2)
+            search.search("word", limit=10, sort=sort, cursor=page.cursor, timeout_s=2)
         load(replaced, [], {at: position(1, 91)})
         second = search.search("word", limit=10, sort=sort, cursor=page.cursor)
         third = search.search("word", limit=10, sort=sort, cursor=second.cursor)
