@@ -249,20 +249,20 @@ class Journal(LineageClient, FilesClient):
                         self._search.close()
         return self._search
 
-    def why(self, event_id: str, *, timeout_s: float = 5.0) -> Trace:
+    def why(self, event: str | Position, *, timeout_s: float = 5.0) -> Trace:
         """Where an event is and what came of it: position, outcome, the rows that it made, and the index.
 
         Args:
-            event_id: as receipts, tables and change records call it.
+            event: its id, as receipts, tables and change records call it, or its position or the position's text.
             timeout_s: seconds to look for it in Kafka, where it is not folded yet.
         Raises:
             UnknownEventError: the journal has no such event.
-            InputError: the text is no event id.
+            InputError: the text is neither, or a position of another journal.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
         from .tracing import trace
 
-        return trace(self.settings, lambda: self.epochs, self.lake.tables(), event_id, timeout_s=timeout_s)
+        return trace(self.settings, lambda: self.epochs, self.lake.tables(), event, timeout_s=timeout_s)
 
     def metadata(self, entity: Urn | str, **asked: Unpack[Asked]) -> Mapping[str, Metadata]:
         """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`. Arguments and errors as `show`.

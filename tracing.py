@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .schemas.errors import InputError, MetajournalError, UnknownEventError
+from .schemas.errors import InputError, InvalidPositionError, MetajournalError, UnknownEventError
 from .schemas.ids import id_bytes, id_text
 from .schemas.positions import EPOCH_SHIFT, Position
 
@@ -75,14 +75,20 @@ class Step(NamedTuple):
 class Trace(NamedTuple):
     """An event's way. `steps` has one entry for each time that it stands in the journal."""
 
-    event_id: str
+    event_id: str | None
+    """None of a shelved record that was asked for by its position, where its header cannot be read."""
     made_at: int | None
     """When its id was made, by its emitter's clock; None where the id does not say."""
     steps: tuple[Step, ...]
 
 
 def trace(
-    settings: Settings, epochs: Callable[[], Epochs], lake: Lake | None, event_id: str, *, timeout_s: float = 5.0
+    settings: Settings,
+    epochs: Callable[[], Epochs],
+    lake: Lake | None,
+    event: str | Position,
+    *,
+    timeout_s: float = 5.0,
 ) -> Trace:
     """Follow an event.
 
@@ -90,21 +96,30 @@ def trace(
         settings: how to reach Kafka and the index.
         epochs: gives the journal topics; asked only for an event that the lake does not hold.
         lake: the lake, refreshed; None where there is none yet.
-        event_id: as receipts, tables and change records print it.
+        event: its id, as receipts, tables and change records print it, or its position.
         timeout_s: seconds to look for it in Kafka, where the lake does not hold it.
     Raises:
-        InputError: the text is no event id.
+        InputError: the text is neither an event id nor a position, or a position of another journal.
         UnknownEventError: the event is neither in the lake nor in the topics.
         KafkaUnavailableError: no broker answers.
     """
-    identity = read_id(event_id)
+    wanted = read_event(event)
     with ThreadPoolExecutor(1) as beside:  # the index is asked while the lake is read: each waits for its own import
         index = beside.submit(_index, settings)
-        steps = [] if lake is None else _folded(lake, id_text(identity)) or _shelved(lake, identity)
-        if not steps:
-            steps = _in_kafka(settings, epochs(), lake, identity, timeout_s)
+        if isinstance(wanted, Position):
+            identity, steps = _standing_at(settings, epochs, lake, wanted, timeout_s)
+        else:
+            identity, steps = id_text(wanted), _of_id(settings, epochs, lake, wanted, timeout_s)
         seen = index.result()
-    return Trace(id_text(identity), made_at(identity), tuple(one._replace(seen=seen(one.position)) for one in steps))
+    made = None if identity is None else made_at(id_bytes(identity))
+    return Trace(identity, made, tuple(one._replace(seen=seen(one.position)) for one in steps))
+
+
+def read_event(event: str | Position) -> bytes | Position:
+    """What names an event: the 16 bytes of its id, or its position. Raises: InputError."""
+    if isinstance(event, Position):
+        return event
+    return Position.parse(event.strip()) if isinstance(event, str) and "/" in event else read_id(event)
 
 
 def read_id(text: str) -> bytes:
@@ -115,13 +130,46 @@ def read_id(text: str) -> bytes:
         raise InputError(
             f"{text!r:.80} is no event id.",
             code="invalid-event-id",
-            hint="An event id reads like 019aa3a1-5b7c-7def-8123-456789abcdef, as `metajournal emit --json` prints it.",
+            hint="An event id reads like 019aa3a1-5b7c-7def-8123-456789abcdef: `metajournal emit --json` and "
+            "`metajournal history --json` print it. Or give the event's position, TOPIC/PARTITION/VALUE.",
         ) from error
 
 
 def made_at(identity: bytes) -> int | None:
     """The time in a UUIDv7, milliseconds UTC; None for any other id. Source: RFC 9562, 5.7."""
     return int.from_bytes(identity[:6]) if identity[6] >> 4 == _VERSION_7 else None
+
+
+def _of_id(
+    settings: Settings, epochs: Callable[[], Epochs], lake: Lake | None, identity: bytes, timeout_s: float
+) -> list[Step]:
+    steps = [] if lake is None else _folded(lake, id_text(identity)) or _shelved(lake, identity)
+    return steps or _in_kafka(settings, epochs(), lake, identity, timeout_s)
+
+
+def _standing_at(
+    settings: Settings, epochs: Callable[[], Epochs], lake: Lake | None, at: Position, timeout_s: float
+) -> tuple[str | None, list[Step]]:
+    """The id of the event at a position, and its one step: from the lake, or one record of Kafka."""
+    from .consumers.finding import find_at
+    from .lake.events import event_at, rows_made
+
+    if lake is not None and (folded := event_at(lake, at)) is not None:
+        identity, judged = folded
+        return identity, [_step(judged, () if judged.outcome == "shelved" else tuple(rows_made(lake, judged)))]
+    known = epochs()
+    marks = _marks(known, lake)
+    if (at.topic, at.partition) not in marks or known[at.topic].epoch != at.epoch:
+        raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
+    waits = at.value >= marks[at.topic, at.partition]
+    found = find_at(settings, at, timeout_s=timeout_s) if waits else None
+    if found is None:
+        raise UnknownEventError(
+            f"No event that can be read stands at {at}.",
+            hint="Check the position, as `metajournal emit` and `metajournal history` print it.",
+            position=str(at),
+        )
+    return id_text(found.header.event_id), [_waiting(found, marks)]
 
 
 def _in_kafka(settings: Settings, epochs: Epochs, lake: Lake | None, identity: bytes, timeout_s: float) -> list[Step]:

@@ -27,7 +27,7 @@ from metajournal.schemas.hashing import DIGEST_HEADER, digest, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.positions import offset_of
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, LakeSettings, Settings, StackSettings
-from metajournal.stack.jars import ensure_parts
+from metajournal.stack.jars import ensure_parts, spark_jars
 from metajournal.stack.kafka import start_kafka
 from metajournal.streaming.publish import watermarks
 
@@ -121,7 +121,7 @@ def caught_up(settings: Settings, folder: Path) -> tuple[float, list[dict[str, A
     metrics = folder / "metrics.jsonl"
     settings = replace(settings, stream=replace(settings.stream, metrics_file=str(metrics)))
     ends = ends_of(settings)
-    jars = [str(path) for path in ensure_parts(("spark",)).files("spark")]
+    jars = spark_jars()
     process = multiprocessing.get_context("spawn").Process(target=_stream, args=(settings, jars), daemon=True)
     process.start()
     try:
@@ -160,7 +160,7 @@ def _stream(settings: Settings, jars: list[str]) -> None:
 
 def copied(settings: Settings, folder: Path, master: str, most: int, events: int) -> float:
     """Events per second of Spark's own copy from the topic to a Delta table, at one setting."""
-    jars = [str(path) for path in ensure_parts(("spark",)).files("spark")]
+    jars = spark_jars()
     context = multiprocessing.get_context("spawn")
     found: Any = context.Queue()
     process = context.Process(target=_copy, args=(settings, folder, jars, master, most, found), daemon=True)

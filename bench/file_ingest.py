@@ -24,7 +24,7 @@ from metajournal.lake.tables import Lake
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.positions import offset_of
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, LakeSettings, Settings, StackSettings
-from metajournal.stack.jars import ensure_parts
+from metajournal.stack.jars import ensure_parts, spark_jars
 from metajournal.stack.kafka import start_kafka
 from metajournal.streaming.publish import watermarks
 
@@ -66,7 +66,7 @@ def _settings(endpoint: str, folder: Path, wide_events: int | None) -> Settings:
 
 def _ingested(settings: Settings, folder: Path, records: list[Any], say: Callable[[str], None]) -> tuple[float, float]:
     """Seconds from the first emit until the lake holds the last file, and until it was acknowledged."""
-    jars = [str(path) for path in ensure_parts(("spark",)).files("spark")]
+    jars = spark_jars()
     process = multiprocessing.get_context("spawn").Process(target=_stream, args=(settings, jars), daemon=True)
     process.start()
     try:

@@ -204,7 +204,7 @@ class Demo:
             hits = [{"urn": str(hit.urn), "why": [one.marked() for one in hit.why]} for hit in found.hits]
             self.report["searches"].append({"query": query, "total": found.total, "hits": hits})
             self.check(f"search {query!r} finds something and says why", bool(hits) and all(hit["why"] for hit in hits))
-            self.told.section(f"Search  {query}   ({meaning}): {found.total} found")
+            self.told.section(f"Search datasets of namespace python:  {query}   ({meaning}): {found.total} found")
             self.told.show(hits_view(found.hits))
 
     def tag_live(self) -> None:
@@ -246,9 +246,9 @@ class Demo:
         self.report["entity"], self.report["history"] = entity, history
         tagged = [LIVE_TAG in one["user"]["tags"] for one in history]
         self.check("show and history agree", history[-1] == entity and tagged == [False, True])
-        self.told.section(f"metajournal show {TAGGED}")
+        self.told.section(f"{TAGGED} as it is, long values cut")
         self.told.show(entity_view(entity, width=76))
-        self.told.section(f"metajournal history {TAGGED}")
+        self.told.section(f"How {TAGGED} came to be so")
         self.told.show(history_view(history))
 
 

@@ -179,8 +179,8 @@ class EnvironmentSteps:
         }
         same = latest is not None and bool(newest) and latest.start_ms == newest[0].start_ms
         self.check("the newest file is the newest of all", same)
-        self.told.section(f"metajournal files --what {what} --where {where} --from 1970-01-01 --to 2100-01-01")
-        self.told.line(f"{len(found)} files in {took:,.0f} ms, the newest:")
+        self.told.section(f"The newest files of one distribution: what {what}, where {where}")
+        self.told.line(f"{len(found)} files found in {took:,.0f} ms, the newest {len(newest)}:")
         self.told.show(table(["written", "size", "hash", "file"], map(_file_row, newest), right=["size"]))
 
     def look_back(self, before: Position, after: Position, tag: str) -> None:
@@ -203,7 +203,7 @@ class EnvironmentSteps:
 
     def rebuild_index(self) -> None:
         """A new index from the lake, each document compared, in the place of the old one; the same is found."""
-        self.told.section("Throw the index away: metajournal rebuild index")
+        self.told.section("Throw the index away, and make it anew from the lake")
         asked: list[dict[str, Any]] = [{"query": one["query"]} for one in self.report["searches"]]
         before = [self._found(**one) for one in asked]
         phases = ("load", "compare")
@@ -257,7 +257,10 @@ def tries(command: str, home: PurePath, shown: Urn, before: Position, query: str
     return [
         (f"export METAJOURNAL_HOME={home}", "the services of this demo"),
         (f"{command} status", "what runs, and how fresh each stage is"),
-        (f"{command} search '{query}'", "words, fields, phrases; --json for programs"),
+        (
+            f"{command} search '{query}' --namespace python --kind dataset",
+            "words, fields, phrases; --json for programs",
+        ),
         (f"{command} show {shown} --as-at {before}", "as the journal told it then"),
         (f"{command} lineage {dataset('python', 'pyspark')} --levels 1", "who is built of it, and of what"),
         (f"{command} files latest {shown.name} python", "the newest file of a distribution"),

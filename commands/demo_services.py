@@ -27,7 +27,7 @@ from ..schemas.errors import StreamError
 from ..schemas.positions import Position, shows
 from ..schemas.settings import Settings
 from ..stack.home import SETTINGS_FILE, settings_text, settled, write_private
-from ..stack.jars import ensure_parts
+from ..stack.jars import ensure_all
 from ..stack.java import find_java
 from ..stack.process import Kept, keep, log_tail
 from ..stack.progress import shown
@@ -78,7 +78,7 @@ def services(told: Teller, *, keep: bool = False) -> Iterator[Running]:
     """
     find_java()  # first of all: what is missing here leaves no folder behind
     with shown() as report:
-        ensure_parts(report=report)
+        ensure_all(report=report)
     folder = Path(tempfile.mkdtemp(prefix="metajournal-demo-"))
     told.line(f"Everything of this demo is in {folder} and {'stays there' if keep else 'ends with it'}.")
     kept = True

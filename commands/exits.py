@@ -19,6 +19,7 @@ import click
 from ..schemas.errors import (
     ConfigError,
     InputError,
+    InvalidUrnError,
     MetajournalError,
     NotFinalError,
     NotYetVisibleError,
@@ -29,6 +30,7 @@ from ..schemas.errors import (
 )
 from .inputs import check_arguments
 from .logs import log_error
+from .naming import meant_urn
 from .rendering import OutputError, forgive_encodings, print_error, writing
 
 FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 130, 141
@@ -134,6 +136,8 @@ def _told(run: Callable[[], Any], as_json: bool, logged: Callable[[], bool]) -> 
     except click.ClickException as error:
         return _usage(error, as_json)
     except MetajournalError as error:
+        if isinstance(error, InvalidUrnError) and (meant := meant_urn(error.text)):
+            error.hint = f"Did you mean {meant}? {error.hint}"
         if logged() and not as_json:
             log_error(error.code, error.message, error.hint)
         else:

@@ -55,7 +55,8 @@ def files(
 ) -> None:
     """Find archived files: by time or by work_id, of one program and server or of all.
 
-    TIME is ISO 8601, seconds or milliseconds since 1970.
+    Either --from and --to are given, both, or --work-id; --what and --where narrow each. TIME is ISO 8601, seconds or
+    milliseconds since 1970.
 
     \b
     metajournal files --what syslog --where webserver02 --from 2026-01-01 --to 2026-01-31T23:59:59Z

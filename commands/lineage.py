@@ -76,7 +76,10 @@ def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: A
     data = Urn.parse(urn)
     with given.journal() as journal:
         answer = journal.lineage(data, **_asked(asked, as_at))
-    print_json(answer) if as_json else console().print(lineage_view(answer, data), crop=False)
+        if not answer["relations"] and _is_untouched(journal, data):
+            note(f"Nothing is known of {data}: check its spelling.")
+    within = asked["start"] is not None or asked["end"] is not None
+    print_json(answer) if as_json else console().print(lineage_view(answer, data, within=within), crop=False)
 
 
 class _Lines(click.File):
@@ -162,10 +165,18 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
 
 def _is_unknown(journal: Journal, program: Urn) -> bool:
     """Whether there is neither a run of a program at any time, nor anything in the catalog about it."""
-    if journal.runs(program, limit=1).items:
-        return False
+    return not journal.runs(program, limit=1).items and _is_not_there(journal, program)
+
+
+def _is_untouched(journal: Journal, data: Urn) -> bool:
+    """Whether neither lineage, at any time, nor the catalog knows data."""
+    return not journal.lineage(data, levels=1)["relations"] and _is_not_there(journal, data)
+
+
+def _is_not_there(journal: Journal, entity: Urn) -> bool:
+    """Whether the catalog says nothing of an entity now."""
     try:
-        journal.show(program)
+        journal.show(entity)
     except UnknownEntityError:
         return True
     return False

@@ -20,8 +20,12 @@ _BACK = {"read": "← reads", "write": "→ writes", None: "– touches"}
 _WIDTH = 100
 
 
-def lineage_view(answer: Mapping[str, Any], data: Urn) -> RenderableType:
-    """A lineage as a tree from the data that was asked about; what stands above already is not unfolded again."""
+def lineage_view(answer: Mapping[str, Any], data: Urn, *, within: bool = False) -> RenderableType:
+    """A lineage as a tree from the data that was asked about; what stands above already is not unfolded again.
+
+    Args:
+        within: a window was asked for.
+    """
     from ..lake.lineage_walk import dotted
 
     relations = answer["relations"]
@@ -33,7 +37,7 @@ def lineage_view(answer: Mapping[str, Any], data: Urn) -> RenderableType:
     notes += [f"this is not all: {answer['why']}"] if answer.get("partial") else []
     notes += ["not final: facts still to come can change it"] if answer.get("final") is False else []
     if not relations:
-        notes = ["nothing is known to have touched it in this window", *notes[1:]]
+        notes = ["nothing is known to have touched it" + " in this window" * within, *notes[1:]]
     return Group(tree, Text("; ".join(safe(note) for note in notes), style="dim"))
 
 

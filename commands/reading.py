@@ -7,6 +7,7 @@ Invariant: each has `--json`, which prints one JSON value (`tail`, that goes on:
 from __future__ import annotations
 
 import click
+from rich.text import Text
 
 from .completion import complete_urn
 from .options import Options, json_option, options
@@ -56,7 +57,11 @@ def show(given: Options, /, urn: str, as_at: str | None, at_least: str | None, a
 def history(
     given: Options, /, urn: str, limit: int | None, before: int | None, at_least: str | None, as_json: bool
 ) -> None:
-    """Show the changes of an entity, oldest first: all of them, or a page with --limit."""
+    """Show the changes of an entity, oldest first: all of them, or a page with --limit.
+
+    A row's position, for --as-at and `metajournal why`, is TOPIC/PARTITION/LOGICAL_TIMESTAMP; with --json it stands in
+    each row.
+    """
     from ..schemas.positions import Position
     from ..schemas.urn import Urn
     from .views import entity_json, history_view
@@ -64,7 +69,9 @@ def history(
     entity, after = Urn.parse(urn), Position.parse(at_least) if at_least else None
     most = None if limit is None else limit + 1  # the row before a page says what the page's first row changed
     with given.journal() as journal:
-        rows = [entity_json(row) for row in journal.history(entity, limit=most, before=before, at_least=after)]
+        found = journal.history(entity, limit=most, before=before, at_least=after)
+        place = journal.lake.place(given.settings.journal.tenant, entity)
+    rows = [{**entity_json(row), "position": str(Position(*place, row.logical_timestamp))} for row in found]
     earlier, page = (rows[0], rows[1:]) if most is not None and len(rows) == most else (None, rows)
     if as_json:
         print_json(page)
@@ -73,6 +80,8 @@ def history(
         note(f"The journal says nothing of {entity} before that.")
         return
     console().print(history_view(page, earlier))
+    at = Position(*place, page[-1]["logical_timestamp"])
+    console().print(Text(f"as at the last: --as-at {at}; its event: metajournal why {at}", style="dim"), soft_wrap=True)
     if earlier is not None:
         note(f"There are earlier ones: --limit {limit} --before {page[0]['logical_timestamp']}")
 

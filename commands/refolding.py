@@ -153,14 +153,13 @@ def _tasks(given: Options, master: str | None) -> AbstractContextManager[Refoldi
 
 @contextmanager
 def _on_spark(given: Options, master: str) -> Iterator[Refolding]:
-    from ..stack.jars import ensure_parts
+    from ..stack.jars import spark_jars
     from ..stack.java import find_java
     from ..streaming.session import open_session
     from ..streaming.wide import SparkRefold
 
     find_java()
-    jars = [str(jar) for jar in ensure_parts(("spark",)).files("spark")]
-    session = open_session(jars, {**given.settings.stream.spark, "spark.master": master}, log=str(given.home))
+    session = open_session(spark_jars(), {**given.settings.stream.spark, "spark.master": master}, log=str(given.home))
     try:
         yield SparkRefold(session)
     finally:

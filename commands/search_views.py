@@ -29,6 +29,18 @@ def explained_view(found: Any) -> RenderableType:
     return Group(*parts, *summary.renderables[2:])
 
 
+def without_filters(found: Any, filters: Sequence[str]) -> str:
+    """What would be found without filters that leave nothing: kinds and namespaces are open, so none is misspelt."""
+    counts = [
+        f"{name} " + ", ".join(f"{one.value} ({one.hits:,})" for one in found.facets[name][:_MOST_VALUES])
+        for name in ("kind", "namespace")
+        if f"--{name}" in filters
+    ]
+    return (
+        f"Without {' and '.join(filters)} {found.total:,} would be found" + "".join(f"; {one}" for one in counts) + "."
+    )
+
+
 def then_json(found: Any, then: Sequence[Any]) -> dict[str, Any]:
     """The answer to a search, each hit with what it looked like at an earlier point; null: it was not there then."""
     told = results_json(found)

@@ -13,9 +13,10 @@ import click
 
 from .completion import complete_kind
 from .options import Options, json_option, options
-from .rendering import console, print_json
+from .rendering import console, note, print_json
 
 _SORTS = ("relevance", "name", "name:asc", "name:desc", "creation_time", "creation_time:asc", "creation_time:desc")
+_FILTERS = {"kinds": "kind", "namespace": "namespace", "scope": "scope"}
 _SCOPE = click.option(
     "--scope", type=click.Choice(["USER", "SYSTEM"], case_sensitive=False), help="Which metadata may match."
 )
@@ -57,7 +58,7 @@ def search(
     from ..indexer.search import Search
     from ..schemas.positions import Position
     from .parsing import point
-    from .search_views import explained_view, facets_view, then_json, then_view
+    from .search_views import explained_view, facets_view, then_json, then_view, without_filters
     from .views import results_json, results_view
 
     if as_at and (why or asked["facets"]):
@@ -65,18 +66,21 @@ def search(
     after, at = Position.parse(at_least) if at_least else None, point(as_at) if as_at else None
     with Search(given.settings) as catalog:
         found = catalog.search(query, at_least=after, **{key: one for key, one in asked.items() if one})
+        filtered = [f"--{option}" for key, option in _FILTERS.items() if asked[key]]
+        without = catalog.search(query, limit=1, facets=True) if filtered and not (found.total or as_json) else None
     if at is not None:
         with given.journal() as journal:
             then = journal.then(found.hits, at)
         print_json(then_json(found, then)) if as_json else console().print(then_view(found, then), crop=False)
-        return
-    if as_json:
+    elif as_json:
         print_json(results_json(found))
-        return
-    out = console()
-    out.print(explained_view(found) if why else results_view(found), crop=False)
-    if found.facets:
-        out.print(facets_view(found.facets))
+    else:
+        out = console()
+        out.print(explained_view(found) if why else results_view(found), crop=False)
+        if found.facets:
+            out.print(facets_view(found.facets))
+    if without is not None and without.total:
+        note(without_filters(without, filtered))
 
 
 @click.command(short_help="Complete a name or a metadata key.")

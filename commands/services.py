@@ -34,7 +34,7 @@ WATCH_S = 1.0  # seconds between two looks of `status --watch`
 def stream(given: Options, /, master: str | None) -> None:
     """Fold the journal into tables and topics, until ended by SIGTERM or Ctrl-C."""
     from ..stack.home import only_one
-    from ..stack.jars import ensure_parts
+    from ..stack.jars import spark_jars
     from ..stack.java import find_java
     from ..stack.progress import shown
 
@@ -46,8 +46,8 @@ def stream(given: Options, /, master: str | None) -> None:
     given.start_logging()
     with only_one(given.home, "stream"):  # two would publish everything twice until one's commit is refused
         with shown() as report:
-            jars = ensure_parts(("spark",), report=report).files("spark")
-        run_stream(given.settings, [str(jar) for jar in jars], {"spark.master": master} if master else None)
+            jars = spark_jars(report=report)
+        run_stream(given.settings, jars, {"spark.master": master} if master else None)
 
 
 @click.command(short_help="Keep Elasticsearch up to date with the journal; runs on.")
@@ -69,13 +69,13 @@ def up(given: Options, /) -> None:
     folder is another installation; one that does not run may be moved or copied.
     """
     from ..stack import supervisor
-    from ..stack.jars import ensure_parts
+    from ..stack.jars import ensure_all
     from ..stack.progress import shown
 
     out = console()
     _check_packages_of_stream()
     with shown() as report:
-        ensure_parts(report=report)
+        ensure_all(report=report)
     supervisor.up(given.home, given.settings, tell=lambda text: out.print(Text(text)))
     out.print(status_view(_look(given.home)))
     out.print(Text("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", style="dim"))

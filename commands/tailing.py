@@ -69,6 +69,9 @@ def tail(
 ) -> None:
     """Print changes as they happen, until interrupted.
 
+    A change is one of an entity's metadata: the registration or deletion of an entity without any gives none, and a
+    deletion shows as its metadata being taken away. Whole entities, deleted ones too, come with --state.
+
     \b
     metajournal tail --kind dataset --namespace default
     metajournal tail --since 2026-01-31T12:00:00Z --tag pii --json
@@ -182,7 +185,9 @@ def _flat(record: Mapping[str, Any] | None) -> dict[str, Any]:
 def fact(record: Mapping[str, Any]) -> str:
     """What a fact says, name by name, but whom it is about."""
     told = [
-        f"{name} {one}" for name, one in record.items() if one is not None and name not in ("type", "run", "stream")
+        f"{name} {time_text(one) if name == 'at' and isinstance(one, int) else one}"
+        for name, one in record.items()
+        if one is not None and name not in ("type", "run", "stream")
     ]
     return shortened(f"{record.get('type', 'fact')}  {', '.join(told)}", 160)
 

@@ -24,20 +24,21 @@ _ROWS = 30  # of those that one event made; a bulk event makes up to a thousand
 
 
 @click.command(short_help="Say where an event is and what came of it.")
-@click.argument("event_id")
+@click.argument("event", metavar="EVENT_ID|POSITION")
 @json_option
 @options
-def why(given: Options, /, event_id: str, as_json: bool) -> None:
+def why(given: Options, /, event: str, as_json: bool) -> None:
     """Say where an event is and what came of it: its place in the journal, its outcome, the rows that it made, and
     whether the index shows it.
 
-    EVENT_ID is what receipts, tables and change records call it.
+    EVENT_ID is what receipts, tables and change records call it (`emit` and `history` with --json); POSITION is what
+    `metajournal emit` and `metajournal history` print: TOPIC/PARTITION/VALUE.
     """
-    from ..tracing import read_id, trace
+    from ..tracing import read_event, trace
 
-    read_id(event_id)  # what is no id is said first
+    read_event(event)  # what is neither is said first
     # Kafka is asked only where the lake does not know the event: connecting to it takes most of a second.
-    found = trace_json(trace(given.settings, lambda: _topics(given.settings), _lake(given.settings), event_id))
+    found = trace_json(trace(given.settings, lambda: _topics(given.settings), _lake(given.settings), event))
     print_json(found) if as_json else console().print(trace_view(found))
 
 
@@ -74,15 +75,15 @@ def _step_json(one: Step) -> dict[str, Any]:
 
 def trace_view(found: dict[str, Any]) -> RenderableType:
     """The same for people; an event that was sent again stands there once for each time."""
-    head = fields({"event": found["event_id"], "made at": time_text(found["made_at"])})
+    head = fields({"event": found["event_id"] or "-", "made at": time_text(found["made_at"])})
     return Group(head, *(part for one in found["places"] for part in _step_view(one)))
 
 
 def _step_view(one: dict[str, Any]) -> list[RenderableType]:
     rows = {
         "type": one["type"],
-        "about": ", ".join(one["entities"]) or one["aggregate"],
-        "tenant": one["tenant"],
+        "about": ", ".join(one["entities"]) or one["aggregate"] or "-",
+        "tenant": one["tenant"] or "-",
         "actor": one["actor"] or "-",
         "journal": f"{one['topic']}, partition {one['partition']}, offset {one['offset']}",
         "position": one["position"],

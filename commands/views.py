@@ -57,7 +57,7 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
     written = entity.get("latest_write")
     if written is not None:
         who = written["program"] or f"{written['source']}, from outside"
-        head["last written at"] = f"{time_text(written['at'])} by {shortened(who, width)}"
+        head["data last written"] = f"{time_text(written['at'])} by {shortened(who, width)}"
     parts: list[RenderableType] = [fields(head)]
     for scope in ("user", "system"):
         held = entity[scope]
@@ -83,12 +83,17 @@ def history_view(entities: Sequence[Mapping[str, Any]], before: Mapping[str, Any
     """
     rows = []
     for one in entities:
-        change = "deleted" if one["deleted"] else ", ".join(differences(before, one)) or "nothing of its metadata"
+        change = "deleted" if one["deleted"] else ", ".join(differences(before, one)) or _quiet(before)
         rows.append(
             (time_text(one["system_time"]), one["logical_timestamp"], one["actor"] or "-", shortened(change, 90))
         )
         before = one
     return table(["written at", "logical timestamp", "actor", "what changed"], rows)
+
+
+def _quiet(before: Mapping[str, Any] | None) -> str:
+    """What a row that changed no metadata did."""
+    return "registered" if before is None or before["deleted"] else "nothing of its metadata"
 
 
 def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:

@@ -58,7 +58,9 @@ def emit(
     echo '{"type": "TagsAdded", "entity": "dataset:default/purchases", "tags": ["pii"]}' | metajournal emit -
     metajournal emit --unit - < events.jsonl
     """
+    from ..schemas.urn import Urn
     from .emitting import Sending
+    from .naming import meant_kind
     from .parsing import typed_options
     from .views import result_line, unit_view
 
@@ -67,6 +69,10 @@ def emit(
     if type_ != "-" and (as_unit or unit_id):
         raise click.UsageError("A unit is read from JSON lines (metajournal emit --unit - < FILE).")
     event = None if type_ == "-" else typed_options(type_, entity, **typed)
+    if entity is not None:
+        kind = Urn.parse(entity).kind
+        if meant := meant_kind(kind):
+            note(f"{kind} is a kind of its own; did you mean {meant}?")
     lines = standard_input() if type_ == "-" else None
     ok, out = True, console()
     with given.journal() as journal:

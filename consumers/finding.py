@@ -72,6 +72,29 @@ def find_event(
         consumer.close()
 
 
+def find_at(settings: Settings, at: Position, *, timeout_s: float) -> Found | None:
+    """The event at a position; None where no record stands there, or its header cannot be read.
+
+    Args:
+        at: a position of one of the journal's partitions.
+        timeout_s: seconds to read it.
+    Raises:
+        KafkaUnavailableError: no broker answers.
+    """
+    deadline = time.monotonic() + timeout_s
+    consumer = make_consumer(settings, ErrorLog(), role="finder")
+    place = at.topic, at.partition
+    try:
+        low, high = consumer.get_watermark_offsets(TopicPartition(*place), timeout=timeout_s)
+        left = {place: (at.offset, at.offset + 1)} if low <= at.offset < high else {}
+        read = _read(consumer, left, deadline) if left else iter(())
+        return next((_found(one, {at.topic: at.epoch}) for one in read if one.offset() == at.offset), None)
+    except KafkaException as error:
+        raise KafkaUnavailableError(f"The journal topics cannot be read: {error.args[0].str()}.") from error
+    finally:
+        consumer.close()
+
+
 def _ranges(
     consumer: Consumer, marks: Mapping[tuple[str, int], int], since_ms: int, timeout_s: float
 ) -> dict[tuple[str, int], tuple[int, int]]:

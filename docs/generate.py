@@ -338,6 +338,8 @@ def _events() -> list[str]:
             "Avro, one record a type, the header first.",
             "In Python each is a class of the same name (`from metajournal import TagsAdded`), whose",
             "arguments are these fields behind the header.",
+            "The time `at` is milliseconds on the wire; whoever emits may also give ISO 8601 text with a zone",
+            "(`2026-01-31T12:00:00Z`) or, in Python, an aware datetime.",
         ),
     ]
     for path in sorted(folder.glob("*/*.avsc")):

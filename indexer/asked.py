@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
 from .documents import SCOPES, Scope
 from .errors import InvalidQueryError
 from .grammar import Query, parse
-from .query import Dsl
+from .query import Dsl, Known
 
 Sort = Literal["relevance", "name", "name:asc", "name:desc", "creation_time", "creation_time:asc", "creation_time:desc"]
 
@@ -50,6 +50,8 @@ class Asked:
     sort: str
     limit: int
     facets: bool
+    known: Known = field(default_factory=dict)
+    """The keys of terms whose key only begins so; read before the first request."""
 
     @property
     def filters(self) -> list[Dsl]:
@@ -88,7 +90,7 @@ def asked_of(
     if sort not in SORTS:
         raise InvalidQueryError(f"sort must be one of {', '.join(SORTS)}, not {sort!r}.", option="sort")
     if namespace is not None:
-        checked_text(namespace, "namespace")
+        checked_name(namespace, "namespace")
     named = _kinds(kinds)
     if not isinstance(facets, bool):
         raise InvalidQueryError(f"facets must be True or False, not {facets!r}.", option="facets")
@@ -97,10 +99,10 @@ def asked_of(
 
 def _kinds(kinds: Any) -> tuple[str, ...]:
     if kinds is None or isinstance(kinds, str):
-        return () if kinds is None else (kinds,)
+        return () if kinds is None else (checked_name(kinds, "kinds"),)
     if not isinstance(kinds, Collection) or isinstance(kinds, bytes | bytearray | Mapping):
         raise InvalidQueryError(f"kinds must be a kind or a list of kinds, not {kinds!r}.", option="kinds")
-    return tuple(sorted({checked_text(one, "kinds") for one in kinds}))
+    return tuple(sorted({checked_name(one, "kinds") for one in kinds}))
 
 
 def checked_text(value: Any, option: str) -> str:
@@ -112,6 +114,18 @@ def checked_text(value: Any, option: str) -> str:
     if not isinstance(value, str):
         raise InvalidQueryError(f"{option} must be text, not {value!r}.", option=option)
     return value
+
+
+def checked_name(value: Any, option: str) -> str:
+    """The value, where it is a text that something can be called.
+
+    Raises:
+        InvalidQueryError: it is none, or empty.
+    """
+    text = checked_text(value, option)
+    if not text:
+        raise InvalidQueryError(f"{option} must not be empty; leave it out to look everywhere.", option=option)
+    return text
 
 
 def scopes_of(scope: str | None) -> tuple[Scope, ...]:

@@ -166,6 +166,11 @@ class _Found(NamedTuple):
     lines: list[str]
     wholes: list[str | None]
 
+    @property
+    def split(self) -> list[str]:
+        """The lines; empty where the whole is one plain word, which is asked for among the wholes too."""
+        return ["" if line == one and " " not in line else line for line, one in zip(*self, strict=True)]
+
 
 def _split(parts: Sequence[Sequence[str]]) -> list[_Found]:
     lines, wholes = terms.lines_and_wholes([text for part in parts for text in part])
@@ -184,9 +189,9 @@ def _names(state: Mapping[str, Any]) -> list[str]:
 def _name_fields(state: Mapping[str, Any], names: _Found) -> Document:
     return {
         "identity": _kept(names.wholes),
-        "identity_words": _lines(names.lines),
+        "identity_words": _lines(names.split),
         "name_words": names.lines[0],
-        "suggest_name": suggestion(state["tenant"], state["name"]),
+        "suggest_name": suggestion(state["tenant"], terms.fold(state["name"].strip()), state["name"]),
     }
 
 
@@ -208,25 +213,26 @@ def _typed_bytes(types: Sequence[tuple[Key, ...]], found: _Found) -> int:
 
 def _scope_fields(tags: Sequence[str], keys: Sequence[Key], found: _Found) -> Document:
     """The terms of a scope, of whose tags and then values the texts are."""
-    lines, wholes = found
+    wholes, split = found.wholes, found.split
     many = len(tags)
     paired = [(key.encoded, whole) for key, whole in zip(keys, wholes[many:], strict=True) if whole is not None]
     encoded = terms.encode_all([whole for _, whole in paired])
     return {
         "tags": _kept(wholes[:many]),
-        "tag_words": _lines(lines[:many]),
+        "tag_words": _lines(split[:many]),
         "tag_facet": list(tags),
         "pairs": [f"{key}={one}" for (key, _), one in zip(paired, encoded, strict=True)],
-        "pair_words": [key.line(line) for key, line in zip(keys, lines[many:], strict=True) if line],
+        "pair_words": [key.line(line) for key, line in zip(keys, split[many:], strict=True) if line],
+        "hashed_keys": [f"{key.encoded}={key.token}" for key in keys if key.token.startswith("~")],
         "whole": _kept(wholes),
-        "words": _lines(lines),
+        "words": _lines(split),
     }
 
 
 def _add_keys(document: Document, properties: Iterable[tuple[str, str]], tenant: str) -> None:
-    known = [(key, key_of(key).encoded) for key, _ in properties]
-    document["keys"] = list(dict.fromkeys([one for _, one in known]))
-    document["suggest_key"] = [f"{tenant}/{one}={key}" for key, one in known]
+    known = [(key, key_of(key)) for key, _ in properties]
+    document["keys"] = list(dict.fromkeys([one.encoded for _, one in known]))
+    document["suggest_key"] = [suggestion(tenant, one.folded, key) for key, one in known]
 
 
 def _add_schema(system: Document, types: Sequence[tuple[Key, ...]], names: _Found, paths: list[str | None]) -> None:
@@ -235,14 +241,14 @@ def _add_schema(system: Document, types: Sequence[tuple[Key, ...]], names: _Foun
     encoded = dict(zip(every, terms.encode_all(every), strict=True))
     typed: dict[str, None] = {}
     typed_words: dict[str, None] = {}
-    for kinds, line, *both in zip(types, names.lines, names.wholes, paths, strict=True):
+    for kinds, line, *both in zip(types, names.split, names.wholes, paths, strict=True):
         for kind in kinds:
             typed.update([(f"{kind.encoded}={encoded[one]}", None) for one in both if one is not None])
             if line:
                 typed_words[kind.line(line)] = None
-    system["fields"], system["field_words"] = every, _lines(names.lines)
+    system["fields"], system["field_words"] = every, _lines(names.split)
     system["whole"] = _kept([*system["whole"], *every])
-    system["words"] = _lines([*system["words"], *names.lines])
+    system["words"] = _lines([*system["words"], *names.split])
     system["typed"], system["typed_words"] = list(typed), list(typed_words)
 
 

@@ -75,7 +75,7 @@ class Described:
             return True
         if text not in self._lower:
             self._lower[text] = text.lower()
-        return all(word in self._lower[text] for word in words)
+        return all(word.strip(terms.CUT) in self._lower[text] for word in words)
 
     def properties(self) -> Iterator[tuple[Scope, str, str]]:
         """Scope, key and value of each property, the schema's text included."""

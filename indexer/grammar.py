@@ -4,10 +4,10 @@
     term    value | value* | key:value (each part with or without a star) | key:*
             tags:x | tags:* | properties:key | schema:field | schema:field:type
 
-The first `:` or `=` outside quotes separates, blanks around it are ignored. Double quotes keep a text together and
-take every sign in it literally; a quote without a partner is an ordinary character, and `"tags":x` asks for a property
-of that name. A star counts at the end of a part only. AND, OR and NOT are ordinary words. Pure; any text parses, or is
-refused for its size.
+The first `:` or `=` outside quotes separates (of a schema's field the second one too), blanks around it are ignored.
+Double quotes keep a text together and take every sign in it literally; a quote without a partner is an ordinary
+character, and `"tags":x` asks for a property of that name. A star counts at the end of a part only. AND, OR and NOT are
+ordinary words. Pure; any text parses, or is refused for its size.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ class Query:
     """A parsed query: its terms, each once, in order; separators among other terms are left out."""
 
     terms: tuple[Term, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def nothing(self) -> bool:
@@ -117,6 +118,7 @@ def parse(text: str) -> Query:
         raise InvalidQueryError(f"The query has {len(text):,} characters, at most {MAX_QUERY_CHARACTERS:,} are taken.")
     found = tuple(dict.fromkeys(_term(token) for token in _joined(_tokens(text)))) or (Everything(),)
     kept = tuple(term for term in found if not isinstance(term, Nothing)) or found[:1]
+    left_out = tuple(term.text for term in found if isinstance(term, Nothing) and term not in kept)
     if len(kept) > MAX_TERMS:
         raise InvalidQueryError(f"The query has {len(kept)} different terms, at most {MAX_TERMS} are taken.")
     begun = sum(len(terms.words(value.text)) for value in map(_value_of, kept) if value is not None and value.prefix)
@@ -125,7 +127,7 @@ def parse(text: str) -> Query:
             f"What ends with a star has {begun:,} words, at most {MAX_WORDS_BEFORE_STAR:,} are taken.",
             hint="Leave the star away, or some of the words before it.",
         )
-    return Query(kept)
+    return Query(kept, left_out)
 
 
 def _value_of(term: Term) -> Text | None:
@@ -177,7 +179,13 @@ def _joined(tokens: Iterator[_Token]) -> list[_Token]:
 
 def _belongs_to(last: _Token, token: _Token) -> bool:
     at = _separator_at(last)
+    if at > 0 and _part_is(last[:at], "schema") and at < len(last) - 1:  # the field's name may have a type behind it
+        return _belongs_to(last[at + 1 :], token)
     return at == len(last) - 1 if at >= 0 else _is_separator(token[0])
+
+
+def _part_is(token: _Token, reserved: str) -> bool:
+    return not any(quoted for _, quoted in token) and terms.fold(_text(token)) == reserved
 
 
 def _is_separator(character: tuple[str, bool]) -> bool:

@@ -61,6 +61,8 @@ class Intake:
             settings, self._errors, role="indexer", **{"enable.partition.eof": True}
         )
         self.unreadable = 0
+        self.ends_at_start: dict[Partition, int] = {}
+        """The end of each partition when reading began."""
         self._problem = ""
         self._well_s = 0.0
         self._asked_s = 0.0
@@ -114,6 +116,7 @@ class Intake:
 
     def _first(self, at: Partition, stored: int | None) -> int:
         low, high = self._watermarks(at)
+        self.ends_at_start[at] = high
         if stored is not None and low <= stored <= high:
             return stored
         if stored is not None:

@@ -14,6 +14,7 @@ from . import terms
 MAX_KEY_CHARACTERS: Final = 100
 """Longest encoded key that stands in full before a word; a longer one is a digest."""
 _REMEMBERED: Final = 4096
+_AFTER_END: Final = "\1"
 
 
 class Key(NamedTuple):
@@ -74,6 +75,21 @@ def hashed_key_token(key: str) -> str:
     return f"~{terms.short_digest(key)}"
 
 
-def suggestion(tenant: str, text: str) -> str:
-    """The term of a completion: tenant, folded text to complete, text to show."""
-    return f"{tenant}/{key_of(text).encoded}={text}"
+_END: Final = "\0"
+"""Between the text to complete and the text to show: it sorts before every other sign, so a text comes before what goes
+on behind it."""
+
+
+def suggestion(tenant: str, folded: str, text: str) -> str:
+    """The term of a completion: tenant, folded text to complete, text to show; terms in order are texts in order."""
+    return f"{completion_start(tenant, folded)}{_END}{text}"
+
+
+def completion_start(tenant: str, folded: str) -> str:
+    """What the terms of all completions of a folded text begin with."""
+    return f"{tenant}/{folded.replace(_END, _AFTER_END)}"
+
+
+def suggested(term: str) -> str:
+    """The text that a completion shows."""
+    return term.partition(_END)[2]

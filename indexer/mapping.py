@@ -16,7 +16,7 @@ from elasticsearch import ApiError, Elasticsearch
 
 from .errors import IndexMissingError, MappingMismatchError
 
-MAPPING_VERSION: Final = 2
+MAPPING_VERSION: Final = 3
 """Raised with every change of the mapping or of what `documents` writes; an index of another version is rebuilt."""
 
 POSITIONS_ID: Final = "positions"
@@ -28,6 +28,9 @@ REBUILD_ID: Final = "rebuild"
 KEPT_IDS: Final = frozenset({POSITIONS_ID, REBUILD_ID})
 """Documents that are no entity's."""
 
+LONGEST_PATTERN: Final = 32_766
+"""Characters of a pattern that the index takes: as many as its longest term has bytes."""
+
 _KEYWORD: Final = {"type": "keyword"}
 _FILTER: Final = {"type": "keyword", "doc_values": False}
 _WORDS: Final = {"type": "text", "analyzer": "whitespace", "norms": False}
@@ -38,6 +41,7 @@ _SCOPE: Final[dict[str, Any]] = {
     "tag_words": _WORDS,
     "tag_facet": _KEYWORD,
     "keys": _KEYWORD,
+    "hashed_keys": _KEYWORD,
     "suggest_key": _KEYWORD,
     "pairs": _FILTER,
     "pair_words": _WORDS,
@@ -77,7 +81,14 @@ def mapping_digest() -> str:
 def index_body() -> dict[str, Any]:
     """Settings and mappings of a new index."""
     return {
-        "settings": {"index": {"refresh_interval": "-1", "number_of_shards": 1, "auto_expand_replicas": "0-1"}},
+        "settings": {
+            "index": {
+                "refresh_interval": "-1",
+                "number_of_shards": 1,
+                "auto_expand_replicas": "0-1",
+                "max_regex_length": LONGEST_PATTERN,
+            }
+        },
         "mappings": {
             "dynamic": "strict",
             "_meta": {"metajournal": {"version": MAPPING_VERSION, "digest": mapping_digest()}},

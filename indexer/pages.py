@@ -133,7 +133,7 @@ def _of_time(asked: Asked, time: int, after: str | None, size: int, ask: Ask) ->
 
 def _request(asked: Asked, size: int) -> dict[str, Any]:
     request: dict[str, Any] = {
-        "query": scored(asked.query, asked.scopes, asked.filters),
+        "query": scored(asked.query, asked.scopes, asked.filters, asked.known),
         "size": size,
         "source": ["entity"],
         "track_total_hits": True,

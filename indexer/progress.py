@@ -101,6 +101,15 @@ class Progress:
             offsets[outcome.source] = min(offsets.get(outcome.source, outcome.offset), outcome.offset)
         return offsets | self._shown
 
+    def has_read(self, ends: Cut) -> bool:
+        """Whether every outcomes partition was read up to these offsets: all that was decided then is known.
+
+        False where no ends are known.
+        """
+        return bool(ends) and all(
+            self._read.get(at, 0) >= end for at, end in ends.items() if at[0] not in self._state_topics
+        )
+
     def oldest_waiting_ms(self) -> int | None:
         """system_time of the oldest thing known to be decided and not shown."""
         waiting = [outcome.system_time for outcome in self._pending if outcome.to > self.vector.get(outcome.journal, 0)]

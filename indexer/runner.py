@@ -302,7 +302,7 @@ class Indexer:
             "mend": self._mend,
             "index": self._alias,
             "shows": {f"{topic}/{partition}": to for (topic, partition), to in sorted(vector.items())},
-            "freshness_s": self.freshness_s(),
+            "freshness_s": self.freshness_s() if self._knows() else None,
             "documents": self._count(),
             "indexed": 0 if counts is None else counts.indexed,
             "superseded": 0 if counts is None else counts.superseded,
@@ -310,6 +310,11 @@ class Indexer:
             "unreadable": 0 if self._intake is None else self._intake.unreadable,
             "refreshes": self._refreshes,
         }
+
+    def _knows(self) -> bool:
+        """Whether the outcomes are read that were there at the start; before, nobody knows how far behind it is."""
+        progress, intake = self._progress, self._intake
+        return progress is not None and intake is not None and progress.has_read(intake.ends_at_start)
 
     def freshness_s(self) -> float:
         """Seconds since the oldest decision that is known and not shown; 0 when all is shown."""

@@ -15,16 +15,18 @@ from typing import Any, Final, cast
 
 from elasticsearch import ApiError
 
-from ..schemas.errors import InputError, InvalidPositionError
+from ..schemas.errors import InputError, InvalidPositionError, OperatorError
 from ..schemas.positions import Cut, Position, behind, merge
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
-from .asked import Asked, Sort, asked_of, checked_limit, checked_text, scopes_of
-from .connection import cause_of, is_away, make_client
+from .asked import Asked, Sort, asked_of, checked_limit, checked_name, checked_text, scopes_of
+from .connection import cause_of, is_away, make_client, reason_of
 from .cursors import Cursor
 from .errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from .explain import explain
 from .foreign import JournalPartitions
+from .key_starts import known_keys
+from .notes import note_of
 from .pages import Found, page_of
 from .query import Tier
 from .results import Count, Hit, Results
@@ -36,9 +38,10 @@ __all__ = ["Count", "Hit", "Results", "Search", "Sort", "Suggestion"]
 _KEEP_ALIVE: Final = "2m"
 _NOT_TAKEN: Final = frozenset({400, 413})
 """Answers to a request that is too large, or has a value that no document can have."""
+_FAILED: Final = 500
+"""From here on the answers say that the server failed, not the request."""
 _REFUSED_S: Final = 1.0
 """How long a server that refuses connections is waited for, within the time-out: it is not running."""
-_SEPARATORS_ONLY: Final = "The query has no letter or digit, so it finds nothing; an empty query finds everything."
 _OTHER_VIEW: Final = (
     f"What the earlier pages were taken from is gone ({_KEEP_ALIVE} passed, or a rebuilt index took its place). This "
     "page goes on behind their last hit in what the index shows now: an entity that changed meanwhile may come twice "
@@ -115,6 +118,7 @@ class Search:
             NotYetVisibleError: the index did not show `at_least` in time; `behind` says how much it lacks.
             IndexMissingError: there is no index yet.
             SearchUnavailableError: Elasticsearch stayed away.
+            OperatorError: it refuses this client, or fails.
         """
         asked = asked_of(
             query,
@@ -147,7 +151,13 @@ class Search:
             return IndexMissingError(self._index)
         if error.status_code in _NOT_TAKEN:
             return InvalidQueryError(f"Elasticsearch does not take this search: {cause_of(error)}.")
-        return error
+        url = self._settings.elasticsearch.url
+        return OperatorError(
+            f"Elasticsearch at {url} fails to answer ({reason_of(error)}): {cause_of(error)}.",
+            hint="Its log says more; search again once its cause is mended.",
+            code="search-failed",
+            url=url,
+        )
 
     def suggest_names(
         self, prefix: str = "", *, tenant: str | None = None, limit: int = 10, timeout_s: float = 10.0
@@ -188,7 +198,7 @@ class Search:
             raise self._meaning(error) from error
 
     def _tenant(self, tenant: str | None) -> str:
-        return self._settings.journal.tenant if tenant is None else checked_text(tenant, "tenant")
+        return self._settings.journal.tenant if tenant is None else checked_name(tenant, "tenant")
 
     def _deadline(self, timeout_s: float) -> Deadline:
         if self._closed:
@@ -219,14 +229,17 @@ class Search:
     def _next_page(self, asked: Asked, cursor: Cursor, wanted: Cut, deadline: Deadline) -> Results:
         """The page behind a cursor: of the same point in time, else of a new one, which the answer says.
 
-        The order's values are the same in every index, so both go on behind the same hit.
+        The order's values are the same in every index, so both go on behind the same hit. A point in time that the
+        server fails to read is as good as gone; where the server itself fails, so does the new one, in its own words.
         """
         if not behind(cursor.vector, wanted) and deadline.ask(lambda client: client.indices.exists(index=cursor.index)):
             try:
                 return self._page(asked, cursor.vector, cursor.view, cursor.after, deadline)
             except ApiError as error:
-                if not (is_gone_view(error) or is_missing_index(error)):
-                    raise _not_taken(error) from error
+                if error.status_code in _NOT_TAKEN:
+                    raise InvalidCursorError("This is no cursor of a search.") from error
+                if not (is_gone_view(error) or is_missing_index(error) or error.status_code >= _FAILED):
+                    raise
         vector = self._shown(merge(cursor.vector, wanted), deadline)
         page = self._page(asked, vector, self._open(deadline), cursor.after, deadline)
         return replace(page, note=" ".join(filter(None, (page.note, _OTHER_VIEW))))
@@ -244,14 +257,16 @@ class Search:
                 where["pit"]["id"] = answer.get("pit_id", view)
             return cast(Mapping[str, Any], answer)
 
+        asked = replace(asked, known=known_keys(asked.query, asked.scopes, asked.filters, ask))
         page = page_of(asked, after, ask, more=view is not None)
+        total = page.answer["hits"]["total"]["value"]
         return Results(
-            total=page.answer["hits"]["total"]["value"],
+            total=total,
             hits=tuple(_hit(asked, one) for one in page.hits[: asked.limit]),
             position_vector=vector,
             facets=_facets(page.answer.get("aggregations", {})),
             cursor=None if view is None else self._cursor(asked, vector, where["pit"]["id"], page.hits),
-            note=_SEPARATORS_ONLY if asked.query.nothing else "",
+            note=note_of(asked.query, total),
         )
 
     def _cursor(self, asked: Asked, vector: Cut, view: str, found: Sequence[Found]) -> str | None:
@@ -265,16 +280,6 @@ class Search:
             if not (is_away(error) or (isinstance(error, ApiError) and is_gone_view(error))):
                 raise
         return None
-
-
-def _not_taken(error: ApiError) -> Exception:
-    """What a refused cursor is called: only who made it up can have given values that the server does not take.
-
-    A point in time that is nearly one is read as far as it goes, and ends in an error of the server's own.
-    """
-    if error.status_code in (400, 413, 500):
-        return InvalidCursorError("This is no cursor of a search.")
-    return error
 
 
 def _hit(asked: Asked, found: Found) -> Hit:

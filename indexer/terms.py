@@ -25,10 +25,16 @@ MAX_FOLDED_CHARACTERS: Final = 2048
 MAX_WORD_CHARACTERS: Final = 64
 """Longest word; a longer run of letters and digits counts as several words, one after the other."""
 
+CUT: Final = "~"
+"""Stands where a run was cut; no letter or digit."""
+
 _ENCODED: Final = re.compile(r"[%*?\\=~\s\x00-\x20\x7f-\xa0]")
 _CODES: Final = [(one, f"%{ord(one):x};") for one in "%*?\\=~ \t\n\r"]
 """The commonest of them; first the sign that stands in the codes of all."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SELECTORS: Final = [0x34F, *range(0x180B, 0x180E), 0x180F, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]
+_DROPPED: Final = dict.fromkeys(_SELECTORS)
+"""Marks that only choose a letter's shape."""
 _SEPARATOR, _MARK, _LOWER, _UPPER, _OTHER = range(5)
 
 
@@ -49,7 +55,7 @@ def fold(text: str) -> str:
 
 def _plain(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", _SURROGATE.sub("\ufffd", text))
-    return "".join(one for one in decomposed if not unicodedata.combining(one))
+    return "".join(one for one in decomposed if not unicodedata.combining(one)).translate(_DROPPED)
 
 
 def whole(text: str) -> str | None:
@@ -100,7 +106,7 @@ def _ascii_words(text: str) -> list[str]:
     found = folded.encode().translate(_SIGNS_TO_BLANKS).decode().split()
     if len(text) <= MAX_WORD_CHARACTERS or len(max(found, key=len, default="")) <= MAX_WORD_CHARACTERS:
         return found
-    return [token.word for word in found for token in _pieces(word, 0, len(word))]
+    return [piece for word in found for piece in _cut(word)]
 
 
 def lines_and_wholes(texts: Sequence[str]) -> tuple[list[str], list[str | None]]:
@@ -165,9 +171,15 @@ def tokens(text: str) -> list[Token]:
 
 
 def _pieces(run: str, start: int, end: int) -> list[Token]:
+    return [Token(word, start, end) for word in _cut(run)]
+
+
+def _cut(run: str) -> list[str]:
+    """A run as words; where it is cut, both sides are marked, so that neither is taken for a word of its own."""
     if len(run) <= MAX_WORD_CHARACTERS:
-        return [Token(run, start, end)]
-    return [Token(run[at : at + MAX_WORD_CHARACTERS], start, end) for at in range(0, len(run), MAX_WORD_CHARACTERS)]
+        return [run]
+    parts = [run[at : at + MAX_WORD_CHARACTERS] for at in range(0, len(run), MAX_WORD_CHARACTERS)]
+    return [CUT * (at > 0) + part + CUT * (at < len(parts) - 1) for at, part in enumerate(parts)]
 
 
 def _words_of_run(run: str) -> list[str]:
@@ -176,7 +188,7 @@ def _words_of_run(run: str) -> list[str]:
         return [folded]
     parts = "".join(one if _class_of(one) != _SEPARATOR else " " for one in folded).split()
     kept = [part for part in parts if any(one.isalnum() for one in part)]
-    return [part[at : at + MAX_WORD_CHARACTERS] for part in kept for at in range(0, len(part), MAX_WORD_CHARACTERS)]
+    return [word for part in kept for word in _cut(part)]
 
 
 def _runs(text: str) -> list[tuple[int, int]]:

@@ -73,6 +73,25 @@ def judged_events(lake: Lake, event_id: str) -> list[Judged]:
     return [one for one in found if _is_held(lake, one)]
 
 
+def event_at(lake: Lake, at: Position) -> tuple[str | None, Judged] | None:
+    """The record at a position below the lake's marks, with its event's id; None where none stands there.
+
+    The id of a shelved one is what its own header says, which is not checked, and None where that cannot be read.
+    """
+    key = {"topic": at.topic, "journal_partition": at.partition, "logical_timestamp": at.value}
+    for row in rows_of_key(lake.journal.delta, key, "").to_pylist():
+        judged = _judged(row)
+        if not _is_held(lake, judged):
+            return None
+        named = _shelved(row) if row["event_id"] is None else None
+        return (row["event_id"], judged) if named is None else (_id_of(row), named)
+    return None
+
+
+def _id_of(row: dict[str, Any]) -> str:
+    return id_text(decode_header_only(row["event_payload"]).event_id)
+
+
 def shelved_events(lake: Lake, identity: bytes, since_ms: int) -> list[Judged]:
     """Shelved records whose own header names an id, oldest first, at most 100; what the header says is not checked.
 

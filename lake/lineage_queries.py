@@ -144,7 +144,7 @@ class LineageReader(LakeReader):
 
         Returns:
             {"run", "program", "id", "start", "stop", "status", "metadata"}; stop is -1 while there is none. Of several
-            accesses with metadata the tags are joined, and of each property the value of the latest one stands.
+            accesses that stand the tags are joined, and of each property the value of the latest one stands.
         Raises:
             InputError: it is no run's URN.
             UnknownEntityError: no fact names it (at that point, by that time).
@@ -159,8 +159,9 @@ class LineageReader(LakeReader):
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select metadata, epoch_ms(happened_at) as at_ms, event_id, data, access, component,
                     row_number() over (partition by data, access, component order by happened_at, event_id) as place
-                from rows where {seen.sql()} and metadata is not null{told_by(as_of)})
-            select metadata from told where place = 1 order by at_ms, event_id, data, access, component""",
+                from rows where {seen.sql()}{told_by(as_of)})
+            select metadata from told where place = 1 and metadata is not null
+            order by at_ms, event_id, data, access, component""",
         )
         return {**_run_json(found), "metadata": _joined(orjson.loads(one) for (one,) in recorded)}
 
@@ -273,7 +274,7 @@ class LineageReader(LakeReader):
         for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):
             return found
         by = "" if as_of is None else " by that time"
-        raise UnknownEntityError(str(run), hint=f"No fact names this run{by}; `runs` lists those of a program.")
+        raise UnknownEntityError(str(run), hint=f"Nothing stands of this run{by}; `runs` lists those of a program.")
 
     def _run_rows(self, seen: Bounds, key: Mapping[str, str], rest: str, as_of: int | None) -> Iterator[dict[str, Any]]:
         """What stood of runs: run, program, start, stop, status, and `began` (what the window asks for)."""

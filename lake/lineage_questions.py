@@ -72,8 +72,10 @@ class Asked(NamedTuple):
 def check_window(start_ms: int, end_ms: int) -> None:
     for name, value in (("start", start_ms), ("end", end_ms)):
         check_number(name, value, 0, LATEST_AT_MS + 1)
-    if start_ms >= end_ms:
-        raise InputError(f"The window begins at {start_ms} and ends at {end_ms}.", hint="It must end after its start.")
+    if start_ms > end_ms:
+        raise InputError(
+            f"The window begins at {start_ms} and ends at {end_ms}.", hint="It must not end before its start."
+        )
 
 
 def check_as_of(as_of: Any) -> None:

@@ -76,7 +76,10 @@ def walk(root: str, port: Relations, *, levels: int, limit: int, direction: Dire
     """
     walked = _Walk(root, port, limit, direction)
     for _ in range(levels):
-        if not walked.frontier or walked.cut:
+        if not walked.frontier:
+            break
+        if walked.cut:
+            walked.leave()
             break
         walked.level()
     why = f"there are more than {limit:,} nodes; the nearest ones are here" if walked.cut else None
@@ -104,13 +107,17 @@ class _Walk:
 
     def level(self) -> None:
         """Go on from the frontier to programs, and from these to data."""
-        self._left |= self.frontier
+        self.leave()
         programs = self._within(self._reached_programs())
         self._programs.update(programs)
         reached = {one.data for name in programs for one in self._known[name] if one.access in self._to_data}
         data = [] if self.cut else self._within(iter(sorted(reached - self._data)))
         self._data.update(data)
         self.frontier = set(data)
+
+    def leave(self) -> None:
+        """Go along the relations of the frontier to programs that are reached already."""
+        self._left |= self.frontier
 
     def _reached_programs(self) -> Iterator[str]:
         """New programs that touched the frontier, in order; their relations are known then."""

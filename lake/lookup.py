@@ -98,7 +98,7 @@ def keys_with_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int
         return cursor.sql(statement).to_arrow_table().cast(keys.schema)
 
 
-def rows_of_key(table: DeltaTable, key: Mapping[str, str], rest: str) -> pa.Table:
+def rows_of_key(table: DeltaTable, key: Mapping[str, Any], rest: str) -> pa.Table:
     """All rows of one key, or those of them that `rest` asks for.
 
     Args:
@@ -143,7 +143,7 @@ def _paths(table: DeltaTable, keys: pa.Table, partition: int | None, below: int 
     ]
 
 
-def possible_files(table: DeltaTable, key: Mapping[str, Sequence[str]]) -> list[str]:
+def possible_files(table: DeltaTable, key: Mapping[str, Sequence[Any]]) -> list[str]:
     """The files that can hold rows with one of the values in each column of a key.
 
     Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from deltalake.exceptions import TableNotFoundError
@@ -25,6 +25,7 @@ from ..schemas.errors import (
 from ..schemas.hashing import partition_of
 from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Cut, Position, behind, behind_text
+from ..schemas.times import time_shown
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
 from .columns import JOURNAL_TABLE
@@ -99,24 +100,30 @@ class LakeReader:
         if final_only and not answer.final:
             raise _not_final(urn, answer.held_to)
         if answer.row is None or answer.row.deleted:
-            raise self._unknown_then(tenant, answer)
+            raise self._unknown_then(tenant, answer, at)
         return answer
 
-    def _unknown_then(self, tenant: str, answer: Answer) -> UnknownEntityError:
-        """Why an entity was not there at a point: never yet, or deleted before it; or there is none at all."""
+    def _unknown_then(self, tenant: str, answer: Answer, at: Position | Cut | int) -> UnknownEntityError:
+        """Why an entity was not there at a point: never yet, or deleted before it; or there is none at all.
+
+        A time is told as it was read, and the journal's word with its position: a logical timestamp alone is taken for
+        milliseconds, and would lead back here.
+        """
+        then, held_to = f"at {time_shown(at)}" if isinstance(at, int) else "then", answer.held_to
         if answer.row is not None:
-            said = f"{answer.urn} was deleted then, at {_shown(answer.row)}."
+            said = f"There was no {answer.urn} {then}: it was deleted at {_placed(answer.row, held_to)}."
         else:
             below = f"logical_timestamp < {answer.held_to.value}"
             rows = self._rows(tenant, answer.urn, f"{below} order by logical_timestamp, seq limit 1")
             if not rows:
                 return _unknown(answer.urn, answer.held_to)
-            said = f"There was no {answer.urn} then: the journal speaks of it since {_shown(rows[0])}."
+            said = f"There was no {answer.urn} {then}: the journal speaks of it since {_placed(rows[0], held_to)}."
         return UnknownEntityError(
             str(answer.urn),
             said,
             code="unknown-then",
-            hint=f"Ask for another point; `metajournal history URN` lists them all, here of {answer.urn}.",
+            hint=f"Ask for another point; `metajournal history URN` lists them all, here of {answer.urn}. "
+            "A position is TOPIC/PARTITION/VALUE; a number alone is a time.",
             held_to=str(answer.held_to),
         )
 
@@ -135,6 +142,11 @@ class LakeReader:
         if not rows and (below == mark or not self._newest_rows(tenant, urn, mark, 1)):
             raise _unknown(urn, Position(*key, mark))
         return rows[::-1]
+
+    def place(self, tenant: str, urn: Urn) -> tuple[str, int]:
+        """The journal topic and partition that an entity's events stand in."""
+        topic = self._names.journal(urn.domain)
+        return topic, partition_of(f"{tenant}/{urn.aggregate}".encode(), self._count(topic))
 
     def _newest_rows(self, tenant: str, urn: Urn, below: int, limit: int | None) -> list[EntityRow]:
         most = "" if limit is None else f" limit {int(limit)}"
@@ -221,8 +233,7 @@ class LakeReader:
     def _held(self, tenant: str, urn: Urn) -> tuple[PartitionKey, int]:
         """The journal partition of an entity and the journal table's mark there."""
         self._refresh()
-        topic = self._names.journal(urn.domain)
-        key = (topic, partition_of(f"{tenant}/{urn.aggregate}".encode(), self._count(topic)))
+        key = self.place(tenant, urn)
         return key, self._lake.journal.mark(key)
 
     TABLES: ClassVar[tuple[str, ...]] = ("entities",)
@@ -258,6 +269,11 @@ class LakeReader:
 def _shown(row: EntityRow) -> str:
     """When a row was written, and its logical timestamp."""
     return f"{time_text(row.system_time)} (logical timestamp {row.logical_timestamp})"
+
+
+def _placed(row: EntityRow, held_to: Position) -> str:
+    """When a row was written, and its position."""
+    return f"{time_text(row.system_time)} (position {replace(held_to, value=row.logical_timestamp)})"
 
 
 def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> UnknownEntityError:

@@ -14,13 +14,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
 
 from ..schemas.errors import MissingExtraError
+from ..streaming.classes import archive_of, record
 from .errors import PartsCorruptError, PartsUnavailableError
 from .java import Java, find_java
 from .parts import GROUPS, Part, Parts, file_digest, known_parts, move_checked, parts_in
@@ -29,6 +31,7 @@ from .progress import Progress, Report, shown
 from .versions import ELASTICSEARCH
 
 _POLL_S = 0.3
+_RECORDING = "recording Spark's classes, once"
 
 
 def ensure_parts(groups: Sequence[str] = GROUPS, *, cache: Path | None = None, report: Report | None = None) -> Parts:
@@ -54,6 +57,46 @@ def ensure_parts(groups: Sequence[str] = GROUPS, *, cache: Path | None = None, r
         if missing:
             _install(root, parts, missing, [str(java.executable), *_ivy_options(root), "-jar", str(ivy)], lock, report)
     return parts
+
+
+def ensure_all(*, cache: Path | None = None, report: Report | None = None) -> Parts:
+    """Every group of `ensure_parts`, and the archive of Spark's classes, which is recorded beside the downloads."""
+    parts = parts_in(cache or cache_folder())
+    if not _lacks_classes(parts):
+        return ensure_parts(cache=cache, report=report)
+    with ThreadPoolExecutor(1) as beside:
+        recording = beside.submit(_ensure_classes, parts)
+        ensure_parts(cache=cache, report=report)
+        while not recording.done():
+            _tell(report, _RECORDING, 0, 0)
+            wait([recording], _POLL_S)
+        recording.result()
+    return parts
+
+
+def spark_jars(*, cache: Path | None = None, report: Report | None = None) -> list[str]:
+    """Paths of the jars that the stream needs besides Spark's own, with the archive of Spark's classes beside them.
+
+    Raises as `ensure_parts` does.
+    """
+    parts = ensure_parts(("spark",), cache=cache, report=report)
+    _ensure_classes(parts, report)
+    return [str(jar) for jar in parts.files("spark")]
+
+
+def _ensure_classes(parts: Parts, report: Report | None = None) -> None:
+    """See that the archive is there, where one can be."""
+    if archive := _lacks_classes(parts):
+        with suppress(OSError), _alone(archive.parent):
+            if not archive.exists():
+                _tell(report, _RECORDING, 0, 0)
+                record(archive)
+
+
+def _lacks_classes(parts: Parts) -> Path | None:
+    """The archive of Spark's classes, if it is not there and could be."""
+    archive = archive_of(parts.folder("spark"))
+    return None if archive is None or archive.exists() else archive
 
 
 def elasticsearch_home(parts: Parts, folder: Path | None = None) -> Path:
@@ -226,7 +269,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write("\n".join([about + "python -m metajournal.stack.jars checksums", *checksums()]) + "\n")
         return 0
     with shown() as report:
-        sys.stdout.write(f"{ensure_parts(report=report).root}\n")
+        sys.stdout.write(f"{ensure_all(report=report).root}\n")
     return 0
 
 

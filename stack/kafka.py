@@ -44,7 +44,9 @@ SETTINGS: dict[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     # A broker that was killed may come back at once: its old registration lives 1.5 s instead of 9.
     "broker.session.timeout.ms": "1500",
-    "broker.heartbeat.interval.ms": "200",
+    "broker.heartbeat.interval.ms": "400",
+    # The controller writes a record when nothing happens; nobody waits for it here, and each costs processor time.
+    "metadata.max.idle.interval.ms": "5000",
     # A dead producer's transaction holds readers up to its time-out and at most this much longer.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # The default of 128 MB would take a third of the heap.

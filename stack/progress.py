@@ -73,7 +73,7 @@ class _Lines:
         if now.step == step and time.monotonic() - self._told < pause_s:
             return
         self._last, self._told = (now.step, now.done_bytes), time.monotonic()
-        megabytes = f"{now.done_bytes / 1e6:.0f} of {now.total_bytes / 1e6:.0f} MB"
+        size = f", {now.done_bytes / 1e6:.0f} of {now.total_bytes / 1e6:.0f} MB" if now.total_bytes else ""
         passed = f"{time.monotonic() - self._began:.0f} s"
-        sys.stderr.write(f"install: jars and Elasticsearch: {now.step}, {megabytes}, {passed}\n")
+        sys.stderr.write(f"install: jars and Elasticsearch: {now.step}{size}, {passed}\n")
         sys.stderr.flush()

@@ -7,12 +7,14 @@ second. Nothing is asked of Kafka or Elasticsearch beyond whether they answer.
 from __future__ import annotations
 
 import http.client
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ..schemas.positions import behind, cut_from_json
 from .home import COMPONENTS, Entry, read_run
 from .ports import HOST, answers
 from .process import log_tail, read_state
@@ -20,6 +22,11 @@ from .supervisor import read_told
 
 STALE_S: Final = 5.0
 """A component that writes its file every second and has not for so long is stuck."""
+_BY_SIGNAL: Final = 128
+"""A shell or a JVM that a signal n has ended ends with exit code 128 + n."""
+_SIGNALS: Final = {one.value: one.name for one in signal.Signals}
+_LEAST_S: Final = 0.1
+"""The least that is shown as something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +86,21 @@ def status(home: Path) -> Status:
     run = read_run(home)
     told = {name: read_told(home / f"{name}.json") for name in ("stream", "indexer")}
     components = tuple(_component(name, run.components.get(name), told.get(name, {})) for name in COMPONENTS)
-    works = {component.name: component.state in ("running", "waiting") for component in components}
-    lake = _stage("lake", told["stream"], "marks", works["stream"])
-    index = _behind(_stage("index", told["indexer"], "shows", works["indexer"]), lake)
-    return Status(home, run.lake, components, (lake, index), told["stream"].get("verdicts") or {})
+    stages = _stages({component.name: component.state for component in components}, told, time.time() * 1000)
+    return Status(home, run.lake, components, stages, told["stream"].get("verdicts") or {})
+
+
+def _stages(states: Mapping[str, str], told: Mapping[str, Mapping[str, Any]], now_ms: float) -> tuple[Stage, Stage]:
+    """Lake and index, each as far behind as is known.
+
+    Without Kafka nobody knows what the journal holds. A stream that waits counts from the batch in hand; an indexer
+    that waits knows only what it had seen before.
+    """
+    stream, indexer = told["stream"], told["indexer"]
+    kafka = states["kafka"] == "running"
+    lake = _stage("lake", stream, "marks", kafka and states["stream"] in ("running", "waiting"))
+    shown = kafka and states["elasticsearch"] == "running" and states["indexer"] == "running"
+    return lake, _behind(_stage("index", indexer, "shows", shown), lake, _unshown_s(stream, indexer, now_ms))
 
 
 def _stage(name: str, told: Mapping[str, Any], key: str, works: bool) -> Stage:
@@ -90,11 +108,37 @@ def _stage(name: str, told: Mapping[str, Any], key: str, works: bool) -> Stage:
     return Stage(name, None if freshness is None else float(freshness), told.get(key) or {})
 
 
-def _behind(index: Stage, lake: Stage) -> Stage:
+def _unshown_s(stream: Mapping[str, Any], indexer: Mapping[str, Any], now_ms: float) -> float | None:
+    """Seconds for which the index has not shown what the stream has folded; 0.0 when it shows all, None: not known.
+
+    The stream's marks beyond what the index shows are something that is not searchable, whatever the indexer says: it
+    does not know of outcomes that it has not read. Both files are written once a second, so under load the marks are
+    nearly always a little ahead, and "not known" would come and go. What is certain: the index did not show the last
+    batch, or had not been asked since, so the age of that batch or of the indexer's word, whichever is older, is told.
+    It is small under load, and grows while the indexer takes nothing. A stream that has folded nothing since its start
+    does not know when it folded what is missing.
+    """
+    shows = dict(_shows(indexer))
+    if not behind(shows, cut_from_json(stream.get("marks") or {})):
+        return 0.0
+    folded_ms = stream.get("last_batch_ms")
+    if folded_ms is None:
+        return None
+    since_ms = min(float(folded_ms), float(indexer.get("written_ms", now_ms)))
+    return max(_LEAST_S, (now_ms - since_ms) / 1000)
+
+
+def _shows(indexer: Mapping[str, Any]) -> Iterator[tuple[tuple[str, int], int]]:
+    for place, mark in (indexer.get("shows") or {}).items():
+        topic, _, partition = place.rpartition("/")
+        yield (topic, int(partition)), mark
+
+
+def _behind(index: Stage, lake: Stage, unshown_s: float | None) -> Stage:
     """The index as far behind the journal as it is: the indexer only knows of what the stream has published."""
-    if index.freshness_s is None or lake.freshness_s is None:
+    if index.freshness_s is None or lake.freshness_s is None or unshown_s is None:
         return replace(index, freshness_s=None)
-    return replace(index, freshness_s=max(index.freshness_s, lake.freshness_s))
+    return replace(index, freshness_s=max(index.freshness_s, lake.freshness_s, unshown_s))
 
 
 def _component(name: str, entry: Entry | None, told: Mapping[str, Any]) -> Component:
@@ -115,12 +159,14 @@ def _component(name: str, entry: Entry | None, told: Mapping[str, Any]) -> Compo
 
 
 def _how_it_ended(log: Path, kept: Mapping[str, Any]) -> str:
-    """The signal or the last line of the log; what was logged long before the end is not its cause."""
+    """The signal, or the last line of the log; what was logged long before the end is not its cause."""
     code, ended_ms = kept.get("exit_code"), kept.get("ended_ms")
     if code is None or ended_ms is None:
         return "nothing says how it ended: it was killed with its keeper, or the machine went down"
     if code < 0:
         return f"ended by signal {-code}"
+    if (name := _SIGNALS.get(code - _BY_SIGNAL)) is not None:
+        return f"ended with exit code {code} ({name})"
     tail = log_tail(log).strip().splitlines()
     quiet_s = ended_ms / 1000 - log.stat().st_mtime if tail else 0.0
     if quiet_s > STALE_S:

@@ -132,7 +132,7 @@ def _login(secured: Mapping[str, str]) -> dict[str, str]:
         return {}
     if mechanism not in _JAAS:
         raise _no_counterpart(f"The mechanism {mechanism} of kafka.sasl.mechanism", "sasl.mechanism")
-    user, password = _jaas_text(secured.get("sasl.username", "")), _jaas_text(secured.get("sasl.password", ""))
+    user, password = _quoted(secured.get("sasl.username", "")), _quoted(secured.get("sasl.password", ""))
     return {"sasl.jaas.config": f"{_JAAS[mechanism]} required username={user} password={password};"}
 
 
@@ -151,11 +151,18 @@ def _no_counterpart(what: str, key: str) -> ConfigError:
     )
 
 
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 _TRANSLATED = ", ".join((*JAVA_SECURITY, *_FILES, *_IN_JAAS))
 
 
-def _jaas_text(text: str) -> str:
+def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def java(arguments: Sequence[str]) -> dict[str, str]:
+    """The session option with arguments of the driver's Java that a user's own ones are added to."""
+    quoted = [_quoted(one) for one in (*_QUIET, *arguments)]
+    return {"spark.driver.defaultJavaOptions": " ".join(quoted)}
 
 
 def jars(paths: Sequence[str]) -> dict[str, str]:

@@ -32,7 +32,7 @@ from ..lake.tables import Lake
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
 from ..rules.digest import RULES_DIGEST
 from ..schemas.errors import LakeWriteError, MetajournalError, StreamError, UnavailableError
-from ..schemas.positions import offset_of
+from ..schemas.positions import Cut, offset_of, position
 from ..schemas.settings import Settings
 from . import options
 from .engine import Engine, PartitionKey
@@ -181,7 +181,7 @@ class Stream:
         Staging(asked.path, asked.storage_options).clear_all()
         publisher = self._publisher(epochs)
         self._engine = engine = Engine(self._settings, epochs, lake, publisher)
-        self._check(engine, epochs, lake)
+        ends = self._check(engine, epochs, lake)
         self._checkpoint = self._fresh_checkpoint()
         self._failure = None
         engine.repeat_outcomes(engine.places)
@@ -195,8 +195,9 @@ class Stream:
         )
         try:
             interval_ms = self._settings.stream.min_trigger_interval_ms
+            self._status.begins(engine.marks, ends)
             query = start_query(session, source, self._checkpoint, interval_ms, self._on_batch)
-            self._status.say("running", "", marks=engine.marks)
+            self._status.say("running", "")
             _log.info("Folding %s from %s.", ", ".join(partitions), self._settings.lake.path)
             self._watch(query)
         finally:
@@ -216,11 +217,13 @@ class Stream:
         _log.warning("%s.", message)
         self._status.say("waiting" if "not" in message else "running", message)
 
-    def _check(self, engine: Engine, epochs: Epochs, lake: Lake) -> None:
-        """Refuse to start where going on would lose events or give another history."""
+    def _check(self, engine: Engine, epochs: Epochs, lake: Lake) -> Cut:
+        """Refuse to start where going on would lose events or give another history; gives the journal's ends."""
         journals = {topic: epoch.partitions for topic, epoch in epochs.items()}
+        ends = {}
         for key, (low, high) in watermarks(self._settings, _places(journals)).items():
             offset = offset_of(engine.marks[key])
+            ends[key] = position(epochs[key[0]].epoch, high)
             if not low <= offset <= high:
                 raise StreamError(
                     f"The lake holds {key[0]}/{key[1]} up to offset {offset}, but the topic has {low} to {high}.",
@@ -236,6 +239,7 @@ class Stream:
                     code="other-rules",
                     hint="Finish that batch with the version that began it, then upgrade.",
                 )
+        return ends
 
     def _fresh_checkpoint(self) -> str:
         base = self._settings.stream.checkpoint

@@ -15,9 +15,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ..schemas.errors import UnavailableError
 from . import options
+from .classes import archived_beside
 from .records import SOURCE
 
 PartitionKey = tuple[str, int]
+_CONF = Path(__file__).parent / "conf"
+_LOGGING = _CONF / "log4j2.properties"
 
 
 def open_session(jars: Sequence[str], more: Mapping[str, str] | None = None, *, log: str | None = None) -> SparkSession:
@@ -31,7 +34,7 @@ def open_session(jars: Sequence[str], more: Mapping[str, str] | None = None, *, 
     path = Path(log or tempfile.gettempdir()) / "spark.log"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file, _stderr_to(file.fileno()):
-        return _session(jars, more or {})
+        return begin_session(jars, more or {}, archived_beside(jars))
 
 
 @contextmanager
@@ -47,13 +50,15 @@ def _stderr_to(file: int) -> Iterator[None]:
         os.close(kept)
 
 
-def _session(jars: Sequence[str], more: Mapping[str, str]) -> SparkSession:
+def begin_session(jars: Sequence[str], more: Mapping[str, str], java: Sequence[str]) -> SparkSession:
+    """A session whose JVM has these options too, and prints to this process's stderr."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["SPARK_CONF_DIR"] = str(_CONF / "none")  # an archive of classes allows no folder on the class path
     builder = SparkSession.builder.master("local[4]")
-    for name, value in {**options.SESSION, **options.jars(jars), **more}.items():
+    own = options.java([f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", *java])
+    for name, value in {**options.SESSION, **own, **options.jars(jars), **more}.items():
         builder = builder.config(name, value)
-    os.environ["SPARK_CONF_DIR"] = str(Path(__file__).parent / "conf")
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

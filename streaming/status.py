@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..schemas.positions import Cut, cut_to_json
+from ..schemas.positions import Cut, behind, cut_to_json
 from .report import Report
 
 _EVERY_S = 1.0
@@ -32,23 +32,41 @@ class StatusFile:
         self._written = 0.0
         self._verdicts: Counter[str] = Counter()
         self._oldest_ms: float | None = None
+        self._ends: Cut = {}
+        self._was_at_end = False
 
-    def say(self, state: str, message: str, marks: Cut | None = None, *, mend: str = "") -> None:
-        """A new state, with what it means for the reader, and what mends it."""
+    def begins(self, marks: Cut, ends: Cut) -> None:
+        """Folding begins at these marks; how far behind they are is not known until they reach the journal's end.
+
+        Args:
+            marks: the next position of each journal partition.
+            ends: the end of each journal partition as Kafka tells it now, as a position.
+        """
+        self._oldest_ms, self._ends, self._was_at_end = None, ends, False
+        self._facts |= {"marks": cut_to_json(marks), "freshness_s": 0.0 if self._is_at_end(marks) else None}
+
+    def _is_at_end(self, marks: Cut) -> bool:
+        self._was_at_end = self._was_at_end or not behind(marks, self._ends)
+        return self._was_at_end
+
+    def say(self, state: str, message: str, *, mend: str = "") -> None:
+        """A new state, with what it means for the reader, and what mends it.
+
+        A stream that waits knows only of the batch in hand; without one it does not know how far behind it is.
+        """
         self._facts |= {"state": state, "message": message, "mend": mend}
-        if marks is not None:
-            self._oldest_ms = None
-            self._facts["freshness_s"] = 0.0
-            self._facts["marks"] = cut_to_json(marks)
+        if state != "running" and self._oldest_ms is None:
+            self._facts["freshness_s"] = None
         self._write()
 
     def folding(self, oldest_ms: float | None = None) -> None:
         """A batch is being folded; until it is done the lake falls behind.
 
         Args:
-            oldest_ms: append time of its oldest record, milliseconds UTC; now, where that is not known.
+            oldest_ms: append time of its oldest record, milliseconds UTC; None where that is not known: now, once the
+                stream has been at the journal's end, for until then records may have waited for long.
         """
-        self._oldest_ms = time.time() * 1000 if oldest_ms is None else oldest_ms
+        self._oldest_ms = time.time() * 1000 if oldest_ms is None and self._was_at_end else oldest_ms
 
     def batch(self, marks: Cut, report: Report, received_s: float) -> None:
         """A batch is done."""
@@ -56,11 +74,12 @@ class StatusFile:
         self._verdicts.update(report.verdicts)
         now_ms = time.time() * 1000
         age_s = 0.0 if report.oldest_ms is None else max(0.0, now_ms - report.oldest_ms) / 1000
+        known = self._is_at_end(marks) or report.oldest_ms is not None
         self._facts |= {
             "state": "running",
             "message": "",
             "marks": cut_to_json(marks),
-            "freshness_s": round(age_s, 3),
+            "freshness_s": round(age_s, 3) if known else None,
             "verdicts": dict(self._verdicts),
             "last_batch": _batch(report, received_s),
             "last_batch_ms": int(now_ms),
@@ -75,12 +94,15 @@ class StatusFile:
             self._write()
 
     def beat(self) -> None:
-        """Write when a second has passed since the last time; between batches nothing is known to wait."""
+        """Write when a second has passed since the last time.
+
+        Between batches nothing is known to wait, once the stream has been at the journal's end.
+        """
         oldest_ms, now_ms = self._oldest_ms, time.time() * 1000  # a batch may end meanwhile, in its own thread
         if oldest_ms is not None:
             self._facts["freshness_s"] = round(max(0.0, now_ms - oldest_ms) / 1000, 3)
         elif self._facts["state"] == "running" and now_ms - self._facts.get("last_batch_ms", 0) > _EVERY_S * 1000:
-            self._facts["freshness_s"] = 0.0
+            self._facts["freshness_s"] = 0.0 if self._was_at_end else None
         self._write_if_due()
 
     def close(self) -> None:

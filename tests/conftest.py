@@ -20,7 +20,7 @@ from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings,
 from tests.demonstration import Demonstration, demonstrated
 from tests.installation import Installation, installed
 from tests.properties import examples
-from tests.services import Services, docker_answers, planned_source, provide
+from tests.services import Services, docker_answers, planned_source, shared
 
 properties.register_profile(
     "metajournal", deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
@@ -91,14 +91,16 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for line in config.stash.get(_told, []):
+    lines: list[str] = config.stash.get(_told, [])
+    for line in dict.fromkeys(lines):
         terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")
 def services(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Services]:
-    """Kafka and Elasticsearch, one of each for the whole run (of each process, where the run has several)."""
-    with provide(tmp_path_factory.mktemp("services")) as running:
+    """Kafka and Elasticsearch, one of each for the whole run, however many processes it has."""
+    own = tmp_path_factory.getbasetemp()
+    with shared(own.parent if hasattr(pytestconfig, "workerinput") else own) as running:
         said = f"services: Kafka {running.bootstrap_servers}, Elasticsearch {running.elasticsearch_url}"
         told = getattr(pytestconfig, "workeroutput", None)
         lines = pytestconfig.stash.setdefault(_told, []) if told is None else told.setdefault("services", [])

@@ -37,9 +37,9 @@ class Running:
     """A process with its log."""
 
     def __init__(self, program: str, settings: Settings, log: Path, spark: dict[str, str] | None = None) -> None:
-        from metajournal.stack.jars import ensure_parts
+        from metajournal.stack.jars import spark_jars
 
-        jars = [str(path) for path in ensure_parts(["spark"]).files("spark")]
+        jars = spark_jars()
         self.log = log
         with log.open("ab") as file:
             self.process = subprocess.Popen(

@@ -5,11 +5,13 @@ An engine that is there but cannot run the images is an error, not a reason to t
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from fcntl import LOCK_EX, LOCK_SH, LOCK_UN, flock
 from functools import lru_cache
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -79,6 +81,33 @@ def provide(folder: Path) -> Iterator[Services]:
     else:
         with shown() as report, Stack(folder, report=report) as stack:
             yield Services(stack.bootstrap_servers, stack.elasticsearch_url, f"stack/ in {folder}")
+
+
+@contextmanager
+def shared(folder: Path) -> Iterator[Services]:
+    """The services of all processes of a run: the first that asks starts them, and ends them when the last is done.
+
+    Args:
+        folder: the run's own, the same one for each of its processes.
+    """
+    place = folder / "services.json"
+    with (folder / "services.lock").open("a") as lock, (folder / "services.users").open("a") as users:
+        flock(lock, LOCK_EX)
+        if place.exists():
+            flock(users, LOCK_SH)
+            flock(lock, LOCK_UN)
+            yield Services(**json.loads(place.read_text()))
+            return
+        with provide(folder / "services") as running:
+            place.write_text(json.dumps(asdict(running)))
+            flock(lock, LOCK_UN)
+            try:
+                yield running
+            finally:
+                flock(lock, LOCK_EX)
+                place.unlink()  # who asks from now on starts others
+                flock(lock, LOCK_UN)
+                flock(users, LOCK_EX)  # nobody uses these any more
 
 
 @contextmanager

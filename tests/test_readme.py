@@ -87,6 +87,8 @@ def test_the_demo_prints_what_the_readme_shows(demonstration: Demonstration) -> 
     [shown] = [text for text in blocks("console") if text.startswith("$ make demo")]
     headings = [line for line in shown.splitlines() if line.startswith("== ")]
     assert len(headings) > 5
+    commands = [line for line in headings if line.startswith("== metajournal")]
+    assert commands == ["== metajournal lineage dataset:python/rich --direction upstream"], "others print less or more"
     printed = [re.sub(r"\d[\d,.]*", "N", line) for line in demonstration.told]
     for line in headings:
         assert re.sub(r"\d[\d,.]*", "N", line) in printed

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from metajournal import EntityRegistered, InputError, Journal, Settings, TagsAdded, dataset, program
+from metajournal import EntityRegistered, InputError, Journal, Position, Settings, TagsAdded, dataset, program
 from metajournal.commands.tracing import trace_json, trace_view
 from metajournal.consumers import finding
 from metajournal.consumers.finding import Looked
@@ -19,12 +19,12 @@ from metajournal.lake import scan
 from metajournal.lake.events import judged_events, key_columns, rows_made
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
-from metajournal.schemas.errors import UnknownEventError
+from metajournal.schemas.errors import InvalidPositionError, UnknownEventError
 from metajournal.schemas.events.catalog import EntityDeleted
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.settings import ElasticsearchSettings
 from metajournal.schemas.urn import app
-from metajournal.tracing import NOT_FOLDED, made_at, read_id, trace
+from metajournal.tracing import NOT_FOLDED, made_at, read_event, read_id, trace
 from tests.builders import header_for, record_of
 from tests.installation import Installation
 from tests.streaming.harness import TOPIC, Fold, placed
@@ -74,6 +74,24 @@ def test_an_event_is_found_with_its_outcome_and_all_rows_that_it_made(fold: Fold
     assert judged_events(lake, "00000000-0000-7000-8000-000000000000") == []
 
 
+def test_an_event_is_found_by_its_position_too(fold: Fold, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(str(fold.path))
+    lake.refresh()
+    for row in by_type(fold):
+        at = Position(row["topic"], row["journal_partition"], row["logical_timestamp"])
+        by_id = trace(AWAY, lambda: EPOCHS, lake, row["event_id"])
+        assert trace(AWAY, lambda: EPOCHS, lake, at) == by_id
+        assert trace(AWAY, lambda: EPOCHS, lake, str(at)) == by_id
+    monkeypatch.setattr(finding, "find_at", lambda *_, **__: None)
+    with pytest.raises(UnknownEventError, match=r"stands at"):
+        trace(AWAY, lambda: EPOCHS, lake, replace(at, value=at.value + 1_000))
+    for wrong in (replace(at, topic="other"), replace(at, partition=PARTITIONS), replace(at, value=1 << 50)):
+        with pytest.raises(InvalidPositionError, match="no position of this journal"):
+            trace(AWAY, lambda: EPOCHS, lake, wrong)
+    with pytest.raises(InvalidPositionError):
+        read_event("dataset:a/b")
+
+
 def test_rows_of_a_batch_that_is_not_finished_are_not_told(fold: Fold) -> None:
     [event_id] = {row["event_id"] for row in by_type(fold)[:1]}
     lake = Lake(str(fold.path))
@@ -121,6 +139,10 @@ def test_a_shelved_event_is_told_with_its_reason_and_place(tmp_path: Path, monke
     [step, *more] = trace(AWAY, lambda: EPOCHS, lake, str(identity)).steps
     assert (step.outcome, step.reason, step.position.value) == ("shelved", "wrong-key", records[1].position)
     assert (step.tenant, step.type, step.rows, step.behind) == ("acme", "catalog.EntityRegistered.1", (), 0)
+    assert trace(AWAY, lambda: EPOCHS, lake, step.position) == trace(AWAY, lambda: EPOCHS, lake, str(identity))
+    nameless = trace(AWAY, lambda: EPOCHS, lake, replace(step.position, value=records[2].position))
+    assert (nameless.event_id, nameless.steps[0].outcome) == (None, "shelved")
+    assert trace_view(trace_json(nameless)) is not None
     assert not more, "what is older than the id's time is another record, and one without a header is none"
     monkeypatch.setattr("metajournal.consumers.finding.find_event", lambda *_, **__: Looked([], True))
     with pytest.raises(UnknownEventError, match="can be read") as unknown:
@@ -146,7 +168,7 @@ def test_an_index_that_is_away_and_an_unknown_event_are_said(fold: Fold, monkeyp
 def test_an_id_tells_its_time_where_it_has_one_and_what_is_none_is_refused() -> None:
     assert made_at(read_id("019aa3a1-5b7c-7def-8123-456789abcdef")) == 0x019AA3A15B7C
     assert made_at(read_id("019aa3a1-5b7c-4def-8123-456789abcdef")) is None
-    for text in ("", "x", "019aa3a1", "dataset:a/b"):
+    for text in ("", "x", "019aa3a1", "dataset:a"):
         with pytest.raises(InputError) as refused:
             read_id(text)
         assert refused.value.code == "invalid-event-id"
@@ -163,6 +185,10 @@ def test_an_event_that_is_not_folded_yet_is_found_in_kafka(settings: Settings, m
         [step] = journal.why(receipt.event_id, timeout_s=60).steps
         assert (step.position, step.append_time) == (receipt.position, receipt.system_time)
         assert (step.outcome, step.actor, step.behind) == (NOT_FOLDED, "alice", receipt.position.offset + 1)
+        assert journal.why(receipt.position, timeout_s=60).event_id == receipt.event_id
+        assert journal.why(str(receipt.position), timeout_s=60).steps == (step,)
+        with pytest.raises(UnknownEventError, match="stands at"):
+            journal.why(replace(receipt.position, value=receipt.position.value + 1_000), timeout_s=60)
         [united] = journal.why(unit.receipts[0].event_id, timeout_s=60).steps
         assert united.unit_id == unit.id
         shown = trace_json(journal.why(receipt.event_id, timeout_s=60))

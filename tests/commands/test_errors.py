@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from metajournal import (
     EntityDeleted,
@@ -29,6 +30,7 @@ from metajournal import (
 )
 from metajournal.cli import main
 from metajournal.commands.exits import exit_code
+from metajournal.commands.options import Options
 from metajournal.producers.kafka import make_producer, producer_config
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import InvalidEventError
@@ -61,6 +63,10 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("search x --limit 5000", 2, "usage", "not in the range"),
     ("emit TagAdded dataset:a/b", 2, "unknown-event-type", "Did you mean TagsAdded?"),
     ("emit TagsAdded dataset:a/b", 2, "invalid-event", "must be given"),
+    ("emit TagsAdded a/b --tag x", 2, "invalid-urn", "A URN reads like dataset:default/orders"),
+    ("emit EntityRegistered dataset:a/b%20c%zz", 2, "invalid-urn", "A URN reads like"),
+    ("emit EntityRegistered dataset:a/grö%C3%9Fe", 2, "invalid-urn", "Did you mean dataset:a/gr%C3%B6%C3%9Fe?"),
+    ("show dataset:a/%41", 2, "invalid-urn", "Did you mean dataset:a/A?"),
     ("emit TagsAdded dataset:a/b --property k", 2, "no-key-value", "key=value"),
     ("emit EntityRegistered dataset:a/b --property a=1 --property a=2", 2, "given-twice", "'a' is given twice"),
     ("emit EntityRegistered dataset:a/b --schema {bad", 2, "not-json", "--schema begins as JSON"),
@@ -155,7 +161,12 @@ CALLED: list[tuple[str, str, Callable[[Journal], Any], str]] = [
     ("no-such-entity", "unknown-entity", lambda j: j.show("dataset:a/b"), "metajournal search"),
     ("deleted", "unknown-entity", lambda j: j.show(GONE), "was deleted at"),
     ("before-it-was", "unknown-then", lambda j: j.show(LATER, as_at=1), "the journal speaks of it since"),
-    ("after-it-was-deleted", "unknown-then", lambda j: j.show(GONE, as_at=Position(*at_end(GONE))), "was deleted then"),
+    (
+        "after-it-was-deleted",
+        "unknown-then",
+        lambda j: j.show(GONE, as_at=Position(*at_end(GONE))),
+        "then: it was deleted",
+    ),
     ("in-the-future", "not-final", lambda j: j.show(KEPT, as_at=4_102_444_800_000), "still to come"),
     ("far-in-the-future", "not-final", lambda j: j.show(KEPT, as_at=1 << 50), "milliseconds since 1970"),
     ("position-to-come", "not-final", lambda j: j.show(KEPT, as_at=Position(TOPIC, 0, 1 << 42)), "not final yet"),
@@ -236,3 +247,51 @@ def test_a_time_between_two_changes_is_answered_and_says_whether_it_is_final(jou
     now = journal.answer(KEPT, as_at=Position(*at_end(KEPT)))
     assert (now.row, now.final) == (last, True)
     assert last.logical_timestamp == position(1, 0) + last.logical_timestamp % (1 << 40)
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, journal: Journal, *words: str) -> Result:
+    """What a command says over the folded lake."""
+    monkeypatch.setattr(Options, "journal", lambda _: nullcontext(journal))
+    return CliRunner().invoke(main, [*words])
+
+
+def test_a_logical_timestamp_alone_is_a_time_and_the_error_names_the_position(
+    monkeypatch: pytest.MonkeyPatch, journal: Journal
+) -> None:
+    """The number of the table, pasted: 1099511627776 is in 2004, as milliseconds."""
+    row = journal.history(KEPT)[0]
+    told = typed(monkeypatch, journal, "show", KEPT, "--as-at", str(row.logical_timestamp))
+    assert told.exit_code == 1
+    assert f"There was no {KEPT} at 2004-11-" in told.stderr
+    assert "a number alone is a time" in told.stderr
+    position = Position(*journal.lake.place("default", KEPT), row.logical_timestamp)
+    assert f"(position {position})" in told.stderr
+    assert typed(monkeypatch, journal, "show", KEPT, "--as-at", str(position)).exit_code == 0
+
+
+def test_what_history_prints_can_be_given_to_as_at(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
+    told = typed(monkeypatch, journal, "history", KEPT)
+    assert "registered" in told.stdout
+    assert "nothing of its metadata" not in told.stdout
+    position = json.loads(typed(monkeypatch, journal, "history", KEPT, "--json").stdout)[-1]["position"]
+    assert f"--as-at {position}; its event: metajournal why {position}" in told.stdout
+    shown = typed(monkeypatch, journal, "show", KEPT, "--as-at", position, "--json")
+    assert json.loads(shown.stdout)["user"]["tags"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("entity", "noted"),
+    [
+        ("datset:a/b", "dataset"),
+        ("datasets:a/b", "dataset"),
+        ("steam:a/b", "stream"),
+        ("dataset:a/b", ""),
+        ("job:a/b", ""),
+    ],
+)
+def test_a_kind_that_is_nearly_a_standard_one_is_noted(
+    monkeypatch: pytest.MonkeyPatch, journal: Journal, entity: str, noted: str
+) -> None:
+    told = typed(monkeypatch, journal, "emit", "EntityRegistered", entity, "--no-wait")
+    kind, notes = entity.partition(":")[0], [line for line in told.stderr.splitlines() if line.startswith("note")]
+    assert notes == ([f"note: {kind} is a kind of its own; did you mean {noted}?"] if noted else [])

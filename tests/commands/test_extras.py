@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,15 @@ def test_files_cannot_be_found_without_the_extra_lake(monkeypatch: pytest.Monkey
     assert (result.exit_code, json.loads(result.stdout)["error"]["code"]) == (1, "missing-extra")
 
 
-@pytest.mark.parametrize("package", ["pyspark", "delta", "deltalake"])
+def packages_of_stream() -> list[str]:
+    """What the extra `stream` brings, by the names that are imported."""
+    project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [re.split(r"[=<>]", one)[0] for name in ("lake", "stream") for one in extras[name]]
+    return sorted({"delta-spark": "delta"}.get(one, one) for one in wanted if not one.startswith("metajournal"))
+
+
+@pytest.mark.parametrize("package", packages_of_stream())
 def test_nothing_is_started_without_the_extra_stream(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str
 ) -> None:
@@ -40,7 +50,7 @@ def test_nothing_is_started_without_the_extra_stream(
 
     without(monkeypatch, package)
     monkeypatch.setenv("METAJOURNAL_HOME", str(tmp_path))
-    monkeypatch.setattr("metajournal.stack.jars.ensure_parts", begun)
+    monkeypatch.setattr("metajournal.stack.jars.ensure_all", begun)
     monkeypatch.setattr("metajournal.stack.supervisor.up", begun)
     result = CliRunner().invoke(main, ["up"])
     assert result.exit_code == 1

@@ -71,6 +71,8 @@ def test_what_is_not_all_or_not_final_is_said() -> None:
     assert "this is not all: there are more; not final: facts still to come can change it" in text
     assert "spark.d.app.w\\x1b[2J" in text
     nothing = drawn(lineage_views.lineage_view(answer(), dataset("d", "raw")))
+    assert nothing.splitlines() == ["dataset.d.raw", "nothing is known to have touched it"]
+    nothing = drawn(lineage_views.lineage_view(answer(), dataset("d", "raw"), within=True))
     assert nothing.splitlines() == ["dataset.d.raw", "nothing is known to have touched it in this window"]
 
 
@@ -118,7 +120,7 @@ def test_lineage_is_emitted_drawn_listed_imported_and_exported(installation: Ins
     tailed = "\n".join(
         said(installation, "tail", "--domain", "lineage", "--since", results[0]["position"], "--limit", "2")
     )
-    assert "access read, at 110, component reader" in tailed
+    assert "access read, at 1970-01-01 00:00:00.110Z, component reader" in tailed
     exported = [json.loads(line) for line in said(installation, "lineage", "export", str(RAW))]
     assert [one["eventType"] for one in exported] == ["START", "COMPLETE"]
     assert facts_of(exported[0])[0] == RunStarted(RUN, 100)
@@ -171,10 +173,10 @@ def json_of(installation: Installation, *words: str) -> Any:
 
 
 class _NoRuns:
-    """A journal that knows no run, and of programs only some."""
+    """A journal that knows no run, some entities, and lineage of some data outside of every window."""
 
-    def __init__(self, *known: str) -> None:
-        self.known = known
+    def __init__(self, *known: str, touched: str = "") -> None:
+        self.known, self.touched = known, touched
 
     def __enter__(self) -> _NoRuns:
         return self
@@ -184,6 +186,10 @@ class _NoRuns:
 
     def runs(self, program: Urn, **_: Any) -> Page:
         return Page([], None)
+
+    def lineage(self, data: Urn, **window: Any) -> dict[str, Any]:
+        touched = data in self.touched and "start" not in window
+        return answer(*[relation("buoys", "wash", "read", "1")] * touched)
 
     def show(self, program: Urn) -> None:
         if program not in self.known:
@@ -196,3 +202,15 @@ def test_of_a_program_that_nobody_knows_it_is_said(monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(main, ["runs", "program:a/b/spark/d", "--json"])
     assert (result.exit_code, json.loads(result.stdout)["runs"]) == (0, [])
     assert result.stderr == ("" if known else "note: Nothing is known of program:a/b/spark/d: check its spelling.\n")
+
+
+@pytest.mark.parametrize(
+    ("known", "touched", "noted"), [("dataset:w/buoys", "", False), ("", "dataset:w/buoys", False), ("", "", True)]
+)
+def test_of_data_that_nobody_knows_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, known: str, touched: str, noted: bool
+) -> None:
+    monkeypatch.setattr(Options, "journal", lambda _: _NoRuns(known, touched=touched))
+    result = CliRunner().invoke(main, ["lineage", "dataset:w/buoys", "--from", "2026-01-01"])
+    assert result.stdout.splitlines()[-1] == "nothing is known to have touched it in this window"
+    assert result.stderr == ("note: Nothing is known of dataset:w/buoys: check its spelling.\n" if noted else "")

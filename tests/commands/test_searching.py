@@ -64,6 +64,17 @@ def test_facets_are_counts_over_all_hits(run: Run) -> None:
     assert json.loads(run("search", "*", "--json").stdout)["facets"] == {}
 
 
+def test_filters_that_leave_nothing_are_told_with_what_they_left_out(run: Run) -> None:
+    sales = run("search", "*", "--kind", "datset", "--namespace", "sales")
+    assert "0 found" in sales.stdout
+    every = len(FINDABLE)
+    assert f"Without --kind and --namespace {every} would be found" in sales.stderr
+    assert "sales (3)" in sales.stderr
+    assert "Without --scope 2 would be found." in run("search", "tags:weather", "--scope", "system").stderr
+    assert run("search", "nobodyhasthis", "--kind", "dataset").stderr == ""
+    assert run("search", "*", "--kind", "datset", "--json").stderr == ""
+
+
 def test_why_shows_each_reason_and_the_reason_for_the_place(run: Run) -> None:
     shown = run("search", "orders pii", "--why").stdout
     assert "dataset:default/orders  (exact name)" in shown

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from metajournal.commands.tailing import record_line
+from metajournal.commands.tailing import fact, record_line
 from metajournal.consumers.records import Change
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.positions import Position
@@ -176,3 +176,8 @@ def test_what_happens_while_it_runs_is_printed_at_once(here: Installation, wire:
     eventually(lambda: process.poll() is not None, 10, "the end at its limit")
     process.stdout.close()
     assert process.returncode == 0
+
+
+def test_a_fact_of_lineage_is_told_with_its_time_as_people_read_it() -> None:
+    started = {"type": "RunStarted", "run": "run:a/b/spark/c/1", "at": 1_769_821_200_000}
+    assert fact(started) == "RunStarted at 2026-01-31 01:00:00.000Z"

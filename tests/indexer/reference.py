@@ -17,15 +17,19 @@ EXACT, PREFIX, INSIDE, EVERY, SOME, NONE = 5, 4, 3, 2, 1, 0
 
 
 def folded(text: str) -> str:
-    """Without case, accents and compatibility forms."""
-    plain = [one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one)]
+    """Without case, accents, choices of shape and compatibility forms."""
+    plain = [one for one in unicodedata.normalize("NFKD", text) if not is_mark(one)]
     return "".join(plain).casefold()
+
+
+def is_mark(one: str) -> bool:
+    return bool(unicodedata.combining(one)) or "VARIATION SELECTOR" in unicodedata.name(one, "") or one == "\u034f"
 
 
 def words(text: str) -> list[str]:
     """Split at every character that is no letter or digit and where a lower-case letter meets an upper-case one."""
     text = re.sub(r"[^\W_]+", lambda run: re.sub(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])", " ", run[0]), text)
-    marks = "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
+    marks = "".join(one for one in unicodedata.normalize("NFKD", text) if not is_mark(one))
     return [folded(word) for word in re.findall(r"[^\W_]+", marks)]
 
 
@@ -136,12 +140,18 @@ def terms(query: str) -> list[tuple[Part | None, Part, bool]]:
     joined: list[str] = []
     for token in plain.split():
         last = joined[-1] if joined else None
-        first = None if last is None else re.search("[:=]", last)
-        if last is not None and (token[0] in ":=" if first is None else first.end() == len(last)):
+        first = None if last is None else re.search("[:=]", last[end_of_schema(last) :])
+        if last is not None and (token[0] in ":=" if first is None else first.end() == len(last) - end_of_schema(last)):
             joined[-1] = last + token
         else:
             joined.append(token)
     return [term(token, hidden) for token in joined]
+
+
+def end_of_schema(token: str) -> int:
+    """Where a field's name begins in `schema:field`; 0 where none does."""
+    begun = re.match("schema[:=](?=.)", token, re.IGNORECASE)
+    return 0 if begun is None else begun.end()
 
 
 def term(token: str, hidden: list[str]) -> tuple[Part | None, Part, bool]:

@@ -69,6 +69,10 @@ def value(text: str, prefix: bool = False) -> Value:
         ("properties:key*", [HasKey(Text("key", True))]),
         ("properties:*", [HasKey(Text("", True))]),
         ("schema:field", [Field(Text("field"))]),
+        ("schema:field : type", [Field(Text("field"), Text("type"))]),
+        ("Schema = field: type x", [Field(Text("field"), Text("type")), value("x")]),
+        ("schema: field other", [Field(Text("field")), value("other")]),
+        ("schemas:a :b", [Property(Text("schemas"), Text("a")), value(":b")]),
         ("schema:fi*", [Field(Text("fi", True))]),
         ("schema:field:type", [Field(Text("field"), Text("type"))]),
         ("schema:fi*:ty*", [Field(Text("fi", True), Text("ty", True))]),
@@ -83,6 +87,11 @@ def value(text: str, prefix: bool = False) -> Value:
 )
 def test_each_form_parses_to_its_term(query: str, expected: list[Term]) -> None:
     assert list(parse(query).terms) == expected
+
+
+def test_what_has_no_letter_or_digit_is_told_apart_from_what_is_looked_for() -> None:
+    assert parse("--- word 🚀 -:-").left_out == ("---", "🚀", "-:-")
+    assert parse("---").left_out == parse("word").left_out == ()
 
 
 @given(st.text(max_size=300))

@@ -9,7 +9,11 @@ from metajournal.indexer.documents import index_document
 from metajournal.indexer.mapping import MAPPING_VERSION, index_body, mapping_digest
 from tests.indexer.corpus import CORPUS
 
-WRITTEN = {1: ("aaea2087076faea8", "4a1a1e7232762b6e"), 2: ("f35bf275de0700a8", "177e1761ee63da78")}
+WRITTEN = {
+    1: ("aaea2087076faea8", "4a1a1e7232762b6e"),
+    2: ("f35bf275de0700a8", "177e1761ee63da78"),
+    3: ("0012ad20e52629f2", "63f8b9824ad747bd"),
+}
 """For each mapping version the digest of the mapping and of the corpus's documents."""
 
 

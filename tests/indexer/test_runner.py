@@ -153,7 +153,7 @@ def test_an_outcome_is_shown_only_once_its_states_are(settings: Settings, stream
         wanted = stream.outcome(0, to=2, end=1, system_time=an_hour_ago)
         eventually(lambda: indexer.freshness_s() > 3000, what="the freshness of an outcome that waits")
         with Search(settings) as search, pytest.raises(NotYetVisibleError):
-            search.search("*", at_least=wanted, timeout_s=0.3)
+            search.search("*", at_least=wanted, timeout_s=2)
         stream.states(*things(0, at=1))
         assert found(settings, at_least=wanted) == {"d0": "v1"}
         assert indexer.freshness_s() == 0

@@ -30,11 +30,18 @@ from metajournal.indexer.search import Search, Sort
 from metajournal.indexer.suggest import Suggestion
 from metajournal.indexer.terms import fold, whole, whole_prefix, words, words_begun
 from metajournal.producers.topics import ensure_topics
-from metajournal.schemas.errors import InputError, InvalidPositionError, NotYetVisibleError, SearchUnavailableError
+from metajournal.schemas.errors import (
+    InputError,
+    InvalidPositionError,
+    NotYetVisibleError,
+    OperatorError,
+    SearchUnavailableError,
+)
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import CORPUS, FINDABLE, NAME_OF, State, state
+from tests.indexer.failing import failing
 from tests.indexer.loading import load
 from tests.indexer.test_documents import worst_cases
 
@@ -256,6 +263,114 @@ def test_the_most_words_before_a_star_are_answered(catalog: Search) -> None:
         assert catalog.search(text).total == 0
 
 
+def hits(search: Search, query: str) -> list[str]:
+    return [hit.name for hit in search.search(query, limit=100).hits]
+
+
+def test_a_text_is_found_as_a_whole_and_by_its_beginning_however_long_it_is(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    texts = {
+        "ascii": "c" * 1024,
+        "signs": '"' + "#*\\.[(a" * 146,
+        "zhe": "ж" * 1024,
+        "japanese": "東" * 1024,
+        "short": "cc",
+    }
+    load(
+        settings,
+        [state(dataset("long", name), user={"v": text}, tags=[text], offset=1) for name, text in texts.items()],
+    )
+    with Search(settings) as search:
+        for name, text in texts.items():
+            quoted = text if '"' in text else f'"{text}"'
+            for query in (text, quoted, f"v:{text}", f"tags:{text}", f"v:{quoted}"):
+                assert hits(search, query) == [name], (name, query[:20])
+            for begun in (text[:-1], text):
+                held = {one for one, known in texts.items() if known.startswith(begun)}
+                for query in (f"{begun}*", f"v:{begun}*", f"tags:{begun}*"):
+                    assert set(hits(search, query)) == held, (name, query[:20])
+        assert hits(search, "d" * 1024 + "*") == hits(search, "properties:" + "v" * 2000 + "*") == []
+        assert hits(search, "v*:" + "c" * 1024) == ["ascii"]
+        with pytest.raises(InvalidQueryError, match="Before a star a key has at most 900 bytes, not 1,200"):
+            search.search("東" * 400 + "*:c")
+
+
+def test_words_under_keys_that_begin_so_are_found_among_thousands_of_values(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    noise = {f"k{number:04d}": f"{number} 1{number}" for number in range(1500)}
+    load(settings, [
+        state(dataset("keys", "noise"), user=noise, system={"note": "orders"}, offset=1),
+        state(dataset("keys", "target"), user={"note": "orders 199"}, offset=2),
+        state(dataset("keys", "apart"), user={"note": "orders", "number": "199"}, system={"note": "199"}, offset=3),
+        state(dataset("keys", "system"), system={"nota": "the orders-199x"}, offset=4),
+        state(dataset("keys", "signs"), user={"n.o*[t]e": "orders 199"}, offset=5),
+    ])  # fmt: skip
+    with Search(settings) as search:
+        for query in ("*:orders-1*", "*:orders-199*"):
+            assert hits(search, query) == ["signs", "system", "target"]
+        assert hits(search, "no*:orders-1*") == ["system", "target"]
+        assert hits(search, "n.*:orders-199") == ["signs"]
+        assert hits(search, "note*:orders-199") == ["target"]
+        assert hits(search, "k*:7-17") == ["noise"]
+        assert hits(search, "k*:7-18") == []
+        assert [hit.name for hit in search.search("no*:orders-1*", scope="SYSTEM").hits] == ["system"]
+        assert hits(search, "*:1-1-1i* " * 16) == []
+
+
+def test_too_many_keys_that_begin_so_are_refused_and_never_left_out(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    load(settings, [
+        state(dataset("keys", f"part{part}"), user={f"k{part}{number:04d}": "the same words" for number in range(1001)})
+        for part in range(2)
+    ])  # fmt: skip
+    with Search(settings) as search:
+        assert search.search("k0*:same-words").total == 1
+        with pytest.raises(InvalidQueryError, match="More than 2,000 keys begin with 'k'"):
+            search.search("k*:same-words")
+        assert search.search("k*:same").total == 2
+
+
+def test_keys_too_long_to_stand_before_words_are_found_by_their_beginning(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    keys = {"long": "k" * 101, "spaces": "k " * 30, "short": "kk"}
+    load(settings, [state(dataset("hk", name), user={key: "foo bar"}, offset=1) for name, key in keys.items()])
+    with Search(settings) as search:
+        for query in ("k*:bar", "k*:foo", "k*:ba*", "k*:foo-bar", "k*:foo-b*", 'k*:"foo bar"'):
+            assert sorted(hits(search, query)) == ["long", "short", "spaces"], query
+        assert sorted(hits(search, "kk*:bar")) == ["long", "short"]
+        assert hits(search, "k*:oo") == hits(search, "kl*:bar") == []
+
+
+def test_a_run_too_long_for_a_word_is_no_word_and_its_parts_are_none(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    run = "x" * 64 + "orders"
+    load(settings, [state(dataset("runs", "one"), user={"h": f"sum {run} end"}, offset=1)])
+    with Search(settings) as search:
+        for query in (
+            run,
+            f"h:{run}",
+            f"{run[:63]}*",
+            f"{run[:64]}*",
+            f"{run[:66]}*",
+            f"h*:{run[:66]}*",
+            f"sum-{run}-e*",
+        ):
+            assert hits(search, query) == ["one"], query
+            assert search.search(query).hits[0].why
+        for query in ("orders", "ord*", "x" * 64, "h:orders", f"{run}x*", "tags:orders"):
+            assert hits(search, query) == [], query
+
+
+def test_what_a_query_was_read_as_is_told_where_nothing_was_found(catalog: Search) -> None:
+    assert "`tags:nosuch`" in catalog.search("tag:nosuch").note
+    shown = catalog.search("dataset:default/orders").note
+    assert "metajournal show dataset:default/orders" in shown
+    assert "in double quotes" in catalog.search("https://nobody.example/one").note
+    assert catalog.search("orders tag:nosuch").note == catalog.search("tags:nosuch").note == ""
+    assert catalog.search("orders --- \U0001f680").note == "Left out, since it has no letter or digit: --- \U0001f680."
+    assert catalog.search("orders ---").total == catalog.search("orders").total
+
+
 @pytest.mark.parametrize(
     "options", [{"namespace": "x" * 100_000}, {"kinds": ["x" * 40_000]}, {"kinds": [f"k{n}" for n in range(70_000)]}]
 )
@@ -271,6 +386,7 @@ def test_what_elasticsearch_does_not_take_is_a_query_error(catalog: Search, opti
     [
         {"limit": -1}, {"limit": 1001}, {"limit": "x"}, {"limit": True}, {"limit": 1.5}, {"sort": "size"}, {"sort": 5},
         {"scope": "user"}, {"scope": 5}, {"namespace": 5}, {"kinds": 5}, {"kinds": [5]}, {"kinds": b"x"}, {"tenant": 5},
+        {"namespace": ""}, {"kinds": ""}, {"kinds": ["dataset", ""]}, {"tenant": ""},
         {"facets": "yes"}, {"timeout_s": "x"}, {"timeout_s": -1}, {"timeout_s": float("nan")},
     ],
 )  # fmt: skip
@@ -401,7 +517,6 @@ def test_a_cursor_belongs_to_its_search(catalog: Search) -> None:
         [view, 5, after, vector, digest],
         ["nonsense", index, after, vector, digest],
         ["x" * 100_000, index, after, vector, digest],
-        [view[:-4] + "AAAA", index, after, vector, digest],
         [view + "\n", index, after, vector, digest],
         {"a": 1},
     ]
@@ -456,6 +571,29 @@ def test_a_cursor_of_two_quiet_minutes_goes_on_and_says_so(catalog: Search) -> N
     assert [hit.urn for hit in (*first.hits, *second.hits)] == sorted(NAME_OF)
 
 
+def test_a_cursor_whose_point_in_time_the_server_fails_to_read_goes_on_and_says_so(catalog: Search) -> None:
+    first = catalog.search("*", limit=5)
+    assert first.cursor is not None
+    view, *rest = json.loads(base64.urlsafe_b64decode(first.cursor))
+    torn = base64.urlsafe_b64encode(json.dumps([view[:-4] + "AAAA", *rest]).encode()).decode()
+    second = catalog.search("*", limit=100, cursor=torn)
+    assert "goes on behind their last hit" in second.note
+    assert [hit.urn for hit in (*first.hits, *second.hits)] == sorted(NAME_OF)
+
+
+@pytest.mark.parametrize("paged", [False, True], ids=["first page", "page of a cursor"])
+def test_a_server_that_fails_is_neither_a_wrong_cursor_nor_a_wrong_query(catalog: Search, paged: bool) -> None:
+    cursor = catalog.search("*", limit=5).cursor if paged else None
+    said = r"fails to answer \(500 failed\): its disk is gone"
+    with (
+        failing() as url,
+        Search(Settings(elasticsearch=ElasticsearchSettings(url=url))) as search,
+        pytest.raises(OperatorError, match=said) as caught,
+    ):
+        search.search("*", limit=5, cursor=cursor)
+    assert caught.value.code == "search-failed"
+
+
 # --- waiting
 
 
@@ -467,7 +605,7 @@ def test_at_least_waits_for_the_vector_and_says_how_far_behind_it_is(elasticsear
     with Search(settings) as search:
         assert search.search("*", at_least=Position(*at, position(1, 4))).position_vector == {at: position(1, 5)}
         with pytest.raises(NotYetVisibleError) as caught:
-            search.search("*", at_least=wanted, timeout_s=0.3)
+            search.search("*", at_least=wanted, timeout_s=2)
         assert caught.value.behind == {at: 3}
         assert "by 3" in caught.value.message
         later = threading.Timer(0.3, load, (settings, [], {at: position(1, 8)}))
@@ -501,7 +639,7 @@ def test_at_least_of_a_partition_that_there_is_not_is_refused_and_a_new_one_wait
         with pytest.raises(InvalidPositionError, match=f"This journal has no {topic}/{beyond}"):
             search.search("*", at_least=Position(topic, beyond, 1), timeout_s=3600)
         with pytest.raises(NotYetVisibleError):  # it is only not indexed yet
-            search.search("*", at_least=Position(topic, beyond - 1, position(1, 0)), timeout_s=0.3)
+            search.search("*", at_least=Position(topic, beyond - 1, position(1, 0)), timeout_s=2)
 
 
 def test_kafka_is_asked_for_no_partition_that_the_index_shows(
@@ -514,7 +652,7 @@ def test_kafka_is_asked_for_no_partition_that_the_index_shows(
     with Search(settings) as search:
         search.search("*", at_least={at: position(1, 5)})
         with pytest.raises(NotYetVisibleError):
-            search.search("*", at_least={at: position(1, 6)}, timeout_s=0.1)
+            search.search("*", at_least={at: position(1, 6)}, timeout_s=2)
     assert not asked
 
 
@@ -545,7 +683,7 @@ def test_a_missing_index_is_its_own_error(elasticsearch: str) -> None:
         with pytest.raises(IndexMissingError):
             search.suggest_names("a")
         with pytest.raises(IndexMissingError):
-            search.search("*", at_least=Position("metajournal.journal.catalog", 0, position(1, 0)), timeout_s=0.2)
+            search.search("*", at_least=Position("metajournal.journal.catalog", 0, position(1, 0)), timeout_s=2)
 
 
 def test_an_index_of_another_mapping_is_noticed(elasticsearch: str) -> None:
@@ -600,3 +738,46 @@ def test_completion_of_a_name_that_is_gone_goes_too(elasticsearch: str) -> None:
     with Search(settings) as search:
         assert [one.text for one in search.suggest_names("n", limit=4)] == ["n0120", "n0121", "n0122", "n0123"]
         assert [one.text for one in search.suggest_keys("K01", limit=4)] == ["k0120", "k0121", "k0122", "k0123"]
+
+
+def test_completion_finds_the_living_behind_thousands_that_are_gone(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    dead = [
+        state(dataset("d", f"zdead-{number:05d}"), user={f"zkey-{number:05d}": "v"}, offset=1) for number in range(1200)
+    ]
+    living = [state(dataset("d", f"zdead-z{n}"), user={f"zkey-z{n}": "v"}, system={"zkey-z1": "v"}) for n in range(70)]
+    load(settings, dead + living)
+    load(settings, [{**one, "deleted": True, "logical_timestamp": position(1, 2)} for one in dead])
+    names, keys = (sorted(f"{begun}-z{n}" for n in range(70)) for begun in ("zdead", "zkey"))
+    with Search(settings) as search:
+        assert [one.text for one in search.suggest_names("zdead", limit=100)] == names
+        assert [one.text for one in search.suggest_names("zdead", limit=60)] == names[:60]
+        assert search.suggest_keys("ZKEY", limit=100)[1] == Suggestion("zkey-z1", 70)
+        assert [one.text for one in search.suggest_keys("ZKEY", limit=100)] == keys
+        assert search.suggest_names("zdead-0") == []
+
+
+def test_completions_are_in_alphabetical_order_and_a_text_comes_before_what_goes_on(elasticsearch: str) -> None:
+    settings = own_index(elasticsearch)
+    names = [
+        "cats",
+        "cats 1",
+        "cats!",
+        "cats\t2",
+        "cats-1",
+        "cats-10",
+        "cats-2",
+        "cats.x",
+        "cats0",
+        "Cats=",
+        "catsÄ",
+        "catsz",
+    ]
+    load(settings, [state(dataset("d", name), user={name: "v"}, offset=1) for name in names])
+    with Search(settings) as search:
+        expected = sorted(names, key=fold)
+        assert expected[0] == "cats"
+        assert [one.text for one in search.suggest_names("CATS", limit=100)] == expected
+        assert [one.text for one in search.suggest_keys("cats", limit=100)] == expected
+        assert [one.text for one in search.suggest_names("cats", limit=2)] == expected[:2]
+        assert [hit.name for hit in search.search("cats*", sort="name", limit=100).hits] == expected

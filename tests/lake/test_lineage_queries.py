@@ -219,6 +219,30 @@ def test_a_run_tells_times_status_and_recorded_metadata_by_scope(tmp_path: Path)
         known.run("default", run("shop", "Weekly", "workflow", "print", "never"))
 
 
+def test_metadata_of_an_access_that_another_took_the_place_of_is_not_told_in_whatever_order(tmp_path: Path) -> None:
+    stale = {"user": {"properties": {"k": "stale"}, "tags": ["stale"]}}
+    earlier, later = (RAW, "read", 5, "c"), (RAW, "read", 10, "c", stale)
+    events = [AccessesRecorded(run_of(WASH, 1), [one]) for one in (later, earlier)]
+    events += [AccessesRecorded(run_of(WASH, 2), [one]) for one in (earlier, later)]
+    known = reader(folded(tmp_path, events))
+    nothing: dict[str, Any] = {"properties": {}, "tags": []}
+    for number in (1, 2):
+        told = known.run("default", Urn.parse(run_of(WASH, number)))
+        assert (told["start"], told["metadata"]) == (5, {"user": nothing, "system": nothing})
+    before = known.run("default", Urn.parse(run_of(WASH, 1)), as_of=9)
+    assert (before["start"], before["metadata"]["user"]) == (5, nothing)
+
+
+def test_an_instant_is_a_window(nightly: Fold) -> None:
+    going = reader(nightly).runs("default", WASH, 45, 45).items
+    assert {one["id"] for one in going} == {
+        one["id"] for one in reader(nightly).runs("default", WASH, 0, 1_000).items
+        if one["start"] < 45 and (one["stop"] == -1 or one["stop"] >= 45)
+    }  # fmt: skip
+    with pytest.raises(InputError, match="begins at 46 and ends at 45"):
+        reader(nightly).runs("default", WASH, 46, 45)
+
+
 def test_accesses_of_a_run_are_told_once_each_in_pages(tmp_path: Path) -> None:
     wash = run_of(WASH, 1)
     many = [(dataset("shop", f"d{number:02}"), "read", number, "c" if number % 2 else None) for number in range(7)]
@@ -328,7 +352,7 @@ def test_a_time_that_is_not_over_is_told_as_not_final(nightly: Fold) -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"start_ms": 5, "end_ms": 5}, "ends at 5"),
+        ({"start_ms": 6, "end_ms": 5}, "ends at 5"),
         ({"start_ms": -1}, "start"),
         ({"end_ms": "noon"}, "end"),
         ({"levels": 0}, "levels"),

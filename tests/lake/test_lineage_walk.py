@@ -79,17 +79,30 @@ def test_a_walk_finds_what_a_naive_one_finds(
 
 
 @settings(deadline=None, max_examples=examples(80))
-@given(_RELATIONS, st.sampled_from(DATA), st.integers(1, 8))
-def test_a_limit_leaves_the_farthest_nodes_away_and_says_so(relations: list[Relation], root: Urn, limit: int) -> None:
-    whole = walk(root, Held(relations), levels=9, limit=100)
-    found = walk(root, Held(relations), levels=9, limit=limit)
+@given(_RELATIONS, st.sampled_from(DATA), st.integers(1, 8), st.sampled_from(["both", "upstream", "downstream"]))
+def test_a_limit_leaves_the_farthest_nodes_away_and_says_so(
+    relations: list[Relation], root: Urn, limit: int, direction: Any
+) -> None:
+    whole = walk(root, Held(relations), levels=9, limit=100, direction=direction)
+    found = walk(root, Held(relations), levels=9, limit=limit, direction=direction)
     nodes = {root} | {node for one in found.relations for node in one[:2]}
     assert len(nodes) <= limit
     assert set(found.relations) <= set(whole.relations)
     whole_nodes = {root} | {node for one in whole.relations for node in one[:2]}
     assert (found.partial is None) == (len(whole_nodes) <= limit)
+    assert set(found.relations) == {one for one in whole.relations if {one.data, one.program} <= nodes}
     if found.partial is None:
         assert found == whole
+
+
+def test_a_cut_answer_has_all_relations_between_the_nodes_that_it_keeps() -> None:
+    root, first, second, name = DATA[0], DATA[1], DATA[2], PROGRAMS[0]
+    told = [(root, "write"), (first, "read"), (second, "read"), (first, "write")]
+    port = Held([relation(data, name, access) for data, access in told])
+    found = walk(root, port, levels=9, limit=3, direction="upstream")
+    assert [(one.data, one.access) for one in found.relations] == [(root, "write"), (first, "read"), (first, "write")]
+    shallow = walk(root, port, levels=1, limit=3, direction="upstream")
+    assert [(one.data, one.access) for one in shallow.relations] == [(root, "write"), (first, "read")]
 
 
 def test_no_more_is_asked_for_than_a_limit_needs() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from metajournal.lake.runs import MOST_LOOSE
 from metajournal.lake.tables import Reached
-from metajournal.stack.jars import ensure_parts
+from metajournal.stack.jars import spark_jars
 from tests.lake.test_compaction import KEY, append, fill, journal_rows
 from tests.lake.test_tables import lake_at
 
@@ -46,8 +46,7 @@ def test_spark_reads_a_table_that_was_compacted_and_vacuumed(tmp_path: Path) -> 
     append(entities, [1, 2], entities.mark(KEY))
     for table in (entities, journal):
         table.vacuum(0)
-    jars = [str(path) for path in ensure_parts(("spark",)).files("spark")]
-    command = [sys.executable, "-c", SCRIPT, entities.uri, journal.uri, str(tmp_path), *jars]
+    command = [sys.executable, "-c", SCRIPT, entities.uri, journal.uri, str(tmp_path), *spark_jars()]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
     assert ended.returncode == 0, ended.stderr
     rows, dates = json.loads(ended.stdout)

@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from metajournal.rules import Accepted, At, EntityRow, ForeignRowError, Outcome, apply
-from metajournal.rules.lineage import facts_read
+from metajournal.rules import Accepted, At, EntityRow, ForeignRowError, Outcome, apply, facts_read
 from metajournal.rules.tables import KEYS, TABLE_OF
 from metajournal.schemas.events.lineage import AccessesRecorded
 from metajournal.schemas.header import Header
@@ -64,8 +63,7 @@ class Facts:
         """
         self.records += 1
         header = header_for(event, self.records if number is None else number, **fields)
-        lineage = header.type.startswith("lineage.") and not event.validate()
-        announced = {(table, tuple(map(str, key))) for table, key in facts_read(event)} if lineage else set()
+        announced = {(table, tuple(map(str, key))) for table, key in facts_read(event)}
         at = At(position(1, self.records), NOON + 1000 * self.records)
         outcome = apply(header, event, at, Reader(self, header, announced))
         if isinstance(outcome, Accepted):

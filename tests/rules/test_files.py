@@ -96,6 +96,7 @@ def test_a_later_record_replaces_all_and_ends_the_buckets_that_are_left() -> Non
     later = a_file("s3://elsewhere", None, None, start=START + DAY_MS, end=START + 3 * DAY_MS, data_version="2")
     (entity,), rows = recorded(archive, later)
     assert [(row.bucket - DAY, row.deleted) for row in rows] == [(0, True), (1, False), (2, False), (3, False)]
+    assert {row.version for row in rows} == {0}
     assert all(row.supersedes for row in rows)
     gone = rows[0]
     assert (gone.url, gone.metadata, gone.end_ms, gone.created_ms, gone.size_bytes) == (None,) * 5

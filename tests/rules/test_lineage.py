@@ -17,14 +17,14 @@ from metajournal import (
     PropertiesSet,
     RunStarted,
     RunStopped,
+    TagsAdded,
     app,
     dataset,
     program,
     run,
     stream,
 )
-from metajournal.rules import UNCHANGED, Accepted, Rejected
-from metajournal.rules.lineage import facts_read
+from metajournal.rules import UNCHANGED, Accepted, Rejected, facts_read
 from metajournal.rules.lineage_rows import AccessRow
 from metajournal.schemas.events.lineage import utc_day
 from metajournal.schemas.ids import id_text
@@ -256,6 +256,8 @@ def test_facts_are_held_against_their_header_and_form() -> None:
 
 
 def test_what_a_rule_may_read_is_announced_and_nothing_else() -> None:
+    assert list(facts_read(TagsAdded(PURCHASES, ["x"]))) == []
+    assert list(facts_read(RunStarted(RUN, -1))) == []  # refused by its form
     assert list(facts_read(RunStarted(RUN, 1))) == [("runs", (RUN,))]
     assert list(facts_read(ExternalWrite(EVENTS, "x", DAY_MS))) == [("external_writes", (EVENTS, "x", "1970-01-02"))]
     assert list(facts_read(accessed(RUN, (PURCHASES, "read", 1), (PURCHASES, "write", 1, "c")))) == [

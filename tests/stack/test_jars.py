@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -19,7 +20,7 @@ from metajournal.stack.errors import (
     PartsCorruptError,
     PartsUnavailableError,
 )
-from metajournal.stack.jars import ensure_parts
+from metajournal.stack.jars import ensure_all, ensure_parts, spark_jars
 from metajournal.stack.java import Java, find_java
 from metajournal.stack.progress import Progress
 
@@ -128,6 +129,46 @@ def test_two_at_once_install_once(world: World) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: ensure_parts(cache=world.cache), range(4)))
     assert world.runs == 1
+
+
+def test_spark_s_classes_are_recorded_once_and_beside_the_downloads(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    downloads, recorded = Event(), []
+
+    def record(archive: Path) -> None:
+        assert downloads.wait(30)
+        recorded.append(archive)
+        archive.write_bytes(b"classes")
+
+    def report(now: Progress) -> None:
+        downloads.set()
+        seen.append(now.step)
+
+    seen: list[str] = []
+    monkeypatch.setattr(jars, "archive_of", lambda folder: folder / "classes-1.jsa")
+    monkeypatch.setattr(jars, "record", record)
+    found = ensure_all(cache=world.cache, report=report)
+    with ThreadPoolExecutor(4) as pool:
+        given = list(pool.map(lambda _: spark_jars(cache=world.cache), range(4)))
+    assert recorded == [found.folder("spark") / "classes-1.jsa"]
+    assert given[0] == [str(path) for path in found.files("spark")]
+    assert "downloading" in seen or "resolving" in seen
+    recorded[0].unlink()
+    assert spark_jars(cache=world.cache, report=report) == given[0]
+    assert (len(recorded), seen[-1]) == (2, "recording Spark's classes, once")
+
+
+def test_without_an_archive_of_classes_spark_has_its_jars_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def record(_archive: Path) -> None:
+        raise PermissionError("read only")
+
+    monkeypatch.setattr(jars, "record", record)
+    for archive in (None, world.cache / "classes.jsa"):
+        monkeypatch.setattr(jars, "archive_of", lambda _folder, archive=archive: archive)
+        assert [Path(one).name for one in spark_jars(cache=world.cache)] == ["a.jar", "b.jar"]
 
 
 def test_a_machine_without_java_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from metajournal.indexer.progress import Progress
 from metajournal.stack.home import Entry
 from metajournal.stack.process import ProcessId
-from metajournal.stack.status import Component, Stage, _behind, _component
+from metajournal.stack.status import Component, Stage, _behind, _component, _stages
 
 
 @pytest.mark.parametrize(
@@ -22,8 +23,58 @@ def test_the_index_is_never_said_to_be_fresher_than_the_lake(
     lake_s: float | None, index_s: float | None, told_s: float | None
 ) -> None:
     """Nothing comes to the indexer while the stream hangs, so by itself it would say that all is shown."""
-    told = _behind(Stage("index", index_s, {"t/0": 7}), Stage("lake", lake_s, {}))
+    told = _behind(Stage("index", index_s, {"t/0": 7}), Stage("lake", lake_s, {}), 0.0)
     assert told == Stage("index", told_s, {"t/0": 7})
+
+
+NOW_MS = 1_800_000_000_000
+RUNNING = dict.fromkeys(("kafka", "elasticsearch", "stream", "indexer"), "running")
+STREAM = {"freshness_s": 0.0, "marks": {"t": {"0": 7, "1": 1 << 40}}, "last_batch_ms": NOW_MS - 90_000}
+INDEXER = {"freshness_s": 0.0, "shows": {"t/0": 7}, "written_ms": NOW_MS - 400}
+
+
+def seconds_behind(
+    states: Mapping[str, str], stream: Mapping[str, object], indexer: Mapping[str, object]
+) -> list[object]:
+    return [one.freshness_s for one in _stages(states, {"stream": stream, "indexer": indexer}, NOW_MS)]
+
+
+def test_an_index_that_shows_all_that_is_folded_is_not_behind() -> None:
+    assert seconds_behind(RUNNING, STREAM, INDEXER) == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("component", "state", "told"),
+    [
+        ("elasticsearch", "no answer", [0.0, None]),
+        ("indexer", "waiting", [0.0, None]),
+        ("indexer", "ended", [0.0, None]),
+        ("kafka", "ended", [None, None]),
+        ("stream", "stuck", [None, None]),
+        ("stream", "waiting", [0.0, 0.0]),
+    ],
+)
+def test_a_stage_whose_service_is_away_is_not_said_to_be_up_to_date(
+    component: str, state: str, told: list[object]
+) -> None:
+    """A stream that waits says by itself what it knows."""
+    assert seconds_behind({**RUNNING, component: state}, STREAM, INDEXER) == told
+
+
+@pytest.mark.parametrize(
+    ("last_batch_ms", "written_ms", "index_s"),
+    [
+        pytest.param(NOW_MS - 90_000, NOW_MS - 400, 90.0, id="the indexer takes nothing"),
+        pytest.param(NOW_MS - 200, NOW_MS - 700, 0.7, id="steady load"),
+        pytest.param(NOW_MS, NOW_MS, 0.1, id="both of this moment"),
+        pytest.param(None, NOW_MS - 400, None, id="nothing folded since the start"),
+    ],
+)
+def test_an_index_that_lacks_what_is_folded_is_behind_whatever_the_indexer_says(
+    last_batch_ms: int | None, written_ms: int, index_s: float | None
+) -> None:
+    stream = {**STREAM, "marks": {"t": {"0": 8}}, "last_batch_ms": last_batch_ms}
+    assert seconds_behind(RUNNING, stream, {**INDEXER, "written_ms": written_ms}) == [0.0, index_s]
 
 
 ENDED_MS = 1_800_000_000_000
@@ -54,6 +105,8 @@ def test_an_old_warning_in_the_log_is_not_told_as_the_cause_of_an_end(tmp_path: 
     )
     fresh = component_of(tmp_path, ended, log=WARNING, log_age_s=1, told={})
     assert fresh.message == WARNING
+    asked = component_of(tmp_path, {**ended, "exit_code": 143}, log=WARNING, log_age_s=1, told={})
+    assert asked.message == "ended with exit code 143 (SIGTERM)"
     killed = component_of(tmp_path, {"exit_code": None, "ended_ms": None}, log=WARNING, log_age_s=480, told={})
     assert "nothing says how it ended" in killed.message
     assert f"read {killed.log}" in killed.mend
@@ -68,3 +121,11 @@ def test_a_component_that_failed_shows_its_own_error_and_next_step_but_none_of_a
     earlier = component_of(tmp_path, ended, log=WARNING, log_age_s=1, told={**failed, "written_ms": 1})
     assert earlier.message == WARNING
     assert SHELVE not in earlier.mend
+
+
+def test_an_indexer_knows_how_far_behind_it_is_once_it_has_read_the_outcomes_that_were_there_at_its_start() -> None:
+    progress = Progress({}, {("outcomes", 0): 3, ("state", 0): 9}, frozenset({"state"}))
+    assert not progress.has_read({}), "the topics were not looked at yet"
+    assert not progress.has_read({("outcomes", 0): 4, ("outcomes", 1): 0, ("state", 0): 9})
+    progress.reached(("outcomes", 0), 4)
+    assert progress.has_read({("outcomes", 0): 4, ("outcomes", 1): 0, ("state", 0): 50})

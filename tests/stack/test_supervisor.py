@@ -50,7 +50,7 @@ def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
     seen = status(home)
     assert [(one.name, one.state, one.mend) for one in seen.components] == [(name, "running", "") for name in ALL]
     assert [(stage.name, stage.freshness_s, stage.reached) for stage in seen.stages] == [
-        ("lake", 0.25, {"t/0": 7}),
+        ("lake", 0.25, {"t": {"0": 7}}),
         ("index", 0.25, {"t/0": 7}),
     ]
     found = load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings

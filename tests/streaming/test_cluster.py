@@ -7,9 +7,9 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import pyspark
@@ -52,7 +52,7 @@ def told(url: str) -> Any:
     try:
         with urlopen(url, timeout=5) as answer:
             return json.load(answer)
-    except (URLError, ConnectionError, json.JSONDecodeError):
+    except (OSError, HTTPException, json.JSONDecodeError):
         return None
 
 
@@ -86,11 +86,16 @@ def test_a_cluster_folds_a_backlog_on_all_its_executors(settings: Settings, tmp_
         with running_stream(asked, tmp_path / "stream.log") as process:
             eventually(lambda: folded_to_the_end(settings), 180, f"the fold to the journal's end ({process.log})")
             base = f"http://127.0.0.1:{web}/api/v1/applications"
-            (application,) = told(base)
-            executors = told(f"{base}/{application['id']}/executors")
-            tasks = {one["id"]: one["completedTasks"] for one in executors if one["id"] != "driver"}
-            assert len(tasks) == 2
-            assert all(count > 0 for count in tasks.values()), tasks
+            (application,) = eventually(lambda: told(base), 30, f"Spark's web interface ({process.log})")
+
+            def all_have_worked() -> bool:
+                executors = told(f"{base}/{application['id']}/executors") or []
+                tasks = {one["id"]: one["completedTasks"] for one in executors if one["id"] != "driver"}
+                assert len(tasks) == 2, tasks
+                assert all(count > 0 for count in tasks.values()), tasks
+                return True
+
+            eventually(all_have_worked, 30, "finished tasks on both executors")
             assert process.stop() == 0, process.tail()
     with running_indexer(settings, tmp_path / "indexer.log") as indexer:
         eventually(lambda: shows_the_lake(settings), 60, f"the index at the lake's marks ({indexer.log})")

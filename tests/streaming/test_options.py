@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from metajournal.schemas.errors import ConfigError
-from metajournal.stack.jars import ensure_parts
+from metajournal.stack.jars import spark_jars
 from metajournal.streaming import options
 from metajournal.streaming.daemon import without_archives
 from metajournal.streaming.session import open_session, planned_ends
@@ -92,17 +92,13 @@ def test_a_broker_without_security_needs_none() -> None:
 def classes(jar: str, part: str) -> bytes:
     """The code of a jar's classes whose name holds a part."""
     sparks_own = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
-    with zipfile.ZipFile(next(one for one in [*connector_jars(), *sparks_own] if jar in one.name)) as archive:
+    with zipfile.ZipFile(next(one for one in [*map(Path, spark_jars()), *sparks_own] if jar in one.name)) as archive:
         return b"".join(archive.read(name) for name in archive.namelist() if part in name)
-
-
-def connector_jars() -> list[Path]:
-    return ensure_parts(("spark",)).files("spark")
 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = open_session([str(path) for path in connector_jars()], log=str(tmp_path_factory.mktemp("spark")))
+    session = open_session(spark_jars(), log=str(tmp_path_factory.mktemp("spark")))
     yield session
     session.stop()
 
