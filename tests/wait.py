@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import pytest
+
 T = TypeVar("T")
 _PAUSE_S = 0.02
 _SLOWEST = 4
@@ -15,7 +17,8 @@ _SLOWEST = 4
 def eventually(check: Callable[[], T | None], timeout_s: float = 10.0, what: str = "the condition") -> T:
     """Call `check` until it gives something true, and return that.
 
-    An AssertionError of the check means "not yet"; the last one is shown when the time is over.
+    A failure of the check (an AssertionError, or an error that `pytest.raises` waited for in vain) means "not yet"; the
+    last one is shown when the time is over.
 
     Args:
         timeout_s: how long it takes at most on a machine that does nothing else.
@@ -25,13 +28,13 @@ def eventually(check: Callable[[], T | None], timeout_s: float = 10.0, what: str
     timeout_s *= _SLOWEST
     deadline = time.monotonic() + timeout_s
     while True:
-        last: AssertionError | None = None
+        last: BaseException | None = None
         found: T | None = None
         try:
             found = check()
             if found:
                 return found
-        except AssertionError as error:
+        except (AssertionError, pytest.fail.Exception) as error:
             last = error
         if time.monotonic() > deadline:
             seen = str(last) if last is not None else repr(found)

@@ -28,6 +28,7 @@ from metajournal.producers.topics import Epochs, ensure_topics
 from metajournal.schemas.errors import InputError, PositionExpired
 from metajournal.schemas.settings import Settings
 from tests.consumers.wire import START, Event, Wire, identities
+from tests.topics import remake_topics
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
@@ -364,17 +365,7 @@ def test_fewer_target_partitions_hold_several_journal_partitions_and_each_is_tol
 ) -> None:
     names = settings.journal.topics
     topics = [names.changes("catalog"), names.changes_system, names.state("catalog")]
-    admin = AdminClient({"bootstrap.servers": kafka})
-    for future in admin.delete_topics(topics, operation_timeout=20).values():
-        future.result()
-
-    def made() -> bool:
-        return all(
-            future.exception() is None
-            for future in admin.create_topics([NewTopic(one, 2, 1) for one in topics], operation_timeout=20).values()
-        ) or all(one in admin.list_topics(timeout=5).topics for one in topics)
-
-    eventually(made, 20, "topics with two partitions")
+    remake_topics(AdminClient({"bootstrap.servers": kafka}), [NewTopic(one, 2) for one in topics])
     wire = Wire(settings, targets=2)
     events = [Event(at, offset) for offset in range(6) for at in range(4)]
     wire.batch(events[:12])

@@ -29,6 +29,7 @@ from metajournal.schemas.positions import behind, position
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn, dataset
 from tests.index import index_holds
+from tests.topics import make_topics
 
 PARTITIONS: Final = 4
 _TENANTS: Final = ("default", "other")
@@ -50,8 +51,7 @@ class Feed:
         self._chance = chance
         admin = AdminClient(dict(settings.kafka))
         served = [name for domain in SERVED_DOMAINS for name in (names.state(domain), names.outcomes(domain))]
-        for future in admin.create_topics([NewTopic(one, PARTITIONS, 1) for one in served]).values():
-            future.result()
+        make_topics(admin, [NewTopic(one, PARTITIONS) for one in served])
         self._producer = Producer({**settings.kafka, "enable.idempotence": True})
         self.lake = Lake(settings.lake.path)
         self.lake.create()

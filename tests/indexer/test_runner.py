@@ -31,6 +31,7 @@ from metajournal.schemas.positions import Position, position
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import State, state
+from tests.topics import make_topics
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
@@ -49,9 +50,7 @@ class Stream:
         )
         admin = AdminClient(dict(settings.kafka))
         names = [name for domain in SERVED_DOMAINS for name in (topics.state(domain), topics.outcomes(domain))]
-        made = admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in names])
-        for future in made.values():
-            future.result()
+        make_topics(admin, [NewTopic(name, PARTITIONS) for name in names])
         self._producer = Producer({**settings.kafka, "linger.ms": 0})
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
 

@@ -25,6 +25,7 @@ from metajournal.schemas.errors import TopicMismatchError
 from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset
+from tests.topics import remake_topics
 from tests.wait import eventually
 
 
@@ -43,20 +44,6 @@ def alter(admin: AdminClient, topic: str, key: str, value: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     [future] = admin.incremental_alter_configs([resource]).values()
     future.result()
-
-
-def remake(admin: AdminClient, topic: str, partitions: int, config: dict[str, str]) -> None:
-    """Delete a topic and make one of the same name."""
-    admin.delete_topics([topic])[topic].result()
-
-    def made() -> bool:
-        try:
-            admin.create_topics([NewTopic(topic, partitions, -1, config=config)])[topic].result()
-        except Exception as error:
-            raise AssertionError(str(error)) from error
-        return True
-
-    eventually(made, what="the topic made anew")
 
 
 def test_every_topic_has_the_configuration_that_the_journal_needs(settings: Settings, admin: AdminClient) -> None:
@@ -114,7 +101,8 @@ def test_missing_topics_are_an_error_that_says_what_to_run(settings: Settings) -
 def test_a_journal_topic_made_anew_is_refused(settings: Settings, admin: AdminClient) -> None:
     epochs = ensure_topics(settings)
     topic = settings.journal.topics.journal("catalog")
-    remake(admin, topic, 4, {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(4 << 20)})
+    config = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(4 << 20)}
+    remake_topics(admin, [NewTopic(topic, 4, config=config)])
     for look in (check_topics, ensure_topics):
         with pytest.raises(TopicMismatchError, match="was made anew") as caught:
             look(settings)
@@ -163,7 +151,8 @@ def test_a_journal_that_holds_events_is_not_taken_for_a_new_one(settings: Settin
     emitter = Emitter(settings, epochs)
     emitter.emit(TagsAdded(dataset("default", "a"), ["x"]))
     emitter.close()
-    remake(admin, settings.journal.topics.epochs, 1, {"cleanup.policy": "compact", "max.message.bytes": str(4 << 20)})
+    config = {"cleanup.policy": "compact", "max.message.bytes": str(4 << 20)}
+    remake_topics(admin, [NewTopic(settings.journal.topics.epochs, 1, config=config)])
     with pytest.raises(TopicMismatchError, match="holds events, but no epoch is recorded"):
         ensure_topics(settings)
     assert read_all(settings, settings.journal.topics.epochs) == {}

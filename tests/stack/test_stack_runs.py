@@ -21,6 +21,7 @@ from metajournal.stack.kafka import SETTINGS, start_kafka
 from metajournal.stack.ports import answers, free_ports
 from metajournal.stack.process import ProcessId, read_state
 from metajournal.stack.services import Stack
+from tests.topics import make_topics
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
@@ -31,7 +32,7 @@ def test_the_run_s_services_answer(settings: Settings) -> None:
     """Kafka takes a message and Elasticsearch a document, each under the test's own names."""
     topic = settings.journal.prefix
     admin = AdminClient(dict(settings.kafka))
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+    make_topics(admin, [NewTopic(topic, 1)])
     seen: list[int | None] = []
     producer = Producer(dict(settings.kafka))
     producer.produce(topic, b"1", on_delivery=lambda error, message: seen.append(None if error else message.offset()))
@@ -75,7 +76,7 @@ def test_a_broker_keeps_its_topics_and_its_settings_over_a_restart(tmp_path: Pat
     parts = ensure_parts(("kafka",))
     first = start_kafka(parts, tmp_path)
     admin = AdminClient({"bootstrap.servers": first.endpoint})
-    admin.create_topics([NewTopic("kept", 3, 1)])["kept"].result(10)
+    make_topics(admin, [NewTopic("kept", 3)])
     first.stop()
     assert not answers(first.ports[0])
     second = start_kafka(parts, tmp_path, ports=first.ports)

@@ -22,6 +22,7 @@ from metajournal.stack.ports import answers
 from metajournal.stack.process import ProcessId, read_state
 from metajournal.stack.status import status
 from metajournal.stack.supervisor import down, up
+from tests.topics import make_topics
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
@@ -57,7 +58,7 @@ def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
     assert found.journal.prefix == "mine"
     assert found.lake.path == str(home / "lake")
     admin = AdminClient(dict(found.kafka))
-    admin.create_topics([NewTopic("kept", 2, 1)])["kept"].result(10)
+    make_topics(admin, [NewTopic("kept", 2)])
     with pytest.raises(AlreadyRunningError):
         up(home, prefixed, commands=COMMANDS)
 
