@@ -201,14 +201,15 @@ def _create(admin: AdminClient, wanted: list[Wanted], timeout_s: float) -> None:
 
 
 def _await_topics(admin: AdminClient, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
-    """Wait until every broker's metadata show the topics (creation is asynchronous)."""
+    """Wait until the broker's metadata show the topics with a leader for each partition (creation is asynchronous)."""
     deadline = time.monotonic() + timeout_s
     while True:
         found = _described(admin, topics, timeout_s)
-        if len(found) == len(topics):
+        led = {name for name, one in found.items() if all(at.leader is not None for at in one.partitions)}
+        if len(led) == len(topics):
             return found
         if time.monotonic() > deadline:
-            missing = ", ".join(sorted(set(topics) - set(found)))
+            missing = ", ".join(sorted(set(topics) - led))
             raise KafkaUnavailableError(f"Created topics do not appear within {timeout_s:g} s: {missing}.")
 
 

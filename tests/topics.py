@@ -1,59 +1,155 @@
-"""Topics that tests make themselves: they are there when the call returns, as everybody sees the broker."""
+"""Kafka topics as tests write and read them: raw records in, and everything that a topic holds out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from metajournal.lake.tables import Lake
+from metajournal.producers.kafka import MESSAGE_BYTES, ErrorLog, make_consumer
+from metajournal.schemas.hashing import DIGEST_HEADER
+from metajournal.schemas.positions import offset_of, position
+from metajournal.schemas.settings import Settings
+from tests.model import JournalRecord
 from tests.wait import eventually
 
 
-def make_topics(admin: AdminClient, topics: Iterable[NewTopic], timeout_s: float = 10.0) -> None:
-    """Make topics, and wait until the broker describes them: its metadata follow a moment after it says "made".
+class Seen(NamedTuple):
+    """A change or state record as a subscriber has it."""
 
-    Raises:
-        KafkaException: the broker refuses one.
-        AssertionError: they do not appear in time.
+    partition: int
+    position: int
+    seq: int
+    key: str
+    time_ms: int
+    document: Any
+
+
+def offsets(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """First and end offset of a partition, as soon as it has a leader: just made, it has none yet."""
+
+    def told() -> tuple[int, int] | None:
+        try:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+                raise
+            return None
+        return low, high
+
+    return eventually(told, 30, f"a leader of {topic}/{partition}")
+
+
+def write(settings: Settings, records: Iterable[JournalRecord], topic: str | None = None) -> int:
+    """Write records as they are to the catalog's journal topic, each to its key's partition; gives their number."""
+    producer = Producer(
+        {
+            "bootstrap.servers": settings.kafka["bootstrap.servers"],
+            "partitioner": "murmur2_random",
+            "message.max.bytes": MESSAGE_BYTES,
+            "log_level": 0,
+        }
+    )
+    count = 0
+    for one in records:
+        headers: list[tuple[str, str | bytes | None]] = [] if one.digest is None else [(DIGEST_HEADER, one.digest)]
+        producer.produce(topic or settings.journal.topics.journal("catalog"), one.value, one.key, headers=headers)
+        count += 1
+    assert producer.flush(30) == 0
+    return count
+
+
+def read(settings: Settings, topic: str) -> list[Message]:
+    """Every committed record that a topic holds now, in offset order per partition.
+
+    A partition's end is told by its own event: behind the last record may stand transaction markers. What stands
+    behind an open transaction counts too, and is waited for; a reader of committed records is not told of it.
     """
-    wanted = {one.topic: one for one in topics}
-
-    def made() -> bool:
-        missing = [wanted[name] for name, found in _ids(admin, wanted).items() if found is None]
-        for future in admin.create_topics(missing).values() if missing else ():
-            _refused(future.exception(), KafkaError.TOPIC_ALREADY_EXISTS)
-        return not missing
-
-    eventually(made, timeout_s, f"topics {', '.join(wanted)}")
-
-
-def remake_topics(admin: AdminClient, topics: Iterable[NewTopic], timeout_s: float = 10.0) -> None:
-    """Delete topics, and make others of the same names, which have other ids."""
-    wanted = {one.topic: one for one in topics}
-    before = _ids(admin, wanted)
-    for future in admin.delete_topics(list(wanted)).values():
-        future.result()
-
-    def gone() -> bool:
-        found = _ids(admin, wanted)
-        return all(found[name] != before[name] for name in wanted)
-
-    eventually(gone, timeout_s, f"the end of {', '.join(wanted)}")
-    make_topics(admin, wanted.values(), timeout_s)
-
-
-def _ids(admin: AdminClient, names: Iterable[str]) -> Mapping[str, Uuid | None]:
-    """The ids of the topics, as the broker's metadata have them; None for those that they do not have."""
-    found: dict[str, Uuid | None] = {}
-    for name, future in admin.describe_topics(TopicCollection(list(names))).items():
-        error = future.exception()
-        _refused(error, KafkaError.UNKNOWN_TOPIC_OR_PART)
-        found[name] = None if error else future.result().topic_id
-    return found
+    consumer = make_consumer(settings, ErrorLog(), role="tests", **{"enable.partition.eof": True})
+    ends = make_consumer(settings, ErrorLog(), role="tests", **{"isolation.level": "read_uncommitted"})
+    try:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        found: list[Message] = []
+        for partition in sorted(partitions):
+            low, high = offsets(ends, topic, partition)
+            consumer.assign([TopicPartition(topic, partition, low)])
+            at = low
+            while at < high:
+                message = consumer.poll(10)
+                assert message is not None, f"{topic}/{partition} ends at {at}, not at {high}"
+                error = message.error()
+                if error is not None:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    at = max(at, message.offset() or 0)
+                    continue
+                found.append(message)
+                at = max(at, (message.offset() or 0) + 1)
+        return found
+    finally:
+        consumer.close()
+        ends.close()
 
 
-def _refused(error: BaseException | None, expected: int) -> None:
-    """Raise an error, but for one that was to be expected."""
-    if error is not None and not (isinstance(error, KafkaException) and error.args[0].code() == expected):
-        raise error
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    headers: Any = message.headers() or []
+    return list(headers)
+
+
+def journal_records(settings: Settings) -> list[JournalRecord]:
+    """The catalog's journal as the broker holds it, for the model."""
+    records = []
+    for message in read(settings, settings.journal.topics.journal("catalog")):
+        digests = [value for name, value in _headers(message) if name == DIGEST_HEADER]
+        place = position(1, message.offset() or 0)
+        records.append(
+            JournalRecord(
+                message.partition() or 0,
+                place,
+                message.timestamp()[1],
+                message.key(),
+                message.value(),
+                digests[0] if digests else None,
+            )
+        )
+    return records
+
+
+def seen(settings: Settings, topic: str) -> list[Seen]:
+    """A change or state topic as a subscriber sees it: repeats dropped by (position, seq), in order."""
+    found: list[Seen] = []
+    reached: dict[str, tuple[int, int]] = {}
+    for message in read(settings, topic):
+        headers = dict(_headers(message))
+        source, partition, place, seq = (headers["ce_id"] or b"").decode().rsplit("/", 3)
+        at = (int(place), int(seq))
+        stream = f"{source}/{partition}"
+        if at > reached.get(stream, (0, -1)):
+            reached[stream] = at
+            document = json.loads(message.value() or b"null")
+            found.append(Seen(int(partition), *at, (message.key() or b"").decode(), message.timestamp()[1], document))
+    return sorted(found, key=lambda one: one[:3])
+
+
+def outcomes(settings: Settings) -> list[dict[str, Any]]:
+    """Every outcome record, as JSON."""
+    return [json.loads(one.value() or b"null") for one in read(settings, settings.journal.topics.outcomes("catalog"))]
+
+
+def folded_to_the_end(settings: Settings) -> bool:
+    """Whether the journal table holds all that the catalog's journal topic holds now."""
+    lake = Lake(settings.lake.path)
+    if not lake.journal.exists():
+        return False
+    topic = settings.journal.topics.journal("catalog")
+    consumer = make_consumer(settings, ErrorLog(), role="tests")
+    try:
+        for partition in consumer.list_topics(topic, timeout=10).topics[topic].partitions:
+            _, high = offsets(consumer, topic, partition)
+            if offset_of(lake.journal.mark((topic, partition))) < high:
+                return False
+        return True
+    finally:
+        consumer.close()

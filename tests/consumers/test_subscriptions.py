@@ -28,7 +28,7 @@ from metajournal.producers.topics import Epochs, ensure_topics
 from metajournal.schemas.errors import InputError, PositionExpired
 from metajournal.schemas.settings import Settings
 from tests.consumers.wire import START, Event, Wire, identities
-from tests.topics import remake_topics
+from tests.new_topics import remake_topics
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services

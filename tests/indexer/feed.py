@@ -29,7 +29,7 @@ from metajournal.schemas.positions import behind, position
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn, dataset
 from tests.index import index_holds
-from tests.topics import make_topics
+from tests.new_topics import make_topics
 
 PARTITIONS: Final = 4
 _TENANTS: Final = ("default", "other")

@@ -31,7 +31,7 @@ from metajournal.schemas.positions import Position, position
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import State, state
-from tests.topics import make_topics
+from tests.new_topics import make_topics
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services

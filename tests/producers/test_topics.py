@@ -25,7 +25,7 @@ from metajournal.schemas.errors import TopicMismatchError
 from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset
-from tests.topics import remake_topics
+from tests.new_topics import remake_topics
 from tests.wait import eventually
 
 

@@ -21,7 +21,7 @@ from metajournal.stack.kafka import SETTINGS, start_kafka
 from metajournal.stack.ports import answers, free_ports
 from metajournal.stack.process import ProcessId, read_state
 from metajournal.stack.services import Stack
-from tests.topics import make_topics
+from tests.new_topics import make_topics
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services

@@ -22,7 +22,7 @@ from metajournal.stack.ports import answers
 from metajournal.stack.process import ProcessId, read_state
 from metajournal.stack.status import status
 from metajournal.stack.supervisor import down, up
-from tests.topics import make_topics
+from tests.new_topics import make_topics
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
