@@ -20,6 +20,8 @@ _FIRST_PAUSE_S: Final = 0.05
 _MOST_PAUSE_S: Final = 1.0
 _POLL_S: Final = 0.02
 _MOST_TIMEOUT_S: Final = 86_400
+_SLOW_S: Final = 2.0
+"""A server that has been silent for less may just be slow: what it said last still counts."""
 _T = TypeVar("_T")
 
 
@@ -87,13 +89,19 @@ class Deadline:
             MappingMismatchError: the index was made by another version.
         """
         doubted = False
+        lacking, heard_s = dict[tuple[str, int], int](), 0.0
         while True:
             try:
                 shown = self.ask(lambda client: read_shown(client, index))
             except IndexMissingError:
                 if not wanted or self.left_s <= _POLL_S:
                     raise
+            except SearchUnavailableError as error:
+                if lacking and time.monotonic() - heard_s < _SLOW_S:
+                    raise not_yet(lacking, self._timeout_s) from error
+                raise
             else:
+                heard_s = time.monotonic()
                 if shown.mapping != mapping_digest():
                     self.ask(lambda client: check_mapping(client, index))
                 lacking = behind(shown.vector, wanted)

@@ -38,7 +38,8 @@ def remake_topics(admin: AdminClient, topics: Iterable[NewTopic], timeout_s: flo
 
     def gone() -> bool:
         found = _described(admin, wanted)
-        return not any(name in found and found[name].topic_id == one.topic_id for name, one in before.items())
+        # As text: two Uuid objects are never equal.
+        return not any(name in found and str(found[name].topic_id) == str(one.topic_id) for name, one in before.items())
 
     eventually(gone, timeout_s, f"the end of {', '.join(wanted)}")
     make_topics(admin, wanted.values(), timeout_s)

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from elasticsearch import ConnectionTimeout, Elasticsearch
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from metajournal.indexer import waiting
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.errors import (
     IndexMissingError,
@@ -27,6 +29,7 @@ from metajournal.indexer.mapping import ensure_index, index_body
 from metajournal.indexer.query import Tier
 from metajournal.indexer.results import Count
 from metajournal.indexer.search import Search, Sort
+from metajournal.indexer.shown import Shown, read_shown
 from metajournal.indexer.suggest import Suggestion
 from metajournal.indexer.terms import fold, whole, whole_prefix, words, words_begun
 from metajournal.producers.topics import ensure_topics
@@ -654,6 +657,25 @@ def test_kafka_is_asked_for_no_partition_that_the_index_shows(
         with pytest.raises(NotYetVisibleError):
             search.search("*", at_least={at: position(1, 6)}, timeout_s=2)
     assert not asked
+
+
+@pytest.mark.parametrize(("slow_s", "said"), [(60.0, NotYetVisibleError), (0.0, SearchUnavailableError)])
+def test_a_server_that_said_just_now_how_far_it_is_is_behind_and_not_away(
+    elasticsearch: str, monkeypatch: pytest.MonkeyPatch, slow_s: float, said: type[Exception]
+) -> None:
+    settings, answers = own_index(elasticsearch), iter([read_shown])
+    at = (settings.journal.topics.journal("catalog"), 0)
+    load(settings, [], {at: position(1, 5)})
+
+    def once(client: Elasticsearch, index: str) -> Shown:
+        for answer in answers:
+            return answer(client, index)
+        raise ConnectionTimeout("slow")
+
+    monkeypatch.setattr(waiting, "read_shown", once)
+    monkeypatch.setattr(waiting, "_SLOW_S", slow_s)
+    with Search(settings) as search, pytest.raises(said):
+        search.search("*", at_least={at: position(1, 6)}, timeout_s=2)
 
 
 def test_elasticsearch_away_is_waited_for_and_then_said() -> None:

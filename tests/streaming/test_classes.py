@@ -93,7 +93,7 @@ def test_where_none_can_be_recorded_an_empty_one_says_so_and_old_ones_make_room(
 
 def test_a_recording_that_is_interrupted_is_tried_again_the_next_time(machine: Path) -> None:
     submit = machine / "spark/bin/spark-submit"
-    submit.write_text("#!/bin/sh\nkill -INT $PPID\nexec sleep 5\n")
+    submit.write_text("#!/bin/sh\nkill -TERM $PPID\nexec sleep 5\n")
     submit.chmod(0o755)
     record(own_archive(machine))
     assert list((machine / "parts").iterdir()) == []
