@@ -1,0 +1,103 @@
+"""The reference page of the configuration: every key, from the settings' classes."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from metajournal.config import is_secret
+from metajournal.producers.kafka import CONSUMER_SAFETY, PRODUCER_SAFETY
+from metajournal.schemas import settings as settings_module
+from metajournal.schemas.settings import Settings
+from metajournal.streaming.options import JAVA_SECURITY
+
+from .markdown import first, prose, table
+
+
+def configuration_page() -> list[str]:
+    """The lines of the page."""
+    lines = [
+        "# Configuration",
+        "",
+        *prose(
+            "Where a key is said more than once, the first of these wins: an argument",
+            "(`Journal.connect(client={...})`, or `metajournal --set SECTION.KEY=VALUE COMMAND`), the",
+            "environment (`METAJOURNAL__SECTION__KEY`), the file that `--config` or `METAJOURNAL_CONFIG`",
+            "names or else `metajournal.toml` in the working folder, the file that `metajournal up` left in",
+            "its home (`METAJOURNAL_HOME`, `~/.metajournal`), the default.",
+            "Unknown keys are refused.",
+            "`metajournal config show --origin` says where each value comes from.",
+            "A secret can also be said by the name of a file that holds it, with `_file` (in `[kafka]`:",
+            "`.file`) behind its key; it is never shown.",
+        ),
+    ]
+    for section in dataclasses.fields(Settings):
+        held = getattr(Settings(), section.name)
+        if dataclasses.is_dataclass(held):
+            lines += [f"## [{section.name}]", "", first(type(held).__doc__), ""]
+            lines += table(["key", "type", "default", "environment", "meaning"], _keys(section.name, held))
+    return lines + _kafka_keys()
+
+
+def _keys(section: str, held: Any) -> Iterator[tuple[object, ...]]:
+    hints = get_type_hints(type(held))
+    said = _field_docs(type(held))
+    for one in dataclasses.fields(held):
+        default = getattr(held, one.name)
+        variable = f"METAJOURNAL__{section.upper()}__{one.name.upper()}"
+        secret = " Secret." if is_secret(f"{section}.{one.name}") and "ecret" not in said.get(one.name, "") else ""
+        shown = "" if default is None or isinstance(default, Mapping) else f"`{json.dumps(default)}`"
+        variable += "__NAME" if isinstance(default, Mapping) else ""
+        yield f"`{one.name}`", _type(hints[one.name]), shown, f"`{variable}`", said.get(one.name, "") + secret
+
+
+def _type(hint: Any) -> str:
+    names = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+    if hint in names:
+        return names[hint]
+    text = str(hint)
+    if "Mapping" in text:
+        return "names and texts"
+    return "text" if "str" in text else text.replace(" | None", "")
+
+
+def _field_docs(kind: type[Any]) -> dict[str, str]:
+    """The text behind each field of a class."""
+    tree = ast.parse(Path(settings_module.__file__).read_text("utf-8"))
+    [body] = [node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__]
+    found = {}
+    for before, node in pairwise(body):
+        text = node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else None
+        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(text, str):
+            found[before.target.id] = " ".join(text.split())
+    return found
+
+
+def _kafka_keys() -> list[str]:
+    fixed = sorted({**CONSUMER_SAFETY, **PRODUCER_SAFETY}.items())
+    return [
+        "## [kafka]",
+        "",
+        *prose(
+            "librdkafka's own dotted keys, handed on to every client:",
+            "`bootstrap.servers` (default `127.0.0.1:9092`), `security.protocol`, `sasl.mechanism`,",
+            "`sasl.username`, `sasl.password`, `ssl.ca.location` and all others.",
+            "In the environment a dot is an underscore:",
+            "`METAJOURNAL__KAFKA__BOOTSTRAP_SERVERS`.",
+        ),
+        "These are fixed, since the journal's promises rest on them; another value is refused:",
+        "",
+        *table(["key", "value"], ((f"`{key}`", f"`{value}`") for key, value in fixed)),
+        *prose(
+            "These are translated for Spark's Java client; `sasl.username` and `sasl.password` become its JAAS",
+            "entry, a client's certificate and key (`.location` or `.pem`, the key in PKCS 8) its PEM key store.",
+            "Any other `ssl.` or `sasl.` key stops the stream with an error: Spark would connect otherwise than",
+            "everybody else.",
+        ),
+        *table(["librdkafka", "Java"], ((f"`{key}`", f"`{java}`") for key, java in JAVA_SECURITY.items())),
+    ]

@@ -1,0 +1,90 @@
+"""The reference page of errors: every class, and every code that the source makes one with."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from metajournal.commands.exits import exit_code
+from metajournal.schemas.errors import MetajournalError
+
+from .markdown import first, prose, table
+
+ROOT: Final = Path(__file__).parents[1]
+ROOMS: Final = ("schemas", "rules", "lake", "producers", "consumers", "streaming", "indexer", "stack", "commands")
+
+
+def errors_page() -> list[str]:
+    """The lines of the page."""
+    lines = [
+        "# Errors",
+        "",
+        *prose(
+            "Every error is a `MetajournalError`:",
+            "`code` for programs, `message` (one sentence), `hint` (the next step), and its data as",
+            "attributes.",
+            "The command line prints `error[code]: message` and the next step on standard error; with",
+            "`--json` one object on standard output.",
+        ),
+        "## By class",
+        "",
+    ]
+    rows = [(f"`{kind.__name__}`", f"`{kind.CODE}`", _exit(kind), first(kind.__doc__), kind.HINT) for kind in _kinds()]
+    lines += table(["class", "code", "exit code", "meaning", "next step"], rows)
+    lines += ["## By code", "", "Codes that a class has besides its own; `…` stands for what the case fills in.", ""]
+    return lines + table(["code", "class", "sentence", "next step"], sorted(_raised()))
+
+
+def _kinds() -> list[type[MetajournalError]]:
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            import_module(".".join(["metajournal", *(one for one in parts if one != "__init__")]))
+    found: list[type[MetajournalError]] = []
+    waiting: list[type[MetajournalError]] = [MetajournalError]
+    while waiting:
+        kind = waiting.pop(0)
+        if kind.__module__.startswith("metajournal.") and kind not in found:
+            found.append(kind)
+        waiting += kind.__subclasses__()
+    return sorted(found[1:], key=lambda kind: kind.__name__)
+
+
+def _exit(kind: type[MetajournalError]) -> int:
+    error = kind.__new__(kind)
+    error.code = kind.CODE
+    return exit_code(error)
+
+
+def _raised() -> Iterator[tuple[str, str, str, str]]:
+    """Every error that the code makes with a code of its own: (code, class, sentence, next step)."""
+    for path in [*ROOT.glob("*.py"), *(one for room in ROOMS for one in (ROOT / room).rglob("*.py"))]:
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and (code := _text(_keyword(node, "code"))):
+                name = node.func.id if isinstance(node.func, ast.Name) else ""
+                if name.endswith(("Error", "Expired")):
+                    hint = _text(_keyword(node, "hint")) or "that of the class"
+                    yield f"`{code}`", f"`{name}`", _text(_sentence(node)) or "that of the class", hint
+
+
+def _keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((one.value for one in call.keywords if one.arg == name), None)
+
+
+def _sentence(call: ast.Call) -> ast.expr | None:
+    texts = [one for one in call.args if isinstance(one, ast.JoinedStr | ast.Constant | ast.BinOp)]
+    return texts[0] if texts else None
+
+
+def _text(node: ast.expr | None) -> str:
+    """A text of the source, with … for what is filled in."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_text(one) if isinstance(one, ast.Constant) else "…" for one in node.values)
+    if isinstance(node, ast.BinOp):
+        return f"{_text(node.left) or '…'}{_text(node.right) or '…'}"
+    return ""

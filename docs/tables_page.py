@@ -1,0 +1,144 @@
+"""The reference page of topics and tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from metajournal.lake.columns import PARTITION_COLUMNS, SCHEMAS, SORTED_BY
+from metajournal.producers.topics import wanted_topics
+from metajournal.schemas.settings import Settings
+
+from .markdown import prose, table
+
+
+def tables_page() -> list[str]:
+    """The lines of the page."""
+    settings = Settings()
+    lines = [
+        "# Topics and tables",
+        "",
+        "## Topics",
+        "",
+        *prose(
+            "With the default prefix and number of partitions.",
+            "Retention is the operator's to change; what else is listed is checked at every start.",
+        ),
+    ]
+    rows = []
+    for one in wanted_topics(settings):
+        wanted = ", ".join(f"`{key}={one.config[key]}`" for key in sorted(one.config))
+        rows.append((f"`{one.topic}`", one.partitions, _topic(one.topic), wanted))
+    lines += table(["topic", "partitions", "holds", "configuration"], rows)
+    lines += ["## Tables", "", "Delta tables under `lake.path`; which folder holds which is said by `tables.json`.", ""]
+    for name, schema in SCHEMAS.items():
+        order = f"Compaction sorts it by {', '.join(SORTED_BY[name])}."
+        by = f" Partitioned by {', '.join(PARTITION_COLUMNS[name])}." if name in PARTITION_COLUMNS else ""
+        lines += [f"### {name}", "", TABLES.get(name, ""), "", order + by, ""]
+        columns = ((f"`{one.name}`", _arrow(one.type), "" if one.nullable else "never null", COLUMNS.get(one.name, ""))
+                   for one in schema)  # fmt: skip
+        lines += table(["column", "type", "", "meaning"], columns)
+    return lines
+
+
+def _topic(name: str) -> str:
+    part = name.split(".")[1]
+    return {
+        "schemas": "the schemas that the journal's records were written with",
+        "epochs": "epoch, id and number of partitions of each journal topic; shelved positions",
+        "dlq": "copies of shelved records, with the reason in their headers",
+        "journal": "the events: the truth, never compacted, kept for ever",
+        "changes": "what changed, JSON with CloudEvents headers",
+        "state": "the whole current document of each entity, compacted",
+        "outcomes": "the verdict of every position that was not plainly accepted, and how far the stream is",
+    }.get(part, "")
+
+
+def _arrow(kind: Any) -> str:
+    return (
+        str(kind)
+        .replace("timestamp[us, tz=UTC]", "timestamp, UTC")
+        .replace("<item: ", "<")
+        .replace("date32[day]", "date")
+    )
+
+
+TABLES = {
+    "journal": "Every record of the journal topics, as it came, with its decoded header and its outcome.",
+    "entities": "Existence and annotations of every kind of entity: one row for each change of one entity.",
+    "runs": "What is known of each run: one row for each fact that changed it.",
+    "accesses": "Which run touched which data, and how.",
+    "relations": "Which program has ever touched which data: the way from data to `accesses`.",
+    "external_writes": "The first write of each outside source to each stream on each day.",
+    "file_records": "One row for each record of one file in one of its day buckets.",
+}
+COLUMNS = {
+    "tenant": "whose it is",
+    "urn": "the entity",
+    "aggregate": "URN of the unit of order that it belongs to",
+    "domain": "domain of the journal topic",
+    "journal_partition": "partition of the journal topic",
+    "logical_timestamp": "the event's position: epoch × 2^40 + offset",
+    "seq": "number of the row among those of its event",
+    "system_time": "when the broker appended the event, never going back within a partition",
+    "append_time": "when the broker appended the event, as it said",
+    "event_time": "when it happened, as the emitter said",
+    "event_id": "UUIDv7 of the event",
+    "actor": "who did it",
+    "deleted": "the row says that its key is gone",
+    "topic": "journal topic",
+    "system_date": "day of system_time",
+    "outcome": "accepted, unchanged, rejected, duplicate or shelved",
+    "reason": "why it was rejected or shelved",
+    "detail": "JSON: what the reason speaks of",
+    "duplicate_of": "logical timestamp of the original",
+    "event_type": "domain, name and version",
+    "entities": "URNs that the event names",
+    "expected": "logical timestamp that its entity had to have",
+    "unit_id": "id of its unit",
+    "unit_index": "its place in the unit, from 0",
+    "unit_count": "events in the unit",
+    "cause": "id of the event that led to it",
+    "repeat": "it may stand in the journal already",
+    "key": "key of the Kafka record",
+    "event_payload": "value of the Kafka record, verbatim",
+    "headers": "headers of the Kafka record, verbatim",
+    "kind": "kind of the entity",
+    "namespace": "namespace in its URN",
+    "name": "name in its URN",
+    "record": "JSON: what the entity's own domain says of it",
+    "user_properties": "properties of scope USER",
+    "user_tags": "tags of scope USER",
+    "system_properties": "properties of scope SYSTEM",
+    "system_tags": "tags of scope SYSTEM",
+    "run": "URN of the run",
+    "program": "URN of the program",
+    "start": "when the run started, the earliest that was told",
+    "first_access": "the earliest access of the run",
+    "stop": "when the run ended, the latest that was told",
+    "status": "how the run ended",
+    "data": "URN of the dataset, stream or file",
+    "access": "read, write or unknown",
+    "component": "part of the program; empty where none was told",
+    "happened_at": "when it happened, as its source said",
+    "metadata": "canonical JSON of what was told with it",
+    "stream": "URN of the stream",
+    "source": "who wrote from outside",
+    "day": "day of the write, UTC",
+    "bucket": "day that the row stands for: days since 1970, UTC",
+    "first_bucket": "the first day that the file touches",
+    "file_where": "where the file is",
+    "file_what": "what kind of file it is",
+    "file_id": "id of the file within its where and what",
+    "start_ms": "begin of the file's time, milliseconds since 1970",
+    "end_ms": "end of the file's time, milliseconds since 1970; null where it is a moment",
+    "created_ms": "when the file was made, milliseconds since 1970",
+    "size_bytes": "size of the file",
+    "work_id": "id of the work that made it",
+    "supersedes": "the file was recorded before",
+    "version": "version of the record's form",
+    "url": "where the file's bytes are",
+    "time_index_key": "key of the source's index by time",
+    "work_id_index_key": "key of the source's index by work id",
+    "range_key": "range key of the source's table",
+}
+"""What a column holds, where its name stands for the same thing in every table."""
