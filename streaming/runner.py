@@ -20,13 +20,10 @@ from types import FrameType
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..lake.columns import TIMESTAMP
-from ..lake.faults import as_write_error, disk_full, is_full
 from ..lake.locks import only_one
 from ..lake.tables import Lake
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
@@ -36,28 +33,21 @@ from ..schemas.positions import Cut, offset_of, position
 from ..schemas.settings import Settings
 from . import options
 from .engine import Engine, PartitionKey
+from .failures import SPARK_GONE, BatchTooLargeError, close, ended, is_active, meaning, worth_waiting
 from .publish import Publisher, watermarks
 from .report import Report
-from .session import checkpoint_damaged, open_session, planned_ends, start_query
+from .session import open_session, planned_ends, start_query
 from .staging import Staging
 from .status import StatusFile
 from .wide import SparkTasks
 
 _log = logging.getLogger("metajournal.stream")
-_SPARK_GONE = (PySparkException, Py4JError, OSError)  # OSError: its JVM does not even listen any more
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
 _LEAST_EVENTS, _REDUCED_S = 16, 60.0
 _QUIET_S = 1.0
 _TIDIED = 0.1  # of a batch's own time
 _TIDY_AGAIN_S = 30.0
 _EVENT_BYTES = 400  # of a usual event; the first ones that record files in bulk are known as large by their bytes only
-_BATCH_FAILED = "batch-failed"
-_TOO_LARGE = ("spark.driver.maxResultSize", "OutOfMemoryError", "Java heap space")
-_AWAY = ("TimeoutException", "BrokerNotAvailable", "DisconnectException", "NetworkException", "Connection refused")
-
-
-class BatchTooLargeError(Exception):
-    """The records of a batch take more memory than the driver has; fewer of them will fit."""
 
 
 class Stream:
@@ -105,7 +95,7 @@ class Stream:
         spark = {"spark.master": asked.master, **asked.spark, **(self._spark or {})}
         try:
             session = open_session(self._jars, spark, log=self._settings.stack.home)
-        except _SPARK_GONE:
+        except SPARK_GONE:
             if not self._stop.is_set():
                 raise
             self._status.say("stopped", "ended as asked, while Spark was starting")  # a signal to the whole group
@@ -113,7 +103,7 @@ class Stream:
         try:
             self._until_stopped(session)
             self._status.say("stopped", "ended as asked")
-        except _SPARK_GONE:
+        except SPARK_GONE:
             if not self._stop.is_set():
                 raise
             self._status.say("stopped", "ended as asked")
@@ -122,7 +112,7 @@ class Stream:
             raise
         finally:
             self._status.close()
-            _close(session)
+            close(session)
 
     def _until_stopped(self, session: SparkSession) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -148,29 +138,10 @@ class Stream:
         except (MetajournalError, BatchTooLargeError):
             raise
         except Exception as error:
-            waited_for = self._waited_for(error)
+            waited_for = worth_waiting(error, self._settings.lake.path, self._checkpoint)
             if waited_for is None:
                 raise
             raise waited_for from error
-
-    def _meaning(self, failed: BaseException) -> Exception:
-        """What a failed query means; its text may name the checkpoint without that being the cause."""
-        known = _translated(failed)
-        if isinstance(known, StreamError) and known.code == _BATCH_FAILED:
-            return self._waited_for(failed) or known
-        return known
-
-    def _waited_for(self, error: BaseException) -> UnavailableError | None:
-        """The error of a lake or a checkpoint that fails where trying again may help."""
-        text = f"{type(error).__name__}: {error}"
-        lake = self._settings.lake.path
-        if is_full(text):
-            return disk_full(self._checkpoint if self._checkpoint and self._checkpoint in text else lake, text)
-        if "LakeWriteError: " in text:  # of a task
-            return LakeWriteError(f"A task could not write to {lake}.", cause=text)
-        if self._checkpoint and self._checkpoint in text:
-            return checkpoint_damaged(self._checkpoint, text)
-        return as_write_error(error, lake) if not isinstance(error, _SPARK_GONE) else None
 
     def _fold_from_marks(self, session: SparkSession) -> None:
         """One run of the query, from the marks until it is stopped or fails."""
@@ -292,7 +263,7 @@ class Stream:
         reduced = self._most_events < self._settings.stream.max_events_per_batch
         until = time.monotonic() + (_REDUCED_S if reduced else float("inf"))
         try:
-            while _is_active(query) and not self._stop.is_set() and self._failure is None and time.monotonic() < until:
+            while is_active(query) and not self._stop.is_set() and self._failure is None and time.monotonic() < until:
                 self._stop.wait(0.2)
                 self._repeat_idle()
                 self._tidy_idle()
@@ -301,12 +272,12 @@ class Stream:
             self._failure = failed_beside  # the query is ended before another one begins: two would fold side by side
         with self._batch:  # let the batch in hand finish; later ones see the stop
             pass
-        error = _ended(query)
+        error = ended(query)
         if isinstance(self._failure, MetajournalError):
             raise self._failure
         failed = self._failure or error
         if failed is not None and not self._stop.is_set():
-            raise self._meaning(failed) from failed
+            raise meaning(failed, self._settings.lake.path, self._checkpoint) from failed
 
     def _tidy_idle(self) -> None:
         """Compact also while nothing comes, in the same short pieces."""
@@ -358,52 +329,6 @@ def _oldest_ms(records: pa.Table) -> float | None:
     return oldest.value / 1000 if oldest.is_valid else None
 
 
-def _is_active(query: StreamingQuery) -> bool:
-    """Whether the query still runs; why it does not, `_ended` says."""
-    try:
-        return query.isActive
-    except _SPARK_GONE:
-        return False
-
-
-def _ended(query: StreamingQuery) -> Exception | None:
-    """Stop the query and give what it failed with. A signal to the whole process group ends the JVM before us."""
-    try:
-        query.stop()
-        return query.exception()
-    except _SPARK_GONE as error:
-        return error
-
-
-def _close(session: SparkSession) -> None:
-    try:
-        session.stop()
-    except _SPARK_GONE as error:
-        _log.debug("Spark was gone already: %s", error)
-
-
-def _translated(error: BaseException) -> Exception:
-    """What a failed query means: a broker that is away is waited for, the rest is told."""
-    text = f"{type(error).__name__}: {error}"
-    if any(word in text for word in _TOO_LARGE):
-        return BatchTooLargeError(text[:500])
-    if any(word in text for word in _AWAY):
-        return UnavailableError("Spark lost Kafka.", code="kafka-unavailable", cause=text[:500])
-    if "Some data may have been lost" in text or "KAFKA_DATA_LOSS" in text:
-        return StreamError(
-            "Records that were not folded yet are gone from a journal topic.",
-            code="journal-lost-records",
-            hint="The journal must never be cut: set the topic's retention.ms and retention.bytes to -1. The lake "
-            "keeps what it has; go on under another journal.prefix.",
-        )
-    return StreamError(
-        "A batch failed: " + text.strip().splitlines()[0][:500],
-        code=_BATCH_FAILED,
-        hint="Start the stream again; it goes on from its marks. The log holds the whole message.",
-        detail=text,
-    )
-
-
 def run_stream(settings: Settings, jars: Sequence[str], spark: Mapping[str, str] | None = None) -> None:
     """Run the stream in this process until SIGTERM or SIGINT.
 
@@ -414,11 +339,11 @@ def run_stream(settings: Settings, jars: Sequence[str], spark: Mapping[str, str]
     """
     stream = Stream(settings, jars, spark)
 
-    def ended(_signal: int, _frame: FrameType | None) -> None:
+    def stopped(_signal: int, _frame: FrameType | None) -> None:
         stream.stop()
 
     for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, ended)
+        signal.signal(name, stopped)
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)  # the cache of rows is large and has no cycles: a full look is a pause
     try:

@@ -1,0 +1,47 @@
+"""What failures of Spark mean, by their texts (the outages themselves are in test_outages and tests/faults)."""
+
+from __future__ import annotations
+
+import pytest
+
+from metajournal.schemas.errors import LakeWriteError, StreamError, UnavailableError
+from metajournal.streaming.failures import BatchTooLargeError, meaning, worth_waiting
+
+LAKE, CHECKPOINT = "/data/lake", "/dev/shm/metajournal-checkpoint-x"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "code"),
+    [
+        ("org.apache.kafka.common.errors.TimeoutException: Timed out", UnavailableError, "kafka-unavailable"),
+        ("java.net.ConnectException: Connection refused", UnavailableError, "kafka-unavailable"),
+        ("Some data may have been lost because they are not available in Kafka", StreamError, "journal-lost-records"),
+        ("[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] …", StreamError, "journal-lost-records"),
+        (f"java.io.IOException: No space left on device ({CHECKPOINT}/offsets/3)", LakeWriteError, "disk-full"),
+        ("LakeWriteError: a part could not be written", LakeWriteError, LakeWriteError.CODE),
+        (f"FileNotFoundException: {CHECKPOINT}/metadata", UnavailableError, "checkpoint-damaged"),
+        ("AttributeError: nobody knows why\n  File one, line two", StreamError, "batch-failed"),
+    ],
+)
+def test_a_failed_query_means(text: str, kind: type[Exception], code: str) -> None:
+    found = meaning(RuntimeError(text), LAKE, CHECKPOINT)
+    assert isinstance(found, kind)
+    assert getattr(found, "code", None) == code
+
+
+@pytest.mark.parametrize("text", ["java.lang.OutOfMemoryError: Java heap space", "exceeds spark.driver.maxResultSize"])
+def test_records_that_the_driver_cannot_hold_are_taken_in_smaller_batches(text: str) -> None:
+    assert isinstance(meaning(RuntimeError(text), LAKE, CHECKPOINT), BatchTooLargeError)
+
+
+def test_a_full_disk_is_told_of_the_place_that_is_full() -> None:
+    of_the_lake, of_the_checkpoint = (
+        meaning(OSError(28, "No space left on device", place), LAKE, CHECKPOINT) for place in (LAKE, CHECKPOINT)
+    )
+    assert LAKE in str(of_the_lake)
+    assert CHECKPOINT in str(of_the_checkpoint)
+
+
+def test_what_no_waiting_mends_is_not_waited_for() -> None:
+    assert worth_waiting(RuntimeError("nobody knows why"), LAKE, CHECKPOINT) is None
+    assert worth_waiting(RuntimeError("nobody knows why"), LAKE, "") is None
