@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ..producers.kafka import ErrorLog, make_consumer
+from ..producers.kafka import ErrorLog, is_passing, make_consumer
 from ..schemas.errors import InputError, KafkaUnavailableError, PositionExpired
 from ..schemas.positions import EPOCH_SHIFT, Position
 from ..schemas.settings import Settings
@@ -26,6 +26,7 @@ from .records import Partition
 
 LOOK_UP_S: Final = 10.0
 _POLL_S: Final = 0.2
+_PAUSE_S: Final = 0.05
 _WINDOW: Final = 512
 """Records of an outcomes partition that are read one after the other; a longer way is halved first."""
 
@@ -77,10 +78,14 @@ class LookUp:
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has."""
-        found = self.asked(lambda limit: self._consumer.list_topics(topic, timeout=limit)).topics[topic]
-        if found.error is not None:
-            raise KafkaUnavailableError(f"{topic} cannot be read: {found.error.str()}.")
-        return len(found.partitions)
+
+        def told(limit: float) -> int:
+            found = self._consumer.list_topics(topic, timeout=limit).topics[topic]
+            if found.error is not None:
+                raise KafkaException(found.error)
+            return len(found.partitions)
+
+        return int(self.asked(told, topic))
 
     def range(self, at: Partition) -> tuple[int, int]:
         """First offset of a partition, and the one behind its last."""
@@ -203,7 +208,7 @@ class LookUp:
             said = f" ({self._errors.latest.text})" if self._errors.latest else ""
             raise KafkaUnavailableError(f"Kafka did not answer within {LOOK_UP_S:g} s{said}.")
 
-    def asked(self, ask: Callable[[float], Any]) -> Any:
+    def asked(self, ask: Callable[[float], Any], what: str = "Kafka") -> Any:
         """An answer of the broker, asked for again until the time is over."""
         deadline = time.monotonic() + LOOK_UP_S
         while True:
@@ -211,23 +216,7 @@ class LookUp:
                 return ask(1.0)
             except KafkaException as error:
                 problem = error.args[0]
-                if problem.code() not in _PASSING:
-                    raise KafkaUnavailableError(f"Kafka cannot be read: {problem.str()}.") from error
+                if not is_passing(problem):
+                    raise KafkaUnavailableError(f"{what} cannot be read: {problem.str()}.") from error
                 self._check(deadline)
-
-
-_PASSING: Final = frozenset(
-    {
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._RESOLVE,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError._WAIT_COORD,
-    }
-)
+            time.sleep(_PAUSE_S)

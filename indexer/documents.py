@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
 from . import files, terms
@@ -28,9 +29,9 @@ SCHEMA_KEY: Final = "schema"
 CREATION_KEY: Final = "creation_time"
 MAX_KEYED_BYTES: Final = 4 * 1024 * 1024
 """Most bytes of words under full keys in one document; beyond it the keys before the words are digests."""
-_SMALL_VALUES, _SMALL_SCHEMA = 5_000, 1_500
+_SMALL_VALUES, _SMALL_SCHEMA = 5_000, 1_000
 """Characters of all values, and of a schema, that together stay below it whatever they are: a value has at most one
-word in two characters, each under at most 408 bytes; a schema's types take 8 bytes a character for each word."""
+word a character in both readings, each under at most 408 bytes; a schema's types take 8 bytes a character for each."""
 _MAX_TIME_MS: Final = 253_402_300_799_999
 
 
@@ -160,24 +161,30 @@ def _identity(state: Mapping[str, Any]) -> Document:
     }
 
 
-class _Found(NamedTuple):
-    """What some texts are found by: each one's words as one line, and its whole (None where it is too long)."""
-
-    lines: list[str]
-    wholes: list[str | None]
+class _Found(terms.Lines):
+    """What some texts are found by."""
 
     @property
-    def split(self) -> list[str]:
-        """The lines; empty where the whole is one plain word, which is asked for among the wholes too."""
-        return ["" if line == one and " " not in line else line for line, one in zip(*self, strict=True)]
+    def split(self) -> list[list[str]]:
+        """The lines of each text; without what is one plain word and the whole, which is asked for there too."""
+        return [
+            [line for line in ((first, uncut) if uncut else (first,)) if line and (" " in line or line != one)]
+            for first, uncut, one in zip(*self, strict=True)
+        ]
+
+    @property
+    def counts(self) -> list[int]:
+        """How many words each text has in all its readings."""
+        pairs = zip(self.lines, self.uncut, strict=True)
+        return [line.count(" ") + 1 + (uncut.count(" ") + 1 if uncut else 0) for line, uncut in pairs]
 
 
 def _split(parts: Sequence[Sequence[str]]) -> list[_Found]:
-    lines, wholes = terms.lines_and_wholes([text for part in parts for text in part])
+    every = terms.lines_and_wholes([text for part in parts for text in part])
     found, at = [], 0
     for part in parts:
         end = at + len(part)
-        found.append(_Found(lines[at:end], wholes[at:end]))
+        found.append(_Found(every.lines[at:end], every.uncut[at:end], every.wholes[at:end]))
         at = end
     return found
 
@@ -190,25 +197,20 @@ def _name_fields(state: Mapping[str, Any], names: _Found) -> Document:
     return {
         "identity": _kept(names.wholes),
         "identity_words": _lines(names.split),
-        "name_words": names.lines[0],
+        "name_words": [names.lines[0], names.uncut[0]] if names.uncut[0] else names.lines[0],
         "suggest_name": suggestion(state["tenant"], terms.fold(state["name"].strip()), state["name"]),
     }
 
 
 def _keyed_bytes(keys: Sequence[Key], found: _Found) -> int:
     """Bytes that the words of values take under their full keys; tags stand before the values."""
-    lines = found.lines[len(found.lines) - len(keys) :]
-    return sum([key.cost * (line.count(" ") + 1) for key, line in zip(keys, lines, strict=True)])
+    counts = found.counts[len(found.lines) - len(keys) :]
+    return sum([key.cost * count for key, count in zip(keys, counts, strict=True)])
 
 
 def _typed_bytes(types: Sequence[tuple[Key, ...]], found: _Found) -> int:
     """The same for the names of the schema's fields under their types."""
-    return sum(
-        [
-            sum([kind.cost for kind in kinds]) * (line.count(" ") + 1)
-            for kinds, line in zip(types, found.lines, strict=True)
-        ]
-    )
+    return sum([sum([kind.cost for kind in kinds]) * count for kinds, count in zip(types, found.counts, strict=True)])
 
 
 def _scope_fields(tags: Sequence[str], keys: Sequence[Key], found: _Found) -> Document:
@@ -222,7 +224,7 @@ def _scope_fields(tags: Sequence[str], keys: Sequence[Key], found: _Found) -> Do
         "tag_words": _lines(split[:many]),
         "tag_facet": list(tags),
         "pairs": [f"{key}={one}" for (key, _), one in zip(paired, encoded, strict=True)],
-        "pair_words": [key.line(line) for key, line in zip(keys, split[many:], strict=True) if line],
+        "pair_words": [key.line(line) for key, lines in zip(keys, split[many:], strict=True) for line in lines],
         "hashed_keys": [f"{key.encoded}={key.token}" for key in keys if key.token.startswith("~")],
         "whole": _kept(wholes),
         "words": _lines(split),
@@ -241,14 +243,14 @@ def _add_schema(system: Document, types: Sequence[tuple[Key, ...]], names: _Foun
     encoded = dict(zip(every, terms.encode_all(every), strict=True))
     typed: dict[str, None] = {}
     typed_words: dict[str, None] = {}
-    for kinds, line, *both in zip(types, names.split, names.wholes, paths, strict=True):
+    split = names.split
+    for kinds, lines, *both in zip(types, split, names.wholes, paths, strict=True):
         for kind in kinds:
             typed.update([(f"{kind.encoded}={encoded[one]}", None) for one in both if one is not None])
-            if line:
-                typed_words[kind.line(line)] = None
-    system["fields"], system["field_words"] = every, _lines(names.split)
+            typed_words.update([(kind.line(line), None) for line in lines])
+    system["fields"], system["field_words"] = every, _lines(split)
     system["whole"] = _kept([*system["whole"], *every])
-    system["words"] = _lines([*system["words"], *names.split])
+    system["words"] = _lines([system["words"], *split])
     system["typed"], system["typed_words"] = list(typed), list(typed_words)
 
 
@@ -259,11 +261,9 @@ def _kept(found: Iterable[str | None]) -> list[str]:
     return list(unique)  # type: ignore[arg-type]  # None has just been taken out
 
 
-def _lines(found: Iterable[str]) -> list[str]:
-    """Each text's words once, as one value; the gap between values keeps phrases inside one."""
-    unique = dict.fromkeys(found)
-    unique.pop("", None)
-    return list(unique)
+def _lines(found: Iterable[Iterable[str]]) -> list[str]:
+    """Each line once, as one value; the gap between values keeps phrases inside one."""
+    return list(dict.fromkeys(chain.from_iterable(found)))
 
 
 def _created(state: Mapping[str, Any]) -> int | None:

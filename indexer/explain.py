@@ -60,13 +60,14 @@ class Described:
         self._state = state
         self.scopes = [scope for scope in SCOPES if scope in scopes]
         self.entries = [entry for entry in entries(state) if entry.scope is None or entry.scope in scopes]
-        self._tokens: dict[str, list[terms.Token]] = {}
+        self._tokens: dict[str, list[list[terms.Token]]] = {}
         self._lower: dict[str, str] = {}
 
-    def tokens(self, text: str) -> list[terms.Token]:
-        """Words and places of a text."""
+    def tokens(self, text: str) -> list[list[terms.Token]]:
+        """Words and places of a text: cut at humps, and where it has some uncut too."""
         if text not in self._tokens:
-            self._tokens[text] = terms.tokens(text)
+            cut, uncut = terms.tokens(text), terms.tokens(text, humps=False)
+            self._tokens[text] = [cut] if cut == uncut else [cut, uncut]
         return self._tokens[text]
 
     def may_hold(self, text: str, words: list[str]) -> bool:
@@ -143,32 +144,41 @@ def _entry(described: Described, entry: Entry, asked: Text) -> list[Why]:
 
 def _spans(described: Described, entry: Entry, asked: Text) -> list[Span]:
     """Where the asked words stand one after the other; the whole text where only the whole matches."""
-    words, open_end = _words_begun(asked.text)
-    if words and described.may_hold(entry.text, words):
-        found = _sequences(described.tokens(entry.text), words, asked.prefix and open_end)
-        if found:
-            return found
+    found = [
+        span
+        for words, open_end in _readings(asked.text)
+        if words and described.may_hold(entry.text, words)
+        for tokens in described.tokens(entry.text)
+        for span in _sequences(tokens, words, asked.prefix and open_end)
+    ]
+    if found:
+        return _apart(found)
     if any(_is_whole(known, asked) for known in whole_terms(entry)):
         return [(0, len(entry.text))]
     return []
 
 
 @lru_cache(256)
-def _words_begun(text: str) -> tuple[list[str], bool]:
-    return terms.words_begun(text)
+def _readings(text: str) -> list[tuple[list[str], bool]]:
+    return terms.readings(text)
 
 
-def _sequences(tokens: list[terms.Token], words: list[str], prefix: bool) -> list[Span]:
-    found: list[Span] = []
+def _apart(spans: list[Span]) -> list[Span]:
+    """The spans in order, without those that begin inside of another."""
+    kept: list[Span] = []
+    for span in sorted(spans, key=lambda one: (one[0], -one[1])):
+        if not kept or span[0] >= kept[-1][1]:
+            kept.append(span)
+    return kept
+
+
+def _sequences(tokens: list[terms.Token], words: list[str], prefix: bool) -> Iterator[Span]:
     count = len(words)
     for at in range(len(tokens) - count + 1 if count else 0):
         here = tokens[at : at + count]
         last = here[-1].word.startswith(words[-1]) if prefix else here[-1].word == words[-1]
         if last and all(token.word == word for token, word in zip(here[:-1], words[:-1], strict=True)):
-            span = (here[0].start, here[-1].end)
-            if not found or span[0] >= found[-1][1]:
-                found.append(span)
-    return found
+            yield here[0].start, here[-1].end
 
 
 def _is_whole(known: str, asked: Text) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from .documents import Scope
 from .errors import InvalidQueryError
 from .grammar import Property, Query
-from .query import Dsl, Known, keys_begin, literal, scope_path, short_start, words_under_start
+from .query import Dsl, Known, keys_begin, literal, most_words, scope_path, short_start
 
 MAX_KEYS: Final = 2_000
 """Most keys of all terms together; each is a phrase of its own, of which Elasticsearch takes a few thousand."""
@@ -29,21 +29,21 @@ def known_keys(query: Query, scopes: Sequence[Scope], filters: Sequence[Dsl], as
     """
     known: dict[tuple[Property, Scope], tuple[str, ...]] = {}
     for term in query.terms:
-        if isinstance(term, Property) and term.key.prefix and (wanted := words_under_start(term)):
+        if isinstance(term, Property) and term.key.prefix and most_words(term.value):
             for scope in scopes:
-                known[term, scope] = tuple(_keys(term, scope, wanted, filters, ask))
+                known[term, scope] = tuple(_keys(term, scope, filters, ask))
                 if sum(map(len, known.values())) > MAX_KEYS:
                     raise _too_many(term)
     return known
 
 
-def _keys(term: Property, scope: Scope, words: list[str], filters: Sequence[Dsl], ask: Ask) -> list[str]:
+def _keys(term: Property, scope: Scope, filters: Sequence[Dsl], ask: Ask) -> list[str]:
     start, path = short_start(term.key), scope_path(scope)
-    fields = [f"{path}hashed_keys", *([f"{path}keys"] if len(words) > 1 else [])]
+    fields = [f"{path}hashed_keys", *([f"{path}keys"] if most_words(term.value) > 1 else [])]
     pattern = f"{literal(start)}.*"
     answer = ask({
         "size": 0,
-        "query": {"bool": {"filter": [*filters, keys_begin(path, start, term if len(words) > 1 else None)]}},
+        "query": {"bool": {"filter": [*filters, keys_begin(path, start, term.value)]}},
         "aggs": {
             field: {"terms": {"field": field, "size": MAX_KEYS + 1, "include": pattern}}
             for field in fields

@@ -61,7 +61,8 @@ def folded_key(key: str) -> str:
 def type_terms(text: str) -> list[str]:
     """What a schema field's type is found by: the whole, its words one after the other, and each word."""
     words = terms.words(text)
-    return [one for one in dict.fromkeys([terms.whole(text), " ".join(words), *words]) if one is not None]
+    known = [terms.whole(text), " ".join(words), *words, *terms.words(text, humps=False)]
+    return [one for one in dict.fromkeys(known) if one is not None]
 
 
 def key_token(key: str) -> str:

@@ -65,7 +65,7 @@ def _tiers(query: Query, each: list[Dsl]) -> Iterable[tuple[Tier, Dsl]]:
     if len(each) > 1:
         yield Tier.EVERY_TERM, {"bool": {"filter": each}}
     if asked:
-        yield Tier.NAME_WORD, _any(_in_words("name_words", text, prefix=True) for text in asked)
+        yield Tier.NAME_WORD, _any(one for text in asked for one in _begun_in("name_words", text))
         yield Tier.NAME_PREFIX, _any(_as_whole("name", text, prefix=True) for text in asked)
         yield Tier.EXACT_NAME, _any(_as_whole("name", text, prefix=False) for text in asked)
 
@@ -124,18 +124,17 @@ def _any(queries: Iterable[Dsl]) -> Dsl:
 
 def _texts(whole_field: str, words_field: str, text: Text) -> list[Dsl]:
     """A text as a whole and word by word; what is one plain word stands among the wholes alone."""
-    words, prefix = _words_begun(text)
     queries = [_as_whole(whole_field, text.text, text.prefix)]
-    if len(words) == 1:
-        queries.append(_composed(whole_field, words[0], prefix))
-    queries.append(_sequence(words_field, words, prefix))
+    for words, prefix in _readings(text):
+        if len(words) == 1:
+            queries.append(_composed(whole_field, words[0], prefix))
+        queries.append(_sequence(words_field, words, prefix))
     return queries
 
 
-def _words_begun(text: Text) -> tuple[list[str], bool]:
-    """The words of a text, and whether what is looked for may go on behind the last one."""
-    words, open_end = terms.words_begun(text.text)
-    return words, text.prefix and open_end
+def _readings(text: Text) -> list[tuple[list[str], bool]]:
+    """The words of a text, and whether what is looked for may go on behind the last one; cut at humps and uncut."""
+    return [(words, text.prefix and open_end) for words, open_end in terms.readings(text.text)]
 
 
 def _as_whole(field: str, text: str, prefix: bool) -> Dsl:
@@ -145,9 +144,9 @@ def _as_whole(field: str, text: str, prefix: bool) -> Dsl:
     return _composed(field, term, prefix)
 
 
-def _in_words(field: str, text: str, prefix: bool) -> Dsl:
-    words, open_end = terms.words_begun(text)
-    return _sequence(field, words, prefix and open_end)
+def _begun_in(field: str, text: str) -> list[Dsl]:
+    """The words of a text, the last of which may go on."""
+    return [_sequence(field, words, prefix) for words, prefix in terms.readings(text)]
 
 
 def _sequence(field: str, words: list[str], prefix: bool) -> Dsl:
@@ -169,12 +168,13 @@ def _property(scope: Scope, term: Property, known: Sequence[str]) -> list[Dsl]:
     at = scope_path(scope)
     if not term.key.prefix:
         return _keyed(f"{at}pairs", f"{at}pair_words", term.key, term.value)
-    words, prefix = _words_begun(term.value)
+    start = short_start(term.key)
     queries = [_pair_under_start(f"{at}pairs", term.key, term.value)]
-    if len(words) == 1:
-        start = short_start(term.key)
-        queries += [_wildcard(f"{at}{field}", start, words[0], prefix) for field in ("pairs", "pair_words")]
-    return queries + [_under_token(f"{at}pair_words", token, words, prefix) for token in known]
+    for words, prefix in _readings(term.value):
+        if len(words) == 1:
+            queries += [_wildcard(f"{at}{field}", start, words[0], prefix) for field in ("pairs", "pair_words")]
+        queries += [_under_token(f"{at}pair_words", token, words, prefix) for token in known]
+    return queries
 
 
 def _keyed(pairs: str, pair_words: str, key: Text, value: Text) -> list[Dsl]:
@@ -182,12 +182,12 @@ def _keyed(pairs: str, pair_words: str, key: Text, value: Text) -> list[Dsl]:
         return [_pair_under_start(pairs, key, value), *_words_under_start(pairs, pair_words, key, value)]
     whole = terms.whole_prefix(value.text) if value.prefix else terms.whole(value.text)
     folded = folded_key(key.text)
-    words, prefix = _words_begun(value)
     queries = [_NONE if whole is None else _composed(pairs, terms.pair(folded, whole), value.prefix)]
-    if len(words) == 1:
-        queries.append(_composed(pairs, terms.pair(folded, words[0]), prefix))
-    for token in dict.fromkeys((key_token(folded), hashed_key_token(folded))):
-        queries.append(_under_token(pair_words, token, words, prefix))
+    for words, prefix in _readings(value):
+        if len(words) == 1:
+            queries.append(_composed(pairs, terms.pair(folded, words[0]), prefix))
+        for token in dict.fromkeys((key_token(folded), hashed_key_token(folded))):
+            queries.append(_under_token(pair_words, token, words, prefix))
     return queries
 
 
@@ -223,32 +223,38 @@ def _pair_under_start(field: str, key: Text, value: Text) -> Dsl:
 
 def _words_under_start(pairs: str, words_field: str, key: Text, value: Text) -> list[Dsl]:
     """The words under one type that begins so. Types are few; one that stands as a digest is found by its wholes."""
-    words, prefix = _words_begun(value)
-    start, last = short_start(key), len(words) - 1
-    if last <= 0:
-        return [_wildcard(field, start, word, prefix) for word in words for field in (pairs, words_field)]
-    clauses = []
+    queries = []
+    for words, prefix in _readings(value):
+        if len(words) == 1:
+            queries += [_wildcard(field, short_start(key), words[0], prefix) for field in (pairs, words_field)]
+        elif words:
+            queries.append(_near_under_start(words_field, short_start(key), words, prefix))
+    return queries
+
+
+def _near_under_start(words_field: str, start: str, words: list[str], prefix: bool) -> Dsl:
+    clauses, last = [], len(words) - 1
     for at, word in enumerate(words):
         wildcard = _wildcard(words_field, start, word, prefix and at == last)
         wildcard["wildcard"][words_field]["rewrite"] = f"top_terms_{_SPAN_EXPANSIONS}"
         clauses.append({"span_multi": {"match": wildcard}})
-    return [{"span_near": {"clauses": clauses, "slop": 0, "in_order": True}}]
+    return {"span_near": {"clauses": clauses, "slop": 0, "in_order": True}}
 
 
-def words_under_start(term: Property) -> list[str]:
-    """The words that are looked for under keys that begin so."""
-    return _words_begun(term.value)[0]
+def most_words(value: Text) -> int:
+    """How many words are looked for one after the other."""
+    return max(len(words) for words, _ in _readings(value))
 
 
-def keys_begin(path: str, start: str, term: Property | None) -> Dsl:
-    """Documents with keys that begin so and stand as digests; or, of a term of several words, that may be its hits."""
-    hashed = begins(f"{path}hashed_keys", start)
-    if term is None:
-        return hashed
-    words, prefix = _words_begun(term.value)
-    last = len(words) - 1
-    each = [_wildcard(f"{path}pair_words", start, word, prefix and at == last) for at, word in enumerate(words)]
-    return _any([hashed, {"bool": {"filter": each}}])
+def keys_begin(path: str, start: str, value: Text) -> Dsl:
+    """Documents with keys that begin so and stand as digests; or, of several words, that may be hits."""
+    queries = [begins(f"{path}hashed_keys", start)]
+    for words, prefix in _readings(value):
+        last = len(words) - 1
+        each = [_wildcard(f"{path}pair_words", start, word, prefix and at == last) for at, word in enumerate(words)]
+        if last > 0:
+            queries.append({"bool": {"filter": each}})
+    return _any(queries)
 
 
 def key_start(key: Text) -> str:

@@ -74,7 +74,7 @@ def _walk(schema: Any, path: str, depth: int) -> Iterator[SchemaField]:
         kind = schema.get("type")
         if isinstance(kind, (dict, list)):
             yield from _walk(kind, path, depth + 1)
-        for nested in ("items", "values"):
+        for nested in ("items", "keys", "values"):
             if nested in schema:
                 yield from _walk(schema[nested], path, depth + 1)
         fields = schema.get("fields")
@@ -93,13 +93,17 @@ def _field(field: Any, path: str, depth: int) -> Iterator[SchemaField]:
 
 
 def type_name(schema: Any, depth: int = 0) -> str:
-    """A type in words: `long`, `timestamp-millis`, `array<string>`, `null|string`, a record's own name."""
+    """A type in words: `long`, `timestamp-millis`, `array<string>`, `null|string`, a record's own name.
+
+    A union of more than one type besides null says so: `union null|int|long`.
+    """
     if isinstance(schema, str):
         return schema
     if depth > MAX_DEPTH:
         return ""
     if isinstance(schema, list):
-        return "|".join(filter(None, (type_name(branch, depth + 1) for branch in schema)))
+        branches = "|".join(filter(None, (type_name(branch, depth + 1) for branch in schema)))
+        return f"union {branches}" if len(schema) - schema.count("null") > 1 else branches
     if not isinstance(schema, dict):
         return ""
     return _named_type(schema, depth)

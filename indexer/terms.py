@@ -2,7 +2,8 @@
 
 The index analyses nothing: documents and queries both pass through here, so both sides agree by construction and one
 mapping serves every Elasticsearch. A *word* is a run of letters and digits (marks that follow one belong to it), cut
-where a lower-case letter meets an upper-case one; a *whole* is the text itself. Both lose case and accents.
+at its humps, where a lower-case letter meets an upper-case one; a *whole* is the text itself. Both lose case and
+accents. A text with humps has a second reading, in which they cut nothing: `iPhone` is also the one word `iphone`.
 
 Invariant: a term never exceeds what its field holds (Lucene's longest term is 32,766 bytes), whatever the text.
 """
@@ -84,18 +85,22 @@ def short_digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
-def words(text: str) -> list[str]:
+def words(text: str, *, humps: bool = True) -> list[str]:
     """The words of a text, folded, in order: those of `tokens`, without looking for their places.
 
     ASCII signs end every run, so what stands between them is split apart from the rest, and nearly always plain.
     """
     if text.isascii():
-        return _ascii_words(text)
+        return _ascii_words(text if humps else text.lower())
     parts = _ASCII_SIGNS.split(text)
     return [
         word
         for part in parts
-        for word in (_ascii_words(part) if part.isascii() else [token.word for token in tokens(part)])
+        for word in (
+            _ascii_words(part if humps else part.lower())
+            if part.isascii()
+            else [token.word for token in tokens(part, humps=humps)]
+        )
     ]
 
 
@@ -109,8 +114,17 @@ def _ascii_words(text: str) -> list[str]:
     return [piece for word in found for piece in _cut(word)]
 
 
-def lines_and_wholes(texts: Sequence[str]) -> tuple[list[str], list[str | None]]:
-    """Of each text its words joined by blanks, and its whole (None where it is too long): all texts at once.
+class Lines(NamedTuple):
+    """What some texts are found by: each one's words as one line, and its whole (None where it is too long)."""
+
+    lines: list[str]
+    uncut: list[str]
+    """The line of the reading without humps, empty where it is the same."""
+    wholes: list[str | None]
+
+
+def lines_and_wholes(texts: Sequence[str]) -> Lines:
+    """Of each text its words joined by blanks, in both readings, and its whole: all texts at once.
 
     The same as `words` and `whole` one by one. Texts of ASCII characters only, which nearly all are, are folded and cut
     together as one long text, between signs that none of them has.
@@ -121,15 +135,33 @@ def lines_and_wholes(texts: Sequence[str]) -> tuple[list[str], list[str | None]]
     plain = [at for at, text in enumerate(texts) if text.isascii() and _BETWEEN not in text]
     kept = [texts[at] for at in plain]
     done = dict(zip(plain, zip(*_ascii_lines_and_wholes(kept, _BETWEEN.join(kept)), strict=True), strict=True))
-    found = [done.get(at) or (" ".join(words(text)), whole(text)) for at, text in enumerate(texts)]
-    return [line for line, _ in found], [one for _, one in found]
+    found = [done.get(at) or _line_and_whole(text) for at, text in enumerate(texts)]
+    return Lines([line for line, _, _ in found], [line for _, line, _ in found], [one for _, _, one in found])
 
 
-def _ascii_lines_and_wholes(texts: Sequence[str], joined: str) -> tuple[list[str], list[str | None]]:
+def _line_and_whole(text: str) -> tuple[str, str, str | None]:
+    line, uncut = " ".join(words(text)), " ".join(words(text, humps=False))
+    return line, "" if uncut == line else uncut, whole(text)
+
+
+def _ascii_lines_and_wholes(texts: Sequence[str], joined: str) -> Lines:
     if not texts:
-        return [], []
+        return Lines([], [], [])
     folded = joined.lower()
     cut = folded if folded == joined else _cut_at_humps(joined, folded)
+    lines = _ascii_lines(texts, cut)
+    uncut = [""] * len(texts)
+    if len(cut) > len(folded):  # there are humps
+        without = _ascii_lines([text.lower() for text in texts], folded)
+        uncut = ["" if one == line else one for one, line in zip(without, lines, strict=True)]
+    wholes: list[str | None] = [one.strip() for one in folded.split(_BETWEEN)]
+    if len(joined) > MAX_WHOLE_CHARACTERS:
+        wholes = [one if len(text) <= MAX_WHOLE_CHARACTERS else None for text, one in zip(texts, wholes, strict=True)]
+    return Lines(lines, uncut, wholes)
+
+
+def _ascii_lines(texts: Sequence[str], cut: str) -> list[str]:
+    """The line of each text, of all of them joined, folded and cut at humps (or not)."""
     spaced = cut.encode().translate(_SIGNS_BUT_BETWEEN_TO_BLANKS)
     while b"  " in spaced:
         spaced = spaced.replace(b"  ", b" ")
@@ -137,10 +169,7 @@ def _ascii_lines_and_wholes(texts: Sequence[str], joined: str) -> tuple[list[str
     lines = spaced.decode().split(_BETWEEN)
     if _LONG_WORD in spaced.translate(_LETTERS):
         lines = [" ".join(_ascii_words(text)) for text in texts]
-    wholes: list[str | None] = [one.strip() for one in folded.split(_BETWEEN)]
-    if len(joined) > MAX_WHOLE_CHARACTERS:
-        wholes = [one if len(text) <= MAX_WHOLE_CHARACTERS else None for text, one in zip(texts, wholes, strict=True)]
-    return lines, wholes
+    return lines
 
 
 def _cut_at_humps(text: str, folded: str) -> str:
@@ -153,21 +182,27 @@ def _cut_at_humps(text: str, folded: str) -> str:
     return " ".join([*parts, folded[begin:]])
 
 
-def words_begun(text: str) -> tuple[list[str], bool]:
-    """The words of a text that values begin with, and whether its last word may go on (`noaa-*` ends one)."""
+def readings(text: str) -> list[tuple[list[str], bool]]:
+    """The words of a text that values begin with, and whether its last word may go on (`noaa-*` ends one).
+
+    First cut at humps; where it has some, uncut too.
+    """
     found = tokens(text)
-    return [token.word for token in found], bool(found) and found[-1].end == len(text)
+    both = [[token.word for token in found], words(text, humps=False)]
+    open_end = bool(found) and found[-1].end == len(text)
+    return [(one, open_end) for one in (both if both[0] != both[1] else both[:1])]
 
 
-def tokens(text: str) -> list[Token]:
-    """The words of a text with their places.
+def tokens(text: str, *, humps: bool = True) -> list[Token]:
+    """The words of a text with their places, cut at humps or not.
 
     A place is that of the run of characters that the word came from; words that one run gave share it.
     """
     if text.isascii():
         folded = text.lower()
-        return [one for start, end in _ascii_runs(text) for one in _pieces(folded[start:end], start, end)]
-    return [Token(word, start, end) for start, end in _runs(text) for word in _words_of_run(text[start:end])]
+        runs = _ascii_runs(text if humps else folded)
+        return [one for start, end in runs for one in _pieces(folded[start:end], start, end)]
+    return [Token(word, start, end) for start, end in _runs(text, humps) for word in _words_of_run(text[start:end])]
 
 
 def _pieces(run: str, start: int, end: int) -> list[Token]:
@@ -191,8 +226,8 @@ def _words_of_run(run: str) -> list[str]:
     return [word for part in kept for word in _cut(part)]
 
 
-def _runs(text: str) -> list[tuple[int, int]]:
-    """Where the runs of letters and digits stand, cut at each change from lower to upper case."""
+def _runs(text: str, humps: bool) -> list[tuple[int, int]]:
+    """Where the runs of letters and digits stand, cut at each change from lower to upper case or not."""
     runs: list[tuple[int, int]] = []
     start, before = -1, _SEPARATOR
     for at, one in enumerate(text):
@@ -204,7 +239,7 @@ def _runs(text: str) -> list[tuple[int, int]]:
                 runs.append((start, at))
             start, before = -1, _SEPARATOR
             continue
-        if start >= 0 and before == _LOWER and sort == _UPPER:
+        if humps and start >= 0 and before == _LOWER and sort == _UPPER:
             runs.append((start, at))
             start = at
         elif start < 0:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     ConfigResource,
@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
 from ..schemas.errors import KafkaUnavailableError, TopicMismatchError
 from ..schemas.kinds import CHANGES_OF, SERVED_DOMAINS
 from ..schemas.settings import Settings
+from .answers import answers
 from .compacted import read_all, write_all
 from .kafka import MESSAGE_BYTES, ErrorLog, make_admin, servers_of, wait_for_broker
 
@@ -176,15 +177,12 @@ def _connected(settings: Settings, timeout_s: float) -> AdminClient:
 
 def _described(admin: AdminClient, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
     """The topics that exist."""
-    futures = admin.describe_topics(TopicCollection(topics), request_timeout=timeout_s)
-    found = {}
-    for topic, future in futures.items():
-        try:
-            found[topic] = future.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise KafkaUnavailableError(f"Describing {topic} failed: {error.args[0].str()}.") from error
-    return found
+    return answers(
+        lambda limit: admin.describe_topics(TopicCollection(topics), request_timeout=limit),
+        "Describing",
+        timeout_s,
+        fine=KafkaError.UNKNOWN_TOPIC_OR_PART,
+    )
 
 
 def _create(admin: AdminClient, wanted: list[Wanted], timeout_s: float) -> None:
@@ -192,12 +190,12 @@ def _create(admin: AdminClient, wanted: list[Wanted], timeout_s: float) -> None:
         return
     # Replication -1: the broker's own default.
     new = [NewTopic(one.topic, one.partitions, -1, config=dict(one.config)) for one in wanted]
-    for topic, future in admin.create_topics(new, operation_timeout=timeout_s, request_timeout=timeout_s).items():
-        try:
-            future.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise KafkaUnavailableError(f"Creating {topic} failed: {error.args[0].str()}.", topic=topic) from error
+    answers(
+        lambda limit: admin.create_topics(new, operation_timeout=limit, request_timeout=limit),
+        "Creating",
+        timeout_s,
+        fine=KafkaError.TOPIC_ALREADY_EXISTS,
+    )
 
 
 def _await_topics(admin: AdminClient, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
@@ -237,8 +235,8 @@ def _record_epochs(settings: Settings, admin: AdminClient, journals: list[TopicD
 def _has_records(admin: AdminClient, topic: TopicDescription, timeout_s: float) -> bool:
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     asked = {TopicPartition(topic.name, one.id): latest for one in topic.partitions}
-    futures = admin.list_offsets(asked, request_timeout=timeout_s)
-    return any(future.result().offset > 0 for future in futures.values())
+    found = answers(lambda limit: admin.list_offsets(asked, request_timeout=limit), "Asking the end of", timeout_s)
+    return any(one.offset > 0 for one in found.values())
 
 
 def _check(settings: Settings, admin: AdminClient, found: Mapping[str, TopicDescription], timeout_s: float) -> Epochs:
@@ -291,13 +289,12 @@ def _differences(wanted: Wanted, partitions: int, config: Mapping[str, Any]) -> 
 
 def _configs(admin: AdminClient, topics: list[str], timeout_s: float) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    result = {}
-    for resource, future in admin.describe_configs(resources, request_timeout=timeout_s).items():
-        try:
-            result[resource.name] = {key: str(entry.value) for key, entry in future.result().items()}
-        except KafkaException as error:
-            raise KafkaUnavailableError(f"Reading the configuration of {resource.name} failed: {error}.") from error
-    return result
+    found = answers(
+        lambda limit: admin.describe_configs(resources, request_timeout=limit),
+        "Reading the configuration of",
+        timeout_s,
+    )
+    return {one.name: {key: str(entry.value) for key, entry in held.items()} for one, held in found.items()}
 
 
 def _mismatch(differences: list[str]) -> TopicMismatchError:

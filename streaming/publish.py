@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ..producers.kafka import ErrorLog, make_consumer, make_producer
+from ..producers.kafka import ErrorLog, is_passing, make_consumer, make_producer
 from ..schemas.errors import KafkaUnavailableError
 from ..schemas.settings import Settings
 
@@ -30,7 +30,6 @@ _IN_A_TASK = {
 }
 _POLL_S = 0.25
 _OFFSETS_S = 10.0
-_LEADERLESS = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE})
 _SERVE_EVERY = 10_000
 _ROOM_S = 0.01
 _SAY_AFTER_POLLS = 12
@@ -228,6 +227,6 @@ def _watermarks_of(consumer: Consumer, place: tuple[str, int], deadline: float) 
             low, high = consumer.get_watermark_offsets(TopicPartition(*place), timeout=_OFFSETS_S)
             return int(low), int(high)
         except KafkaException as error:
-            if error.args[0].code() not in _LEADERLESS or time.monotonic() > deadline:
+            if not is_passing(error.args[0]) or time.monotonic() > deadline:
                 raise
             time.sleep(_POLL_S)

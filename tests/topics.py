@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from metajournal.lake.tables import Lake
-from metajournal.producers.kafka import MESSAGE_BYTES, ErrorLog, make_consumer
+from metajournal.producers.kafka import MESSAGE_BYTES, ErrorLog, is_passing, make_consumer
 from metajournal.schemas.hashing import DIGEST_HEADER
 from metajournal.schemas.positions import offset_of, position
 from metajournal.schemas.settings import Settings
@@ -35,7 +35,7 @@ def offsets(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
         try:
             low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
         except KafkaException as error:
-            if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+            if not is_passing(error.args[0]):
                 raise
             return None
         return low, high
@@ -78,7 +78,7 @@ def read(settings: Settings, topic: str) -> list[Message]:
             consumer.assign([TopicPartition(topic, partition, low)])
             at = low
             while at < high:
-                message = consumer.poll(10)
+                message = consumer.poll(40)
                 assert message is not None, f"{topic}/{partition} ends at {at}, not at {high}"
                 error = message.error()
                 if error is not None:

@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 State = Mapping[str, Any]
@@ -26,9 +27,10 @@ def is_mark(one: str) -> bool:
     return bool(unicodedata.combining(one)) or "VARIATION SELECTOR" in unicodedata.name(one, "") or one == "\u034f"
 
 
-def words(text: str) -> list[str]:
+def words(text: str, humps: bool = True) -> list[str]:
     """Split at every character that is no letter or digit and where a lower-case letter meets an upper-case one."""
-    text = re.sub(r"[^\W_]+", lambda run: re.sub(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])", " ", run[0]), text)
+    if humps:
+        text = re.sub(r"[^\W_]+", lambda run: re.sub(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])", " ", run[0]), text)
     marks = "".join(one for one in unicodedata.normalize("NFKD", text) if not is_mark(one))
     return [folded(word) for word in re.findall(r"[^\W_]+", marks)]
 
@@ -51,15 +53,16 @@ class Part(NamedTuple):
 
     def matches(self, text: str) -> bool:
         """Whether it is this whole text (or its beginning), or words of it one after the other."""
-        return (self.whole(text) and len(text) <= 1024) or self.in_words(words(text), self.star)
+        return (self.whole(text) and len(text) <= 1024) or self.in_words(text, self.star)
 
-    def in_words(self, held: Sequence[str], open_end: bool) -> bool:
-        asked = words(self.text)
+    def in_words(self, text: str, open_end: bool) -> bool:
+        """Whether words of a text are its words one after the other; either may be cut at changes of case or not."""
         open_end = open_end and self.text[-1:].isalnum()
-        for at in range(len(held) - len(asked) + 1 if asked else 0):
-            *before, last = held[at : at + len(asked)]
-            if before == asked[:-1] and (last.startswith(asked[-1]) if open_end else last == asked[-1]):
-                return True
+        for asked, held in product((words(self.text), words(self.text, False)), (words(text), words(text, False))):
+            for at in range(len(held) - len(asked) + 1 if asked else 0):
+                *before, last = held[at : at + len(asked)]
+                if before == asked[:-1] and (last.startswith(asked[-1]) if open_end else last == asked[-1]):
+                    return True
         return False
 
 
@@ -119,7 +122,8 @@ def fields(node: Any, path: str) -> Iterator[Text]:
 
 def type_of(node: Any) -> str:
     if isinstance(node, list):
-        return "|".join(map(type_of, node))
+        branches = "|".join(map(type_of, node))
+        return f"union {branches}" if len([one for one in node if one != "null"]) > 1 else branches
     if not isinstance(node, dict):
         return str(node)
     inner = node.get("items") or node.get("values")
@@ -214,7 +218,7 @@ def in_schema(state: State, value: Part, here: Sequence[Text], scopes: Sequence[
 
 def typed(kind: Part, text: str) -> bool:
     held = words(text)
-    return any(kind.whole(one) for one in (text, " ".join(held), *held))
+    return any(kind.whole(one) for one in (text, " ".join(held), *held, *words(text, False)))
 
 
 def tier(query: str, state: State, scopes: Sequence[str] = ("USER", "SYSTEM")) -> int:
@@ -230,7 +234,7 @@ def tier(query: str, state: State, scopes: Sequence[str] = ("USER", "SYSTEM")) -
         return EXACT
     if any(folded(held.strip()).startswith(folded(value.text.lstrip())) for value in names):
         return PREFIX
-    if any(value.in_words(words(held), open_end=True) for value in names):
+    if any(value.in_words(held, open_end=True) for value in names):
         return INSIDE
     return EVERY if all(each) else SOME
 

@@ -12,7 +12,7 @@ from tests.indexer.corpus import CORPUS
 WRITTEN = {
     1: ("aaea2087076faea8", "4a1a1e7232762b6e"),
     2: ("f35bf275de0700a8", "177e1761ee63da78"),
-    3: ("0012ad20e52629f2", "63f8b9824ad747bd"),
+    3: ("0012ad20e52629f2", "5c2d8e531188e7bf"),
 }
 """For each mapping version the digest of the mapping and of the corpus's documents."""
 

@@ -31,7 +31,7 @@ from metajournal.indexer.results import Count
 from metajournal.indexer.search import Search, Sort
 from metajournal.indexer.shown import Shown, read_shown
 from metajournal.indexer.suggest import Suggestion
-from metajournal.indexer.terms import fold, whole, whole_prefix, words, words_begun
+from metajournal.indexer.terms import fold, readings, whole, whole_prefix, words
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.errors import (
     InputError,
@@ -203,12 +203,12 @@ def _tier(query: str, one: State) -> int:
 
 def _in_name_words(text: str, named: Described) -> bool:
     """Whether the words of a text stand in the name one after the other, the last one as a beginning."""
-    asked, open_end = words_begun(text)
-    name = words(named.entries[0].text)
-    stretches = [name[at : at + len(asked)] for at in range(len(name) - len(asked) + 1)] if asked else []
+    held = [words(named.entries[0].text, humps=humps) for humps in (True, False)]
     return any(
         one[:-1] == asked[:-1] and (one[-1].startswith(asked[-1]) if open_end else one[-1] == asked[-1])
-        for one in stretches
+        for asked, open_end in readings(text)
+        for name in held
+        for one in ([name[at : at + len(asked)] for at in range(len(name) - len(asked) + 1)] if asked else [])
     )
 
 

@@ -114,9 +114,25 @@ def test_an_encoded_term_has_no_sign_with_a_meaning(start: str, rest: str) -> No
 
 
 def test_a_beginning_whose_last_word_has_ended_stays_open_to_nothing() -> None:
-    assert terms.words_begun("noaa-go") == (["noaa", "go"], True)
-    assert terms.words_begun("noaa-") == (["noaa"], False)
-    assert terms.words_begun("-") == ([], False)
+    assert terms.readings("noaa-go") == [(["noaa", "go"], True)]
+    assert terms.readings("noaa-") == [(["noaa"], False)]
+    assert terms.readings("-") == [([], False)]
+
+
+def test_a_text_with_humps_has_a_second_reading_in_which_they_cut_nothing() -> None:
+    assert terms.readings("my iPhoneCase") == [(["my", "i", "phone", "case"], True), (["my", "iphonecase"], True)]
+    assert terms.readings("größeÄndern!") == [(["grosse", "andern"], False), (["grosseandern"], False)]
+    assert terms.readings("KAFKA 3D") == [(["kafka", "3d"], True)]
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_without_humps_words_do_not_depend_on_case(text: str) -> None:
+    assert terms.words(text, humps=False) == terms.words(text.swapcase(), humps=False) == terms.words(text.lower())
+
+
+@given(st.text())
+def test_both_readings_have_the_same_letters(text: str) -> None:
+    assert "".join(terms.words(text, humps=False)).replace("~", "") == "".join(terms.words(text)).replace("~", "")
 
 
 _long = st.builds("{}{}".format, st.text(max_size=3), st.sampled_from(["x" * 64, "y" * 65, "aB" * 40, "z " * 600]))
@@ -125,9 +141,13 @@ _signs = st.text(alphabet="aBé\x00 -_.1ß", max_size=12)
 
 @given(st.lists(st.text(max_size=8) | st.text(st.characters(max_codepoint=127)) | _signs | _long, max_size=6))
 def test_many_texts_at_once_are_split_as_each_by_itself(texts: list[str]) -> None:
-    lines, wholes = terms.lines_and_wholes(texts)
+    lines, uncut, wholes = terms.lines_and_wholes(texts)
     assert lines == [" ".join(terms.words(text)) for text in texts]
     assert lines == [" ".join(token.word for token in terms.tokens(text)) for text in texts]
+    without = [" ".join(terms.words(text, humps=False)) for text in texts]
+    assert without == [" ".join(token.word for token in terms.tokens(text, humps=False)) for text in texts]
+    assert [one or line for one, line in zip(uncut, lines, strict=True)] == without
+    assert not any(one == line for one, line in zip(uncut, lines, strict=True) if one)
     assert wholes == [terms.whole(text) for text in texts]
     assert terms.encode_all([one for one in wholes if one is not None]) == [
         terms.encode(one) for one in wholes if one is not None

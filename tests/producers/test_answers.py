@@ -1,0 +1,73 @@
+"""Answers of the admin client: what passes is asked again, what does not is told, and so is what lasts too long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+from metajournal.producers.answers import answers
+from metajournal.schemas.errors import KafkaUnavailableError
+
+FENCED = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+
+
+def told(found: int | KafkaError) -> Future[int]:
+    future: Future[int] = Future()
+    if isinstance(found, int):
+        future.set_result(found)
+    else:
+        future.set_exception(KafkaException(found))
+    return future
+
+
+def asked(*times: Mapping[str, int | KafkaError], timeout_s: float = 30.0, fine: int | None = None) -> dict[str, int]:
+    """The answers of a broker that answers so, one time after the other, and the last time for ever."""
+    coming: Iterator[Mapping[str, int | KafkaError]] = iter(times)
+    last: list[Mapping[str, int | KafkaError]] = []
+
+    def ask(limit: float) -> dict[str, Future[int]]:
+        assert 0 < limit <= timeout_s
+        last[:] = [next(coming, *last)]
+        return {name: told(found) for name, found in last[0].items()}
+
+    return answers(ask, "Describing", timeout_s, fine=fine)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        KafkaError(KafkaError.FENCED_LEADER_EPOCH),
+        KafkaError(KafkaError.LEADER_NOT_AVAILABLE),
+        KafkaError(KafkaError._TIMED_OUT),
+        KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, FENCED),
+    ],
+)
+def test_what_passes_is_asked_again(problem: KafkaError) -> None:
+    assert asked({"a": 1, "b": problem}, {"a": problem, "b": problem}, {"a": 1, "b": 2}) == {"a": 1, "b": 2}
+
+
+def test_what_does_not_pass_is_told_at_once_with_its_name() -> None:
+    denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(KafkaUnavailableError, match=r"Describing b failed: .*uthoriz"):
+        asked({"a": KafkaError(KafkaError._TIMED_OUT), "b": denied})
+    with pytest.raises(KafkaUnavailableError, match="larger than"):
+        asked({"a": KafkaError(KafkaError.INVALID_REPLICATION_FACTOR, "factor 3 larger than available brokers")})
+
+
+def test_what_lasts_is_told_when_the_time_is_over() -> None:
+    with pytest.raises(KafkaUnavailableError, match="Describing a failed"):
+        asked({"a": KafkaError(KafkaError.LEADER_NOT_AVAILABLE)}, timeout_s=0.2)
+
+
+def test_what_is_fine_leaves_its_answer_out() -> None:
+    unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    assert asked({"a": unknown, "b": 2}, fine=KafkaError.UNKNOWN_TOPIC_OR_PART) == {"b": 2}
+
+
+def test_a_partition_is_named_by_its_topic() -> None:
+    place = TopicPartition("t", 3)
+    with pytest.raises(KafkaUnavailableError, match="Asking t failed"):
+        answers(lambda _: {place: told(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))}, "Asking", 1.0)
