@@ -56,6 +56,14 @@ def own_index(elasticsearch: str) -> Settings:
 
 
 @pytest.fixture(scope="module")
+def humped(elasticsearch: str) -> Iterator[Search]:
+    settings = own_index(elasticsearch)
+    load(settings, HUMPED.values())
+    with Search(settings) as search:
+        yield search
+
+
+@pytest.fixture(scope="module")
 def catalog(elasticsearch: str) -> Iterator[Search]:
     settings = own_index(elasticsearch)
     load(settings, CORPUS.values())
@@ -595,6 +603,66 @@ def test_a_server_that_fails_is_neither_a_wrong_cursor_nor_a_wrong_query(catalog
     ):
         search.search("*", limit=5, cursor=cursor)
     assert caught.value.code == "search-failed"
+
+
+HUMPED = {
+    "accessories": state(
+        dataset("shop", "accessories"), user={"about": "new iphone cases, av4_av5"}, tags=["big-data"]
+    ),
+    "orders": state(
+        dataset("shop", "orders"),
+        user={"about": "the customerOrders table"},
+        tags=["BigData 2"],
+        system={"schema": '[["rowId","TimestampMillis"],["shipTo rowNo","int"]]'},
+    ),
+    "GoesArchive v2": state(dataset("shop", "GoesArchive v2")),
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("iPhone", ["accessories"]),
+        ("aV5", ["accessories"]),
+        ("about:aV5", ["accessories"]),
+        ("ab*:aV5", ["accessories"]),
+        ("iPho*", ["accessories"]),
+        ("about:newIphone", ["accessories"]),
+        ('"New iPhone" nothing', ["accessories"]),
+        ("customerorders", ["orders"]),
+        ("CUSTOMERORD*", ["orders"]),
+        ('about:"the customerorders"', ["orders"]),
+        ('ab*:"customerorders ta"*', ["orders"]),
+        ("orders-table", ["orders"]),
+        ("bigData", ["accessories", "orders"]),
+        ("tags:bigdata", ["orders"]),
+        ("schema:rowid", ["orders"]),
+        ("schema:rowNO", ["orders"]),
+        ("schema:rowno:int", ["orders"]),
+        ("schema:ROWID:timestampmillis", ["orders"]),
+        ("schema:rowid:millis", ["orders"]),
+        ("goesarchive-v2", ["GoesArchive v2"]),
+        ("goesarch*", ["GoesArchive v2"]),
+        ("rchive", []),
+        ("phone", []),
+    ],
+)
+def test_a_change_of_case_inside_a_word_parts_it_and_does_not(humped: Search, query: str, names: list[str]) -> None:
+    found = humped.search(query)
+    assert [hit.name for hit in found.hits] == names
+    assert all(hit.why for hit in found.hits)
+
+
+def test_a_word_is_marked_whichever_way_it_was_read(humped: Search) -> None:
+    [hit] = humped.search("customerorders orders").hits
+    assert "the [customerOrders] table" in [why.marked() for why in hit.why]
+    [hit] = humped.search("orders-table").hits
+    assert "the customer[Orders table]" in [why.marked() for why in hit.why]
+
+
+def test_a_name_s_uncut_word_counts_as_a_word_of_the_name(humped: Search) -> None:
+    assert {hit.tier for hit in humped.search("v2").hits} == {Tier.NAME_WORD}
+    assert {hit.tier for hit in humped.search("goesarchive-v2").hits} == {Tier.NAME_WORD}
 
 
 # --- waiting
