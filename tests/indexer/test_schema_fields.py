@@ -54,3 +54,20 @@ def test_a_hostile_schema_does_not_grow() -> None:
     found = schema_fields(json.dumps(schema)) or []
     assert len(found) == 15_001
     assert sum(len(field.path) for field in found) < 600_000
+
+
+def test_a_map_s_keys_are_followed_and_a_union_of_several_types_says_so() -> None:
+    line = {"type": "record", "name": "OrderLine", "fields": [{"name": "amount", "type": ["null", "int", "long"]}]}
+    order = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "lines", "type": {"type": "map", "keys": line, "values": ["null", "string"]}},
+            {"name": "note", "type": ["null", "string"]},
+        ],
+    }
+    assert schema_fields(json.dumps(["null", order])) == [
+        SchemaField("lines", "lines", "map<null|string>"),
+        SchemaField("amount", "lines.amount", "union null|int|long"),
+        SchemaField("note", "note", "null|string"),
+    ]
