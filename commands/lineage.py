@@ -95,9 +95,9 @@ class _Lines(click.File):
 @json_option
 @options
 def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> int:
-    """Emit the facts of OpenLineage run events: JSON lines, or one JSON array, from a file or "-".
+    """Emit the facts of OpenLineage run events: JSON objects or one array of them, from a file or "-".
 
-    Told twice, events change nothing the second time. A line that is no run event is reported, the rest goes on.
+    Told twice, events change nothing the second time. What is no run event is reported, the rest goes on.
     """
     from ..producers.sources.openlineage import read_events
     from .lineage_views import imported_view

@@ -10,6 +10,7 @@ a run carry, so that all events of a run are told of one run. Source: OpenLineag
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -29,6 +30,7 @@ _OTHER_KINDS: Final = "metajournal://"
 _STATUS_OF: Final = {"COMPLETE": "COMPLETED", "FAIL": "FAILED", "ABORT": "KILLED"}
 _TYPE_OF: Final = {status: event_type for event_type, status in _STATUS_OF.items()}
 _TYPES: Final = frozenset({*_STATUS_OF, "START", "RUNNING", "OTHER"})
+_BLANKS: Final = re.compile(r"\s*")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -51,7 +53,7 @@ class NoRunEventError(MetajournalError):
 
 
 def read_events(lines: Iterable[str]) -> Iterator[Read]:
-    """The facts of run events: one JSON object a line, or one JSON array of them.
+    """The facts of run events: one JSON object a line, objects over several lines, or one JSON array of them.
 
     Args:
         lines: of a file; empty ones are passed over.
@@ -71,25 +73,51 @@ def _texts(lines: Iterable[str]) -> Iterator[Any]:
     first = next(rest, None)
     if first is None:
         return
-    if not first.lstrip().startswith("["):
+    array = first.lstrip().startswith("[")
+    if not array and not _goes_on(first):
         yield first
         yield from rest
         return
-    whole = "".join([first, *rest])
+    every = [first, *rest]
     try:
-        found = _json(whole)
+        found = list(_values("".join(every)))
     except (ValueError, RecursionError):
-        found = whole
-    yield from found if isinstance(found, list) else [whole]
+        yield from ["".join(every)] if array else every
+        return
+    yield from found[0] if len(found) == 1 and isinstance(found[0], list) else found
+
+
+def _goes_on(line: str) -> bool:
+    """Whether the JSON value of a line is not at its end there."""
+    try:
+        json.loads(line)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(line.rstrip())
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _values(text: str) -> Iterator[Any]:
+    """The JSON values that stand one behind the other. Raises: ValueError, RecursionError: as `_json`."""
+    _encodable(text)
+    decoder, at = json.JSONDecoder(), 0
+    while (at := _BLANKS.match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches everywhere
+        value, at = decoder.raw_decode(text, at)
+        yield value
 
 
 def _json(text: str) -> Any:
     """The JSON value of a text. Raises: ValueError, RecursionError: it is none, or no UTF-8."""
+    _encodable(text)
+    return json.loads(text)
+
+
+def _encodable(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError("it is not UTF-8") from None
-    return json.loads(text)
 
 
 def facts_of(event: Any) -> list[Any]:
@@ -98,6 +126,8 @@ def facts_of(event: Any) -> list[Any]:
     Raises:
         NoRunEventError: a required field is missing or not of its type, or a name makes no URN or no valid fact.
     """
+    if isinstance(event, Mapping) and "run" not in event and ("dataset" in event or "job" in event):
+        raise NoRunEventError(f"It tells of no run, but of a {'dataset' if 'dataset' in event else 'job'} alone.")
     at = as_millis(_text(event, "eventTime"))
     if not isinstance(at, int):
         raise NoRunEventError(f"eventTime is no time with a zone: {_text(event, 'eventTime')[:80]!r}.")

@@ -96,6 +96,21 @@ def test_files_are_read_as_lines_or_as_one_array_and_the_rest_goes_on() -> None:
     assert list(read_events(["", " \n"])) == []
 
 
+def test_objects_may_stand_on_several_lines() -> None:
+    two = f"{json.dumps(EVENT, indent=2)}\n{json.dumps(EVENT, indent=2)}\n".splitlines(keepends=True)
+    assert [(one.number, len(one.facts), one.fault) for one in read_events(two)] == [(1, 2, None), (2, 2, None)]
+    assert all(one.fault for one in read_events(two[:-2]))
+    good = json.dumps(EVENT)
+    found = list(read_events([f"{good[:-1]}\n", good]))  # cut off: the lines are read one by one
+    assert [one.fault is None for one in found] == [False, True]
+
+
+@pytest.mark.parametrize("alone", ["job", "dataset"])
+def test_an_event_of_no_run_is_said_to_be_one(alone: str) -> None:
+    with pytest.raises(MetajournalError, match=f"of a {alone} alone"):
+        facts_of({"eventTime": "2026-01-01T00:00:00Z", alone: {"namespace": "a", "name": "b"}})
+
+
 PURCHASES = dataset("default", "purchases")
 CLICKS = stream("default", "clicks")
 TOLD: dict[str, Any] = {
