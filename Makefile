@@ -39,7 +39,7 @@ test: install ## run every test (starts a Kafka broker and Elasticsearch when no
 	@$(BIN)/python -m pytest $(BESIDE)
 
 test-fast: install ## run the tests that need no service and do no damage, with a quarter of the examples (a minute)
-	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest $(BESIDE) -m "not services" --ignore tests/faults
+	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest -n 3 -m "not services" --ignore tests/faults
 
 mutation: install ## change rules/ in a thousand small ways, and list what no test notices (docs/mutation.md)
 	@$(BIN)/python -m tests.mutation

@@ -37,6 +37,12 @@ JOB = program("default", "shop", "spark", "job")
 
 
 @pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for an index that is away."""
+    monkeypatch.setattr("metajournal.indexer.visible._ASKED_S", 0.1)
+
+
+@pytest.fixture
 def fold(tmp_path: Path) -> Fold:
     """A lake with an app, its program, a tag of something unknown, the same tag twice, and the app's end."""
     fold = Fold(tmp_path, PARTITIONS)
@@ -74,6 +80,7 @@ def test_an_event_is_found_with_its_outcome_and_all_rows_that_it_made(fold: Fold
     assert judged_events(lake, "00000000-0000-7000-8000-000000000000") == []
 
 
+@pytest.mark.usefixtures("impatient")
 def test_an_event_is_found_by_its_position_too(fold: Fold, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = Lake(str(fold.path))
     lake.refresh()
@@ -122,6 +129,7 @@ def test_a_look_up_opens_only_the_files_that_can_hold_the_id(tmp_path: Path, mon
     assert opened == [1, 1]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_shelved_event_is_told_with_its_reason_and_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal table gives a shelved record no id; its own header does, where it can be read."""
     fold, identity = Fold(tmp_path, PARTITIONS), UUID("019aa3a1-5b7c-7def-8123-456789abcdef")
@@ -150,12 +158,12 @@ def test_a_shelved_event_is_told_with_its_reason_and_place(tmp_path: Path, monke
     assert "dead-letter topic" in (unknown.value.hint or "")
 
 
+@pytest.mark.usefixtures("impatient")
 def test_an_index_that_is_away_and_an_unknown_event_are_said(fold: Fold, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(lake=fold.settings.lake, elasticsearch=Settings().elasticsearch)
     epochs = Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", PARTITIONS)})
     lake = Lake(str(fold.path))
     lake.refresh()
-    monkeypatch.setattr("metajournal.indexer.visible._ASKED_S", 0.1)
     away = replace(settings, elasticsearch=replace(settings.elasticsearch, url="http://127.0.0.1:1"))
     found = trace(away, lambda: epochs, lake, by_type(fold)[0]["event_id"].upper())
     assert found.steps[0].seen.name is None
