@@ -66,6 +66,7 @@ def run(
         raw.append(raw_rate(client, bodies, *fastest))
         say(f"indexer {indexed[-1]:,.0f}/s, raw {raw[-1]:,.0f}/s")
     client.close()
+    gc.unfreeze()  # or libraries complain at the end that they are not cleaned up
     value, limit = statistics.median(indexed), statistics.median(raw)
     average_bytes = round(sum(map(len, bodies)) / len(bodies))
     name = f"state record to searchable, {entities:,} documents of {average_bytes:,} bytes, over raw _bulk"
@@ -126,7 +127,9 @@ def indexer_rate(settings: Settings, records: list[tuple[str, bytes, int]]) -> f
         _await(lambda: bool(client.indices.exists_alias(name=names)), "the indexer")
         _publish_outcomes(own, outcomes, state, journal, {}, 1)
         _await(lambda: len(read_shown(client, names).vector) == PARTITIONS, "the indexer's first vector")
-        producer = Producer({**own.kafka, "enable.idempotence": True, "linger.ms": 5, "batch.size": 1_000_000})
+        producer = Producer(
+            {**own.kafka, "enable.idempotence": True, "log_level": 3, "linger.ms": 5, "batch.size": 1_000_000}
+        )
         producer.list_topics(state)  # connected before the clock starts
         began = time.perf_counter()
         ends = _publish_states(producer, state, records)
