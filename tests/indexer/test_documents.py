@@ -117,6 +117,14 @@ def worst_cases() -> dict[str, State]:
         "many tags": state(ENTITY, tags=[f"tag-{number}" for number in range(40_000)]),
         "a schema of many fields under a long path": state(ENTITY, system={"schema": json.dumps(outer)}),
         "signs that grow when folded": state(ENTITY, user={"ﷺ" * 341: "ﷺ" * 1024, "*" * 1024: "% " * 500}),
+        "a value of humps": state(ENTITY, user={wide_key: "aB " * 170_000}),
+        "many values of humps under wide keys": state(
+            ENTITY, user={f"{wide_key}{number}": "xY " * 330 for number in range(450)}
+        ),
+        "small values of humps under wide keys": state(
+            ENTITY, user={f"{wide_key}{number}": "xY " for number in range(1_600)}
+        ),
+        "a small schema of humps": state(ENTITY, system={"schema": json.dumps([["aB " * 160, "ﷺ " * 200]])}),
         "one endless word": state(ENTITY, user={"text": "x" * 520_000}),
     }
 
