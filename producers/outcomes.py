@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -24,13 +24,14 @@ from ..schemas.arguments import check_number
 from ..schemas.errors import InputError, KafkaUnavailableError, NotYetVisibleError, PositionExpired
 from ..schemas.positions import Position, epoch_of
 from ..schemas.settings import Settings
-from .kafka import ErrorLog, make_consumer
+from .kafka import ErrorLog, is_passing, make_consumer
 from .verdicts import Outcome, OutcomeRecord, outcome_of
 
 _POLL_S: Final = 0.1
 _KEPT_VERDICTS: Final = 200_000
 """Most verdicts kept for one journal partition; beyond it the older half is forgotten (and read again if asked)."""
 _SEEK_TIMEOUT_S: Final = 10.0
+_T = TypeVar("_T")
 
 
 class Held:
@@ -232,8 +233,9 @@ class OutcomeReader:
     def _seek(self, consumer: Consumer, target: tuple[str, int], since: int) -> None:
         topic, partition = target
         # The end first: what is written between the two look-ups must not be passed over.
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SEEK_TIMEOUT_S)
-        [found] = consumer.offsets_for_times([TopicPartition(topic, partition, since)], timeout=_SEEK_TIMEOUT_S)
+        place, asked = TopicPartition(topic, partition), [TopicPartition(topic, partition, since)]
+        _, end = self._asked(lambda: consumer.get_watermark_offsets(place, timeout=_SEEK_TIMEOUT_S))
+        [found] = self._asked(lambda: consumer.offsets_for_times(asked, timeout=_SEEK_TIMEOUT_S))
         if target in self._from:
             consumer.incremental_unassign([TopicPartition(topic, partition)])
         with self._lock:
@@ -242,6 +244,17 @@ class OutcomeReader:
         offset = found.offset if found.offset >= 0 else end
         consumer.incremental_assign([TopicPartition(topic, partition, offset)])
         self._from[target] = since
+
+    def _asked(self, ask: Callable[[], _T]) -> _T:
+        """The broker's answer, asked for again while it fails for a reason that may pass."""
+        deadline = time.monotonic() + _SEEK_TIMEOUT_S
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                if self._closing or not is_passing(error.args[0]) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_POLL_S)
 
     def _target(self, question: Question) -> tuple[str, int]:
         return self._target_of(question.position.topic, question.position.partition)
@@ -253,7 +266,7 @@ class OutcomeReader:
     def _read(self, message: Message) -> None:
         error = message.error()
         if error is not None:
-            if error.fatal() or not error.retriable():
+            if not is_passing(error):
                 raise KafkaException(error)
             return
         record = OutcomeRecord.parse(message.value() or b"")

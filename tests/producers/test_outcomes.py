@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from metajournal.producers.kafka import consumer_config
 from metajournal.producers.outcomes import Held, OutcomeReader
 from metajournal.producers.topics import ensure_topics
 from metajournal.producers.verdicts import Accepted, OutcomeRecord, Rejected, Unchanged
@@ -129,6 +131,24 @@ def test_a_stream_that_is_behind_is_told_with_how_far(settings: Settings, journa
     assert caught.value.behind == 8
 
 
+def test_what_passes_is_asked_again(settings: Settings, journal: str) -> None:
+    """The outcomes partition changes its leader while it is asked for."""
+    refusals = [KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._TRANSPORT]
+
+    class Moving(Consumer):
+        def get_watermark_offsets(self, *args: Any, **more: Any) -> Any:
+            if refusals:
+                raise KafkaException(KafkaError(refusals.pop()))
+            return super().get_watermark_offsets(*args, **more)
+
+    position = Position(journal, 1, START)
+    publish_outcome(settings, position, START + 1, now())
+    reader = OutcomeReader(settings, consumer=lambda settings, _: Moving(consumer_config(settings)))
+    assert reader.outcome(position, now() - 1000, 10) == Accepted(position)
+    assert not refusals
+    reader.close()
+
+
 def test_no_stream_at_all_is_told_so(journal: str, reader: OutcomeReader) -> None:
     with pytest.raises(NotYetVisibleError, match="Does the stream run") as caught:
         reader.outcome(Position(journal, 0, START), now(), 0.5)
@@ -155,10 +175,11 @@ def test_a_verdict_that_is_no_longer_in_the_topic_is_an_error(
         reader.outcome(Position(journal, 0, START + 10), now() - 1000, 10)
 
 
-def test_a_topic_that_cannot_be_read_is_told_at_once_and_the_next_question_tries_anew(
-    settings: Settings, reader: OutcomeReader
+def test_a_topic_that_cannot_be_read_is_told_and_the_next_question_tries_anew(
+    settings: Settings, reader: OutcomeReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The topics are made only after the first question."""
+    monkeypatch.setattr("metajournal.producers.outcomes._SEEK_TIMEOUT_S", 1.0)
     position = Position(settings.journal.topics.journal("catalog"), 0, START)
     with pytest.raises(KafkaUnavailableError, match="Verdicts cannot be read"):
         reader.outcome(position, now(), 30)
