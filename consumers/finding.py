@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from ..producers.kafka import ErrorLog, make_consumer
+from ..producers.kafka import ErrorLog, asked_again, make_consumer
 from ..schemas.codec import decode_header_only
 from ..schemas.errors import DecodeError, KafkaUnavailableError
 from ..schemas.header import Header
@@ -63,7 +63,7 @@ def find_event(
     deadline = time.monotonic() + timeout_s
     consumer = make_consumer(settings, ErrorLog(), role="finder")
     try:
-        left = _ranges(consumer, marks, max(0, since_ms - CLOCKS_MS), timeout_s)
+        left = _ranges(consumer, marks, max(0, since_ms - CLOCKS_MS), deadline)
         found = [_found(one, epochs) for one in _read(consumer, left, deadline) if event_id in (one.value() or b"")]
         return Looked([one for one in found if one and one.header.event_id == event_id], not left)
     except KafkaException as error:
@@ -85,10 +85,14 @@ def find_at(settings: Settings, at: Position, *, timeout_s: float) -> Found | No
     consumer = make_consumer(settings, ErrorLog(), role="finder")
     place = at.topic, at.partition
     try:
-        low, high = consumer.get_watermark_offsets(TopicPartition(*place), timeout=timeout_s)
+        low, high = _watermarks(consumer, place, deadline)
         left = {place: (at.offset, at.offset + 1)} if low <= at.offset < high else {}
-        read = _read(consumer, left, deadline) if left else iter(())
-        return next((_found(one, {at.topic: at.epoch}) for one in read if one.offset() == at.offset), None)
+        for one in _read(consumer, left, deadline) if left else ():
+            if one.offset() == at.offset:
+                return _found(one, {at.topic: at.epoch})
+        if left:
+            raise KafkaUnavailableError(f"{at} was not read within {timeout_s:g} s.")
+        return None
     except KafkaException as error:
         raise KafkaUnavailableError(f"The journal topics cannot be read: {error.args[0].str()}.") from error
     finally:
@@ -96,18 +100,30 @@ def find_at(settings: Settings, at: Position, *, timeout_s: float) -> Found | No
 
 
 def _ranges(
-    consumer: Consumer, marks: Mapping[tuple[str, int], int], since_ms: int, timeout_s: float
+    consumer: Consumer, marks: Mapping[tuple[str, int], int], since_ms: int, deadline: float
 ) -> dict[tuple[str, int], tuple[int, int]]:
     """First offset to read and the end, of the partitions that have anything to read."""
     asked = [TopicPartition(*at, since_ms) for at in marks]
-    begun = {(one.topic, one.partition): one.offset for one in consumer.offsets_for_times(asked, timeout=timeout_s)}
+    times = asked_again(lambda: consumer.offsets_for_times(asked, timeout=_left_s(deadline)), deadline)
+    begun = {(one.topic, one.partition): one.offset for one in times}
     ranges = {}
     for at, mark in marks.items():
-        low, high = consumer.get_watermark_offsets(TopicPartition(*at), timeout=timeout_s)
+        low, high = _watermarks(consumer, at, deadline)
         start = max(low, offset_of(mark), begun[at]) if begun[at] >= 0 else high
         if start < high:
             ranges[at] = (start, high)
     return ranges
+
+
+def _watermarks(consumer: Consumer, at: tuple[str, int], deadline: float) -> tuple[int, int]:
+    low, high = asked_again(
+        lambda: consumer.get_watermark_offsets(TopicPartition(*at), timeout=_left_s(deadline)), deadline
+    )
+    return int(low), int(high)
+
+
+def _left_s(deadline: float) -> float:
+    return max(0.1, deadline - time.monotonic())
 
 
 def _read(consumer: Consumer, left: dict[tuple[str, int], tuple[int, int]], deadline: float) -> Iterator[Message]:

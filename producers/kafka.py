@@ -57,8 +57,10 @@ _ALIASES: Final[Mapping[str, str]] = {
     "queue.buffering.max.ms": "linger.ms",
     "metadata.broker.list": "bootstrap.servers",
 }
+_T = TypeVar("_T")
 _HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
 
+_PAUSE_S: Final = 0.1
 _PASSING: Final = frozenset(
     {
         KafkaError._TIMED_OUT,
@@ -85,6 +87,25 @@ _PASSING: Final = frozenset(
 def is_passing(error: KafkaError) -> bool:
     """Whether asking again may help: a broker is away or slow, or a partition is moving, or was made just now."""
     return error.code() in _PASSING
+
+
+def asked_again(ask: Callable[[], _T], deadline: float, *, stopping: Callable[[], bool] = lambda: False) -> _T:
+    """The broker's answer, asked for again while it fails for a reason that may pass.
+
+    Args:
+        ask: one request.
+        deadline: until when, monotonic seconds.
+        stopping: asked after each failure; True gives up.
+    Raises:
+        KafkaException: it fails for good, or until the deadline.
+    """
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if stopping() or not is_passing(error.args[0]) or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE_S)
 
 
 _NOISE: Final = ("CONFWARN", "GETPID")

@@ -24,7 +24,7 @@ from ..schemas.arguments import check_number
 from ..schemas.errors import InputError, KafkaUnavailableError, NotYetVisibleError, PositionExpired
 from ..schemas.positions import Position, epoch_of
 from ..schemas.settings import Settings
-from .kafka import ErrorLog, is_passing, make_consumer
+from .kafka import ErrorLog, asked_again, is_passing, make_consumer
 from .verdicts import Outcome, OutcomeRecord, outcome_of
 
 _POLL_S: Final = 0.1
@@ -246,15 +246,7 @@ class OutcomeReader:
         self._from[target] = since
 
     def _asked(self, ask: Callable[[], _T]) -> _T:
-        """The broker's answer, asked for again while it fails for a reason that may pass."""
-        deadline = time.monotonic() + _SEEK_TIMEOUT_S
-        while True:
-            try:
-                return ask()
-            except KafkaException as error:
-                if self._closing or not is_passing(error.args[0]) or time.monotonic() > deadline:
-                    raise
-            time.sleep(_POLL_S)
+        return asked_again(ask, time.monotonic() + _SEEK_TIMEOUT_S, stopping=lambda: self._closing)
 
     def _target(self, question: Question) -> tuple[str, int]:
         return self._target_of(question.position.topic, question.position.partition)

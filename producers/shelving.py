@@ -7,6 +7,8 @@ another history. Reading these records back is `topics.read_epochs`.
 from __future__ import annotations
 
 import json
+import time
+from functools import partial
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -14,7 +16,7 @@ from ..schemas.errors import InputError, KafkaUnavailableError
 from ..schemas.positions import Position, position
 from ..schemas.settings import Settings
 from .compacted import write_all
-from .kafka import ErrorLog, make_consumer
+from .kafka import ErrorLog, asked_again, make_consumer
 from .topics import SHELVE, check_topics
 
 
@@ -50,7 +52,8 @@ def _end_of(settings: Settings, at: Position, timeout_s: float) -> int:
     """End offset of a partition."""
     consumer = make_consumer(settings, ErrorLog(), role="shelving")
     try:
-        _, end = consumer.get_watermark_offsets(TopicPartition(at.topic, at.partition), timeout=timeout_s)
+        ask = partial(consumer.get_watermark_offsets, TopicPartition(at.topic, at.partition), timeout=timeout_s)
+        _, end = asked_again(ask, time.monotonic() + timeout_s)
         return int(end)
     except KafkaException as error:
         raise KafkaUnavailableError(f"Kafka did not tell the end of {at.topic}: {error.args[0].str()}.") from error

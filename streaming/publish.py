@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ..producers.kafka import ErrorLog, is_passing, make_consumer, make_producer
+from ..producers.kafka import ErrorLog, asked_again, make_consumer, make_producer
 from ..schemas.errors import KafkaUnavailableError
 from ..schemas.settings import Settings
 
@@ -222,11 +223,6 @@ def watermarks(settings: Settings, places: Iterable[tuple[str, int]]) -> dict[tu
 
 def _watermarks_of(consumer: Consumer, place: tuple[str, int], deadline: float) -> tuple[int, int]:
     """First and end offset; a partition that was made just now, or moves, has no leader for a moment."""
-    while True:
-        try:
-            low, high = consumer.get_watermark_offsets(TopicPartition(*place), timeout=_OFFSETS_S)
-            return int(low), int(high)
-        except KafkaException as error:
-            if not is_passing(error.args[0]) or time.monotonic() > deadline:
-                raise
-            time.sleep(_POLL_S)
+    ask = partial(consumer.get_watermark_offsets, TopicPartition(*place), timeout=_OFFSETS_S)
+    low, high = asked_again(ask, deadline)
+    return int(low), int(high)

@@ -19,7 +19,7 @@ from metajournal.lake import scan
 from metajournal.lake.events import judged_events, key_columns, rows_made
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
-from metajournal.schemas.errors import InvalidPositionError, UnknownEventError
+from metajournal.schemas.errors import InvalidPositionError, KafkaUnavailableError, UnknownEventError
 from metajournal.schemas.events.catalog import EntityDeleted
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.settings import ElasticsearchSettings
@@ -171,6 +171,21 @@ def test_an_index_that_is_away_and_an_unknown_event_are_said(fold: Fold, monkeyp
     monkeypatch.setattr("metajournal.consumers.finding.find_event", lambda *_, **__: Looked([], True))
     with pytest.raises(UnknownEventError, match="neither in the lake nor"):
         trace(away, lambda: epochs, lake, "019aa3a1-5b7c-7def-8123-456789abcdef")
+
+
+@pytest.mark.services
+def test_a_record_that_kafka_holds_and_does_not_give_in_time_is_never_called_unknown(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = installation.settings
+    with Journal.connect(settings) as journal:
+        at = journal.emit(TagsAdded(SHOP, ["late"])).position
+    found = finding.find_at(settings, at, timeout_s=30)
+    assert found is not None
+    assert found.position == at
+    monkeypatch.setattr(finding, "_read", lambda *_: iter(()))  # as one that got nothing until the time was over
+    with pytest.raises(KafkaUnavailableError, match="was not read within 2 s"):
+        finding.find_at(settings, at, timeout_s=2)
 
 
 def test_an_id_tells_its_time_where_it_has_one_and_what_is_none_is_refused() -> None:

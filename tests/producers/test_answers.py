@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from metajournal.producers.answers import answers
+from metajournal.producers.kafka import asked_again
 from metajournal.schemas.errors import KafkaUnavailableError
 
 FENCED = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
@@ -71,3 +73,30 @@ def test_a_partition_is_named_by_its_topic() -> None:
     place = TopicPartition("t", 3)
     with pytest.raises(KafkaUnavailableError, match="Asking t failed"):
         answers(lambda _: {place: told(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))}, "Asking", 1.0)
+
+
+def failing(times: int, code: int) -> Callable[[], int]:
+    """A request that fails so many times."""
+    left = [KafkaException(KafkaError(code))] * times
+
+    def ask() -> int:
+        if left:
+            raise left.pop()
+        return 5
+
+    return ask
+
+
+def test_one_request_is_sent_again_until_it_is_answered() -> None:
+    assert asked_again(failing(2, KafkaError.NOT_LEADER_FOR_PARTITION), time.monotonic() + 30) == 5
+
+
+def test_one_request_is_given_up_for_good_reasons_only() -> None:
+    away, denied = KafkaError._ALL_BROKERS_DOWN, KafkaError.TOPIC_AUTHORIZATION_FAILED
+    for ask, deadline, stopping in (
+        (failing(1, denied), time.monotonic() + 30, False),
+        (failing(9, away), time.monotonic() - 1, False),
+        (failing(9, away), time.monotonic() + 30, True),
+    ):
+        with pytest.raises(KafkaException):
+            asked_again(ask, deadline, stopping=[False, stopping].pop)
