@@ -104,7 +104,7 @@ def _ranges(
 ) -> dict[tuple[str, int], tuple[int, int]]:
     """First offset to read and the end, of the partitions that have anything to read."""
     asked = [TopicPartition(*at, since_ms) for at in marks]
-    times = asked_again(lambda: consumer.offsets_for_times(asked, timeout=_left_s(deadline)), deadline)
+    times = asked_again(consumer, lambda: consumer.offsets_for_times(asked, timeout=_left_s(deadline)), deadline)
     begun = {(one.topic, one.partition): one.offset for one in times}
     ranges = {}
     for at, mark in marks.items():
@@ -117,7 +117,7 @@ def _ranges(
 
 def _watermarks(consumer: Consumer, at: tuple[str, int], deadline: float) -> tuple[int, int]:
     low, high = asked_again(
-        lambda: consumer.get_watermark_offsets(TopicPartition(*at), timeout=_left_s(deadline)), deadline
+        consumer, lambda: consumer.get_watermark_offsets(TopicPartition(*at), timeout=_left_s(deadline)), deadline
     )
     return int(low), int(high)
 

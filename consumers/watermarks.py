@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ..producers.kafka import ErrorLog, is_passing, make_consumer
+from ..producers.kafka import ErrorLog, is_passing, look_again, make_consumer
 from ..schemas.errors import InputError, KafkaUnavailableError, PositionExpired
 from ..schemas.positions import EPOCH_SHIFT, Position
 from ..schemas.settings import Settings
@@ -26,7 +26,6 @@ from .records import Partition
 
 LOOK_UP_S: Final = 10.0
 _POLL_S: Final = 0.2
-_PAUSE_S: Final = 0.05
 _WINDOW: Final = 512
 """Records of an outcomes partition that are read one after the other; a longer way is halved first."""
 
@@ -219,4 +218,4 @@ class LookUp:
                 if not is_passing(problem):
                     raise KafkaUnavailableError(f"{what} cannot be read: {problem.str()}.") from error
                 self._check(deadline)
-            time.sleep(_PAUSE_S)
+            look_again(self._consumer)

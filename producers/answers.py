@@ -12,13 +12,12 @@ from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import ConfigResource
+from confluent_kafka.admin import AdminClient, ConfigResource
 
 from ..schemas.errors import KafkaUnavailableError
-from .kafka import is_passing
+from .kafka import is_passing, look_again
 
 _ASKED_S: Final = 10.0
-_PAUSE_S: Final = 0.1
 _FENCED: Final = "brokers are currently fenced"
 """In the error of a topic that cannot be made, where the brokers were only silent for a moment."""
 _Asked = TypeVar("_Asked")
@@ -26,11 +25,17 @@ _Answer = TypeVar("_Answer")
 
 
 def answers(
-    ask: Callable[[float], Mapping[_Asked, Future[_Answer]]], doing: str, timeout_s: float, *, fine: int | None = None
+    admin: AdminClient,
+    ask: Callable[[float], Mapping[_Asked, Future[_Answer]]],
+    doing: str,
+    timeout_s: float,
+    *,
+    fine: int | None = None,
 ) -> dict[_Asked, _Answer]:
     """The broker's answer of each, all asked again while one failed for a reason that may pass.
 
     Args:
+        admin: who asks.
         ask: sends the request, given seconds to wait.
         doing: what it does, for the error.
         timeout_s: until when to ask again.
@@ -56,7 +61,7 @@ def answers(
             if late or not (is_passing(problem) or _FENCED in problem.str()):
                 topic = _name_of(asked)
                 raise KafkaUnavailableError(f"{doing} {topic} failed: {problem.str()}.", topic=topic) from last
-        time.sleep(_PAUSE_S)
+        look_again(admin)
 
 
 def _name_of(asked: object) -> str:

@@ -15,6 +15,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -61,11 +62,13 @@ _T = TypeVar("_T")
 _HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
 
 _PAUSE_S: Final = 0.1
+_METADATA_S: Final = 1.0
 _PASSING: Final = frozenset(
     {
         KafkaError._TIMED_OUT,
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._NOENT,  # no leader of a partition is known
         KafkaError._RESOLVE,
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._WAIT_COORD,
@@ -89,10 +92,13 @@ def is_passing(error: KafkaError) -> bool:
     return error.code() in _PASSING
 
 
-def asked_again(ask: Callable[[], _T], deadline: float, *, stopping: Callable[[], bool] = lambda: False) -> _T:
+def asked_again(
+    client: _Client, ask: Callable[[], _T], deadline: float, *, stopping: Callable[[], bool] = lambda: False
+) -> _T:
     """The broker's answer, asked for again while it fails for a reason that may pass.
 
     Args:
+        client: who asks.
         ask: one request.
         deadline: until when, monotonic seconds.
         stopping: asked after each failure; True gives up.
@@ -105,7 +111,18 @@ def asked_again(ask: Callable[[], _T], deadline: float, *, stopping: Callable[[]
         except KafkaException as error:
             if stopping() or not is_passing(error.args[0]) or time.monotonic() > deadline:
                 raise
-        time.sleep(_PAUSE_S)
+        look_again(client)
+
+
+def look_again(client: Producer | Consumer | AdminClient) -> None:
+    """Wait a moment, and have a client read the cluster's metadata anew.
+
+    Of itself it would go by what it knows for five minutes: after each change of a leader, an admin client's request is
+    refused for so long.
+    """
+    time.sleep(_PAUSE_S)
+    with suppress(KafkaException):
+        client.list_topics(timeout=_METADATA_S)
 
 
 _NOISE: Final = ("CONFWARN", "GETPID")

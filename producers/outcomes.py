@@ -234,8 +234,8 @@ class OutcomeReader:
         topic, partition = target
         # The end first: what is written between the two look-ups must not be passed over.
         place, asked = TopicPartition(topic, partition), [TopicPartition(topic, partition, since)]
-        _, end = self._asked(lambda: consumer.get_watermark_offsets(place, timeout=_SEEK_TIMEOUT_S))
-        [found] = self._asked(lambda: consumer.offsets_for_times(asked, timeout=_SEEK_TIMEOUT_S))
+        _, end = self._asked(consumer, lambda: consumer.get_watermark_offsets(place, timeout=_SEEK_TIMEOUT_S))
+        [found] = self._asked(consumer, lambda: consumer.offsets_for_times(asked, timeout=_SEEK_TIMEOUT_S))
         if target in self._from:
             consumer.incremental_unassign([TopicPartition(topic, partition)])
         with self._lock:
@@ -245,8 +245,8 @@ class OutcomeReader:
         consumer.incremental_assign([TopicPartition(topic, partition, offset)])
         self._from[target] = since
 
-    def _asked(self, ask: Callable[[], _T]) -> _T:
-        return asked_again(ask, time.monotonic() + _SEEK_TIMEOUT_S, stopping=lambda: self._closing)
+    def _asked(self, consumer: Consumer, ask: Callable[[], _T]) -> _T:
+        return asked_again(consumer, ask, time.monotonic() + _SEEK_TIMEOUT_S, stopping=lambda: self._closing)
 
     def _target(self, question: Question) -> tuple[str, int]:
         return self._target_of(question.position.topic, question.position.partition)

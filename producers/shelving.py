@@ -53,7 +53,7 @@ def _end_of(settings: Settings, at: Position, timeout_s: float) -> int:
     consumer = make_consumer(settings, ErrorLog(), role="shelving")
     try:
         ask = partial(consumer.get_watermark_offsets, TopicPartition(at.topic, at.partition), timeout=timeout_s)
-        _, end = asked_again(ask, time.monotonic() + timeout_s)
+        _, end = asked_again(consumer, ask, time.monotonic() + timeout_s)
         return int(end)
     except KafkaException as error:
         raise KafkaUnavailableError(f"Kafka did not tell the end of {at.topic}: {error.args[0].str()}.") from error

@@ -178,6 +178,7 @@ def _connected(settings: Settings, timeout_s: float) -> AdminClient:
 def _described(admin: AdminClient, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
     """The topics that exist."""
     return answers(
+        admin,
         lambda limit: admin.describe_topics(TopicCollection(topics), request_timeout=limit),
         "Describing",
         timeout_s,
@@ -191,6 +192,7 @@ def _create(admin: AdminClient, wanted: list[Wanted], timeout_s: float) -> None:
     # Replication -1: the broker's own default.
     new = [NewTopic(one.topic, one.partitions, -1, config=dict(one.config)) for one in wanted]
     answers(
+        admin,
         lambda limit: admin.create_topics(new, operation_timeout=limit, request_timeout=limit),
         "Creating",
         timeout_s,
@@ -235,7 +237,9 @@ def _record_epochs(settings: Settings, admin: AdminClient, journals: list[TopicD
 def _has_records(admin: AdminClient, topic: TopicDescription, timeout_s: float) -> bool:
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     asked = {TopicPartition(topic.name, one.id): latest for one in topic.partitions}
-    found = answers(lambda limit: admin.list_offsets(asked, request_timeout=limit), "Asking the end of", timeout_s)
+    found = answers(
+        admin, lambda limit: admin.list_offsets(asked, request_timeout=limit), "Asking the end of", timeout_s
+    )
     return any(one.offset > 0 for one in found.values())
 
 
@@ -290,6 +294,7 @@ def _differences(wanted: Wanted, partitions: int, config: Mapping[str, Any]) -> 
 def _configs(admin: AdminClient, topics: list[str], timeout_s: float) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     found = answers(
+        admin,
         lambda limit: admin.describe_configs(resources, request_timeout=limit),
         "Reading the configuration of",
         timeout_s,

@@ -224,5 +224,5 @@ def watermarks(settings: Settings, places: Iterable[tuple[str, int]]) -> dict[tu
 def _watermarks_of(consumer: Consumer, place: tuple[str, int], deadline: float) -> tuple[int, int]:
     """First and end offset; a partition that was made just now, or moves, has no leader for a moment."""
     ask = partial(consumer.get_watermark_offsets, TopicPartition(*place), timeout=_OFFSETS_S)
-    low, high = asked_again(ask, deadline)
+    low, high = asked_again(consumer, ask, deadline)
     return int(low), int(high)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from metajournal.lake.tables import Lake
-from metajournal.producers.kafka import MESSAGE_BYTES, ErrorLog, is_passing, make_consumer
+from metajournal.producers.kafka import MESSAGE_BYTES, ErrorLog, is_passing, look_again, make_consumer
 from metajournal.schemas.hashing import DIGEST_HEADER
 from metajournal.schemas.positions import offset_of, position
 from metajournal.schemas.settings import Settings
@@ -37,6 +37,7 @@ def offsets(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
         except KafkaException as error:
             if not is_passing(error.args[0]):
                 raise
+            look_again(consumer)
             return None
         return low, high
 

@@ -51,7 +51,11 @@ class Life:
 
     def has_written(self, size: int) -> None:
         """Wait until the book has this many bytes."""
-        eventually(lambda: self.book.exists() and self.book.stat().st_size >= size, 120, f"{size} bytes of the book")
+
+        def written() -> bool:
+            return self.book.exists() and self.book.stat().st_size >= size
+
+        eventually(lambda: written() or self.process.poll() is not None, 120, f"{size} bytes of the book")
         assert self.process.poll() is None, self.said()
 
     def kill(self) -> None:

@@ -8,12 +8,20 @@ from concurrent.futures import Future
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from metajournal.producers.answers import answers
 from metajournal.producers.kafka import asked_again
 from metajournal.schemas.errors import KafkaUnavailableError
 
+NOBODY = AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
 FENCED = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for metadata of a broker that is not there."""
+    monkeypatch.setattr("metajournal.producers.kafka._METADATA_S", 0.01)
 
 
 def told(found: int | KafkaError) -> Future[int]:
@@ -35,7 +43,7 @@ def asked(*times: Mapping[str, int | KafkaError], timeout_s: float = 30.0, fine:
         last[:] = [next(coming, *last)]
         return {name: told(found) for name, found in last[0].items()}
 
-    return answers(ask, "Describing", timeout_s, fine=fine)
+    return answers(NOBODY, ask, "Describing", timeout_s, fine=fine)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +80,7 @@ def test_what_is_fine_leaves_its_answer_out() -> None:
 def test_a_partition_is_named_by_its_topic() -> None:
     place = TopicPartition("t", 3)
     with pytest.raises(KafkaUnavailableError, match="Asking t failed"):
-        answers(lambda _: {place: told(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))}, "Asking", 1.0)
+        answers(NOBODY, lambda _: {place: told(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))}, "Asking", 1.0)
 
 
 def failing(times: int, code: int) -> Callable[[], int]:
@@ -88,7 +96,7 @@ def failing(times: int, code: int) -> Callable[[], int]:
 
 
 def test_one_request_is_sent_again_until_it_is_answered() -> None:
-    assert asked_again(failing(2, KafkaError.NOT_LEADER_FOR_PARTITION), time.monotonic() + 30) == 5
+    assert asked_again(NOBODY, failing(2, KafkaError.NOT_LEADER_FOR_PARTITION), time.monotonic() + 30) == 5
 
 
 def test_one_request_is_given_up_for_good_reasons_only() -> None:
@@ -99,4 +107,4 @@ def test_one_request_is_given_up_for_good_reasons_only() -> None:
         (failing(9, away), time.monotonic() + 30, True),
     ):
         with pytest.raises(KafkaException):
-            asked_again(ask, deadline, stopping=[False, stopping].pop)
+            asked_again(NOBODY, ask, deadline, stopping=[False, stopping].pop)

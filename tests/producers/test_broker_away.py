@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
 
+from metajournal.producers.answers import answers
 from metajournal.producers.emitter import Emitter
-from metajournal.producers.topics import ensure_topics
+from metajournal.producers.kafka import ErrorLog, make_admin
+from metajournal.producers.outcomes import OutcomeReader
+from metajournal.producers.topics import check_topics, ensure_topics
+from metajournal.producers.verdicts import Accepted
 from metajournal.schemas.codec import decode
-from metajournal.schemas.errors import OutcomeUnknownError
+from metajournal.schemas.errors import NotYetVisibleError, OutcomeUnknownError
 from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.settings import ClientSettings, Settings
@@ -23,6 +31,7 @@ from metajournal.stack.jars import ensure_parts
 from metajournal.stack.kafka import start_kafka
 from metajournal.stack.parts import Parts
 from metajournal.stack.server import Server
+from tests.producers.published import publish_outcome
 from tests.topics import read
 from tests.wait import eventually
 
@@ -71,6 +80,46 @@ def test_a_broker_that_comes_back_gets_every_event_once_and_in_order(
     finally:
         emitter.close()
         again.stop()
+
+
+def test_after_a_silence_longer_than_a_broker_s_session_every_client_goes_on(
+    broker: Server, settings: Settings
+) -> None:
+    """Its controller takes it for gone meanwhile: partitions have another leader's epoch when it is back."""
+    epochs = ensure_topics(settings)
+    topic = settings.journal.topics.journal("catalog")
+    admin, reader = make_admin(settings, ErrorLog()), OutcomeReader(settings)
+    emitter = Emitter(settings, epochs)
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    first = emitter.emit(TagsAdded(PURCHASES, ["before"])).position
+    place = TopicPartition(topic, first.partition)
+
+    def ends(limit: float = 5.0) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
+        return admin.list_offsets({place: latest}, request_timeout=limit)
+
+    with pytest.raises(NotYetVisibleError):
+        reader.outcome(first, 0, 2)
+    assert ends()[place].result().offset == 1
+    pid = broker.kept.server_pid
+    assert pid is not None
+
+    def taken_for_gone() -> bool:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            threading.Event().wait(2.5)  # its session is 1.5 s
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        error = ends()[place].exception()
+        return isinstance(error, KafkaException) and error.args[0].code() == KafkaError.FENCED_LEADER_EPOCH
+
+    eventually(taken_for_gone, 60, "a broker that was taken for gone")
+    assert answers(admin, ends, "Asking the end of", 30.0)[place].offset == 1
+    assert emitter.emit(TagsAdded(PURCHASES, ["after"])).position.value == first.value + 1
+    publish_outcome(settings, first, first.value + 2, 1)
+    assert reader.outcome(first, 0, 30) == Accepted(first)
+    assert check_topics(settings) == ensure_topics(settings) == epochs
+    reader.close()
+    emitter.close()
 
 
 def test_a_broker_that_stays_away_leaves_an_unknown_outcome_in_the_asked_time(
