@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
-    AdminClient,
     ConfigResource,
     NewTopic,
     OffsetSpec,
@@ -27,9 +26,9 @@ from confluent_kafka.admin import (
 from ..schemas.errors import KafkaUnavailableError, TopicMismatchError
 from ..schemas.kinds import CHANGES_OF, SERVED_DOMAINS
 from ..schemas.settings import Settings
-from .answers import answers
+from .answers import Administrator
 from .compacted import read_all, write_all
-from .kafka import MESSAGE_BYTES, ErrorLog, make_admin, servers_of, wait_for_broker
+from .kafka import MESSAGE_BYTES
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -42,6 +41,7 @@ _SIZE: Final = {"max.message.bytes": str(MESSAGE_BYTES)}
 _STATE: Final = {"min.cleanable.dirty.ratio": "0.5"}
 SHELVE: Final = "shelve/"
 """Before the position, in the key of a record that shelves it."""
+_PAUSE_S: Final = 0.02
 _MEANS: Final = "going on could break the order of an aggregate or lose what is already written"
 
 
@@ -118,7 +118,7 @@ def ensure_topics(settings: Settings, *, timeout_s: float = 30.0, connect_timeou
         KafkaUnavailableError: the broker does not answer in time.
         TopicMismatchError: what is there already is not as it must be.
     """
-    admin = _connected(settings, connect_timeout_s)
+    admin = Administrator(settings).connect(connect_timeout_s)
     found = _described(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
     # Topics of a domain follow its journal topic's partitions, whatever the settings say by now.
     names = settings.journal.topics
@@ -138,7 +138,7 @@ def check_topics(settings: Settings, *, timeout_s: float = 10.0, connect_timeout
         TopicMismatchError: a topic is missing, was made anew, has another number of partitions, takes records that
             are too small for the journal, or keeps the wrong time; `differences` lists all of them.
     """
-    admin = _connected(settings, connect_timeout_s)
+    admin = Administrator(settings).connect(connect_timeout_s)
     found = _described(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
     return _check(settings, admin, found, timeout_s)
 
@@ -168,39 +168,30 @@ def _unreadable(topic: str, key: str) -> TopicMismatchError:
     )
 
 
-def _connected(settings: Settings, timeout_s: float) -> AdminClient:
-    errors = ErrorLog()
-    admin = make_admin(settings, errors)
-    wait_for_broker(admin, errors, servers=servers_of(settings), timeout_s=timeout_s)
-    return admin
-
-
-def _described(admin: AdminClient, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
+def _described(admin: Administrator, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
     """The topics that exist."""
-    return answers(
-        admin,
-        lambda limit: admin.describe_topics(TopicCollection(topics), request_timeout=limit),
+    return admin.answers(
+        lambda client, limit: client.describe_topics(TopicCollection(topics), request_timeout=limit),
         "Describing",
         timeout_s,
         fine=KafkaError.UNKNOWN_TOPIC_OR_PART,
     )
 
 
-def _create(admin: AdminClient, wanted: list[Wanted], timeout_s: float) -> None:
+def _create(admin: Administrator, wanted: list[Wanted], timeout_s: float) -> None:
     if not wanted:
         return
     # Replication -1: the broker's own default.
     new = [NewTopic(one.topic, one.partitions, -1, config=dict(one.config)) for one in wanted]
-    answers(
-        admin,
-        lambda limit: admin.create_topics(new, operation_timeout=limit, request_timeout=limit),
+    admin.answers(
+        lambda client, limit: client.create_topics(new, operation_timeout=limit, request_timeout=limit),
         "Creating",
         timeout_s,
         fine=KafkaError.TOPIC_ALREADY_EXISTS,
     )
 
 
-def _await_topics(admin: AdminClient, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
+def _await_topics(admin: Administrator, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
     """Wait until the broker's metadata show the topics with a leader for each partition (creation is asynchronous)."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -211,9 +202,12 @@ def _await_topics(admin: AdminClient, topics: list[str], timeout_s: float) -> di
         if time.monotonic() > deadline:
             missing = ", ".join(sorted(set(topics) - led))
             raise KafkaUnavailableError(f"Created topics do not appear within {timeout_s:g} s: {missing}.")
+        time.sleep(_PAUSE_S)
 
 
-def _record_epochs(settings: Settings, admin: AdminClient, journals: list[TopicDescription], timeout_s: float) -> None:
+def _record_epochs(
+    settings: Settings, admin: Administrator, journals: list[TopicDescription], timeout_s: float
+) -> None:
     """Record each journal topic that has no record yet; one that already holds events is not taken for a new one."""
     unknown = [one for one in journals if one.name not in read_epochs(settings, timeout_s=timeout_s)]
     if not unknown:
@@ -234,16 +228,16 @@ def _record_epochs(settings: Settings, admin: AdminClient, journals: list[TopicD
     write_all(settings, settings.journal.topics.epochs, encoded, timeout_s=timeout_s)
 
 
-def _has_records(admin: AdminClient, topic: TopicDescription, timeout_s: float) -> bool:
+def _has_records(admin: Administrator, topic: TopicDescription, timeout_s: float) -> bool:
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     asked = {TopicPartition(topic.name, one.id): latest for one in topic.partitions}
-    found = answers(
-        admin, lambda limit: admin.list_offsets(asked, request_timeout=limit), "Asking the end of", timeout_s
+    found = admin.answers(
+        lambda client, limit: client.list_offsets(asked, request_timeout=limit), "Asking the end of", timeout_s
     )
     return any(one.offset > 0 for one in found.values())
 
 
-def _check(settings: Settings, admin: AdminClient, found: Mapping[str, TopicDescription], timeout_s: float) -> Epochs:
+def _check(settings: Settings, admin: Administrator, found: Mapping[str, TopicDescription], timeout_s: float) -> Epochs:
     missing = [one.topic for one in wanted_topics(settings) if one.topic not in found]
     if missing:
         raise TopicMismatchError(
@@ -291,11 +285,10 @@ def _differences(wanted: Wanted, partitions: int, config: Mapping[str, Any]) -> 
     return differences
 
 
-def _configs(admin: AdminClient, topics: list[str], timeout_s: float) -> dict[str, dict[str, str]]:
+def _configs(admin: Administrator, topics: list[str], timeout_s: float) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    found = answers(
-        admin,
-        lambda limit: admin.describe_configs(resources, request_timeout=limit),
+    found = admin.answers(
+        lambda client, limit: client.describe_configs(resources, request_timeout=limit),
         "Reading the configuration of",
         timeout_s,
     )

@@ -117,7 +117,7 @@ def worst_cases() -> dict[str, State]:
         "many tags": state(ENTITY, tags=[f"tag-{number}" for number in range(40_000)]),
         "a schema of many fields under a long path": state(ENTITY, system={"schema": json.dumps(outer)}),
         "signs that grow when folded": state(ENTITY, user={"ﷺ" * 341: "ﷺ" * 1024, "*" * 1024: "% " * 500}),
-        "a value of humps": state(ENTITY, user={wide_key: "aB " * 170_000}),
+        "a value of humps": state(ENTITY, user={wide_key: "cD " * 170_000}),
         "many values of humps under wide keys": state(
             ENTITY, user={f"{wide_key}{number}": "xY " * 330 for number in range(450)}
         ),

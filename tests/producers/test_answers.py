@@ -10,10 +10,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from metajournal.producers.answers import answers
+from metajournal.producers.answers import Administrator
 from metajournal.producers.kafka import asked_again
 from metajournal.schemas.errors import KafkaUnavailableError
+from metajournal.schemas.settings import Settings
 
+NOWHERE = Settings(kafka={"bootstrap.servers": "127.0.0.1:1"})
 NOBODY = AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
 FENCED = "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
 
@@ -38,12 +40,16 @@ def asked(*times: Mapping[str, int | KafkaError], timeout_s: float = 30.0, fine:
     coming: Iterator[Mapping[str, int | KafkaError]] = iter(times)
     last: list[Mapping[str, int | KafkaError]] = []
 
-    def ask(limit: float) -> dict[str, Future[int]]:
+    clients = set()
+
+    def ask(client: AdminClient, limit: float) -> dict[str, Future[int]]:
         assert 0 < limit <= timeout_s
+        assert client not in clients, "it would go by what it knows"
+        clients.add(client)
         last[:] = [next(coming, *last)]
         return {name: told(found) for name, found in last[0].items()}
 
-    return answers(NOBODY, ask, "Describing", timeout_s, fine=fine)
+    return Administrator(NOWHERE).answers(ask, "Describing", timeout_s, fine=fine)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,9 @@ def test_what_is_fine_leaves_its_answer_out() -> None:
 def test_a_partition_is_named_by_its_topic() -> None:
     place = TopicPartition("t", 3)
     with pytest.raises(KafkaUnavailableError, match="Asking t failed"):
-        answers(NOBODY, lambda _: {place: told(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))}, "Asking", 1.0)
+        Administrator(NOWHERE).answers(
+            lambda *_: {place: told(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))}, "Asking", 1.0
+        )
 
 
 def failing(times: int, code: int) -> Callable[[], int]:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
-from metajournal.producers.answers import answers
+from metajournal.producers.answers import Administrator
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.kafka import ErrorLog, make_admin
 from metajournal.producers.outcomes import OutcomeReader
@@ -88,18 +88,20 @@ def test_after_a_silence_longer_than_a_broker_s_session_every_client_goes_on(
     """Its controller takes it for gone meanwhile: partitions have another leader's epoch when it is back."""
     epochs = ensure_topics(settings)
     topic = settings.journal.topics.journal("catalog")
-    admin, reader = make_admin(settings, ErrorLog()), OutcomeReader(settings)
+    client, reader = make_admin(settings, ErrorLog()), OutcomeReader(settings)
+    admin = Administrator(settings).connect(30)
     emitter = Emitter(settings, epochs)
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     first = emitter.emit(TagsAdded(PURCHASES, ["before"])).position
     place = TopicPartition(topic, first.partition)
 
-    def ends(limit: float = 5.0) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
-        return admin.list_offsets({place: latest}, request_timeout=limit)
+    def ends(client: AdminClient, limit: float) -> dict[TopicPartition, Future[ListOffsetsResultInfo]]:
+        return client.list_offsets({place: latest}, request_timeout=limit)
 
     with pytest.raises(NotYetVisibleError):
         reader.outcome(first, 0, 2)
-    assert ends()[place].result().offset == 1
+    assert ends(client, 30)[place].result().offset == 1
+    assert admin.answers(ends, "Asking the end of", 30)[place].offset == 1
     pid = broker.kept.server_pid
     assert pid is not None
 
@@ -109,11 +111,11 @@ def test_after_a_silence_longer_than_a_broker_s_session_every_client_goes_on(
             threading.Event().wait(2.5)  # its session is 1.5 s
         finally:
             os.kill(pid, signal.SIGCONT)
-        error = ends()[place].exception()
+        error = ends(client, 30)[place].exception()
         return isinstance(error, KafkaException) and error.args[0].code() == KafkaError.FENCED_LEADER_EPOCH
 
     eventually(taken_for_gone, 60, "a broker that was taken for gone")
-    assert answers(admin, ends, "Asking the end of", 30.0)[place].offset == 1
+    assert admin.answers(ends, "Asking the end of", 30)[place].offset == 1
     assert emitter.emit(TagsAdded(PURCHASES, ["after"])).position.value == first.value + 1
     publish_outcome(settings, first, first.value + 2, 1)
     assert reader.outcome(first, 0, 30) == Accepted(first)
