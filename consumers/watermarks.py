@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ..producers.kafka import ErrorLog, is_passing, look_again, make_consumer
+from ..producers.kafka import ErrorLog, asked_again, is_passing, make_consumer
 from ..schemas.errors import InputError, KafkaUnavailableError, PositionExpired
 from ..schemas.positions import EPOCH_SHIFT, Position
 from ..schemas.settings import Settings
@@ -201,21 +201,27 @@ class LookUp:
             self._check(deadline)
 
     def _check(self, deadline: float) -> None:
+        if self._given_up() or time.monotonic() > deadline:
+            raise self._unanswered()
+
+    def _given_up(self) -> bool:
+        return self._errors.hopeless is not None or self._stopping()
+
+    def _unanswered(self) -> KafkaUnavailableError:
         if self._errors.hopeless is not None:
-            raise KafkaUnavailableError(f"Kafka refuses this client: {self._errors.hopeless.text}.", code="not-allowed")
-        if self._stopping() or time.monotonic() > deadline:
-            said = f" ({self._errors.latest.text})" if self._errors.latest else ""
-            raise KafkaUnavailableError(f"Kafka did not answer within {LOOK_UP_S:g} s{said}.")
+            return KafkaUnavailableError(
+                f"Kafka refuses this client: {self._errors.hopeless.text}.", code="not-allowed"
+            )
+        said = f" ({self._errors.latest.text})" if self._errors.latest else ""
+        return KafkaUnavailableError(f"Kafka did not answer within {LOOK_UP_S:g} s{said}.")
 
     def asked(self, ask: Callable[[float], Any], what: str = "Kafka") -> Any:
         """An answer of the broker, asked for again until the time is over."""
         deadline = time.monotonic() + LOOK_UP_S
-        while True:
-            try:
-                return ask(1.0)
-            except KafkaException as error:
-                problem = error.args[0]
-                if not is_passing(problem):
-                    raise KafkaUnavailableError(f"{what} cannot be read: {problem.str()}.") from error
-                self._check(deadline)
-            look_again(self._consumer)
+        try:
+            return asked_again(self._consumer, lambda: ask(1.0), deadline, stopping=self._given_up)
+        except KafkaException as error:
+            problem = error.args[0]
+            if is_passing(problem):
+                raise self._unanswered() from error
+            raise KafkaUnavailableError(f"{what} cannot be read: {problem.str()}.") from error

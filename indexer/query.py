@@ -3,8 +3,8 @@
 Job: for each form of the grammar the exact query over the fields that `documents` fills, and the five tiers of the
 order. User text only ever becomes a *value* of a term, prefix, phrase or wildcard query; what goes into a wildcard
 pattern is encoded first (`terms.encode`), so the only star in it is the one written here.
-Left to others: the grammar (grammar), paging, facets and errors (search).
-Left to others, too: which keys begin so, where they are asked for one by one (key_starts).
+Left to others: the grammar (grammar), which keys begin so, where they are asked for one by one (key_starts), paging,
+facets and errors (search).
 Invariant: scores are the tiers' constants and nothing else, so equal hits have equal scores on every shard and run.
 """
 

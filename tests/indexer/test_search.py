@@ -6,7 +6,8 @@ import base64
 import json
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -55,19 +56,24 @@ def own_index(elasticsearch: str) -> Settings:
     return Settings(elasticsearch=ElasticsearchSettings(url=elasticsearch, index=f"s{uuid.uuid4().hex[:10]}"))
 
 
-@pytest.fixture(scope="module")
-def humped(elasticsearch: str) -> Iterator[Search]:
+@contextmanager
+def searching(elasticsearch: str, states: Iterable[State]) -> Iterator[Search]:
+    """Search an index of its own that holds these states."""
     settings = own_index(elasticsearch)
-    load(settings, HUMPED.values())
+    load(settings, states)
     with Search(settings) as search:
         yield search
 
 
 @pytest.fixture(scope="module")
+def humped(elasticsearch: str) -> Iterator[Search]:
+    with searching(elasticsearch, HUMPED.values()) as search:
+        yield search
+
+
+@pytest.fixture(scope="module")
 def catalog(elasticsearch: str) -> Iterator[Search]:
-    settings = own_index(elasticsearch)
-    load(settings, CORPUS.values())
-    with Search(settings) as search:
+    with searching(elasticsearch, CORPUS.values()) as search:
         yield search
 
 
