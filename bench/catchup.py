@@ -22,7 +22,7 @@ from bench.workload import journal
 from metajournal.lake.tables import Lake
 from metajournal.producers.kafka import ErrorLog, make_producer
 from metajournal.producers.topics import ensure_topics
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import DIGEST_HEADER, digest, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.positions import offset_of

@@ -22,7 +22,7 @@ from bench import source
 from bench.workload import journal
 from metajournal.lake.columns import ENTITIES as SCHEMA
 from metajournal.lake.entities import rows_to_arrow
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Header
 from metajournal.schemas.topics import TopicNames

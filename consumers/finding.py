@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from ..producers.kafka import ErrorLog, asked_again, make_consumer
-from ..schemas.codec import decode_header_only
+from ..schemas.encoding.codec import decode_header_only
 from ..schemas.errors import DecodeError, KafkaUnavailableError
 from ..schemas.header import Header
 from ..schemas.positions import EPOCH_SHIFT, Position, offset_of

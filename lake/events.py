@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import Any, Final, NamedTuple
 
-from ..schemas.codec import PREFIX_BYTES, decode_header_only
+from ..schemas.encoding.codec import PREFIX_BYTES, decode_header_only
 from ..schemas.errors import DecodeError
 from ..schemas.ids import id_text
 from ..schemas.positions import Position

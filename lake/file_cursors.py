@@ -12,8 +12,8 @@ from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any, Final
 
+from ..schemas.encoding.wire import MAX_LONG, MIN_LONG
 from ..schemas.errors import FilesQueryError
-from ..schemas.wire import MAX_LONG, MIN_LONG
 from .cuts import At, Bounds
 from .file_order import Key
 from .file_questions import FilesAsked

@@ -23,7 +23,7 @@ from itertools import cycle
 from time import time_ns
 from typing import Any, Final, NoReturn, TypeAlias
 
-from ..schemas.codec import encode
+from ..schemas.encoding.codec import encode
 from ..schemas.errors import (
     Fault,
     InputError,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from ..schemas.codec import encode
+from ..schemas.encoding.codec import encode
 from ..schemas.errors import (
     EventTooLargeError,
     Fault,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 
-from ..schemas.known import current_contracts
+from ..schemas.encoding.known import current_contracts
 from ..schemas.settings import Settings
 from .compacted import read_all, write_all
 

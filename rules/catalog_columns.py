@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 
 ANNOTATED, REGISTERED, DELETED = 0, 1, 2
 ACCEPTED, UNCHANGED, REJECTED = 0, 1, 2

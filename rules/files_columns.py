@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 from ..schemas.events.files import DAY_MS
 
 

@@ -21,13 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from . import wire
-from .codec import header_apart, single_object_prefix
-from .cursor import Numbers
+from .encoding import wire
+from .encoding.codec import header_apart, single_object_prefix
+from .encoding.cursor import Numbers
+from .encoding.known import current_contracts
 from .errors import InvalidUrnError, NotSingleObject, Undecodable
 from .events.files import DAY_MS, RESERVED_WORK_ID, FilesRecorded
 from .header import Header
-from .known import current_contracts
 from .limits import MAX_BUCKETS, MAX_ENTRIES, MAX_EVENT_BYTES, MAX_FILE_TEXT_BYTES
 from .urn import file_urn
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
 from typing import Any, Final
 
-from .wire import MAX_LONG, MIN_LONG
+from .encoding.wire import MAX_LONG, MIN_LONG
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 _MILLISECONDS_ABOVE: Final = 10**11

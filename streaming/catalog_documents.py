@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ..rules.documents import change_records, state_document, target_id
 from ..rules.entity import EntityRow
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 from ..schemas.topics import TopicNames
 from .catalog import CHANGE_TYPE, STATE_TYPE, add_documents, topics_of
 from .columnar import Made

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ..lake.faults import writing
 from ..rules.catalog_columns import ACCEPTED
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 from ..schemas.positions import position
 from .columnar import OUTCOMES, Columnar, Made
 from .fold import fold

@@ -18,7 +18,7 @@ from ..lake.columns import ENTITIES
 from ..lake.entities import microseconds, rows_to_arrow
 from ..rules.catalog_columns import ACCEPTED, DELETED, REJECTED, Clears, Judged, judge
 from ..rules.entity import EntityRow
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 from . import folded
 from .folded import Folded, IdKey, Verdict
 from .keys import NOT_ALONE, Keys

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from ..lake.faults import writing
 from ..rules import Accepted, At, apply
 from ..rules.entity import EntityRow
-from ..schemas.codec import decode, decode_header_only
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.codec import decode, decode_header_only
+from ..schemas.encoding.cursor import Numbers
 from ..schemas.errors import NotSingleObject, Undecodable
 from ..schemas.positions import position
 from .file_rows import NewFiles

@@ -23,7 +23,7 @@ from ..rules.entity import EntityRow
 from ..rules.files import record_document
 from ..rules.files_columns import days
 from ..rules.files_rows import FileRecordRow, index_keys
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 from ..schemas.events.files import FileMetadata, FileRecord, metadata_document
 from ..schemas.file_columns import FileColumns
 from ..schemas.topics import TopicNames

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..lake.columns import JOURNAL
 from ..lake.entities import microseconds
 from ..rules.catalog_columns import REJECTED
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 from .columnar import OUTCOMES, Made
 from .journal import DAY_MS, detail_text
 from .plain import TYPES, Plain

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..lake.spelling import spelled, spelled_all
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 
 TEXT: Final = pa.large_string()
 _MARK: Final = re.compile(r'"\\u0000([a-z_]+)"(?::0)?')

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 from ..schemas.errors import InvalidUrnError
 from ..schemas.header import TENANT_PATTERN
 from ..schemas.kinds import KINDS

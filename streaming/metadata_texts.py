@@ -20,7 +20,7 @@ from ..rules.catalog_columns import (
     USER_TAGS,
     Operations,
 )
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 from .columnar import Made
 from .json_texts import joined, lists, quoted
 from .newest import METADATA

@@ -20,8 +20,8 @@ from ..rules.catalog_columns import (
     USER_PROPERTIES,
     USER_TAGS,
 )
-from ..schemas.bulk import Spans
-from ..schemas.cursor import Numbers, Source
+from ..schemas.encoding.bulk import Spans
+from ..schemas.encoding.cursor import Numbers, Source
 from ..schemas.events import catalog
 from ..schemas.limits import MAX_KEY_BYTES, RESERVED_PROPERTIES
 from .texts import texts

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ..lake.columns import ENTITIES
 from ..lake.entities import row_from_dict
 from ..rules.entity import EntityRow
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 
 METADATA: Final = ("user_properties", "user_tags", "system_properties", "system_tags")
 """Columns of the spaces of `rules.catalog_columns`, in their order."""

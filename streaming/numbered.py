@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ..lake.columns import ENTITIES
 from ..rules.catalog_columns import REMOVED, SYSTEM_PROPERTIES, Held, Kept, Operations
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 from .newest import METADATA, NewestRows, flat_texts
 from .plain import Plain
 from .texts import chosen

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from ..rules.admission import EARLIEST_MS, LATEST_MS
 from ..rules.catalog_columns import ANNOTATED, DELETED, REGISTERED
-from ..schemas.bulk import Spans, spans_of
-from ..schemas.cursor import PADDING, Known, Numbers, Source
+from ..schemas.encoding.bulk import Spans, spans_of
+from ..schemas.encoding.cursor import PADDING, Known, Numbers, Source
 from ..schemas.events import catalog
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER
 from ..schemas.positions import position

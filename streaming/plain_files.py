@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ..rules import Accepted, At, apply
 from ..rules.entity import EntityRow
 from ..rules.files_rows import FileRecordRow
-from ..schemas.cursor import Numbers
+from ..schemas.encoding.cursor import Numbers
 from ..schemas.events.files import FileMetadata, FileRecord, FilesRecorded
 from ..schemas.file_columns import FileColumns, PlainEvent, columns_of, plain_event
 from ..schemas.header import Header

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..rules import facts_read
-from ..schemas.codec import Decoded
+from ..schemas.encoding.codec import Decoded
 from ..schemas.errors import InvalidEventError
 from ..schemas.header import TENANT_PATTERN, Header
 from .folded import FactKey, IdKey, RowKey

@@ -16,8 +16,8 @@ from typing import Final, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schemas.bulk import decode_all
-from ..schemas.codec import Decoded, decode, decode_header_only
+from ..schemas.encoding.bulk import decode_all
+from ..schemas.encoding.codec import Decoded, decode, decode_header_only
 from ..schemas.errors import InvalidUrnError, NotSingleObject, Undecodable, UnknownFingerprint
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, digest, partition_of
 from ..schemas.header import Header

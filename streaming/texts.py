@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ..schemas.cursor import Numbers, Source
+from ..schemas.encoding.cursor import Numbers, Source
 
 
 class NotTextError(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import digest, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.positions import position

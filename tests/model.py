@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from metajournal.rules import Accepted, At, EntityRow, ForeignRowError, Rejected, apply
 from metajournal.rules.documents import change_records, state_document
 from metajournal.rules.tables import KEYS, TABLE_OF
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.errors import (
     InvalidUrnError,
     NotSingleObject,

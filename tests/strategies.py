@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.events import catalog
 from metajournal.schemas.hashing import partition_of, record_key
 from metajournal.schemas.header import Header

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Final, NamedTuple
 
+from ..encoding.wire import MAX_LONG, MIN_LONG
 from ..errors import Fault, InvalidEventError, InvalidUrnError
 from ..limits import MAX_BUCKETS, MAX_ENTRIES, MAX_FILE_TEXT_BYTES, MAX_KEY_BYTES, MAX_URN_BYTES
 from ..urn import Urn, file_urn, siblings
-from ..wire import MAX_LONG, MIN_LONG
 from .base import as_tuple, text_fault
 from .checks import count_faults, empty_faults
 

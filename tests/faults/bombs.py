@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from metajournal.schemas import bulk, codec
-from metajournal.schemas.codegen import UnsupportedSchemaError
-from metajournal.schemas.decoders import compile_reader
+from metajournal.schemas.encoding import bulk, codec
+from metajournal.schemas.encoding.codegen import UnsupportedSchemaError
+from metajournal.schemas.encoding.decoders import compile_reader
+from metajournal.schemas.encoding.known import current_contracts
 from metajournal.schemas.errors import NotSingleObject, Undecodable, UnknownFingerprint
 from metajournal.schemas.hashing import DIGEST_HEADER, digest
-from metajournal.schemas.known import current_contracts
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.schemas.urn import dataset
 from metajournal.streaming.records import Place, Record, Shelved, read

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from metajournal.schemas.codec import decode
+from metajournal.schemas.encoding.codec import decode
 from metajournal.schemas.events.catalog import PropertiesSet
 from metajournal.schemas.header import Header
 from metajournal.schemas.ids import id_text

@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
+from metajournal.schemas.encoding.known import all_contracts
 from metajournal.schemas.events import EVENT_TYPES, files, lineage
 from metajournal.schemas.events import catalog as events
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Unit
-from metajournal.schemas.known import all_contracts
 from metajournal.schemas.positions import position
 from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
 from metajournal.streaming.fold import fold

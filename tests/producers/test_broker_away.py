@@ -21,7 +21,7 @@ from metajournal.producers.kafka import ErrorLog, make_admin
 from metajournal.producers.outcomes import OutcomeReader
 from metajournal.producers.topics import check_topics, ensure_topics
 from metajournal.producers.verdicts import Accepted
-from metajournal.schemas.codec import decode
+from metajournal.schemas.encoding.codec import decode
 from metajournal.schemas.errors import NotYetVisibleError, OutcomeUnknownError
 from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.ids import id_bytes

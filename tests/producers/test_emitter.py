@@ -15,7 +15,8 @@ import pytest
 from metajournal.producers.compacted import read_all
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.topics import check_topics, ensure_topics
-from metajournal.schemas.codec import decode
+from metajournal.schemas.encoding.codec import decode
+from metajournal.schemas.encoding.known import current_contracts
 from metajournal.schemas.errors import (
     EventTooLargeError,
     Fault,
@@ -27,7 +28,6 @@ from metajournal.schemas.errors import (
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.hashing import DIGEST_HEADER, digest, partition_of
 from metajournal.schemas.ids import id_bytes
-from metajournal.schemas.known import current_contracts
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset, program, urn

@@ -17,7 +17,7 @@ from metajournal.commands.parsing import typed_event
 from metajournal.producers import file_groups
 from metajournal.producers import files as producing
 from metajournal.producers.files import file_events, prepared, record_files
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from tests.archive import HASH, START, a_file, document
 from tests.builders import header_for

@@ -15,7 +15,7 @@ from metajournal.producers import transactions
 from metajournal.producers.topics import ensure_topics
 from metajournal.producers.transactions import CommitUnknown
 from metajournal.producers.verdicts import Accepted, Rejected
-from metajournal.schemas.codec import decode
+from metajournal.schemas.encoding.codec import decode
 from metajournal.schemas.errors import (
     Fault,
     InputError,

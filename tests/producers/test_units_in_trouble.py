@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from metajournal.client import Journal
 from metajournal.producers import transactions
 from metajournal.producers.topics import ensure_topics
-from metajournal.schemas.codec import decode
+from metajournal.schemas.encoding.codec import decode
 from metajournal.schemas.errors import KafkaUnavailableError, OutcomeUnknownError
 from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.ids import id_bytes

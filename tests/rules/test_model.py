@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.errors import UnknownSchemaError
 from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, TagsAdded, TagsRemoved
 from metajournal.schemas.hashing import digest

@@ -11,9 +11,9 @@ import pytest
 from fastavro.schema import fingerprint as reference_fingerprint
 from fastavro.schema import to_parsing_canonical_form
 
-from metajournal.schemas.avro import canonical, expand, fingerprint, fingerprint_of, named_types
-from metajournal.schemas.evolution import full_transitive_faults, resolution_faults
-from metajournal.schemas.known import all_contracts
+from metajournal.schemas.encoding.avro import canonical, expand, fingerprint, fingerprint_of, named_types
+from metajournal.schemas.encoding.evolution import full_transitive_faults, resolution_faults
+from metajournal.schemas.encoding.known import all_contracts
 
 VECTORS = [  # share/test/data/schema-tests.txt of Apache Avro
     ('"null"', 7195948357588979594),

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metajournal.schemas import bulk, codec, columns
+from metajournal.schemas.encoding import bulk, codec, columns
+from metajournal.schemas.encoding.known import current_contracts
 from metajournal.schemas.errors import NotSingleObject, Undecodable, UnknownFingerprint
 from metajournal.schemas.events.catalog import EntityRegistered, PropertiesRemoved, PropertiesSet, TagsAdded
 from metajournal.schemas.hashing import partition_of
 from metajournal.schemas.header import Header, Unit
-from metajournal.schemas.known import current_contracts
 from metajournal.schemas.partitions import partitions_of
 from tests.properties import byte_values, examples
 from tests.schemas.builders import PURCHASES, a_header, events_with_headers
@@ -180,8 +180,8 @@ def test_good_values_are_read_side_by_side_also_beside_bad_ones(monkeypatch: pyt
 
 BOMB = """
 import resource
-from metajournal.schemas import bulk, codec
-from metajournal.schemas.known import current_contracts
+from metajournal.schemas.encoding import bulk, codec
+from metajournal.schemas.encoding.known import current_contracts
 bulk._FEWEST = 1
 resource.setrlimit(resource.RLIMIT_AS, (900 << 20, 900 << 20))
 huge = b"\\x80\\x80\\x80\\x80\\x08"

@@ -22,10 +22,10 @@ from metajournal import (
     TagsAdded,
     Urn,
 )
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
+from metajournal.schemas.encoding.known import current_contracts
 from metajournal.schemas.errors import NotSingleObject, Undecodable, UnknownFingerprint
 from metajournal.schemas.header import Header, Unit
-from metajournal.schemas.known import current_contracts
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from tests.properties import byte_values, examples
 from tests.schemas.builders import PURCHASES, a_header, events_with_headers
@@ -198,9 +198,9 @@ def test_every_single_byte_change_does_no_harm() -> None:
 
 BOMB = """
 import resource, sys
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.errors import Undecodable
-from metajournal.schemas.known import current_contracts
+from metajournal.schemas.encoding.known import current_contracts
 HUGE = b"\\x80\\x80\\x80\\x80\\x08"
 COUNTS = (b"\\xfe" + b"\\xff" * 8 + b"\\x01", HUGE, b"\\x03" + HUGE)
 resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))

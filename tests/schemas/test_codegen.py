@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metajournal.schemas.avro import expand
-from metajournal.schemas.codegen import UnsupportedSchemaError
-from metajournal.schemas.decoders import compile_reader
-from metajournal.schemas.encoders import compile_encoder
-from metajournal.schemas.errors import Undecodable
-from metajournal.schemas.wire import (
+from metajournal.schemas.encoding.avro import expand
+from metajournal.schemas.encoding.codegen import UnsupportedSchemaError
+from metajournal.schemas.encoding.decoders import compile_reader
+from metajournal.schemas.encoding.encoders import compile_encoder
+from metajournal.schemas.encoding.wire import (
     RECURRING,
     read_long,
     write_int,
@@ -24,6 +23,7 @@ from metajournal.schemas.wire import (
     write_longs,
     write_optional_longs,
 )
+from metajournal.schemas.errors import Undecodable
 from tests.schemas.builders import texts
 
 LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [

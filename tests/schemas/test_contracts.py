@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from metajournal.schemas.avro import named_types
-from metajournal.schemas.decoders import compile_reader
-from metajournal.schemas.encoders import compile_encoder
-from metajournal.schemas.events import EVENT_TYPES
-from metajournal.schemas.evolution import full_transitive_faults
-from metajournal.schemas.header import Header, Unit
-from metajournal.schemas.known import (
+from metajournal.schemas.encoding.avro import named_types
+from metajournal.schemas.encoding.decoders import compile_reader
+from metajournal.schemas.encoding.encoders import compile_encoder
+from metajournal.schemas.encoding.evolution import full_transitive_faults
+from metajournal.schemas.encoding.known import (
     all_contracts,
     contracts_by_fingerprint,
     current_contracts,
     header_schema,
     read_contract,
 )
+from metajournal.schemas.events import EVENT_TYPES
+from metajournal.schemas.header import Header, Unit
 
 PUBLISHED = {
     "catalog.EntityDeleted.1": ["9a91b9fdc5803ec7"],

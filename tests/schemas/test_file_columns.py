@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.errors import MetajournalError
 from metajournal.schemas.events.files import DAY_MS, FileMetadata, FileRecord, FilesRecorded
 from metajournal.schemas.file_columns import columns_of, plain_event

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metajournal import FileRecord, FilesRecorded, InvalidEventError, file_urn
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.events import files as events
 from metajournal.schemas.events.files import DAY_MS, file_faults
 from metajournal.schemas.urn import siblings

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bench.workload import journal as workload
 from metajournal.lake.tables import Lake
-from metajournal.schemas import codec
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.events.catalog import (
     EntityDeleted,
     EntityRegistered,

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal.lake.spelling import spelled, spelled_all
-from metajournal.schemas import bulk
+from metajournal.schemas.encoding import bulk
 from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.schemas.hashing import canonical_json, digest
 from metajournal.schemas.positions import position

@@ -17,6 +17,10 @@ from functools import cache
 from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from ..errors import NotSingleObject, Undecodable, UnknownFingerprint
+from ..events import EVENT_TYPES
+from ..events.base import as_urn
+from ..header import Header
 from . import wire
 from .codec import HEADER_MAKERS, Decoded, decode
 from .codegen import Types
@@ -34,10 +38,6 @@ from .columns import (
     pairs,
 )
 from .cursor import Known, Numbers, Source
-from .errors import NotSingleObject, Undecodable, UnknownFingerprint
-from .events import EVENT_TYPES
-from .events.base import as_urn
-from .header import Header
 from .known import HEADER_NAME, contracts_by_fingerprint
 
 Failure: TypeAlias = NotSingleObject | UnknownFingerprint | Undecodable

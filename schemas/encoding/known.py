@@ -81,7 +81,7 @@ def all_contracts() -> tuple[Contract, ...]:
 
 
 def _folder() -> Traversable:
-    return files(__package__) / "contracts"
+    return files(__package__.rpartition(".")[0]) / "contracts"
 
 
 def _sorted_files(domain: Traversable) -> list[Traversable]:

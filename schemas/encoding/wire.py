@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Final, NoReturn
 
-from .errors import Undecodable
+from ..errors import Undecodable
 
 MIN_LONG: Final = -(1 << 63)
 MAX_LONG: Final = (1 << 63) - 1

@@ -13,14 +13,14 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from ..errors import EventTooLargeError, Fault, InvalidEventError, NotSingleObject, Undecodable, UnknownFingerprint
+from ..events import EVENT_TYPES, Event
+from ..header import Header, Unit
+from ..limits import MAX_EVENT_BYTES
 from . import wire
 from .decoders import Reader, compile_reader
 from .encoders import Encoder, compile_encoder
-from .errors import EventTooLargeError, Fault, InvalidEventError, NotSingleObject, Undecodable, UnknownFingerprint
-from .events import EVENT_TYPES, Event
-from .header import Header, Unit
 from .known import HEADER_NAME, Contract, contracts_by_fingerprint, current_contracts, header_schema
-from .limits import MAX_EVENT_BYTES
 
 MARKER: Final = b"\xc3\x01"
 PREFIX_BYTES: Final = 10
