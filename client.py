@@ -34,8 +34,8 @@ from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
-    from .indexer.results import Results
-    from .indexer.search import Search, Suggestion
+    from .indexer.search.results import Results
+    from .indexer.search.searching import Search, Suggestion
     from .schemas.events.files import FileRecord
     from .tracing import Trace
 
@@ -220,19 +220,22 @@ class Journal(LineageClient, FilesClient):
         return subscriptions.changes(self.settings, self.epochs, domain, **_subscribed(asked))
 
     def search(self, query: str = "", **asked: Any) -> Results:
-        """Find entities by words, tags, properties and schemas. See `indexer.search.Search.search`."""
+        """Find entities by words, tags, properties and schemas. See `indexer.search.searching.Search.search`."""
         check_names(asked, parameters(self._searching.search)[1:], "A search")
         check_texts("kinds", asked.get("kinds"))
         return self._searching.search(query, **asked)
 
     def suggest_names(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
-        """Names that begin with a text, and how many entities have each. See `indexer.search.Search.suggest_names`."""
+        """Names that begin with a text, and how many entities have each.
+
+        See `indexer.search.searching.Search.suggest_names`.
+        """
         check_names(asked, parameters(self._searching.suggest_names)[1:], "A completion")
         return self._searching.suggest_names(prefix, **asked)
 
     def suggest_keys(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
         """Metadata keys that begin with a text; `search("properties:KEY")` finds who has one. Arguments as of
-        `indexer.search.Search.suggest_keys`."""
+        `indexer.search.searching.Search.suggest_keys`."""
         check_names(asked, parameters(self._searching.suggest_keys)[1:], "A completion")
         return self._searching.suggest_keys(prefix, **asked)
 
@@ -240,7 +243,7 @@ class Journal(LineageClient, FilesClient):
     def _searching(self) -> Search:
         """What searches, made at the first use; refuses by itself once the journal is closed."""
         if self._search is None:
-            from .indexer.search import Search
+            from .indexer.search.searching import Search
 
             with self._lock:
                 if self._search is None:

@@ -18,7 +18,7 @@ from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
-    from .indexer.results import Hit
+    from .indexer.search.results import Hit
     from .lake.cuts import At
     from .lake.reading import Answer, LakeReader
 

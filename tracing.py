@@ -240,7 +240,7 @@ _NOT_ASKED = Seen(None, None, "not asked")
 
 def _index(settings: Settings) -> Callable[[Position], Seen]:
     """A function from a position to what the index shows of it; asks the index once."""
-    from .indexer.visible import shown_by
+    from .indexer.search.visible import shown_by
 
     try:
         name, vector = shown_by(settings)

@@ -171,7 +171,7 @@ def copied(settings: Settings, folder: Path, master: str, most: int, events: int
 
 
 def _copy(settings: Settings, folder: Path, jars: list[str], master: str, most: int, found: Any) -> None:
-    from metajournal.streaming.session import open_session
+    from metajournal.streaming.spark.session import open_session
 
     spark = open_session(
         jars,

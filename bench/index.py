@@ -23,10 +23,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from elasticsearch import ApiError, Elasticsearch
 
 from bench.entities import PARTITIONS, states
-from metajournal.indexer.bulk import item_of
 from metajournal.indexer.connection import make_client
+from metajournal.indexer.fill.bulk import item_of
+from metajournal.indexer.fill.runner import run_indexer
 from metajournal.indexer.mapping import concrete_name, index_body
-from metajournal.indexer.runner import run_indexer
 from metajournal.indexer.shown import read_shown
 from metajournal.schemas.hashing import canonical_json
 from metajournal.schemas.kinds import SERVED_DOMAINS

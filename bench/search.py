@@ -18,12 +18,12 @@ from threading import Event
 from typing import Any, Final
 
 from bench.entities import states
-from metajournal.indexer.bulk import BulkWriter
 from metajournal.indexer.connection import make_client
-from metajournal.indexer.flights import Flights
+from metajournal.indexer.fill.bulk import BulkWriter
+from metajournal.indexer.fill.flights import Flights
+from metajournal.indexer.fill.patience import Patience
 from metajournal.indexer.mapping import ensure_index
-from metajournal.indexer.patience import Patience
-from metajournal.indexer.search import Search
+from metajournal.indexer.search.searching import Search
 from metajournal.indexer.shown import read_shown, write_shown
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, Settings
 from metajournal.stack.services import Stack

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from .options import Options, json_option, options
-from .rendering import console, print_json
+from ..terminal.options import Options, json_option, options
+from ..terminal.rendering import console, print_json
 
 
 @click.group()
@@ -19,7 +19,7 @@ def config() -> None:
 @options
 def config_show(given: Options, /, origin: bool, as_json: bool) -> None:
     """Show every setting; secrets are masked."""
-    from .views import config_json, config_view
+    from ..terminal.views import config_json, config_view
 
     shown = config_json(given.loaded.shown(), origin=origin)
     print_json(shown) if as_json else console().print(config_view(shown))

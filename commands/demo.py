@@ -25,12 +25,12 @@ from rich.text import Text
 from ..schemas.events.catalog import EntityRegistered, TagsAdded
 from ..schemas.positions import Position
 from ..schemas.urn import Urn, dataset
+from ..terminal.exits import FINE, PROBLEM
+from ..terminal.rendering import print_json, table
+from ..terminal.views import detail_text, entity_json, entity_view, history_view, hits_view, outcome_json
 from .demo_environment import ACTOR, EnvironmentSteps, tries
 from .demo_services import DEADLINE_S, STAGES, Stages, services
-from .exits import FINE, PROBLEM
-from .rendering import print_json, table
 from .telling import Silent, Teller, teller
-from .views import detail_text, entity_json, entity_view, history_view, hits_view, outcome_json
 
 if TYPE_CHECKING:
     from ..client import Journal

@@ -12,15 +12,15 @@ from hashlib import blake2b
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from ..indexer.rebuild import rebuild_index
+from ..indexer.fill.rebuild import rebuild_index
 from ..producers.sources.python_files import WHERE, files_of, read_files
 from ..producers.sources.python_requirements import building, requirements, run_of
 from ..schemas.positions import Position
 from ..schemas.urn import Urn, dataset
+from ..terminal.rendering import table, time_text
 from .demo_services import DEADLINE_S, IN_LAKE, SEARCHABLE, Stages
 from .files import file_json
 from .lineage_views import lineage_view
-from .rendering import table, time_text
 from .telling import Teller
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from ..schemas.errors import (
     UnavailableError,
 )
 from ..schemas.limits import MAX_UNIT_EVENTS
-from .parsing import Typed, typed_event
-from .rendering import error_json
-from .views import outcome_json
+from ..terminal.parsing import Typed, typed_event
+from ..terminal.rendering import error_json
+from ..terminal.views import outcome_json
 
 if TYPE_CHECKING:
     from ..client import Journal

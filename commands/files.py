@@ -16,10 +16,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ..schemas.errors import FilesQueryError, InputError
-from .exits import FINE, PROBLEM
-from .inputs import standard_input
-from .options import Options, json_option, options
-from .rendering import console, fields, note, print_json, shortened, table, time_text, verdict
+from ..terminal.exits import FINE, PROBLEM
+from ..terminal.inputs import standard_input
+from ..terminal.options import Options, json_option, options
+from ..terminal.rendering import console, fields, note, print_json, shortened, table, time_text, verdict
 
 if TYPE_CHECKING:
     from ..producers.receipts import Receipt
@@ -69,7 +69,7 @@ def files(
         if given:
             raise click.UsageError(f"Put the options behind {context.invoked_subcommand}, not before it.", ctx=context)
         return
-    from .parsing import point
+    from ..terminal.parsing import point
 
     _check_asked(asked)
     at = point(as_at) if as_at else None
@@ -112,7 +112,7 @@ def _in_options(sentence: str) -> str:
 @options
 def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json: bool) -> int:
     """Show the newest file of a program on a server: by start, then creation time, then id."""
-    from .parsing import point
+    from ..terminal.parsing import point
 
     at = point(as_at) if as_at else None
     with given.journal() as journal:
@@ -220,7 +220,7 @@ def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
 
 
 def _lines(lines: Iterable[str]) -> Iterator[Any]:
-    from .parsing import line_value
+    from ..terminal.parsing import line_value
 
     for number, line in enumerate(lines, 1):
         if line.strip():
@@ -246,7 +246,7 @@ def _told(out: Any) -> Any:
 
 
 def _result(receipt: Receipt, *, wait: bool) -> dict[str, Any]:
-    from .views import outcome_json
+    from ..terminal.views import outcome_json
 
     result: dict[str, Any] = {"ok": True, "event_id": receipt.event_id, "position": str(receipt.position)}
     if wait:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..schemas.errors import EventTooLargeError, UnknownEntityError
-from .completion import complete_urn
-from .exits import FINE, PROBLEM
-from .inputs import standard_input
-from .options import Options, json_option, options
-from .rendering import console, note, print_json
+from ..terminal.completion import complete_urn
+from ..terminal.exits import FINE, PROBLEM
+from ..terminal.inputs import standard_input
+from ..terminal.options import Options, json_option, options
+from ..terminal.rendering import console, note, print_json
 
 if TYPE_CHECKING:
     from ..client import Journal
@@ -206,7 +206,7 @@ def run(
 
 def _asked(given: dict[str, Any], as_at: str | None) -> dict[str, Any]:
     """What was said, texts of times as milliseconds."""
-    from .parsing import moment, point
+    from ..terminal.parsing import moment, point
 
     asked = {name: value for name, value in given.items() if value is not None}
     for name in ("start", "end", "as_of"):

@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ..schemas.urn import Urn
-from .rendering import fields, safe, shortened, table, time_text, verdict
+from ..terminal.rendering import fields, safe, shortened, table, time_text, verdict
 
 _ARROWS = {"read": "→ read by", "write": "← written by", None: "– touched by"}
 _BACK = {"read": "← reads", "write": "→ writes", None: "– touches"}

@@ -5,22 +5,28 @@ What the commands do stands beside this module, how they end in `exits.py`.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from .completion import COMPLETING
+from ..terminal.completion import COMPLETING
+from ..terminal.exits import Commands
+from ..terminal.lean import leave_pandas_out
+from ..terminal.logs import keep_quiet
+from ..terminal.options import Options
 from .configuration import CONFIGURATION
-from .exits import Commands
 from .files import FILES
-from .lean import leave_pandas_out
 from .lineage import LINEAGE
-from .logs import keep_quiet
-from .options import Options
 from .reading import READING
 from .rebuild import REBUILDING
 from .refolding import REFOLDING
 from .services import SERVICES
 from .tracing import TRACING
 from .writing import WRITING
+
+if TYPE_CHECKING:
+    from ..client import Journal
+    from ..schemas.settings import Settings
 
 PROGRAM = "program"
 """What the context holds where a command has its process to itself (a test or a host program may run several)."""
@@ -37,11 +43,17 @@ def main(context: click.Context, file: str | None, overrides: tuple[str, ...], v
     """Metadata as a journal: every change is an event in Kafka, kept in Delta tables, found in Elasticsearch."""
     if context.obj is PROGRAM and context.invoked_subcommand in _READERS:
         leave_pandas_out()
-    context.obj = Options(file, overrides)
+    context.obj = Options(file, overrides, _connect)
     if verbose:
         context.obj.start_logging()
     else:
         keep_quiet()
+
+
+def _connect(settings: Settings) -> Journal:
+    from ..client import Journal
+
+    return Journal.connect(settings)
 
 
 for _command in (

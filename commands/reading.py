@@ -9,9 +9,9 @@ from __future__ import annotations
 import click
 from rich.text import Text
 
-from .completion import complete_urn
-from .options import Options, json_option, options
-from .rendering import console, note, print_json
+from ..terminal.completion import complete_urn
+from ..terminal.options import Options, json_option, options
+from ..terminal.rendering import console, note, print_json
 from .searching import SEARCHING
 from .tailing import tail
 
@@ -29,8 +29,8 @@ def show(given: Options, /, urn: str, as_at: str | None, at_least: str | None, a
     from ..client import WRITTEN_KINDS
     from ..schemas.positions import Position
     from ..schemas.urn import Urn
-    from .parsing import point
-    from .views import entity_json, entity_view
+    from ..terminal.parsing import point
+    from ..terminal.views import entity_json, entity_view
 
     entity, at = Urn.parse(urn), point(as_at) if as_at else None
     after = Position.parse(at_least) if at_least else None
@@ -64,7 +64,7 @@ def history(
     """
     from ..schemas.positions import Position
     from ..schemas.urn import Urn
-    from .views import entity_json, history_view
+    from ..terminal.views import entity_json, history_view
 
     entity, after = Urn.parse(urn), Position.parse(at_least) if at_least else None
     most = None if limit is None else limit + 1  # the row before a page says what the page's first row changed

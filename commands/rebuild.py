@@ -15,13 +15,13 @@ from rich.console import Console
 from rich.text import Text
 
 from ..schemas.errors import MissingExtraError
-from .options import Options, json_option, options
+from ..terminal.options import Options, json_option, options
+from ..terminal.rendering import console, print_json, safe
 from .refolding import rebuild_lake_command
-from .rendering import console, print_json, safe
 
 if TYPE_CHECKING:
-    from ..indexer.rebuild import Rebuilt
-    from ..indexer.stages import Stage
+    from ..indexer.fill.rebuild import Rebuilt
+    from ..indexer.fill.stages import Stage
 
 _TELL_S = 2.0  # seconds between two lines of progress
 _PHASES = {
@@ -48,7 +48,7 @@ def rebuild_index_command(given: Options, /, keep_old: bool, as_json: bool) -> N
     alias is swapped in one step. A rebuild that was ended or killed is continued by the next one.
     """
     try:
-        from ..indexer.rebuild import rebuild_index
+        from ..indexer.fill.rebuild import rebuild_index
     except ModuleNotFoundError as error:
         raise MissingExtraError("lake", "Rebuilding the index") from error
     told = _Told(console(stderr=True))

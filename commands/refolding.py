@@ -17,9 +17,9 @@ from rich.text import Text
 
 from ..schemas.errors import MissingExtraError, StreamError
 from ..schemas.positions import behind_text
-from .exits import FINE, PROBLEM
-from .options import Options, json_option, options
-from .rendering import console, print_json, safe, table
+from ..terminal.exits import FINE, PROBLEM
+from ..terminal.options import Options, json_option, options
+from ..terminal.rendering import console, print_json, safe, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -117,7 +117,7 @@ def _lake_checks(given: Options, lake: Lake, tasks: Refolding, told: _Told) -> I
 
 
 def _index_check(given: Options, told: _Told) -> Check:
-    from ..indexer.compare import compare_index
+    from ..indexer.fill.compare import compare_index
     from ..streaming.verify import Check
 
     told.say("compare the index with the lake")
@@ -155,8 +155,8 @@ def _tasks(given: Options, master: str | None) -> AbstractContextManager[Refoldi
 def _on_spark(given: Options, master: str) -> Iterator[Refolding]:
     from ..stack.jars import spark_jars
     from ..stack.java import find_java
-    from ..streaming.session import open_session
-    from ..streaming.wide import SparkRefold
+    from ..streaming.spark.session import open_session
+    from ..streaming.spark.wide import SparkRefold
 
     find_java()
     session = open_session(spark_jars(), {**given.settings.stream.spark, "spark.master": master}, log=str(given.home))

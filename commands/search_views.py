@@ -8,15 +8,15 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from .rendering import safe, shortened, table, time_text
-from .views import entity_json, results_json, results_view
+from ..terminal.rendering import safe, shortened, table, time_text
+from ..terminal.views import entity_json, results_json, results_view
 
 _MOST_VALUES = 10
 
 
 def explained_view(found: Any) -> RenderableType:
     """Hits, best first, each with its place's reason and all texts that matched, on lines of their own."""
-    from ..indexer.results import TIER_NAMES
+    from ..indexer.search.results import TIER_NAMES
 
     summary = results_view(found)
     if not found.hits or not isinstance(summary, Group):

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from .completion import complete_kind
-from .options import Options, json_option, options
-from .rendering import console, note, print_json
+from ..terminal.completion import complete_kind
+from ..terminal.options import Options, json_option, options
+from ..terminal.rendering import console, note, print_json
 
 _SORTS = ("relevance", "name", "name:asc", "name:desc", "creation_time", "creation_time:asc", "creation_time:desc")
 _FILTERS = {"kinds": "kind", "namespace": "namespace", "scope": "scope"}
@@ -55,11 +55,11 @@ def search(
     metajournal search 'schema:customer_id:long'  a field of a schema
     metajournal search 'properties:owner'         who has such a key
     """
-    from ..indexer.search import Search
+    from ..indexer.search.searching import Search
     from ..schemas.positions import Position
-    from .parsing import point
+    from ..terminal.parsing import point
+    from ..terminal.views import results_json, results_view
     from .search_views import explained_view, facets_view, then_json, then_view, without_filters
-    from .views import results_json, results_view
 
     if as_at and (why or asked["facets"]):
         raise click.UsageError("--as-at goes with neither --why nor --facets: these speak of now.")
@@ -97,7 +97,7 @@ def suggest(given: Options, /, prefix: str, keys: bool, scope: str | None, limit
     metajournal suggest ord
     metajournal suggest --keys own        then: metajournal search 'properties:owner'
     """
-    from ..indexer.search import Search
+    from ..indexer.search.searching import Search
     from .search_views import suggestions_view
 
     if scope and not keys:

@@ -16,10 +16,10 @@ from rich.live import Live
 from rich.text import Text
 
 from ..schemas.errors import InputError, MissingExtraError
-from .exits import FINE, PROBLEM
-from .options import Options, json_option, options
-from .rendering import console, print_json
-from .views import doctor_json, doctor_view, status_json, status_line, status_view
+from ..terminal.exits import FINE, PROBLEM
+from ..terminal.options import Options, json_option, options
+from ..terminal.rendering import console, print_json
+from ..terminal.views import doctor_json, doctor_view, status_json, status_line, status_view
 
 if TYPE_CHECKING:
     from ..schemas.positions import Position
@@ -54,7 +54,7 @@ def stream(given: Options, /, master: str | None) -> None:
 @options
 def index(given: Options, /) -> None:
     """Keep Elasticsearch up to date with the journal, until ended by SIGTERM or Ctrl-C."""
-    from ..indexer.runner import run_indexer
+    from ..indexer.fill.runner import run_indexer
 
     given.start_logging()
     run_indexer(given.settings)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import SECONDS, Options, json_option, options
-from .rendering import console, note, print_json, shortened, time_text
+from ..terminal.options import SECONDS, Options, json_option, options
+from ..terminal.rendering import console, note, print_json, shortened, time_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -124,7 +124,7 @@ def _interruptible(found: Subscription[Any]) -> Iterator[None]:
 
 def _point(text: str | None) -> Any:
     """What `--since` says, as `Journal.subscribe` takes it."""
-    from .parsing import point
+    from ..terminal.parsing import point
 
     return text if text in (None, "earliest", "latest") else point(text)
 

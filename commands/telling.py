@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.rule import Rule
 from rich.text import Text
 
-from .rendering import console, safe
+from ..terminal.rendering import console, safe
 
 Advance = Callable[[str, int], None]
 

@@ -9,9 +9,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..schemas.errors import MissingExtraError
-from .options import Options, json_option, options
-from .rendering import console, fields, plain, print_json, safe, shortened, table, time_text, verdict
-from .views import detail_text
+from ..terminal.options import Options, json_option, options
+from ..terminal.rendering import console, fields, plain, print_json, safe, shortened, table, time_text, verdict
+from ..terminal.views import detail_text
 
 if TYPE_CHECKING:
     from ..lake.tables import Lake

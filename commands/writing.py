@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from .completion import complete_event, complete_urn
-from .exits import FINE, PROBLEM
-from .inputs import standard_input
-from .options import SECONDS, Options, json_option, options
-from .rendering import console, note, print_json
+from ..terminal.completion import complete_event, complete_urn
+from ..terminal.exits import FINE, PROBLEM
+from ..terminal.inputs import standard_input
+from ..terminal.options import SECONDS, Options, json_option, options
+from ..terminal.rendering import console, note, print_json
 
 _NOTHING = "Standard input held no event, so nothing was emitted."
 
@@ -59,10 +59,10 @@ def emit(
     metajournal emit --unit - < events.jsonl
     """
     from ..schemas.urn import Urn
+    from ..terminal.naming import meant_kind
+    from ..terminal.parsing import typed_options
+    from ..terminal.views import result_line, unit_view
     from .emitting import Sending
-    from .naming import meant_kind
-    from .parsing import typed_options
-    from .views import result_line, unit_view
 
     if type_ == "-" and (entity or any(typed.values())):
         raise click.UsageError("With '-' everything stands in the JSON lines; leave the other arguments away.")

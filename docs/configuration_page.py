@@ -14,7 +14,7 @@ from metajournal.config import is_secret
 from metajournal.producers.kafka import CONSUMER_SAFETY, PRODUCER_SAFETY
 from metajournal.schemas import settings as settings_module
 from metajournal.schemas.settings import Settings
-from metajournal.streaming.options import JAVA_SECURITY
+from metajournal.streaming.spark.options import JAVA_SECURITY
 
 from .markdown import first, prose, table
 

@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from metajournal.commands.exits import exit_code
 from metajournal.schemas.errors import MetajournalError
+from metajournal.terminal.exits import exit_code
 
 from .markdown import first, prose, table
 

@@ -19,9 +19,10 @@ SECTIONS: Final = {
     "Arguments of a subscription": ["consumers.subscription:Subscription", "consumers.filters:Filter"],
     "What a subscription gives": ["consumers.records:Change", "consumers.records:State"],
     "Arguments of a search": [
-        "indexer.search:Search.search", "indexer.search:Search.suggest_names", "indexer.search:Search.suggest_keys",
+        "indexer.search.searching:Search.search", "indexer.search.searching:Search.suggest_names",
+        "indexer.search.searching:Search.suggest_keys",
     ],
-    "What a search gives": ["indexer.results:Results", "indexer.results:Hit", "indexer.results:Count"],
+    "What a search gives": ["indexer.search.results:Results", "indexer.search.results:Hit", "indexer.search.results:Count"],
     "What the lake answers": [
         "lake.reading:Answer", "rules.entity:EntityRow", "lake.lineage_questions:Page", "lake.file_queries:FilesPage",
         "rules.files_rows:FileRecordRow",

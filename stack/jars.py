@@ -22,7 +22,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from ..schemas.errors import MissingExtraError
-from ..streaming.classes import archive_of, record
+from ..streaming.spark.classes import archive_of, record
 from .errors import PartsCorruptError, PartsUnavailableError
 from .java import Java, find_java
 from .parts import GROUPS, Part, Parts, file_digest, known_parts, move_checked, parts_in

@@ -31,15 +31,15 @@ from ..rules.digest import RULES_DIGEST
 from ..schemas.errors import LakeWriteError, MetajournalError, StreamError, UnavailableError
 from ..schemas.positions import Cut, offset_of, position
 from ..schemas.settings import Settings
-from . import options
 from .engine import Engine, PartitionKey
-from .failures import SPARK_GONE, BatchTooLargeError, close, ended, is_active, meaning, worth_waiting
 from .publish import Publisher, watermarks
 from .report import Report
-from .session import open_session, planned_ends, start_query
+from .spark import options
+from .spark.failures import SPARK_GONE, BatchTooLargeError, close, ended, is_active, meaning, worth_waiting
+from .spark.session import open_session, planned_ends, start_query
+from .spark.wide import SparkTasks
 from .staging import Staging
 from .status import StatusFile
-from .wide import SparkTasks
 
 _log = logging.getLogger("metajournal.stream")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 _BOTH = """
 import sys
 from metajournal.commands import demo
-from metajournal.commands.rendering import console
+from metajournal.terminal.rendering import console
 from metajournal.commands.telling import Lines
 
 class Beside(Lines):

@@ -39,7 +39,7 @@ JOB = program("default", "shop", "spark", "job")
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for an index that is away."""
-    monkeypatch.setattr("metajournal.indexer.visible._ASKED_S", 0.1)
+    monkeypatch.setattr("metajournal.indexer.search.visible._ASKED_S", 0.1)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from metajournal.commands.logs import OWN
+from metajournal.terminal.logs import OWN
 
 
 @pytest.fixture(autouse=True)

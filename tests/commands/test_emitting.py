@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from metajournal.commands import views
 from metajournal.commands.emitting import WINDOW, Sending
 from metajournal.producers.verdicts import Accepted, Rejected
 from metajournal.schemas.errors import InputError, InvalidEventError, KafkaUnavailableError, NotYetVisibleError
 from metajournal.schemas.positions import Position
+from metajournal.terminal import views
 
 
 @dataclass

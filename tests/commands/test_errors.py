@@ -29,13 +29,13 @@ from metajournal import (
     urn,
 )
 from metajournal.cli import main
-from metajournal.commands.exits import exit_code
-from metajournal.commands.options import Options
 from metajournal.producers.kafka import make_producer, producer_config
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import InvalidEventError
 from metajournal.schemas.kinds import SERVED_DOMAINS
 from metajournal.schemas.positions import position
+from metajournal.terminal.exits import exit_code
+from metajournal.terminal.options import Options
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, Fold
 from tests.streaming.test_engine import PARTITIONS, journal_of

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from metajournal.commands.exits import ended
 from metajournal.schemas.errors import (
     ConfigError,
     Fault,
@@ -24,6 +23,7 @@ from metajournal.schemas.errors import (
     StreamError,
     UnknownEntityError,
 )
+from metajournal.terminal.exits import ended
 
 
 def raised(error: BaseException, *, as_json: bool = False) -> int:
@@ -75,8 +75,8 @@ def test_errors_carry_their_data_into_json(capsys: pytest.CaptureFixture[str]) -
 
 SAYING = {
     "help": "import click; click.echo('x' * 9)",
-    "json": "from metajournal.commands.rendering import print_json; print_json('x' * 20_000)",
-    "text": "from metajournal.commands.rendering import console; console().print('x' * 20_000)",
+    "json": "from metajournal.terminal.rendering import print_json; print_json('x' * 20_000)",
+    "text": "from metajournal.terminal.rendering import console; console().print('x' * 20_000)",
     "late": "import sys; sys.stdout.write('x' * 20)",
 }
 """Ways in which commands print."""
@@ -86,7 +86,7 @@ def says(how: str, *, as_json: bool = False) -> list[str]:
     """A process that prints like that and ends as a command does."""
     script = f"""
 import sys
-from metajournal.commands.exits import ended
+from metajournal.terminal.exits import ended
 def run():
     {SAYING[how]}
 sys.exit(ended(run, as_json={as_json}))"""

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from metajournal import Journal, Settings
 from metajournal.cli import main
-from metajournal.commands.options import Options
 from metajournal.producers.topics import Epochs
+from metajournal.terminal.options import Options
 
 
 def without(monkeypatch: pytest.MonkeyPatch, package: str) -> None:

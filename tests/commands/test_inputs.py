@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from metajournal.cli import main
-from metajournal.commands.options import Options
 from metajournal.schemas.errors import EventTooLargeError
+from metajournal.terminal.options import Options
 from tests.producers.test_openlineage import EVENT
 
 NOBODY = "kafka.bootstrap.servers=127.0.0.1:1"

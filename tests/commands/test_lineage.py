@@ -11,13 +11,14 @@ from click.testing import CliRunner
 
 from metajournal import ExternalWrite, Journal, RunStarted, dataset, stream
 from metajournal.cli import main
-from metajournal.commands import lineage_views, parsing
-from metajournal.commands.options import Options
-from metajournal.commands.rendering import console
+from metajournal.commands import lineage_views
 from metajournal.lake.lineage_questions import Page
 from metajournal.producers.sources.openlineage import facts_of
 from metajournal.schemas.errors import UnknownEntityError
 from metajournal.schemas.urn import Urn
+from metajournal.terminal import parsing
+from metajournal.terminal.options import Options
+from metajournal.terminal.rendering import console
 from tests.installation import Installation
 from tests.producers.test_openlineage import EVENT
 from tests.wait import eventually

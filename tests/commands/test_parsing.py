@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from metajournal.commands import parsing
 from metajournal.schemas.errors import InputError, InvalidEventError, InvalidPositionError
 from metajournal.schemas.events.catalog import EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.positions import Position
+from metajournal.terminal import parsing
 
 
 def test_options_become_the_event_that_they_say() -> None:

@@ -11,9 +11,9 @@ import sys
 
 import pytest
 
-from metajournal.commands import rendering
-from metajournal.commands.logs import Lines, start_logging
 from metajournal.schemas.settings import LogSettings
+from metajournal.terminal import rendering
+from metajournal.terminal.logs import Lines, start_logging
 
 
 def test_control_characters_and_markup_from_outside_stay_visible_text(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from metajournal.commands.options import Options
 from metajournal.commands.refolding import _index_check, _mends, _Told
-from metajournal.indexer.compare import Comparison
+from metajournal.indexer.fill.compare import Comparison
+from metajournal.terminal.options import Options
 
 BEHIND = {("metajournal.journal.catalog", 1): 3}
 
@@ -16,7 +16,7 @@ def test_an_index_that_is_behind_does_not_hold_and_is_not_to_be_rebuilt_for_that
     monkeypatch: pytest.MonkeyPatch, count: int, next_step: str
 ) -> None:
     found = Comparison(compared=5, count=count, behind=BEHIND)
-    monkeypatch.setattr("metajournal.indexer.compare.compare_index", lambda *_, **__: found)
+    monkeypatch.setattr("metajournal.indexer.fill.compare.compare_index", lambda *_, **__: found)
     check = _index_check(Options(None, ()), _Told(None))
     assert not check.ok
     assert "index 3 positions behind; is the indexer running? (metajournal status)" in check.said

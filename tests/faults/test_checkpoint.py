@@ -12,7 +12,7 @@ import pytest
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.errors import UnavailableError
 from metajournal.schemas.settings import Settings
-from metajournal.streaming.session import planned_ends
+from metajournal.streaming.spark.session import planned_ends
 from tests.faults.scale import LONG, seeded, times
 from tests.index import shows_the_lake
 from tests.processes import Running, running_indexer, running_stream

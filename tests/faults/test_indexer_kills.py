@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 from elasticsearch import ApiError
 
-from metajournal.indexer.compare import compare_index
 from metajournal.indexer.connection import is_away, make_client
 from metajournal.indexer.errors import IndexMissingError
-from metajournal.indexer.rebuild import rebuild_index
-from metajournal.indexer.runner import Indexer
+from metajournal.indexer.fill.compare import compare_index
+from metajournal.indexer.fill.rebuild import rebuild_index
+from metajournal.indexer.fill.runner import Indexer
 from metajournal.schemas.settings import Settings
 from tests.faults.proxy import FAULTS, Harm, harming
 from tests.faults.scale import seeded, times
@@ -36,13 +36,13 @@ pytestmark = pytest.mark.services
 _INDEXER = """
 import pickle, sys
 settings, *_ = pickle.load(sys.stdin.buffer)
-from metajournal.indexer.runner import run_indexer
+from metajournal.indexer.fill.runner import run_indexer
 run_indexer(settings)
 """
 _REBUILD = """
 import pickle, sys
 settings, *_ = pickle.load(sys.stdin.buffer)
-from metajournal.indexer.rebuild import rebuild_index
+from metajournal.indexer.fill.rebuild import rebuild_index
 rebuild_index(settings)
 """
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from metajournal.indexer.bulk import BulkWriter
 from metajournal.indexer.connection import make_client
+from metajournal.indexer.fill.bulk import BulkWriter
+from metajournal.indexer.fill.patience import Patience
 from metajournal.indexer.mapping import ensure_index
-from metajournal.indexer.patience import Patience
 from metajournal.indexer.shown import read_shown, write_shown
 from metajournal.schemas.positions import Cut
 from metajournal.schemas.settings import Settings

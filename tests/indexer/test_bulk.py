@@ -11,9 +11,9 @@ import pytest
 from elastic_transport import ApiResponseMeta, ConnectionTimeout, HttpHeaders, NodeConfig
 from elasticsearch import ApiError
 
-from metajournal.indexer.bulk import BulkWriter
 from metajournal.indexer.errors import IndexerError
-from metajournal.indexer.patience import Patience, StartOver, Stopped
+from metajournal.indexer.fill.bulk import BulkWriter
+from metajournal.indexer.fill.patience import Patience, StartOver, Stopped
 from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import state
 

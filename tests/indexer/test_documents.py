@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metajournal.indexer.bulk import item_of
 from metajournal.indexer.documents import document_id, entries, index_document, reduced_document
+from metajournal.indexer.fill.bulk import item_of
 from metajournal.indexer.mapping import PROPERTIES
 from metajournal.schemas.hashing import canonical_json
 from metajournal.schemas.limits import MAX_ENTITY_BYTES

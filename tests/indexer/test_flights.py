@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from elastic_transport import ConnectionError as NoConnection
 
-from metajournal.indexer.bulk import BulkWriter
-from metajournal.indexer.flights import AT_ONCE, Flights
-from metajournal.indexer.patience import Patience, StartOver
+from metajournal.indexer.fill.bulk import BulkWriter
+from metajournal.indexer.fill.flights import AT_ONCE, Flights
+from metajournal.indexer.fill.patience import Patience, StartOver
 from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import State, state
 from tests.wait import eventually

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from metajournal.indexer.explain import Described, matched
-from metajournal.indexer.grammar import Everything, parse
-from metajournal.indexer.search import Search
+from metajournal.indexer.search.explain import Described, matched
+from metajournal.indexer.search.grammar import Everything, parse
+from metajournal.indexer.search.searching import Search
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from tests.indexer.corpus import CORPUS, FINDABLE, NAME_OF
 from tests.indexer.loading import load

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from metajournal.indexer.search import Search
+from metajournal.indexer.search.searching import Search
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.schemas.urn import urn
 from tests.indexer import reference

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metajournal.indexer.errors import InvalidQueryError
-from metajournal.indexer.grammar import (
+from metajournal.indexer.search.grammar import (
     Everything,
     Field,
     HasKey,

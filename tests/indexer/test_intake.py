@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from metajournal.indexer.intake import Intake
-from metajournal.indexer.patience import Patience
+from metajournal.indexer.fill.intake import Intake
+from metajournal.indexer.fill.patience import Patience
 from metajournal.rules.documents import state_document
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.hashing import canonical_json

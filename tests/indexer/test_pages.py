@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from metajournal.indexer.search import Hit, Search, Sort
+from metajournal.indexer.search.searching import Hit, Search, Sort
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import State, state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metajournal.indexer.progress import Outcome, Progress, outcome_of
+from metajournal.indexer.fill.progress import Outcome, Progress, outcome_of
 
 STATE, OUTCOMES, JOURNAL = ("state", 0), ("outcomes", 0), ("journal", 0)
 

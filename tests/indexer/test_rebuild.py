@@ -13,18 +13,18 @@ from typing import Any
 import pytest
 from elasticsearch import Elasticsearch
 
-from metajournal.indexer.compare import compare_index
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.documents import document_id
 from metajournal.indexer.errors import MappingMismatchError
-from metajournal.indexer.lake_states import LakeStates
-from metajournal.indexer.lease import Begun, Lease, RebuildRunningError
+from metajournal.indexer.fill.compare import compare_index
+from metajournal.indexer.fill.lake_states import LakeStates
+from metajournal.indexer.fill.lease import Begun, Lease, RebuildRunningError
+from metajournal.indexer.fill.rebuild import RebuildDiffersError, rebuild_index
+from metajournal.indexer.fill.runner import Indexer
+from metajournal.indexer.fill.stages import Stage
 from metajournal.indexer.mapping import concrete_of, index_body, own_alias
-from metajournal.indexer.rebuild import RebuildDiffersError, rebuild_index
-from metajournal.indexer.runner import Indexer
-from metajournal.indexer.search import Search
+from metajournal.indexer.search.searching import Search
 from metajournal.indexer.shown import hand_over, read_shown
-from metajournal.indexer.stages import Stage
 from metajournal.schemas.errors import KafkaUnavailableError, SearchUnavailableError, UnavailableError
 from metajournal.schemas.positions import behind
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
@@ -204,7 +204,7 @@ def test_a_new_index_that_differs_is_not_put_in_place(
         client.delete(index=index, id=document_id(*lost))
         return compare_index(given, index=index, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("metajournal.indexer.rebuild.compare_index", damaged)
+    monkeypatch.setattr("metajournal.indexer.fill.rebuild.compare_index", damaged)
     with pytest.raises(RebuildDiffersError, match="1 document") as caught:
         rebuild_index(settings)
     assert caught.value.data["differences"][0]["fault"] == "missing"
@@ -267,7 +267,7 @@ def test_an_indexer_stands_back_only_while_a_rebuild_is_at_work(
     settings: Settings, feed: Feed, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rebuild that was killed in the middle of the swap does not hold the index up for ever."""
-    monkeypatch.setattr("metajournal.indexer.runner.HANDOVER_S", 3.0)
+    monkeypatch.setattr("metajournal.indexer.fill.runner.HANDOVER_S", 3.0)
     feed.batch(feed.rows(30))
     with indexing(settings):
         eventually(feed.shown, 30, "the first batch")
@@ -291,7 +291,7 @@ def test_an_indexer_stands_back_only_while_a_rebuild_is_at_work(
 def test_what_cannot_be_done_is_said(
     settings: Settings, client: Elasticsearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metajournal.indexer.rebuild._ANSWER_S", 0.5)
+    monkeypatch.setattr("metajournal.indexer.fill.rebuild._ANSWER_S", 0.5)
     with pytest.raises(UnavailableError, match="no lake"):
         rebuild_index(settings)
     Feed(settings, random.Random(1))

@@ -6,12 +6,12 @@ import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
-from metajournal.indexer.bulk import BulkWriter
-from metajournal.indexer.flights import Flights
-from metajournal.indexer.intake import Taken
-from metajournal.indexer.patience import Patience
-from metajournal.indexer.progress import Outcome, Progress
-from metajournal.indexer.runner import Indexer
+from metajournal.indexer.fill.bulk import BulkWriter
+from metajournal.indexer.fill.flights import Flights
+from metajournal.indexer.fill.intake import Taken
+from metajournal.indexer.fill.patience import Patience
+from metajournal.indexer.fill.progress import Outcome, Progress
+from metajournal.indexer.fill.runner import Indexer
 from metajournal.schemas.settings import Settings
 from tests.wait import eventually
 

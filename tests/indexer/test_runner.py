@@ -21,9 +21,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.errors import MappingMismatchError
+from metajournal.indexer.fill.runner import Indexer
 from metajournal.indexer.mapping import index_body
-from metajournal.indexer.runner import Indexer
-from metajournal.indexer.search import Search
+from metajournal.indexer.search.searching import Search
 from metajournal.indexer.shown import read_shown
 from metajournal.schemas.errors import NotYetVisibleError
 from metajournal.schemas.kinds import SERVED_DOMAINS
@@ -260,7 +260,7 @@ def test_topics_that_are_not_there_yet_are_waited_for(settings: Settings) -> Non
 
 _PROGRAM = """
 import json, sys
-from metajournal.indexer.runner import run_indexer
+from metajournal.indexer.fill.runner import run_indexer
 from metajournal.schemas.settings import *
 given = json.loads(sys.argv[1])
 run_indexer(Settings(

@@ -24,14 +24,14 @@ from metajournal.indexer.errors import (
     InvalidQueryError,
     MappingMismatchError,
 )
-from metajournal.indexer.explain import Described, matched
-from metajournal.indexer.grammar import Everything, Nothing, Value, parse
 from metajournal.indexer.mapping import ensure_index, index_body
-from metajournal.indexer.query import Tier
-from metajournal.indexer.results import Count
-from metajournal.indexer.search import Search, Sort
+from metajournal.indexer.search.explain import Described, matched
+from metajournal.indexer.search.grammar import Everything, Nothing, Value, parse
+from metajournal.indexer.search.query import Tier
+from metajournal.indexer.search.results import Count
+from metajournal.indexer.search.searching import Search, Sort
+from metajournal.indexer.search.suggest import Suggestion
 from metajournal.indexer.shown import Shown, read_shown
-from metajournal.indexer.suggest import Suggestion
 from metajournal.indexer.terms import fold, readings, whole, whole_prefix, words
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.errors import (

@@ -18,7 +18,7 @@ from tests.lake.test_tables import lake_at
 pytestmark = pytest.mark.services
 SCRIPT = """
 import json, sys
-from metajournal.streaming.session import open_session
+from metajournal.streaming.spark.session import open_session
 entities, journal, log, *jars = sys.argv[1:]
 session = open_session(jars, {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metajournal import FileRecord, FilesRecorded, InputError, InvalidEventError, content_hash, file_record
-from metajournal.commands.parsing import typed_event
 from metajournal.producers import file_groups
 from metajournal.producers import files as producing
 from metajournal.producers.files import file_events, prepared, record_files
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.limits import MAX_EVENT_BYTES
+from metajournal.terminal.parsing import typed_event
 from tests.archive import HASH, START, a_file, document
 from tests.builders import header_for
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from metajournal.indexer.progress import Progress
+from metajournal.indexer.fill.progress import Progress
 from metajournal.stack.home import Entry
 from metajournal.stack.process import ProcessId
 from metajournal.stack.status import Component, Stage, _behind, _component, _stages

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from metajournal.stack.jars import spark_jars
-from metajournal.streaming import classes
-from metajournal.streaming.classes import archive_of, archived_beside, record
-from metajournal.streaming.session import open_session
+from metajournal.streaming.spark import classes
+from metajournal.streaming.spark.classes import archive_of, archived_beside, record
+from metajournal.streaming.spark.session import open_session
 
 OPTION = "-XX:SharedArchiveFile="
 

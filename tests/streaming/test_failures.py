@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from metajournal.schemas.errors import LakeWriteError, StreamError, UnavailableError
-from metajournal.streaming.failures import BatchTooLargeError, meaning, worth_waiting
+from metajournal.streaming.spark.failures import BatchTooLargeError, meaning, worth_waiting
 
 LAKE, CHECKPOINT = "/data/lake", "/dev/shm/metajournal-checkpoint-x"
 

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 
 from metajournal.schemas.errors import ConfigError
 from metajournal.stack.jars import spark_jars
-from metajournal.streaming import options
-from metajournal.streaming.daemon import without_archives
-from metajournal.streaming.session import open_session, planned_ends
+from metajournal.streaming.spark import options
+from metajournal.streaming.spark.daemon import without_archives
+from metajournal.streaming.spark.session import open_session, planned_ends
 
 SECURED = {
     "bootstrap.servers": "broker:9093",

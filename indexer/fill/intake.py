@@ -1,0 +1,208 @@
+"""Reading the state and outcomes topics: all partitions, from the offsets that the index itself holds.
+
+No consumer group. A stored offset that a topic no longer has is corrected and said: below the first one left, reading
+starts there (a compacted state topic keeps each entity's newest record, outcome records repeat); beyond the end, the
+topic is not the one that was indexed, and reading starts at its beginning.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from ...producers.kafka import ErrorLog, make_consumer
+from ...schemas.kinds import SERVED_DOMAINS
+from ...schemas.settings import Settings
+from ..spelling import read
+from .patience import Patience, StartOver
+from .progress import Outcome, Partition, outcome_of
+
+_log = logging.getLogger("metajournal.indexer")
+_ANSWER_S: Final = 5.0
+_QUICK_S: Final = 0.5
+_ASK_AGAIN_S: Final = 1.0
+_MOST_READ: Final = 4
+"""Records that are read at once, for each state that is wanted: many may be of the same few entities."""
+_OUTCOMES_BEFORE: Final = 1_000
+_EXPIRED: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_GONE: Final = frozenset({KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART})
+
+
+@dataclass(slots=True)
+class Taken:
+    """What one poll brought: the newest state of each entity, outcomes, and the offsets that are now read.
+
+    Attributes:
+        full: it ended with as much as was wanted; more may be at hand.
+    """
+
+    states: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
+    reached: dict[Partition, int] = field(default_factory=dict)
+    full: bool = False
+
+
+class Intake:
+    """A consumer over the topics of all served domains."""
+
+    def __init__(self, settings: Settings, patience: Patience, most: int) -> None:
+        topics = settings.journal.topics
+        self.state_topics = frozenset(topics.state(domain) for domain in SERVED_DOMAINS)
+        self._outcomes = {topics.outcomes(domain): topics.state(domain) for domain in SERVED_DOMAINS}
+        self._errors = ErrorLog()
+        self._patience = patience
+        self._most = most
+        self._consumer: Consumer = make_consumer(
+            settings, self._errors, role="indexer", **{"enable.partition.eof": True}
+        )
+        self.unreadable = 0
+        self.ends_at_start: dict[Partition, int] = {}
+        """The end of each partition when reading began."""
+        self._problem = ""
+        self._well_s = 0.0
+        self._asked_s = 0.0
+
+    def close(self) -> None:
+        """End the consumer's threads."""
+        self._consumer.close()
+
+    def start(self, offsets: Mapping[Partition, int]) -> None:
+        """Wait until the topics are there and read on from the given offsets."""
+        partitions = self._partitions()
+        self._consumer.assign([TopicPartition(*at, self._first(at, offsets.get(at))) for at in partitions])
+
+    def ends(self) -> dict[Partition, int]:
+        """Where a rebuild goes on that reads the lake after this call.
+
+        State topics at their ends: the lake holds what is published. Outcomes a little before, since those of a batch
+        that the lake has not finished speak of more than its marks say; a repeated one changes nothing.
+        """
+        ends: dict[Partition, int] = {}
+        for at in self._partitions():
+            low, high = self._watermarks(at)
+            ends[at] = high if at[0] in self.state_topics else max(low, high - _OUTCOMES_BEFORE)
+        return ends
+
+    def _partitions(self) -> list[Partition]:
+        found: list[Partition] = []
+        for name in (*sorted(self.state_topics), *sorted(self._outcomes)):
+            while (count := self._partition_count(name)) == 0:
+                said = self._errors.latest
+                self._patience.wait(f"Kafka does not show the topic {name} yet" + (f" ({said.text})" if said else ""))
+            found.extend((name, partition) for partition in range(count))
+        self._patience.over()
+        return found
+
+    def _partition_count(self, name: str) -> int:
+        try:
+            return len(self._consumer.list_topics(name, timeout=_ANSWER_S).topics[name].partitions)
+        except KafkaException:
+            return 0
+
+    def _watermarks(self, at: Partition) -> tuple[int, int]:
+        while True:
+            try:
+                low, high = self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=_ANSWER_S)
+                break
+            except KafkaException as error:
+                self._patience.wait(f"Kafka does not answer ({error.args[0].str()})")
+        self._patience.over()
+        return int(low), int(high)
+
+    def _first(self, at: Partition, stored: int | None) -> int:
+        low, high = self._watermarks(at)
+        self.ends_at_start[at] = high
+        if stored is not None and low <= stored <= high:
+            return stored
+        if stored is not None:
+            _log.warning(
+                "%s/%d holds [%d, %d), not the stored offset %d; reading from %d.", *at, low, high, stored, low
+            )
+        return low
+
+    def take(self, timeout_s: float, gather_s: float, most: int | None = None) -> Taken:
+        """What has arrived.
+
+        Args:
+            timeout_s: how long to wait for a first record.
+            gather_s: how long to gather more; nothing that comes within it could be shown sooner. An outcome ends the
+                waiting; what is at hand behind it already, of which a backlog has plenty, is taken along.
+            most: that many states end it too; as many as fit into a request unless given.
+
+        Raises:
+            StartOver: the topics are not as they were at the start.
+        """
+        taken, pause_s, most = Taken(), timeout_s, most or self._most
+        until, read = time.monotonic() + gather_s, 0
+        while (first := self._consumer.poll(pause_s)) is not None:
+            some = [first, *self._consumer.consume(max(0, most - len(taken.states) - 1), 0)]
+            for message in some:
+                self._sort(message, taken)
+            read += len(some)
+            taken.full = len(taken.states) >= most or read >= _MOST_READ * most
+            pause_s = 0.0 if taken.outcomes else until - time.monotonic()
+            if taken.full or pause_s < 0:
+                break
+        return taken
+
+    def problem(self) -> str:
+        """What is wrong with Kafka, "" when it answers; asked once a second while something is."""
+        now = time.monotonic()
+        latest = self._errors.latest
+        if latest is None or latest.at < self._well_s or now - self._asked_s < _ASK_AGAIN_S:
+            return self._problem
+        self._asked_s = now
+        try:
+            self._consumer.list_topics(min(self.state_topics), timeout=_QUICK_S)
+            self._well_s, self._problem = now, ""
+        except KafkaException:
+            self._problem = f"Kafka does not answer ({latest.text})"
+        return self._problem
+
+    def _sort(self, message: Message, taken: Taken) -> None:
+        at, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
+        problem = message.error()
+        if problem is not None:
+            if problem.code() == KafkaError._PARTITION_EOF:
+                taken.reached[at] = max(offset, taken.reached.get(at, 0))
+            elif problem.code() in _EXPIRED or problem.code() in _GONE:
+                raise StartOver(f"Kafka says {problem.str()}")
+            return
+        try:
+            self._read(message, at, offset, taken)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            self.unreadable += 1
+            _log.error("The record %s/%d offset %d cannot be read (%r); it is left out.", *at, offset, error)
+        taken.reached[at] = offset + 1
+
+    def _read(self, message: Message, at: Partition, offset: int, taken: Taken) -> None:
+        data = read(message.value() or b"")
+        if at[0] in self._outcomes:
+            taken.outcomes.append(outcome_of(data, at, offset, self._outcomes[at[0]]))
+            return
+        check_state(data)
+        key = data["tenant"], data["urn"]
+        held = taken.states.get(key)
+        if held is None or held["logical_timestamp"] <= data["logical_timestamp"]:
+            taken.states[key] = data
+
+
+def check_state(data: Mapping[str, Any]) -> None:
+    """Whether a record has the shape of a state document.
+
+    Raises:
+        KeyError, TypeError: it has not.
+    """
+    user, system = data["user"], data["system"]
+    properties, more = user["properties"], system["properties"]
+    "".join((data["tenant"], data["urn"], data["kind"], data["name"], data["namespace"] or ""))  # texts or TypeError
+    "".join([*properties, *properties.values(), *user["tags"], *more, *more.values(), *system["tags"]])
+    if not isinstance(data.get("record"), dict | None):
+        raise TypeError("the record is no object")
+    if not isinstance(data["deleted"], bool) or not isinstance(data["logical_timestamp"], int):
+        raise TypeError("deleted or logical_timestamp has the wrong type")

@@ -1,0 +1,117 @@
+"""The lake's entities as state documents, in pages: what a rebuild indexes and what an index is compared with.
+
+Pages follow each other by (tenant, URN) and hold a bounded number of history rows, so memory does not grow with the
+lake. Each page is read from the newest version of the table: a row that a later version brings is one that the state
+topic brings too, and compaction between two pages does no harm.
+Left to whom: which position is shown is the callers' matter; rows above the journal table's marks are given as well,
+since a batch that is not finished is folded to the same rows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from deltalake.exceptions import TableNotFoundError
+
+from ...lake.entities import COLUMNS, row_from_dict
+from ...lake.tables import Lake, quoted
+from ...rules.documents import Document, state_document
+from ...schemas.errors import UnavailableError
+from ...schemas.kinds import SERVED_DOMAINS
+from ...schemas.positions import Cut
+from ...schemas.settings import Settings
+
+PAGE_ROWS: Final = 5_000
+"""History rows in a page, where no single entity has more."""
+
+
+class Key(NamedTuple):
+    """Where a page ends."""
+
+    tenant: str
+    urn: str
+
+
+class LakeStates:
+    """The newest state document of every entity.
+
+    Args:
+        settings: where the lake is, and how its topics are called.
+    Raises:
+        UnavailableError: there is no lake.
+    """
+
+    def __init__(self, settings: Settings, *, page_rows: int = PAGE_ROWS) -> None:
+        self._lake = Lake(settings.lake.path, settings.lake.storage_options)
+        self._topics = [settings.journal.topics.journal(domain) for domain in SERVED_DOMAINS]
+        self._page_rows = page_rows
+        try:
+            self._lake.refresh()
+        except TableNotFoundError as error:
+            raise UnavailableError(
+                f"There is no lake at {self._lake.path}.",
+                code="no-lake",
+                hint="Start the stream (`metajournal up`, or `metajournal stream`), or point [lake] path at it.",
+                path=self._lake.path,
+            ) from error
+
+    def marks(self, known: Cut) -> dict[tuple[str, int], int]:
+        """How far the journal table holds each partition now: those it has rows of, and those that are asked for."""
+        self._lake.refresh()
+        journal = self._lake.journal
+        keys = {key for key in known if key[0] in self._topics}
+        for topic in self._topics:
+            found = journal.sql(f"select max(journal_partition) as last from journal where topic = {quoted(topic)}")
+            last = found["last"][0].as_py()
+            keys.update((topic, partition) for partition in range(0 if last is None else last + 1))
+        marks = {key: journal.mark(key) for key in sorted(keys)}
+        return {key: mark for key, mark in marks.items() if mark}
+
+    def about(self) -> int:
+        """About how many entities there are, within a few percent."""
+        found = self._table.sql("select approx_distinct(tenant || '/' || urn) as entities from entities")
+        return int(found["entities"][0].as_py())
+
+    def pages(self, after: Key | None = None) -> Iterator[tuple[Key, list[Document]]]:
+        """Pages behind a key, each with the key that it ends at."""
+        while (last := self._page_end(after)) is not None:
+            yield last, self._newest(after, last)
+            after = last
+
+    def having(self, keys: list[Key]) -> set[Key]:
+        """Which of some entities the lake has rows of."""
+        urns = ", ".join(quoted(key.urn) for key in keys)
+        found = self._table.sql(f"select distinct tenant, urn from entities where urn in ({urns})").to_pylist()
+        return {Key(row["tenant"], row["urn"]) for row in found}.intersection(keys)
+
+    @property
+    def _table(self) -> Any:
+        self._lake.refresh()  # also to tables that a rebuild of the lake has put in their place
+        return self._lake.tables["entities"]
+
+    def _page_end(self, after: Key | None) -> Key | None:
+        rows = f"select tenant, urn from entities where {_behind(after)} order by tenant, urn limit {self._page_rows}"
+        found = self._table.sql(rows)
+        if not found.num_rows:
+            return None
+        return Key(found["tenant"][-1].as_py(), found["urn"][-1].as_py())
+
+    def _newest(self, after: Key | None, last: Key) -> list[Document]:
+        columns = f"{COLUMNS}, journal_partition"
+        order = "order by logical_timestamp desc, seq desc"
+        ranked = f"select {columns}, row_number() over (partition by tenant, urn {order}) as age from entities"
+        statement = (
+            f"select {columns} from ({ranked} where {_behind(after)} and not ({_behind(last)})) where age = 1"
+            " order by tenant, urn"
+        )
+        rows = self._table.sql(statement).to_pylist(maps_as_pydicts="strict")
+        return [state_document(row_from_dict(row), row["journal_partition"]) for row in rows]
+
+
+def _behind(key: Key | None) -> str:
+    """The condition of all rows behind a key."""
+    if key is None:
+        return "true"
+    tenant, urn = quoted(key.tenant), quoted(key.urn)
+    return f"(tenant > {tenant} or (tenant = {tenant} and urn > {urn}))"

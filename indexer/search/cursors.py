@@ -1,0 +1,79 @@
+"""Cursors: where a page ended, as a text that callers hand back and need not understand.
+
+A cursor holds the point in time that its page was taken from, the order's values of the page's last hit, how far that
+page showed the journal, and the digest of the search it belongs to. The values are the index's own in every index
+(tiers, names, times, URNs), so a page can go on behind them also where the point in time is gone.
+Invariant: whatever text is handed in, what comes out has the shape that its search needs, or InvalidCursorError.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...schemas.errors import InvalidPositionError
+from ...schemas.positions import Cut, cut_from_json, cut_to_json
+from ..errors import InvalidCursorError
+from .asked import Asked
+
+_INDEX: Final = re.compile(r"[\w.-]{1,255}")
+_VIEW: Final = re.compile(r"[\w+/=-]{1,4096}", re.ASCII)
+"""A point in time of one index with one shard takes about 200 characters."""
+_FIRST: Final[dict[str, tuple[type, ...]]] = {"relevance": (int, float), "name": (str,), "creation_time": (int,)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a page ended.
+
+    Args:
+        view: id of the point in time.
+        index: the index that it is of.
+        after: the order's values of the last hit.
+        vector: how far of the journal the page showed, at least.
+        asked: digest of the search.
+    """
+
+    view: str
+    index: str
+    after: list[Any]
+    vector: Cut
+    asked: str
+
+    def text(self) -> str:
+        """The cursor for callers."""
+        data = [self.view, self.index, self.after, cut_to_json(self.vector), self.asked]
+        return base64.urlsafe_b64encode(json.dumps(data, separators=(",", ":")).encode()).decode()
+
+    @classmethod
+    def parse(cls, text: object, asked: Asked) -> Cursor:
+        """Read a caller's cursor for a search.
+
+        Raises:
+            InvalidCursorError: it is none, or belongs to another search.
+        """
+        try:
+            view, index, after, vector, digest = json.loads(base64.urlsafe_b64decode(str(text).encode("ascii")))
+            if not (_VIEW.fullmatch(view) and _INDEX.fullmatch(index) and isinstance(after, list)):
+                raise ValueError("another shape")
+            cursor = cls(view, index, after, cut_from_json(vector), str(digest))
+        except (ValueError, TypeError, RecursionError, binascii.Error, InvalidPositionError) as error:
+            raise InvalidCursorError("This is no cursor of a search.") from error
+        if cursor.asked != asked.digest:
+            raise InvalidCursorError(
+                "The cursor belongs to another search; its query, filters and order must be the same."
+            )
+        if not _fits(cursor.after, asked.sort):
+            raise InvalidCursorError("This is no cursor of a search.")
+        return cursor
+
+
+def _fits(after: list[Any], sort: str) -> bool:
+    """Whether the values are those of an order: its own, then a URN."""
+    if len(after) != 2 or not isinstance(after[1], str) or isinstance(after[0], bool):
+        return False
+    return isinstance(after[0], _FIRST[sort.partition(":")[0]]) and len(repr(after)) < 20_000

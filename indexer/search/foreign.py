@@ -1,0 +1,69 @@
+"""Positions of another journal: refused at once, since no indexer will ever show them.
+
+The names of the journal's topics are known from the settings, and a partition that the index shows is one of the
+journal's. Only for one that it does not show is Kafka asked how many there are; where it does not answer, nothing is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ...schemas.errors import InvalidPositionError, MetajournalError
+from ...schemas.kinds import SERVED_DOMAINS
+from ...schemas.positions import Cut
+from ...schemas.settings import Settings
+
+_ASKED_S: Final = 2.0
+
+Key = tuple[str, int]
+
+
+class JournalPartitions:
+    """Which partitions a journal has.
+
+    Args:
+        settings: the journal's prefix, and how to reach Kafka.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._topics = [settings.journal.topics.journal(domain) for domain in SERVED_DOMAINS]
+        self._counts: dict[str, int] = {}
+
+    def refuse_foreign(self, wanted: Iterable[Key]) -> None:
+        """Refuse what is in no topic of this journal. Raises: InvalidPositionError."""
+        for key in wanted:
+            if key[0] not in self._topics or key[1] < 0:
+                raise _foreign(key)
+
+    def refuse_missing(self, lacking: Iterable[Key], shown: Cut, *, timeout_s: float) -> None:
+        """Refuse partitions that the journal does not have.
+
+        Args:
+            lacking: what the index does not show.
+            shown: what it shows.
+            timeout_s: seconds that there are to ask.
+        Raises:
+            InvalidPositionError: there is no such partition.
+        """
+        doubtful = [key for key in lacking if key not in shown]
+        if doubtful and not self._counts:
+            self._counts = self._asked(min(timeout_s, _ASKED_S))
+        for key in doubtful:
+            if key[1] >= self._counts.get(key[0], key[1] + 1):
+                raise _foreign(key)
+
+    def _asked(self, timeout_s: float) -> dict[str, int]:
+        from ...producers.topics import read_epochs  # most searches never need Kafka's client
+
+        try:
+            return {topic: one.partitions for topic, one in read_epochs(self._settings, timeout_s=timeout_s).items()}
+        except MetajournalError:
+            return {}
+
+
+def _foreign(key: Key) -> InvalidPositionError:
+    text = f"{key[0]}/{key[1]}"
+    return InvalidPositionError(f"This journal has no {text}.", text=text)

@@ -1,0 +1,42 @@
+"""What the caller of a search should know about the query: what was left out of it, and how it was read where nothing
+was found. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from .. import terms
+from .grammar import Property, Query
+
+_SEPARATORS_ONLY: Final = "The query has no letter or digit, so it finds nothing; an empty query finds everything."
+_MEANT: Final = {"tag": "tags", "property": "properties", "key": "properties", "field": "schema"}
+"""What people type for a form of the grammar."""
+_ENTITY: Final = re.compile(r"[a-z][a-z0-9-]*:[^\s/:=]+(/[^\s/:=]+)+")
+
+
+def note_of(query: Query, total: int) -> str:
+    """One sentence or several; empty most of the time."""
+    return " ".join(_notes(query, total))
+
+
+def _notes(query: Query, total: int) -> Iterator[str]:
+    if query.nothing:
+        yield _SEPARATORS_ONLY
+        return
+    if query.left_out:
+        yield f"Left out, since it has no letter or digit: {' '.join(query.left_out)}."
+    if total == 0:
+        yield from (_read_as(term) for term in query.terms if isinstance(term, Property) and not term.key.prefix)
+
+
+def _read_as(term: Property) -> str:
+    text = f"{term.key}:{term.value}"
+    read = f"`{text}` asks for a property {term.key.text!r}"
+    meant = _MEANT.get(terms.fold(term.key.text.strip()))
+    if meant is not None:
+        return f"{read}; did you mean `{meant}:{term.value}`?"
+    if _ENTITY.fullmatch(text):
+        return f"{read}; `metajournal show {text}` shows the entity of that name, and its words find it."
+    return f"{read}; in double quotes it is looked for as text."

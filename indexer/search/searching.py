@@ -1,0 +1,302 @@
+"""Searching the catalog: one question, one answer that says what it shows.
+
+Job: options to a request, the answer to `Results`, pages over one point in time, so that none skips or doubles an
+entity while writes go on. Left to others: the grammar, the queries, the reasons, waiting, completion (suggest).
+Invariants: every request filters by tenant and leaves deleted entities out; the vector in the answer was stored before
+the search began, so the answer shows at least that much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final, cast
+
+from elasticsearch import ApiError
+
+from ...schemas.errors import InputError, InvalidPositionError, OperatorError
+from ...schemas.positions import Cut, Position, behind, merge
+from ...schemas.settings import Settings
+from ...schemas.urn import Urn
+from ..connection import cause_of, is_away, make_client, reason_of
+from ..errors import IndexMissingError, InvalidCursorError, InvalidQueryError
+from ..waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, wanted_marks
+from .asked import Asked, Sort, asked_of, checked_limit, checked_name, checked_text, scopes_of
+from .cursors import Cursor
+from .explain import explain
+from .foreign import JournalPartitions
+from .key_starts import known_keys
+from .notes import note_of
+from .pages import Found, page_of
+from .query import Tier
+from .results import Count, Hit, Results
+from .suggest import Suggestion, suggest
+
+__all__ = ["Count", "Hit", "Results", "Search", "Sort", "Suggestion"]
+
+_KEEP_ALIVE: Final = "2m"
+_NOT_TAKEN: Final = frozenset({400, 413})
+"""Answers to a request that is too large, or has a value that no document can have."""
+_FAILED: Final = 500
+"""From here on the answers say that the server failed, not the request."""
+_REFUSED_S: Final = 1.0
+"""How long a server that refuses connections is waited for, within the time-out: it is not running."""
+_OTHER_VIEW: Final = (
+    f"What the earlier pages were taken from is gone ({_KEEP_ALIVE} passed, or a rebuilt index took its place). This "
+    "page goes on behind their last hit in what the index shows now: an entity that changed meanwhile may come twice "
+    "or not at all; begin again without a cursor where that matters."
+)
+
+
+class Search:
+    """Searches one index; safe to use from several threads.
+
+    Args:
+        settings: where Elasticsearch is, and the tenant.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._index = settings.elasticsearch.index
+        self._partitions = JournalPartitions(settings)
+        self._client = make_client(settings)
+        self._closed = False
+
+    def __enter__(self) -> Search:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the connections back; what is asked later is refused."""
+        self._closed = True
+        self._client.close()
+
+    def search(
+        self,
+        query: str = "",
+        *,
+        namespace: str | None = None,
+        kinds: Collection[str] | str | None = None,
+        scope: str | None = None,
+        tenant: str | None = None,
+        at_least: Position | Cut | None = None,
+        timeout_s: float = 10.0,
+        limit: int = 20,
+        cursor: str | None = None,
+        sort: Sort = "relevance",
+        facets: bool = False,
+        paging: bool = True,
+    ) -> Results:
+        """Find entities by the grammar of `grammar`.
+
+        Args:
+            query: the user's text; empty for everything.
+            namespace: only entities of this namespace.
+            kinds: only entities of these kinds.
+            scope: USER or SYSTEM: which metadata may match (names always may); None or BOTH for all.
+            tenant: whose entities; the settings' tenant where None.
+            at_least: an event's position, or a cut of next positions, that the answer must show.
+            timeout_s: seconds to wait for that and for an Elasticsearch that is away.
+            limit: most hits of this page, 0 to 1,000.
+            cursor: from an earlier answer to the same search; goes on behind its last hit, over what that answer was
+                taken from. Where that is gone (after two minutes, or by a rebuild of the index) it goes on in what
+                the index shows now, and `note` says so.
+            sort: `relevance`, `name` or `creation_time` (newest first), with `:asc` or `:desc`; ties by URN.
+            facets: count the hits by kind, namespace and tag.
+            paging: whether the answer may have a cursor; without one the search is a little cheaper.
+
+        Raises:
+            InvalidQueryError: the query is too long or an option is wrong.
+            InvalidCursorError: the cursor is none, or belongs to another search.
+            InputError: the search is closed, or `at_least` is neither a position nor a cut.
+            InvalidPositionError: `at_least` is of another journal.
+            NotYetVisibleError: the index did not show `at_least` in time; `behind` says how much it lacks.
+            IndexMissingError: there is no index yet.
+            SearchUnavailableError: Elasticsearch stayed away.
+            OperatorError: it refuses this client, or fails.
+        """
+        asked = asked_of(
+            query,
+            tenant=self._tenant(tenant),
+            namespace=namespace,
+            kinds=kinds,
+            scope=scope,
+            sort=sort,
+            limit=limit,
+            facets=facets,
+        )
+        wanted = wanted_marks(at_least)
+        if cursor is not None and asked.limit == 0:
+            raise InvalidQueryError("With a cursor limit must be at least 1.", option="limit")
+        self._partitions.refuse_foreign(wanted)
+        after = None if cursor is None else self._parsed(cursor, asked)
+        deadline = self._deadline(timeout_s)
+        try:
+            if after is not None:
+                return self._next_page(asked, after, wanted, deadline)
+            vector = self._shown(wanted, deadline)
+            view = self._open(deadline) if paging and asked.limit > 0 else None
+            return self._page(asked, vector, view, None, deadline)
+        except ApiError as error:
+            raise self._meaning(error) from error
+
+    def _meaning(self, error: ApiError) -> Exception:
+        """What an answer other than hits means to the caller."""
+        if is_missing_index(error):
+            return IndexMissingError(self._index)
+        if error.status_code in _NOT_TAKEN:
+            return InvalidQueryError(f"Elasticsearch does not take this search: {cause_of(error)}.")
+        url = self._settings.elasticsearch.url
+        return OperatorError(
+            f"Elasticsearch at {url} fails to answer ({reason_of(error)}): {cause_of(error)}.",
+            hint="Its log says more; search again once its cause is mended.",
+            code="search-failed",
+            url=url,
+        )
+
+    def suggest_names(
+        self, prefix: str = "", *, tenant: str | None = None, limit: int = 10, timeout_s: float = 10.0
+    ) -> list[Suggestion]:
+        """Names that begin with a text, in any case, and how many entities have each; in alphabetical order.
+
+        Raises:
+            IndexMissingError, SearchUnavailableError: as `search`.
+        """
+        return self._suggest(("suggest_name",), prefix, tenant, limit, timeout_s)
+
+    def suggest_keys(
+        self,
+        prefix: str = "",
+        *,
+        scope: str | None = None,
+        tenant: str | None = None,
+        limit: int = 10,
+        timeout_s: float = 10.0,
+    ) -> list[Suggestion]:
+        """Metadata keys that begin with a text, and how many entities have each; in alphabetical order.
+
+        Raises:
+            IndexMissingError, SearchUnavailableError: as `search`.
+        """
+        fields = tuple(f"{one.lower()}.suggest_key" for one in scopes_of(scope))
+        return self._suggest(fields, prefix, tenant, limit, timeout_s)
+
+    def _suggest(
+        self, fields: tuple[str, ...], prefix: str, tenant: str | None, limit: int, timeout_s: float
+    ) -> list[Suggestion]:
+        checked_text(prefix, "prefix")
+        whose, most = self._tenant(tenant), checked_limit(limit)
+        deadline = self._deadline(timeout_s)
+        try:
+            return suggest(deadline, self._index, fields, prefix, tenant=whose, limit=most)
+        except ApiError as error:
+            raise self._meaning(error) from error
+
+    def _tenant(self, tenant: str | None) -> str:
+        return self._settings.journal.tenant if tenant is None else checked_name(tenant, "tenant")
+
+    def _deadline(self, timeout_s: float) -> Deadline:
+        if self._closed:
+            raise InputError("The search is closed.", hint="Connect again: Journal.connect().", code="closed")
+        url = self._settings.elasticsearch.url
+        return Deadline(self._client, url, checked_timeout(timeout_s), refused_s=_REFUSED_S)
+
+    def _shown(self, wanted: Cut, deadline: Deadline) -> Cut:
+        def doubt(lacking: Cut, shown: Cut) -> None:
+            self._partitions.refuse_missing(lacking, shown, timeout_s=deadline.left_s)
+
+        return deadline.shown(self._index, wanted, doubt).vector
+
+    # --- pages
+
+    def _parsed(self, text: str, asked: Asked) -> Cursor:
+        cursor = Cursor.parse(text, asked)
+        try:
+            self._partitions.refuse_foreign(cursor.vector)
+        except InvalidPositionError as error:
+            raise InvalidCursorError("The cursor belongs to another journal.") from error
+        return cursor
+
+    def _open(self, deadline: Deadline) -> str:
+        opened = deadline.ask(lambda client: client.open_point_in_time(index=self._index, keep_alive=_KEEP_ALIVE))
+        return cast(str, opened.body["id"])
+
+    def _next_page(self, asked: Asked, cursor: Cursor, wanted: Cut, deadline: Deadline) -> Results:
+        """The page behind a cursor: of the same point in time, else of a new one, which the answer says.
+
+        The order's values are the same in every index, so both go on behind the same hit. A point in time that the
+        server fails to read is as good as gone; where the server itself fails, so does the new one, in its own words.
+        """
+        if not behind(cursor.vector, wanted) and deadline.ask(lambda client: client.indices.exists(index=cursor.index)):
+            try:
+                return self._page(asked, cursor.vector, cursor.view, cursor.after, deadline)
+            except ApiError as error:
+                if error.status_code in _NOT_TAKEN:
+                    raise InvalidCursorError("This is no cursor of a search.") from error
+                if not (is_gone_view(error) or is_missing_index(error) or error.status_code >= _FAILED):
+                    raise
+        vector = self._shown(merge(cursor.vector, wanted), deadline)
+        page = self._page(asked, vector, self._open(deadline), cursor.after, deadline)
+        return replace(page, note=" ".join(filter(None, (page.note, _OTHER_VIEW))))
+
+    def _page(
+        self, asked: Asked, vector: Cut, view: str | None, after: list[Any] | None, deadline: Deadline
+    ) -> Results:
+        where: dict[str, Any] = {"index": self._index}
+        if view is not None:
+            where = {"pit": {"id": view, "keep_alive": _KEEP_ALIVE}}
+
+        def ask(request: dict[str, Any]) -> Mapping[str, Any]:
+            answer = deadline.ask(lambda client: client.search(**where, **request)).body
+            if view is not None:
+                where["pit"]["id"] = answer.get("pit_id", view)
+            return cast(Mapping[str, Any], answer)
+
+        asked = replace(asked, known=known_keys(asked.query, asked.scopes, asked.filters, ask))
+        page = page_of(asked, after, ask, more=view is not None)
+        total = page.answer["hits"]["total"]["value"]
+        return Results(
+            total=total,
+            hits=tuple(_hit(asked, one) for one in page.hits[: asked.limit]),
+            position_vector=vector,
+            facets=_facets(page.answer.get("aggregations", {})),
+            cursor=None if view is None else self._cursor(asked, vector, where["pit"]["id"], page.hits),
+            note=note_of(asked.query, total),
+        )
+
+    def _cursor(self, asked: Asked, vector: Cut, view: str, found: Sequence[Found]) -> str | None:
+        """The cursor of the next page; at the end the point in time is given back."""
+        if len(found) > asked.limit:
+            last = found[asked.limit - 1]
+            return Cursor(view, last.held_by, last.place, vector, asked.digest).text()
+        try:
+            self._client.options(request_timeout=1.0).close_point_in_time(id=view)
+        except Exception as error:
+            if not (is_away(error) or (isinstance(error, ApiError) and is_gone_view(error))):
+                raise
+        return None
+
+
+def _hit(asked: Asked, found: Found) -> Hit:
+    state = found.state
+    return Hit(
+        urn=Urn(state["urn"]),
+        kind=state["kind"],
+        namespace=state["namespace"],
+        name=state["name"],
+        tier=Tier(found.score) if found.score else None,
+        why=explain(asked.query, state, asked.scopes),
+        document=state,
+    )
+
+
+def _facets(aggregations: Mapping[str, Any]) -> dict[str, tuple[Count, ...]]:
+    return {
+        name: tuple(Count(bucket["key"], bucket["doc_count"]) for bucket in facet["buckets"])
+        for name, facet in aggregations.items()
+    }

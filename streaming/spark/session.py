@@ -1,0 +1,113 @@
+"""The Spark session of the stream and its query over the journal topics."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from ...schemas.errors import UnavailableError
+from ..records import SOURCE
+from . import options
+from .classes import archived_beside
+
+PartitionKey = tuple[str, int]
+_CONF = Path(__file__).parent / "conf"
+_LOGGING = _CONF / "log4j2.properties"
+
+
+def open_session(jars: Sequence[str], more: Mapping[str, str] | None = None, *, log: str | None = None) -> SparkSession:
+    """A session with the connector's jars on its class path; what the JVM prints goes to a file.
+
+    Args:
+        jars: paths of the jars.
+        more: Spark options that override the project's own (a master, memory).
+        log: folder of `spark.log`; the system's temporary folder where None.
+    """
+    path = Path(log or tempfile.gettempdir()) / "spark.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file, _stderr_to(file.fileno()):
+        return begin_session(jars, more or {}, archived_beside(jars))
+
+
+@contextmanager
+def _stderr_to(file: int) -> Iterator[None]:
+    """The JVM inherits this process's stderr when it starts; for that moment it is the log file."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(file, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def begin_session(jars: Sequence[str], more: Mapping[str, str], java: Sequence[str]) -> SparkSession:
+    """A session whose JVM has these options too, and prints to this process's stderr."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["SPARK_CONF_DIR"] = str(_CONF / "none")  # an archive of classes allows no folder on the class path
+    builder = SparkSession.builder.master("local[4]")
+    own = options.java([f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}", *java])
+    for name, value in {**options.SESSION, **own, **options.jars(jars), **more}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def start_query(
+    session: SparkSession,
+    source: Mapping[str, str],
+    checkpoint: str,
+    interval_ms: int,
+    on_batch: Callable[[DataFrame, int], None],
+) -> StreamingQuery:
+    """Start the query that hands each batch of journal records to `on_batch`.
+
+    Args:
+        source: options of the Kafka source.
+        checkpoint: an empty folder.
+        interval_ms: milliseconds between two batches; 0 as fast as records come.
+    """
+    frame = session.readStream.format("kafka").options(**source).load().select(*SOURCE.names)
+    writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint)
+    return writer.trigger(processingTime=f"{interval_ms} milliseconds").start()
+
+
+def planned_ends(checkpoint: str, batch_id: int) -> dict[PartitionKey, int]:
+    """The end offsets that Spark planned for a batch; they stand in the checkpoint before the batch runs.
+
+    Records cannot tell them: the markers of transactions take offsets too.
+
+    Raises:
+        UnavailableError: the checkpoint was deleted or damaged.
+    """
+    try:
+        version, _, text = (Path(checkpoint) / "offsets" / str(batch_id)).read_text().splitlines()
+        if version != "v1":
+            raise ValueError(f"version {version!r}")
+        parts = [(topic, *one) for topic, ends in json.loads(text).items() for one in ends.items()]
+        if not all(type(end) is int for _, _, end in parts):
+            raise ValueError(f"no offsets: {text[:200]}")
+        return {(topic, int(partition)): end for topic, partition, end in parts}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise checkpoint_damaged(checkpoint, f"{type(error).__name__}: {error}") from error
+
+
+def checkpoint_damaged(checkpoint: str, cause: str) -> UnavailableError:
+    """A checkpoint is disposable: the next query gets a fresh one, and begins at the journal table's marks."""
+    return UnavailableError(
+        f"The checkpoint {checkpoint} was deleted or damaged.",
+        code="checkpoint-damaged",
+        hint="Nothing is lost: the stream begins again at its marks with a fresh one. See who cleans that folder.",
+        cause=cause[:500],
+    )

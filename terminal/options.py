@@ -1,0 +1,79 @@
+"""What the commands share: the options before the command, the settings that come of them, and `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from ..client import Journal
+    from ..config import Loaded
+    from ..schemas.settings import Settings
+
+
+class Options:
+    """What stands before the command; settings are read when a command asks for them.
+
+    Args:
+        file: the settings file that was named; None: `metajournal.toml`, where it exists.
+        overrides: single settings, `section.key=value`.
+        connect: makes the journal of some settings: what it is made of stands above this room.
+    """
+
+    def __init__(
+        self, file: str | None, overrides: tuple[str, ...], connect: Callable[[Settings], Journal] | None = None
+    ) -> None:
+        self.file = file
+        self.overrides = overrides
+        self._connect = connect
+        self.logs_json = False
+        """Whether the command's log, and so the error that ends it, are JSON lines."""
+
+    def start_logging(self) -> None:
+        """Show the log on standard error, as `[log]` says."""
+        from .logs import start_logging
+
+        self.logs_json = start_logging(self.settings.log)
+
+    @property
+    def loaded(self) -> Loaded:
+        """The settings, and where each comes from."""
+        from ..config import load
+
+        return load(self.file, self.overrides)
+
+    @property
+    def settings(self) -> Settings:
+        return self.loaded.settings
+
+    @property
+    def home(self) -> Path:
+        """Folder of the services that `up` starts."""
+        from ..config import home
+
+        own = self.settings.stack.home
+        return Path(own) if own else home()
+
+    def journal(self) -> Journal:
+        """The journal of these settings, connected."""
+        assert self._connect is not None  # only a completion, which asks for settings alone, has none
+        return self._connect(self.settings)
+
+
+class _Seconds(click.FloatRange):
+    """A number of seconds that can be waited; a range alone lets nan through, which is on neither side of it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if isnan(seconds):
+            self.fail(f"{value} is no number of seconds.", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds(0, 1e9)
+options = click.make_pass_decorator(Options)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
