@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from metajournal.client import Journal
-    from metajournal.producers.files import content_hash, file_record
+    from metajournal.domains.catalog.events import (
+        EntityDeleted,
+        EntityRegistered,
+        MetadataCleared,
+        PropertiesRemoved,
+        PropertiesSet,
+        TagsAdded,
+        TagsRemoved,
+    )
+    from metajournal.domains.files.events import FileMetadata, FileRecord, FilesRecorded
+    from metajournal.domains.files.recording import content_hash, file_record
+    from metajournal.domains.lineage.events import Access, AccessesRecorded, ExternalWrite, RunStarted, RunStopped
     from metajournal.producers.units import Unit
     from metajournal.producers.verdicts import Accepted, Duplicate, Rejected, Shelved, Unchanged
     from metajournal.schemas.errors import (
@@ -36,17 +47,6 @@ if TYPE_CHECKING:
         UnknownEntityError,
         UnservedDomainError,
     )
-    from metajournal.schemas.events.catalog import (
-        EntityDeleted,
-        EntityRegistered,
-        MetadataCleared,
-        PropertiesRemoved,
-        PropertiesSet,
-        TagsAdded,
-        TagsRemoved,
-    )
-    from metajournal.schemas.events.files import FileMetadata, FileRecord, FilesRecorded
-    from metajournal.schemas.events.lineage import Access, AccessesRecorded, ExternalWrite, RunStarted, RunStopped
     from metajournal.schemas.positions import Cut, Position
     from metajournal.schemas.settings import Settings
     from metajournal.schemas.urn import Urn, app, dataset, file_urn, program, run, stream, urn
@@ -111,10 +111,10 @@ __all__ = [
 
 _ROOMS = {
     "metajournal.client": ("Journal",),
-    "metajournal.producers.files": ("content_hash", "file_record"),
+    "metajournal.domains.files.recording": ("content_hash", "file_record"),
     "metajournal.producers.units": ("Unit",),
     "metajournal.producers.verdicts": ("Accepted", "Duplicate", "Rejected", "Shelved", "Unchanged"),
-    "metajournal.schemas.events.catalog": (
+    "metajournal.domains.catalog.events": (
         "EntityDeleted",
         "EntityRegistered",
         "MetadataCleared",
@@ -123,8 +123,8 @@ _ROOMS = {
         "TagsAdded",
         "TagsRemoved",
     ),
-    "metajournal.schemas.events.lineage": ("Access", "AccessesRecorded", "ExternalWrite", "RunStarted", "RunStopped"),
-    "metajournal.schemas.events.files": ("FileMetadata", "FileRecord", "FilesRecorded"),
+    "metajournal.domains.lineage.events": ("Access", "AccessesRecorded", "ExternalWrite", "RunStarted", "RunStopped"),
+    "metajournal.domains.files.events": ("FileMetadata", "FileRecord", "FilesRecorded"),
     "metajournal.schemas.positions": ("Cut", "Position"),
     "metajournal.schemas.settings": ("Settings",),
     "metajournal.schemas.urn": ("Urn", "app", "dataset", "file_urn", "program", "run", "stream", "urn"),

@@ -17,11 +17,11 @@ from .consumers import subscription as subscriptions
 from .consumers.filters import Filter
 from .consumers.records import Change, State
 from .consumers.subscription import Subscription
-from .files_client import FilesClient
+from .domains.files.client import FilesClient
+from .domains.files.recording import record_files
+from .domains.lineage.client import LineageClient
 from .lake_client import Asked, Point
-from .lineage_client import LineageClient
 from .producers.emitter import Emitter
-from .producers.files import record_files
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
 from .producers.units import Unit, UnitEvent
@@ -34,9 +34,9 @@ from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
+    from .domains.files.events import FileRecord
     from .indexer.search.results import Results
     from .indexer.search.searching import Search, Suggestion
-    from .schemas.events.files import FileRecord
     from .tracing import Trace
 
 WRITTEN_KINDS = frozenset({"dataset", "stream"})

@@ -232,7 +232,7 @@ def compared(settings: Settings) -> str:
     told = 0
     for topic, published in (
         (names.changes("catalog"), model.user_changes),
-        (names.changes_system, model.system_changes),
+        (names.annotations_system, model.system_changes),
         (names.state("catalog"), model.states),
     ):
         expected = sorted(

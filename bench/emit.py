@@ -15,9 +15,9 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartition
 
 from metajournal.client import Journal
+from metajournal.domains.catalog.events import PropertiesSet, TagsAdded
 from metajournal.producers.kafka import ErrorLog, make_consumer, make_producer
 from metajournal.producers.receipts import Receipt
-from metajournal.schemas.events.catalog import PropertiesSet, TagsAdded
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn, dataset
 

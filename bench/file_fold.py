@@ -19,19 +19,19 @@ import pyarrow as pa
 from bench import source
 from bench.files import events
 from bench.fold import NAMES, Nothing, best_of
+from metajournal.fold.folded import Folded, Prior
+from metajournal.fold.journal import journal_table
+from metajournal.fold.judging import fold
+from metajournal.fold.prior import KnownOriginals
+from metajournal.fold.published import documents
+from metajournal.fold.readings import Readings, read_table
+from metajournal.fold.records import SOURCE, Place
+from metajournal.lake.declared import made_arrow
 from metajournal.lake.files import TableFiles
-from metajournal.lake.histories import HISTORIES
 from metajournal.lake.tables import Lake
 from metajournal.schemas.header import Header
-from metajournal.streaming.fold import fold
-from metajournal.streaming.folded import Folded, Prior
-from metajournal.streaming.journal import journal_table
 from metajournal.streaming.parts import StagedPart
 from metajournal.streaming.plan import Pin, Plan, Task
-from metajournal.streaming.prior import KnownOriginals
-from metajournal.streaming.published import documents
-from metajournal.streaming.readings import Readings, read_table
-from metajournal.streaming.records import SOURCE, Place
 from metajournal.streaming.staging import Staging
 from metajournal.streaming.tasks import fold_batch
 
@@ -61,9 +61,9 @@ def parts(table: pa.Table, folder: Path) -> Iterator[tuple[str, Callable[[dict[s
     yield "read", lambda _: read_table(table, PLACE, 1, 1 << 40, end)
     yield "needs", lambda made: made["read"].needs()
     yield "fold", lambda made: _folded(made["read"])
-    yield "entities rows", lambda made: HISTORIES["entities"].to_arrow(_entities(made["fold"]))
+    yield "entities rows", lambda made: made_arrow("entities", _entities(made["fold"]))
     yield "entities, Parquet", lambda made: _written("entities", made["entities rows"], folder)
-    yield "file_records rows", lambda made: HISTORIES["file_records"].to_arrow(_records(made["fold"]))
+    yield "file_records rows", lambda made: made_arrow("file_records", _records(made["fold"]))
     yield "file_records, Parquet", lambda made: _written("file_records", made["file_records rows"], folder)
     yield "journal rows", lambda made: journal_table(made["fold"])
     yield "journal, Parquet", lambda made: _written("journal", made["journal rows"], folder)

@@ -20,12 +20,12 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
+from metajournal.domains.files.events import DAY_MS, FileMetadata, FileRecord, FilesRecorded
+from metajournal.domains.files.queries import FileQueries, FilesAsked
 from metajournal.lake.columns import JOURNAL
-from metajournal.lake.file_queries import FileQueries, FilesAsked
-from metajournal.lake.histories import HISTORIES
+from metajournal.lake.declared import made_arrow
 from metajournal.lake.tables import Lake, Reached
 from metajournal.rules import Accepted, At, EntityRow, apply
-from metajournal.schemas.events.files import DAY_MS, FileMetadata, FileRecord, FilesRecorded
 from metajournal.schemas.hashing import partition_of, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.topics import TopicNames
@@ -121,7 +121,7 @@ def fill(folder: str, records: int) -> Lake:
 def _append(lake: Lake, table: Any, made: list[Any], number: int) -> None:
     marks = {(_TOPIC, partition): _FIRST + number + 1 for partition in range(_PARTITIONS)}
     if made:
-        table.append(HISTORIES["file_records"].to_arrow(made), Reached(marks, {}, "bench"))
+        table.append(made_arrow("file_records", made), Reached(marks, {}, "bench"))
     now = datetime.now(UTC)
     row = {
         "topic": _TOPIC, "journal_partition": 0, "logical_timestamp": _FIRST + number, "system_date": now.date(),

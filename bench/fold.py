@@ -20,6 +20,17 @@ import pyarrow.parquet as pq
 
 from bench import source
 from bench.workload import journal
+from metajournal.domains.catalog.columns import documents as catalog_documents
+from metajournal.domains.catalog.columns.columnar import Columnar, Made
+from metajournal.domains.catalog.columns.journal_columns import journal_columns
+from metajournal.domains.catalog.columns.plain import Plain
+from metajournal.fold.folded import Folded, Prior
+from metajournal.fold.journal import journal_table
+from metajournal.fold.judging import fold
+from metajournal.fold.prior import KnownOriginals, PriorRows
+from metajournal.fold.published import documents
+from metajournal.fold.readings import Readings, read_table
+from metajournal.fold.records import SOURCE, Place
 from metajournal.lake.columns import ENTITIES as SCHEMA
 from metajournal.lake.entities import rows_to_arrow
 from metajournal.schemas.encoding import codec
@@ -27,17 +38,6 @@ from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Header
 from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import Urn
-from metajournal.streaming import catalog_documents
-from metajournal.streaming.columnar import Columnar, Made
-from metajournal.streaming.fold import fold
-from metajournal.streaming.folded import Folded, Prior
-from metajournal.streaming.journal import journal_table
-from metajournal.streaming.journal_columns import journal_columns
-from metajournal.streaming.plain import Plain
-from metajournal.streaming.prior import KnownOriginals, PriorRows
-from metajournal.streaming.published import documents
-from metajournal.streaming.readings import Readings, read_table
-from metajournal.streaming.records import SOURCE, Place
 from metajournal.streaming.staging import Staging
 
 EVENTS: Final = 200_000

@@ -29,8 +29,8 @@ from metajournal.indexer.fill.runner import run_indexer
 from metajournal.indexer.mapping import concrete_name, index_body
 from metajournal.indexer.shown import read_shown
 from metajournal.schemas.hashing import canonical_json
-from metajournal.schemas.kinds import SERVED_DOMAINS
 from metajournal.schemas.positions import position
+from metajournal.schemas.registry import served_domains
 from metajournal.schemas.settings import Settings
 
 ENTITIES: Final = 20_000
@@ -116,7 +116,7 @@ def indexer_rate(settings: Settings, records: list[tuple[str, bytes, int]]) -> f
     topics = own.journal.topics
     state, outcomes, journal = topics.state("catalog"), topics.outcomes("catalog"), topics.journal("catalog")
     admin = AdminClient(dict(own.kafka))
-    served = [name for domain in SERVED_DOMAINS for name in (topics.state(domain), topics.outcomes(domain))]
+    served = [name for domain in served_domains() for name in (topics.state(domain), topics.outcomes(domain))]
     made = admin.create_topics([NewTopic(one, PARTITIONS, 1) for one in served])
     for future in made.values():
         future.result()

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from metajournal.client import Journal
 from metajournal.config import load
-from metajournal.schemas.events.catalog import EntityRegistered, PropertiesSet, TagsAdded
+from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset
 from metajournal.stack.home import SETTINGS_FILE

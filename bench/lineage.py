@@ -21,10 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.show import _column, _journal_rows
-from metajournal.lake.columns import SCHEMAS, TIMESTAMP
+from metajournal.domains.lineage.queries import LineageReader
+from metajournal.lake.columns import TIMESTAMP
 from metajournal.lake.compaction import live_files
+from metajournal.lake.declared import SPECS
 from metajournal.lake.files import run_of
-from metajournal.lake.lineage_queries import LineageReader
 from metajournal.lake.runs import MOST_LOOSE
 from metajournal.lake.tables import Lake, Reached
 from metajournal.schemas.topics import TopicNames
@@ -190,7 +191,7 @@ def _common(name: str, held: dict[str, Any], count: int, first: int) -> pa.Table
         "deleted": False,
         **held,
     }
-    schema = SCHEMAS[name]
+    schema = SPECS[name].schema
     return pa.table([_column(columns[field.name], field.type, count) for field in schema], schema=schema)
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from bench import source
 from bench.workload import journal
+from metajournal.fold.records import SOURCE
 from metajournal.lake.digest import table_digest
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
@@ -25,7 +26,6 @@ from metajournal.schemas.settings import LakeSettings, Settings
 from metajournal.streaming.engine import Engine
 from metajournal.streaming.plan import Part, Plan
 from metajournal.streaming.rebuild import LakeRebuild, Pool, Progress
-from metajournal.streaming.records import SOURCE
 from metajournal.streaming.tasks import fold_batch
 
 EVENTS: Final = 1_000_000

@@ -21,8 +21,8 @@ from typing import Any, Final
 from bench import latency
 from metajournal.client import Journal
 from metajournal.config import load
+from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.lake.tables import Lake
-from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset
 from metajournal.stack.home import SETTINGS_FILE

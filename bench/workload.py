@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, Final
 
-from metajournal.schemas.events.catalog import (
+from metajournal.domains.catalog.events import (
     EntityRegistered,
     MetadataCleared,
     PropertiesRemoved,

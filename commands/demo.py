@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from ..schemas.events.catalog import EntityRegistered, TagsAdded
+from ..domains.catalog.events import EntityRegistered, TagsAdded
 from ..schemas.positions import Position
 from ..schemas.urn import Urn, dataset
 from ..terminal.exits import FINE, PROBLEM
@@ -63,7 +63,7 @@ def run_demo(*, as_json: bool, keep: bool = False) -> int:
 def demo(told: Teller, *, keep: bool = False) -> dict[str, Any]:
     """Do every step and give the report."""
     from ..client import Journal
-    from ..producers.sources.python_environment import installed
+    from ..sources.python_environment import installed
 
     began = time.monotonic()
     report: dict[str, Any] = {"ok": False, "python": platform.python_version(), "checks": {}}

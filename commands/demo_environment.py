@@ -12,22 +12,22 @@ from hashlib import blake2b
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from ..domains.files.commands import file_json
+from ..domains.lineage.views import lineage_view
 from ..indexer.fill.rebuild import rebuild_index
-from ..producers.sources.python_files import WHERE, files_of, read_files
-from ..producers.sources.python_requirements import building, requirements, run_of
 from ..schemas.positions import Position
 from ..schemas.urn import Urn, dataset
+from ..sources.python_files import WHERE, files_of, read_files
+from ..sources.python_requirements import building, requirements, run_of
 from ..terminal.rendering import table, time_text
 from .demo_services import DEADLINE_S, IN_LAKE, SEARCHABLE, Stages
-from .files import file_json
-from .lineage_views import lineage_view
 from .telling import Teller
 
 if TYPE_CHECKING:
     from ..client import Journal
+    from ..domains.files.rows import FileRecordRow
     from ..producers.receipts import Receipt
-    from ..producers.sources.python_environment import Installed
-    from ..rules.files_rows import FileRecordRow
+    from ..sources.python_environment import Installed
 
 ACTOR: Final = "demo"
 LEAST_EVENTS: Final = 5_000

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..schemas.registry import role, served
 from ..terminal.completion import COMPLETING
 from ..terminal.exits import Commands
 from ..terminal.lean import leave_pandas_out
 from ..terminal.logs import keep_quiet
 from ..terminal.options import Options
 from .configuration import CONFIGURATION
-from .files import FILES
-from .lineage import LINEAGE
 from .reading import READING
 from .rebuild import REBUILDING
 from .refolding import REFOLDING
@@ -30,7 +29,13 @@ if TYPE_CHECKING:
 
 PROGRAM = "program"
 """What the context holds where a command has its process to itself (a test or a host program may run several)."""
-_READERS = frozenset(one.name for one in (*READING, *TRACING, *FILES, *LINEAGE))
+OF_DOMAINS = tuple(
+    command
+    for domain in served()
+    if (module := role(domain.name, "commands")) is not None
+    for command in module.COMMANDS
+)
+_READERS = frozenset(command.name for command in (*READING, *TRACING, *OF_DOMAINS))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -57,6 +62,6 @@ def _connect(settings: Settings) -> Journal:
 
 
 for _command in (
-    *WRITING, *READING, *TRACING, *FILES, *LINEAGE, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION, *COMPLETING,
+    *WRITING, *READING, *TRACING, *OF_DOMAINS, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION, *COMPLETING,
 ):  # fmt: skip
     main.add_command(_command)

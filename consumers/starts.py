@@ -17,8 +17,8 @@ from typing import Final, Literal, NoReturn, TypeAlias
 
 from ..producers.topics import Epochs
 from ..schemas.errors import InputError, PositionExpired
-from ..schemas.kinds import CHANGES_OF
 from ..schemas.positions import EPOCH_SHIFT, Cut, Position
+from ..schemas.registry import changes_of, served_domains
 from ..schemas.topics import TopicNames
 from .ledger import Place, Source, below
 from .records import Partition
@@ -70,7 +70,7 @@ class Starts:
     def __init__(self, look_up: LookUp, names: TopicNames, epochs: Epochs, domain: str, *, compacted: bool) -> None:
         self._look_up = look_up
         self._names = names
-        told = [domain] if compacted else [one for one, changes in CHANGES_OF.items() if domain in changes]
+        told = [domain] if compacted else [name for name in served_domains() if domain in changes_of(name)]
         self._outcomes = {names.journal(one): names.outcomes(one) for one in told}
         self._journals = {topic: epochs[topic] for topic in self._outcomes}
         self._compacted = compacted

@@ -30,7 +30,7 @@ from confluent_kafka import KafkaException, Message
 
 from ..producers.topics import Epochs
 from ..schemas.errors import InputError, KafkaUnavailableError
-from ..schemas.kinds import CHANGE_DOMAINS, SERVED_DOMAINS
+from ..schemas.registry import change_domains, served_domains
 from ..schemas.settings import Settings
 from .filters import Filter
 from .intake import Intake
@@ -56,10 +56,10 @@ def changes(settings: Settings, epochs: Epochs, domain: str = "catalog", **asked
     wanted: Filter = asked.get("wanted") or Filter()
     topics = [names.changes(domain)] if wanted.scopes != {"SYSTEM"} else []
     if domain == "catalog" and wanted.scopes != {"USER"}:
-        topics.append(names.changes_system)
+        topics.append(names.annotations_system)
 
     def made(message: Message, told: Identity) -> Change | None:
-        change = change_of(message, told, "SYSTEM" if message.topic() == names.changes_system else "USER")
+        change = change_of(message, told, "SYSTEM" if message.topic() == names.annotations_system else "USER")
         return change if not wanted.reads_records or wanted.wants_change(change.record) else None
 
     return Subscription(settings, epochs, domain, topics, made, **asked)
@@ -121,7 +121,7 @@ class Subscription(Generic[T]):
     ) -> None:
         self._intake: Intake | None = None
         self._resumed = self._undone = False
-        served = SERVED_DOMAINS if compacted else CHANGE_DOMAINS
+        served = served_domains() if compacted else change_domains()
         if domain not in served:
             raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(served)}.")
         if group is not None and not _is_name(group):

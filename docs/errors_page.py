@@ -14,7 +14,10 @@ from metajournal.terminal.exits import exit_code
 from .markdown import first, prose, table
 
 ROOT: Final = Path(__file__).parents[1]
-ROOMS: Final = ("schemas", "rules", "lake", "producers", "consumers", "streaming", "indexer", "stack", "commands")
+ROOMS: Final = (
+    "schemas", "rules", "lake", "fold", "producers", "consumers", "streaming", "indexer", "stack", "terminal",
+    "domains", "sources", "commands",
+)  # fmt: skip
 
 
 def errors_page() -> list[str]:

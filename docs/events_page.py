@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from .markdown import prose, table
 
-CONTRACTS: Final = Path(__file__).parents[1] / "schemas" / "contracts"
+ROOT: Final = Path(__file__).parents[1]
 
 
 def events_page() -> list[str]:
     """The lines of the page."""
-    header = json.loads((CONTRACTS / "header.avsc").read_text("utf-8"))
+    header = json.loads((ROOT / "schemas" / "contracts" / "header.avsc").read_text("utf-8"))
     lines = [
         "# Events",
         "",
@@ -27,9 +27,9 @@ def events_page() -> list[str]:
             "(`2026-01-31T12:00:00Z`) or, in Python, an aware datetime.",
         ),
     ]
-    for path in sorted(CONTRACTS.glob("*/*.avsc")):
+    for path in sorted((ROOT / "domains").glob("*/contracts/*.avsc")):
         contract = json.loads(path.read_text("utf-8"))
-        domain, version = path.parent.name, path.name.split(".")[-2].removeprefix("v")
+        domain, version = path.parents[1].name, path.name.split(".")[-2].removeprefix("v")
         lines += [f"## {domain}.{contract['name']}.{version}", "", contract.get("doc", ""), ""]
         fields = [one for one in contract["fields"] if one["name"] != "header"]
         lines += table(["field", "type", "meaning"], map(_field, fields))

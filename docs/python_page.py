@@ -22,10 +22,13 @@ SECTIONS: Final = {
         "indexer.search.searching:Search.search", "indexer.search.searching:Search.suggest_names",
         "indexer.search.searching:Search.suggest_keys",
     ],
-    "What a search gives": ["indexer.search.results:Results", "indexer.search.results:Hit", "indexer.search.results:Count"],
+    "What a search gives": [
+        "indexer.search.results:Results", "indexer.search.results:Hit", "indexer.search.results:Count",
+    ],
     "What the lake answers": [
-        "lake.reading:Answer", "rules.entity:EntityRow", "lake.lineage_questions:Page", "lake.file_queries:FilesPage",
-        "rules.files_rows:FileRecordRow",
+        "lake.reading:Answer", "rules.entity:EntityRow", "domains.lineage.questions:Page",
+        "domains.files.queries:FilesPage",
+        "domains.files.rows:FileRecordRow",
     ],
     "Names": ["Urn", "urn", "dataset", "stream", "app", "program", "run", "file_urn", "Position"],
     "Events of the catalog": [
@@ -90,11 +93,17 @@ def _entry(name: str, held: Any) -> Iterator[str]:
     yield from _document(inspect.getdoc(held) or "")
 
 
+_MADE_BY_USERS = ("metajournal.schemas", "metajournal.producers.units")
+"""Where classes stand that users make themselves; besides them, the events of the domains."""
+
+
 def _signature(name: str, held: Any) -> str:
     """How it is called, a line; empty for what users do not make themselves, and for a property."""
     if isinstance(held, property):
         return ""
-    if inspect.isclass(held) and not held.__module__.startswith(("metajournal.schemas", "metajournal.producers.units")):
+    if inspect.isclass(held) and not (
+        held.__module__.startswith(_MADE_BY_USERS) or held.__module__.endswith(".events")
+    ):
         return ""
     parts, bare = [], False
     for one in inspect.signature(held).parameters.values():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from metajournal.lake.columns import PARTITION_COLUMNS, SCHEMAS, SORTED_BY
+from metajournal.lake.columns import PARTITION_COLUMNS
+from metajournal.lake.declared import SPECS
 from metajournal.producers.topics import wanted_topics
 from metajournal.schemas.settings import Settings
 
@@ -30,8 +31,9 @@ def tables_page() -> list[str]:
         rows.append((f"`{one.topic}`", one.partitions, _topic(one.topic), wanted))
     lines += table(["topic", "partitions", "holds", "configuration"], rows)
     lines += ["## Tables", "", "Delta tables under `lake.path`; which folder holds which is said by `tables.json`.", ""]
-    for name, schema in SCHEMAS.items():
-        order = f"Compaction sorts it by {', '.join(SORTED_BY[name])}."
+    for name, spec in SPECS.items():
+        schema = spec.schema
+        order = f"Compaction sorts it by {', '.join(spec.sorted_by)}."
         by = f" Partitioned by {', '.join(PARTITION_COLUMNS[name])}." if name in PARTITION_COLUMNS else ""
         lines += [f"### {name}", "", TABLES.get(name, ""), "", order + by, ""]
         columns = ((f"`{one.name}`", _arrow(one.type), "" if one.nullable else "never null", COLUMNS.get(one.name, ""))

@@ -3,8 +3,8 @@
 Job: lay an entity's names and metadata open (what a search can match, text by text), and turn them into the term
 fields that `mapping` declares and `query` asks. The state document itself is kept whole under `entity`, so a hit shows
 what the journal says, not what the terms look like.
-Left to others: splitting and folding (terms), keys in terms (keys), what a file's record adds (files), which fields
-there are (mapping), which of them a query asks (query).
+Left to others: splitting and folding (terms), keys in terms (keys), what a domain's record adds (`words` of its
+folder), which fields there are (mapping), which of them a query asks (query).
 Invariant: every entity within the journal's limits gives a document that Elasticsearch takes, and the terms of the
 scopes USER and SYSTEM never share a field.
 """
@@ -16,7 +16,9 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, Final, Literal, NamedTuple
 
-from . import files, terms
+from ..schemas.kinds import domain_of_kind
+from ..schemas.registry import role
+from . import terms
 from .keys import Key, key_of, keys_of_type, suggestion
 from .schema_fields import schema_fields
 
@@ -77,8 +79,10 @@ def entries(state: Mapping[str, Any]) -> Iterator[Entry]:
 def scope_properties(state: Mapping[str, Any], scope: Scope) -> Iterator[tuple[str, str]]:
     """Key and value of each property; what an entity's own domain says of it counts as SYSTEM."""
     yield from state[scope.lower()]["properties"].items()
-    if scope == "SYSTEM" and state.get("record") and state["kind"] == "file":
-        yield from files.words(state["record"])
+    if scope == "SYSTEM" and state.get("record"):
+        module = role(domain_of_kind(state["kind"]), "words")
+        if module is not None:
+            yield from module.words(state["record"])
 
 
 def _schema_entries(text: str) -> Iterator[Entry]:

@@ -1,4 +1,4 @@
-"""The columns of every Delta table, as Arrow schemas: the one place where a table's shape stands.
+"""What a Delta table is declared as: its columns, its order, what its files say of them; the layers' own tables.
 
 Times are microseconds UTC (Delta knows no milliseconds), identifiers are text, so that every table makes sense
 by itself in duckdb, polars or Spark SQL. `domain` and `journal_partition` name the journal partition that a row came
@@ -7,7 +7,9 @@ from; with `logical_timestamp` they are its place in the log, which lets a reade
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -85,125 +87,45 @@ ENTITIES = history(
 """Existence and annotations of every kind of entity: one row per accepted change of one entity. `record` is canonical
 JSON of what the entity's own domain says of it."""
 
-RUNS = history(
-    [pa.field("run", pa.string(), nullable=False)],
-    [
-        pa.field("program", pa.string(), nullable=False),
-        pa.field("start", TIMESTAMP),
-        pa.field("first_access", TIMESTAMP),
-        pa.field("stop", TIMESTAMP),
-        pa.field("status", pa.string()),
-    ],
-)
-"""What stands of each run: one row for each fact that changed it."""
-
-ACCESSES = history(
-    [pa.field(name, pa.string(), nullable=False) for name in ("run", "data", "access", "component")],
-    [
-        pa.field("program", pa.string(), nullable=False),
-        pa.field("happened_at", TIMESTAMP, nullable=False),
-        pa.field("metadata", pa.string()),
-    ],
-)
-"""Which run touched which data: read, write or unknown, by component (empty where there is none). `metadata` is
-canonical JSON of what was recorded with the access. A program's runs stand together, since its URN begins theirs."""
-
-RELATIONS = history([pa.field(name, pa.string(), nullable=False) for name in ("data", "program")], [])
-"""Which program has ever touched which data: one row for each pair, the way from data to `accesses`."""
-
-EXTERNAL_WRITES = history(
-    [pa.field(name, pa.string(), nullable=False) for name in ("stream", "source", "day")],
-    [pa.field("happened_at", TIMESTAMP, nullable=False)],
-)
-"""The first write of each outside source to each stream on each day (UTC)."""
-FILE_RECORDS = history(
-    [pa.field("urn", pa.string(), nullable=False), pa.field("bucket", pa.int64(), nullable=False)],
-    [
-        pa.field("file_where", pa.string(), nullable=False),
-        pa.field("file_what", pa.string(), nullable=False),
-        pa.field("file_id", pa.string(), nullable=False),
-        pa.field("first_bucket", pa.int64(), nullable=False),
-        pa.field("start_ms", pa.int64(), nullable=False),
-        pa.field("end_ms", pa.int64()),
-        pa.field("created_ms", pa.int64()),
-        pa.field("size_bytes", pa.int64()),
-        pa.field("work_id", pa.string()),
-        pa.field("supersedes", pa.bool_(), nullable=False),
-        pa.field("version", pa.int32(), nullable=False),
-        pa.field("url", pa.string()),
-        pa.field("time_index_key", pa.string(), nullable=False),
-        pa.field("work_id_index_key", pa.string(), nullable=False),
-        pa.field("range_key", pa.string(), nullable=False),
-        pa.field("metadata", pa.string()),
-    ],
-)
-"""One row per record of one file in one of its day buckets. Times of the files themselves are whole milliseconds, as
-their source has them: they may lie beyond what a timestamp holds. `metadata` is canonical JSON."""
-
-JOURNAL_TABLE = "journal"
-SCHEMAS: dict[str, pa.Schema] = {
-    JOURNAL_TABLE: JOURNAL,
-    "entities": ENTITIES,
-    "runs": RUNS,
-    "accesses": ACCESSES,
-    "relations": RELATIONS,
-    "external_writes": EXTERNAL_WRITES,
-    "file_records": FILE_RECORDS,
-}
-PARTITION_COLUMNS: dict[str, list[str]] = {JOURNAL_TABLE: ["system_date"]}
-STATISTICS: dict[str, list[str]] = {
-    JOURNAL_TABLE: ["topic", "journal_partition", "logical_timestamp", "system_time", "event_id"],
-    "entities": ["tenant", "urn", "aggregate", "journal_partition", "logical_timestamp", "system_time"],
-    "runs": ["tenant", "run", "program", "journal_partition", "logical_timestamp", "system_time"],
-    "accesses": ["tenant", "run", "program", "journal_partition", "logical_timestamp", "system_time"],
-    "relations": ["tenant", "data", "program", "journal_partition", "logical_timestamp", "system_time"],
-    "external_writes": ["tenant", "stream", "journal_partition", "logical_timestamp", "system_time"],
-    "file_records": ["tenant", "file_what", "bucket", "journal_partition", "logical_timestamp", "system_time"],
-}
-"""Columns whose least and greatest value stand in the table's log for each file: those that look-ups name. Every one
-more makes each commit dearer, since the log's state is kept in memory for all live files."""
-HISTORY_TABLES: tuple[str, ...] = ("entities", "file_records", "runs", "accesses", "relations", "external_writes")
-SORTED_BY: dict[str, list[str]] = {
-    JOURNAL_TABLE: ["topic", "journal_partition", "logical_timestamp"],
-    "entities": ["tenant", "urn", "logical_timestamp", "seq"],
-    # Pages of files go by time, so the rows of a page stand side by side whatever else is asked.
-    "file_records": ["tenant", "bucket", "start_ms", "urn", "logical_timestamp", "seq"],
-    "runs": ["tenant", "run", "logical_timestamp", "seq"],
-    "accesses": ["tenant", "run", "data", "access", "component", "logical_timestamp", "seq"],
-    "relations": ["tenant", "data", "program", "logical_timestamp", "seq"],
-    "external_writes": ["tenant", "stream", "source", "day", "logical_timestamp", "seq"],
-}
-"""The order that compaction brings each table's rows into, within a partition value; no column of it is ever null."""
-REPEATING = (
-    "topic",
-    "journal_partition",
-    "outcome",
-    "reason",
-    "tenant",
-    "event_type",
-    "actor",
-    "domain",
-    "seq",
-    "deleted",
-    "kind",
-    "namespace",
-    "access",
-    "component",
-    "program",
-    "status",
-    "source",
-    "day",
-    "file_where",
-    "file_what",
-    "supersedes",
-    "version",
-)
-"""Columns of few values, which files keep by number. For all others that makes files larger and slower to write."""
+JOURNAL_TABLE: Final = "journal"
+ENTITIES_TABLE: Final = "entities"
 ROW_GROUP_ROWS: Final = 16_384
-SMALL_GROUP_ROWS: Final[dict[str, int]] = {"file_records": 2_048}
-"""Rows of a row group where they are fewer: a page of files takes a few rows of each, and groups are read whole."""
+ToArrow = Callable[[Iterable[tuple[Any, str, int]]], pa.Table]
+FromDict = Callable[[Mapping[str, Any]], Any]
 
 
-def row_group_rows(name: str) -> int:
-    """Rows of a row group of a table."""
-    return SMALL_GROUP_ROWS.get(name, ROW_GROUP_ROWS)
+@dataclass(frozen=True)
+class TableSpec:
+    """One table.
+
+    Attributes:
+        name: its name, used once in the lake.
+        schema: its columns.
+        sorted_by: the order that compaction brings its rows into, within a partition value; none of them is ever null.
+        statistics: columns whose least and greatest value stand in the table's log for each file: those that look-ups
+            name. Every one more makes each commit dearer, since the log's state is kept in memory for all live files.
+        row: the class of its rows, of a history table.
+        to_arrow: rows as (row, domain, journal partition), in position order per partition, to a table of its schema.
+        from_dict: the row of one table row as a dict.
+        group_rows: rows of a row group. Where a page takes a few rows of each, groups that are read whole are smaller.
+        indexed: text columns whose values the footers index by group; and of each a column of booleans that says which
+            rows count, or None: all.
+        repeating: columns of few values, which files keep by number. For all others that makes files larger and slower
+            to write.
+    """
+
+    name: str
+    schema: pa.Schema
+    sorted_by: tuple[str, ...]
+    statistics: tuple[str, ...]
+    row: type[Any] | None = None
+    to_arrow: ToArrow | None = None
+    from_dict: FromDict | None = None
+    group_rows: int = ROW_GROUP_ROWS
+    indexed: Mapping[str, str | None] = field(default_factory=dict)
+    repeating: frozenset[str] = frozenset()
+
+
+OF_HISTORIES: Final = frozenset({"tenant", "actor", "domain", "journal_partition", "seq", "deleted"})
+"""Columns of every history table that have few values."""
+PARTITION_COLUMNS: Final[Mapping[str, list[str]]] = {JOURNAL_TABLE: ["system_date"]}

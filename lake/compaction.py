@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from . import scan
-from .columns import PARTITION_COLUMNS, SCHEMAS, SORTED_BY
+from .columns import PARTITION_COLUMNS
+from .declared import SPECS
 from .files import DataFile, TableFiles, opened
 from .runs import LiveFile, Merge, Run, Sort, to_merge, to_sort
 
@@ -217,8 +218,8 @@ class _OpenRun:
 
     def __init__(self, table: Compactable, run: Run) -> None:
         self._batches = (batch for file in run.files for batch in _batches(table, file))
-        self._by = SORTED_BY[table.name]
-        self.rows = SCHEMAS[table.name].empty_table()
+        self._by = SPECS[table.name].sorted_by
+        self.rows = SPECS[table.name].schema.empty_table()
 
     def read_on(self) -> None:
         """Have rows in memory, as long as the run has any."""
@@ -241,12 +242,12 @@ class _OpenRun:
 def in_order(name: str, rows: pa.Table) -> pa.Table:
     """Rows of a table in the order of its runs."""
     rows = rows.combine_chunks()
-    return rows.take(pc.sort_indices(rows, [(column, "ascending") for column in SORTED_BY[name]]))
+    return rows.take(pc.sort_indices(rows, [(column, "ascending") for column in SPECS[name].sorted_by]))
 
 
 def _batches(table: Compactable, file: LiveFile) -> Iterator[pa.Table]:
     """The rows of one file, with the table's whole schema, some at a time: fewer where they are large."""
-    schema = SCHEMAS[table.name]
+    schema = SPECS[table.name].schema
     with (
         opened(table.uri, table.storage_options, unquote(file.path)) as source,
         pq.ParquetFile(source, pre_buffer=False) as parquet,

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..schemas.errors import InputError, InvalidPositionError, NotFinalError
-from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Cut, Position
+from ..schemas.registry import served_domains
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
 from .columns import TIMESTAMP
@@ -157,7 +157,7 @@ class Cuts:
 
     def _time_of(self, at: Position) -> int:
         """The running system_time of a position, milliseconds UTC; 0 before its partition's first record."""
-        if at.topic not in map(self._names.journal, SERVED_DOMAINS) or not 0 <= at.partition < self._count(at.topic):
+        if at.topic not in map(self._names.journal, served_domains()) or not 0 <= at.partition < self._count(at.topic):
             raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
         if at.value >= self._lake.journal.mark((at.topic, at.partition)):
             raise self._not_final(at)

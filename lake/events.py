@@ -17,7 +17,7 @@ from ..schemas.errors import DecodeError
 from ..schemas.ids import id_text
 from ..schemas.positions import Position
 from . import scan
-from .columns import SCHEMAS
+from .declared import SPECS
 from .entities import milliseconds
 from .lookup import rows_of_key
 from .table import from_json
@@ -144,7 +144,7 @@ def rows_made(lake: Lake, event: Judged) -> list[Made]:
 
 def key_columns(table: str) -> list[str]:
     """The columns that name what a row of a history table is about: those between its tenant and its aggregate."""
-    names = SCHEMAS[table].names
+    names = SPECS[table].schema.names
     return list(names[1 : names.index("aggregate")])
 
 

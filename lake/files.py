@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
-from .columns import PARTITION_COLUMNS, REPEATING, ROW_GROUP_ROWS, SCHEMAS, STATISTICS, row_group_rows
+from .columns import PARTITION_COLUMNS, ROW_GROUP_ROWS, TableSpec
+from .declared import SPECS
 from .group_index import IndexWriter
 
 _PAGE_ROWS = 4_096  # readers pass over whole pages: one row of a group costs 40 % less than with one page a group
@@ -125,9 +126,9 @@ class TableFiles:
         self._begun += 1
         path = f"{folder}{stem}.zstd.parquet"
         self._paths.append(path)
-        schema = pa.schema([one for one in SCHEMAS[self._name] if one.name not in self._by])
-        index, group_rows = IndexWriter(self._name), row_group_rows(self._name)
-        return _OpenFile(self._sink(path), path, schema, partition, STATISTICS[self._name], group_rows, index)
+        spec = SPECS[self._name]
+        schema = pa.schema([column for column in spec.schema if column.name not in self._by])
+        return _OpenFile(self._sink(path), path, schema, partition, spec, IndexWriter(self._name))
 
     def _sink(self, path: str) -> Any:
         if "://" not in self._uri:
@@ -162,8 +163,7 @@ class _OpenFile:
     path: str
     schema: pa.Schema
     partition: Mapping[str, str | None]
-    columns: list[str]
-    group_rows: int
+    spec: TableSpec
     index: IndexWriter
     rows: int = 0
     _buffered: list[pa.Table] = field(default_factory=list)
@@ -179,7 +179,7 @@ class _OpenFile:
             self.schema,
             compression="zstd",
             compression_level=1,
-            use_dictionary=[name for name in REPEATING if name in self.schema.names],
+            use_dictionary=sorted(self.spec.repeating & set(self.schema.names)),
             write_statistics=True,
             write_page_index=True,
             max_rows_per_page=_PAGE_ROWS,
@@ -198,7 +198,7 @@ class _OpenFile:
             self._flush(_BUFFERED_ROWS)
 
     def _note(self, rows: pa.Table) -> None:
-        for name in self.columns:
+        for name in self.spec.statistics:
             if name not in rows.schema.names:
                 continue
             bounds = pc.min_max(rows[name]).as_py()
@@ -214,9 +214,9 @@ class _OpenFile:
             rows = rows.combine_chunks()
         whole = rows.num_rows - rows.num_rows % step
         if whole:
-            self._writer.write_table(rows.slice(0, whole), row_group_size=self.group_rows)
-            for at in range(0, whole, self.group_rows):
-                self.index.note(rows.slice(at, min(self.group_rows, whole - at)))
+            self._writer.write_table(rows.slice(0, whole), row_group_size=self.spec.group_rows)
+            for at in range(0, whole, self.spec.group_rows):
+                self.index.note(rows.slice(at, min(self.spec.group_rows, whole - at)))
         rest = rows.slice(whole)
         self._buffered, self._waiting = ([rest], rest.num_rows) if rest.num_rows else ([], 0)
         self._waiting_bytes = rest.nbytes

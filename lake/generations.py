@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow.fs as pafs
 
 from ..schemas.errors import StreamError
-from .columns import SCHEMAS
+from .declared import SPECS
 from .locks import in_turn, taken
 
 POINTER = "tables.json"
@@ -105,7 +105,7 @@ class Generations:
             if text is None:
                 return None
             tables = json.loads(text)["tables"]
-            if not isinstance(tables, list) or not set(tables) <= set(SCHEMAS):
+            if not isinstance(tables, list) or not set(tables) <= set(SPECS):
                 raise ValueError(f"{tables!r} are no tables")
             return list(map(str, tables))
         except (ValueError, KeyError, TypeError) as error:

@@ -19,13 +19,10 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .declared import SPECS
+
 _KEY: Final = b"metajournal.groups"
 _HASH: Final = pa.uint32()
-
-INDEXED: Final[Mapping[str, Mapping[str, str | None]]] = {
-    "file_records": {"work_id": None, "file_id": "supersedes"},
-}
-"""Text columns by table; and of each a column of booleans that says which rows count, or None: all."""
 
 
 class _Column(NamedTuple):
@@ -46,7 +43,7 @@ class IndexWriter:
     """
 
     def __init__(self, name: str) -> None:
-        self._columns = INDEXED.get(name, {})
+        self._columns = SPECS[name].indexed
         self._found: dict[str, list[pa.Array]] = {column: [] for column in self._columns}
 
     def note(self, group: pa.Table) -> None:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .columns import SCHEMAS
+from .declared import SPECS
 from .files import opened
 from .group_index import GroupIndex, groups_with, read_index
 from .table import Table
@@ -100,7 +100,7 @@ class Groups:
     def __init__(self, table: Table, bounded: Sequence[str]) -> None:
         self._table = table
         self._bounded = bounded
-        self._schema = SCHEMAS[table.name]
+        self._schema = SPECS[table.name].schema
         self._files: dict[str, pq.ParquetFile] = {}
 
     def of(self, paths: Iterable[str]) -> list[Group]:

@@ -23,8 +23,8 @@ from ..schemas.errors import (
     UnknownEntityError,
 )
 from ..schemas.hashing import partition_of
-from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Cut, Position, behind, behind_text
+from ..schemas.registry import served_domains
 from ..schemas.times import time_shown
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
@@ -165,7 +165,7 @@ class LakeReader:
         """
         end = time.monotonic() + timeout_s
         for topic, partition in wanted:
-            if topic not in map(self._names.journal, SERVED_DOMAINS) or not 0 <= partition < self._count(topic):
+            if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
                 raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
         while True:
             late = time.monotonic() >= end
@@ -210,7 +210,7 @@ class LakeReader:
     def _time_of(self, at: Position) -> int:
         """The running system_time of another partition's position, milliseconds UTC; 0 before its first record."""
         where = f"topic = {quoted(at.topic)} and journal_partition = {at.partition}"
-        if at.topic not in map(self._names.journal, SERVED_DOMAINS) or at.partition >= self._count(at.topic):
+        if at.topic not in map(self._names.journal, served_domains()) or at.partition >= self._count(at.topic):
             raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
         mark = self._lake.journal.mark((at.topic, at.partition))
         if at.value >= mark:

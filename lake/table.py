@@ -21,11 +21,11 @@ from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from ..schemas.errors import LakeWriteError, StreamError
-from .columns import PARTITION_COLUMNS, SCHEMAS, STATISTICS, row_group_rows
+from .columns import PARTITION_COLUMNS
 from .compaction import At, Compaction, passed
+from .declared import SPECS
 from .faults import writing
 from .files import DataFile, TableFiles, files_of
-from .group_index import INDEXED
 from .runs import LiveFile
 
 PartitionKey = tuple[str, int]
@@ -63,7 +63,7 @@ class Table:
 
     def __init__(self, name: str, uri: str, storage_options: Mapping[str, str]) -> None:
         self.name = name
-        self.schema = SCHEMAS[name]
+        self.schema = SPECS[name].schema
         self.uri = uri
         self.storage_options = dict(storage_options)
         self._table: DeltaTable | None = None
@@ -93,7 +93,7 @@ class Table:
         """
         wanted = _CONFIGURATION | {
             "delta.deletedFileRetentionDuration": f"interval {retention_h} hours",
-            "delta.dataSkippingStatsColumns": ",".join(STATISTICS[self.name]),
+            "delta.dataSkippingStatsColumns": ",".join(SPECS[self.name].statistics),
         }
         if self.exists():
             held = self.delta.metadata().configuration
@@ -183,12 +183,12 @@ class Table:
         self._rules = reached.rules
 
     def _write(self, rows: pa.Table, properties: CommitProperties) -> None:
-        if rows.num_rows and self.name in INDEXED:  # delta-rs writes no index
+        if rows.num_rows and SPECS[self.name].indexed:  # delta-rs writes no index
             files = files_of([rows], TableFiles(self.name, self.uri, self.storage_options))
             self._add([file.add_action() for file in files], properties)
         elif rows.num_rows:
             writer = WriterProperties(
-                compression="ZSTD", compression_level=1, max_row_group_size=row_group_rows(self.name)
+                compression="ZSTD", compression_level=1, max_row_group_size=SPECS[self.name].group_rows
             )
             write_deltalake(self.delta, rows, mode="append", commit_properties=properties, writer_properties=writer)
         else:

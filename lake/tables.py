@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 from ..schemas.errors import StreamError
-from .columns import HISTORY_TABLES, JOURNAL_TABLE, SCHEMAS
+from .columns import JOURNAL_TABLE
 from .compaction import At, passed
+from .declared import SPECS, history_tables
 from .generations import Generations, Pointer, folder
 from .table import Marks, PartitionKey, Reached, Table, from_json, quoted
 
@@ -82,7 +83,7 @@ class Lake:
         found = self._generations.read()
         generation = found.generation if self._number is None else self._number
         self._pointer = Pointer(generation, {**found.tables, **self._overrides})
-        uris = {name: f"{self.path}/{self._pointer.folder(name)}" for name in SCHEMAS}
+        uris = {name: f"{self.path}/{self._pointer.folder(name)}" for name in SPECS}
         kept = {name: table for name, table in self._tables.items() if table.uri == uris[name]}
         self._tables = {name: kept.get(name) or Table(name, uri, self._options) for name, uri in uris.items()}
         self._seen = version
@@ -93,7 +94,7 @@ class Lake:
 
     @property
     def histories(self) -> list[Table]:
-        return [self.tables[name] for name in HISTORY_TABLES]
+        return [self.tables[name] for name in history_tables()]
 
     def create(self) -> None:
         """Make the tables that are missing.
@@ -112,16 +113,18 @@ class Lake:
         for table in self.tables.values():
             table.create(self._retention_h)
 
-    def refresh(self, names: Sequence[str] = tuple(SCHEMAS)) -> None:
+    def refresh(self, names: Sequence[str] | None = None) -> None:
         """See what others have written, and the tables that others have swapped in.
 
         The journal comes first: a batch is committed there last, so what its marks speak of stands in every table that
         is looked at afterwards. (The other way round, a batch that ends in between would have marks and no rows.)
 
         Args:
-            names: tables to look at, those beside the journal side by side: most of the time is waiting for files.
+            names: tables to look at, all where None; those beside the journal side by side: most of the time is
+                waiting for files.
         """
         self._look()
+        names = tuple(self._tables) if names is None else names
         if JOURNAL_TABLE in names:
             self.journal.refresh()
         others = [name for name in names if name != JOURNAL_TABLE]

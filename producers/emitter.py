@@ -35,8 +35,8 @@ from ..schemas.errors import (
 from ..schemas.events.base import Event
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, record_key
 from ..schemas.header import Header
-from ..schemas.kinds import SERVED_DOMAINS
 from ..schemas.positions import Position
+from ..schemas.registry import served_domains
 from ..schemas.settings import Settings
 from .committing import Committing
 from .ids import EventIds
@@ -101,7 +101,7 @@ class Emitter:
         self.errors = ErrorLog()
         self.outcomes = OutcomeReader(settings)
         names = settings.journal.topics
-        topics = {domain: names.journal(domain) for domain in SERVED_DOMAINS}
+        topics = {domain: names.journal(domain) for domain in served_domains()}
         self._journals = {domain: _Journal(topic, epochs[topic].epoch, self) for domain, topic in topics.items()}
         self._producer = make_producer(settings, self.errors)
         wait_for_broker(self._producer, self.errors, servers=servers_of(settings), timeout_s=connect_timeout_s)

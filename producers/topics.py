@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from ..schemas.errors import KafkaUnavailableError, TopicMismatchError
-from ..schemas.kinds import CHANGES_OF, SERVED_DOMAINS
+from ..schemas.registry import changes_of, owner_of_undeclared, served_domains
 from ..schemas.settings import Settings
 from .answers import Administrator
 from .compacted import read_all, write_all
@@ -97,12 +97,14 @@ def wanted_topics(settings: Settings, partitions: Mapping[str, int] | None = Non
         Wanted(names.epochs, 1, {**_COMPACT, **_WRITER_TIME, **_SIZE}),
         Wanted(names.dlq, 1, {**_MONTH, **_WRITER_TIME, **_SIZE}),
     ]
-    for domain in SERVED_DOMAINS:
+    for domain in served_domains():
         count = (partitions or {}).get(domain, settings.journal.partitions)
         wanted.append(Wanted(names.journal(domain), count, {**_KEPT, **_BROKER_TIME, **_SIZE}))
-        published = [names.outcomes(domain), *(names.changes(one) for one in CHANGES_OF[domain])]
-        published = [one for one in published if domain == "catalog" or one != names.changes("catalog")]
-        published += [names.changes_system] if domain == "catalog" else []
+        # The topics of annotations are everybody's; they are counted with the domain that owns them.
+        owner = owner_of_undeclared()
+        published = [names.outcomes(domain)]
+        published += [names.changes(name) for name in changes_of(domain) if name != owner or domain == owner]
+        published += [names.annotations_system] if domain == owner else []
         wanted += [Wanted(topic, count, {**_WEEK, **_WRITER_TIME, **_SIZE}) for topic in published]
         wanted.append(Wanted(names.state(domain), count, {**_COMPACT, **_STATE, **_WRITER_TIME, **_SIZE}))
     return wanted
@@ -122,7 +124,7 @@ def ensure_topics(settings: Settings, *, timeout_s: float = 30.0, connect_timeou
     found = _described(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
     # Topics of a domain follow its journal topic's partitions, whatever the settings say by now.
     names = settings.journal.topics
-    journals = {domain: names.journal(domain) for domain in SERVED_DOMAINS}
+    journals = {domain: names.journal(domain) for domain in served_domains()}
     partitions = {domain: len(found[topic].partitions) for domain, topic in journals.items() if topic in found}
     _create(admin, [one for one in wanted_topics(settings, partitions) if one.topic not in found], timeout_s)
     found = _await_topics(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
@@ -248,9 +250,9 @@ def _check(settings: Settings, admin: Administrator, found: Mapping[str, TopicDe
     epochs = read_epochs(settings, timeout_s=timeout_s)
     names = settings.journal.topics
     differences = [
-        text for domain in SERVED_DOMAINS for text in _epoch_differences(epochs, found[names.journal(domain)])
+        text for domain in served_domains() for text in _epoch_differences(epochs, found[names.journal(domain)])
     ]
-    partitions = {domain: len(found[names.journal(domain)].partitions) for domain in SERVED_DOMAINS}
+    partitions = {domain: len(found[names.journal(domain)].partitions) for domain in served_domains()}
     wanted = wanted_topics(settings, partitions)
     configs = _configs(admin, [one.topic for one in wanted], timeout_s)
     for one in wanted:

@@ -1,19 +1,19 @@
-"""What each event means, one module a domain: pure and deterministic.
+"""What rules may ask and answer, and how they are found: pure and deterministic.
 
-`apply` finds the rules of an event by the domain in its type: the module of that name in this folder, with a function
-`apply(header, event, at, rows)`. A new domain adds its module and touches nothing here. Rules read no clock, no file
-and no random number; the same journal gives the same rows on any machine.
+`apply` finds the rules of an event by the domain in its type: the file `rules` of its folder, with a function
+`apply(header, event, at, rows)`. Rules read no clock, no file and no random number; the same journal gives the same
+rows on any machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib import import_module
 from typing import Any, Protocol, cast
 
 from ..schemas.events import Event
 from ..schemas.header import Header
+from ..schemas.registry import role
 from .entity import At, EntityRow, ForeignRowError, RowReader
 from .outcome import UNCHANGED, Accepted, Outcome, Rejected, Unchanged
 
@@ -62,11 +62,12 @@ def facts_read(event: Event) -> Iterable[tuple[str, tuple[str, ...]]]:
 @cache
 def _facts(event_type: str) -> Callable[[Any], Iterable[tuple[str, tuple[str, ...]]]] | None:
     """What a domain's module says of the rows that its rules read; most read entities alone."""
-    return getattr(import_module(f".{event_type.partition('.')[0]}", __name__), "facts_read", None)
+    return getattr(role(event_type.partition(".")[0], "rules"), "facts_read", None)
 
 
 @cache
 def _rule(event_type: str) -> _Rule:
     """The rules of a type's domain. A decoded event's type comes from a known contract, so the module is there."""
-    domain = event_type.partition(".")[0]
-    return cast(_Rule, import_module(f".{domain}", __name__).apply)
+    module = role(event_type.partition(".")[0], "rules")
+    assert module is not None
+    return cast(_Rule, module.apply)

@@ -1,7 +1,8 @@
 """A digest of the rules themselves, so that a stream can tell whether a table was written under other ones.
 
-It covers the source of this folder and of the parts of `schemas/` that judge events: their validation, the URNs, the
-limits and the hashes. Equal sources give the equal digest on every machine and in every form of installation.
+It covers the source of this folder, of the parts of `schemas/` that judge events (their validation, the URNs, the
+limits and the hashes), and of each domain its declaration and its pure files. Equal sources give the equal digest on
+every machine and in every form of installation.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
+from ..schemas.domain import Domain
+from ..schemas.registry import served
+
 _ROOT: Final = __name__.rsplit(".", 2)[0]
-_JUDGING_SCHEMAS: Final = ("hashing.py", "header.py", "kinds.py", "limits.py", "urn.py")
+_JUDGING_SCHEMAS: Final = ("domain.py", "hashing.py", "header.py", "kinds.py", "limits.py", "registry.py", "urn.py")
+_PURE_FILES: Final = ("domain.py", "events.py", "rows.py", "rules.py")
 
 
 def rules_digest(sources: Iterable[tuple[str, bytes]]) -> str:
@@ -35,6 +40,15 @@ def _sources() -> Iterator[tuple[str, bytes]]:
     yield from _modules("schemas/events", schemas / "events")
     for name in _JUDGING_SCHEMAS:
         yield f"schemas/{name}", (schemas / name).read_bytes()
+    for domain in served():
+        yield from _of_domain(domain)
+
+
+def _of_domain(domain: Domain) -> Iterator[tuple[str, bytes]]:
+    folder = files(domain.package)
+    for name in _PURE_FILES:
+        if (folder / name).is_file():
+            yield f"domains/{domain.name}/{name}", (folder / name).read_bytes()
 
 
 def _modules(folder: str, where: Traversable) -> Iterator[tuple[str, bytes]]:

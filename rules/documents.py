@@ -1,139 +1,23 @@
-"""The JSON documents that leave the fold: change records for subscribers, state documents for the index.
+"""The state document of an entity: the whole of its newest row as JSON, for the index and for new subscribers.
 
-They are functions of rows alone; topics, keys and Kafka headers are the stream's. The maps and tag lists in them are
-sorted, and shared with the rows: serialise them, do not change them. The four properties that the fold keeps never
-stand in a change record, so `previous` always equals the `updated` of the record before it. Source:
-docs on the catalog domain, "Change record".
+A function of the row alone; topic, key and Kafka headers are the stream's. The maps and tag lists in it are sorted, and
+shared with the row: serialise them, do not change them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any
 
 from ..schemas.kinds import domain_of_kind
-from ..schemas.limits import RESERVED_PROPERTIES
-from ..schemas.urn import Urn
 from .entity import EntityRow
 
-Scope = Literal["USER", "SYSTEM"]
 Document = dict[str, Any]
-Metadata = tuple[Mapping[str, str], tuple[str, ...]]
-
-_NONE: Final[Mapping[str, str]] = {}
-_NOTHING: Final[Metadata] = (_NONE, ())
-_FEW: Final = 8  # so many tags are sooner compared one by one than made a set
 
 
-def change_records(before: EntityRow | None, after: EntityRow) -> list[tuple[Scope, Document]]:
-    """The MetadataChangeRecords of one new row: one for each scope whose metadata changed, USER first.
-
-    Args:
-        before: the entity's row before it, None for its first.
-        after: the new row.
-    """
-    records: list[tuple[Scope, Document]] = []
-    previous, updated = _user(before, after)
-    if previous is not updated and previous != updated:
-        records.append(("USER", _change_record(previous, updated, after)))
-    if before is None or not _system_is_same(before, after):
-        previous, updated = _system(before, after)
-        if previous != updated:
-            records.append(("SYSTEM", _change_record(previous, updated, after)))
-    return records
-
-
-def _user(before: EntityRow | None, after: EntityRow) -> tuple[Metadata, Metadata]:
-    updated = after.user_properties, after.user_tags
-    if before is None:
-        return _NOTHING, updated
-    if before.user_properties is updated[0] and before.user_tags is updated[1]:
-        return updated, updated
-    return (before.user_properties, before.user_tags), updated
-
-
-def _system(before: EntityRow | None, after: EntityRow) -> tuple[Metadata, Metadata]:
-    updated = _given(after.system_properties), after.system_tags
-    if before is None:
-        return _NOTHING, updated
-    return (_given(before.system_properties), before.system_tags), updated
-
-
-def _system_is_same(before: EntityRow, after: EntityRow) -> bool:
-    """Whether SYSTEM is as it was but for what the fold keeps: a cheap look; False decides nothing."""
-    held, properties = before.system_properties, after.system_properties
-    if before.system_tags != after.system_tags or held.keys() != properties.keys():
-        return False
-    for name, value in properties.items():  # a loop: half the time of all() over a generator  # noqa: SIM110
-        if held[name] != value and name not in RESERVED_PROPERTIES:
-            return False
-    return True
-
-
-def _given(properties: Mapping[str, str]) -> Mapping[str, str]:
-    """SYSTEM properties without those that the fold keeps: for most rows none."""
-    if properties.keys() <= RESERVED_PROPERTIES:
-        return _NONE
-    return {name: value for name, value in properties.items() if name not in RESERVED_PROPERTIES}
-
-
-def _change_record(previous: Metadata, updated: Metadata, after: EntityRow) -> Document:
-    added = _lacking_properties(updated[0], previous[0])
-    deleted = _lost_properties(previous[0], updated[0], added)
-    return {
-        "previous": _record(*previous),
-        "updated": _record(*updated),
-        "changes": {
-            "additions": _record(added, _lacking_tags(updated[1], previous[1])),
-            "deletions": _record(deleted, _lacking_tags(previous[1], updated[1])),
-        },
-        "targetId": target_id(after),
-        "updateTime": after.system_time,
-        "updater": after.actor,
-    }
-
-
-def _record(properties: Mapping[str, str], tags: Sequence[str]) -> Document:
+def metadata_record(properties: Mapping[str, str], tags: Sequence[str]) -> Document:
+    """Properties and tags of one scope."""
     return {"properties": properties, "tags": list(tags)}
-
-
-def _lacking_properties(properties: Mapping[str, str], others: Mapping[str, str]) -> Mapping[str, str]:
-    """Those that the others have not, or have otherwise."""
-    if not others or properties is others:
-        return properties if not others else _NONE
-    return {name: value for name, value in properties.items() if others.get(name) != value}
-
-
-def _lost_properties(
-    previous: Mapping[str, str], updated: Mapping[str, str], added: Mapping[str, str]
-) -> Mapping[str, str]:
-    """`_lacking_properties` of the previous ones: where no name is gone, only added ones can have been otherwise."""
-    otherwise = {name: previous[name] for name in added if name in previous}
-    if len(previous) + len(added) - len(otherwise) == len(updated):
-        return otherwise
-    return _lacking_properties(previous, updated)
-
-
-def _lacking_tags(tags: tuple[str, ...], others: tuple[str, ...]) -> Sequence[str]:
-    if not others or tags is others:
-        return tags if not others else ()
-    return [tag for tag in tags if tag not in others] if len(others) < _FEW else sorted(set(tags).difference(others))
-
-
-def target_id(row: EntityRow) -> dict[str, str | None]:
-    """How a change record names its entity.
-
-    Names of datasets, streams, apps and programs are decoded. The `id` of any other kind is its URN's path as written:
-    decoded, two different paths could read the same.
-    """
-    match row.kind:
-        case "dataset" | "stream" | "app":
-            return {"type": row.kind, "namespace": row.namespace, "id": row.name}
-        case "program":
-            _, application, program_type, name = Urn.parse(row.urn).parts
-            return {"type": program_type, "namespace": row.namespace, "application": application, "id": name}
-        case _:
-            return {"type": row.kind, "id": row.urn.partition(":")[2]}
 
 
 def state_document(row: EntityRow, partition: int) -> Document:
@@ -165,6 +49,6 @@ def state_document(row: EntityRow, partition: int) -> Document:
         "actor": actor,
         "deleted": deleted,
         "record": record,
-        "user": _record(user_properties, user_tags),
-        "system": _record(system_properties, system_tags),
+        "user": metadata_record(user_properties, user_tags),
+        "system": metadata_record(system_properties, system_tags),
     }

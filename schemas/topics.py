@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .errors import InputError
-from .kinds import CHANGES_OF
+from .registry import changes_of, owner_of_undeclared
 
 
 class UnknownTopicError(InputError):
@@ -21,7 +21,7 @@ class TopicNames:
 
     Args:
         prefix: first part of every name.
-        changes_topic: name of the catalog's USER change topic; `<prefix>.changes.catalog` where None.
+        changes_topic: name of the topic of annotations of scope USER; `<prefix>.changes.<domain>` where None.
     """
 
     prefix: str = "metajournal"
@@ -32,15 +32,20 @@ class TopicNames:
         return f"{self.prefix}.journal.{domain}"
 
     def changes(self, domain: str) -> str:
-        """Topic of a domain's change records; for the catalog those of scope USER."""
-        if domain == "catalog" and self.changes_topic is not None:
+        """Topic of a domain's change records; of annotations those of scope USER."""
+        if self.changes_topic is not None and domain == owner_of_undeclared():
             return self.changes_topic
         return f"{self.prefix}.changes.{domain}"
 
     @property
-    def changes_system(self) -> str:
-        """Topic of the catalog's SYSTEM change records."""
-        return f"{self.prefix}.changes.catalog.system"
+    def annotations(self) -> str:
+        """Topic of the change records of annotations of scope USER."""
+        return self.changes(owner_of_undeclared())
+
+    @property
+    def annotations_system(self) -> str:
+        """Topic of the change records of annotations of scope SYSTEM."""
+        return f"{self.prefix}.changes.{owner_of_undeclared()}.system"
 
     def state(self, domain: str) -> str:
         """Compacted topic of a domain's current entity documents."""
@@ -52,8 +57,9 @@ class TopicNames:
 
     def published(self, domain: str) -> list[str]:
         """Topics of all change and state records that follow from a domain's journal topic."""
-        topics = [self.changes("catalog"), self.changes_system, self.state(domain)]
-        return topics + [self.changes(one) for one in CHANGES_OF[domain] if one != "catalog"]
+        owner = owner_of_undeclared()
+        topics = [self.annotations, self.annotations_system, self.state(domain)]
+        return topics + [self.changes(name) for name in changes_of(domain) if name != owner]
 
     @property
     def schemas(self) -> str:

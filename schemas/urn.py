@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
+from .domain import Kind
 from .errors import InvalidUrnError
-from .kinds import KINDS, PROGRAM_TYPES, Kind, kind_of
+from .kinds import KINDS, kind_of
 from .limits import MAX_URN_BYTES
 
 _PLAIN_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._$~+-]*")
@@ -124,9 +125,10 @@ def _check_parts(kind: Kind, parts: tuple[str, ...], text: str) -> None:
     if not kind.min_parts <= count <= kind.max_parts:
         wanted = str(kind.min_parts) if kind.min_parts == kind.max_parts else f"at least {kind.min_parts}"
         raise InvalidUrnError(text, f"a {kind.name} has {wanted} parts, this has {count}")
-    at = kind.program_type_at
-    if at is not None and parts[at] not in PROGRAM_TYPES:
-        raise InvalidUrnError(text, f"{parts[at]!r} is no program type ({', '.join(sorted(PROGRAM_TYPES))})")
+    choice = kind.choice
+    if choice is not None and parts[choice.part] not in choice.words:
+        words = ", ".join(sorted(choice.words))
+        raise InvalidUrnError(text, f"{parts[choice.part]!r} is no {choice.what} ({words})")
 
 
 def _decode(part: str, text: str) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..fold.documents import Outgoing
+from ..fold.folded import Judged
+from ..fold.records import Headers, Place
 from ..producers.kafka import MESSAGE_BYTES
 from ..schemas.positions import offset_of
-from .folded import Judged
-from .publish import Outgoing
-from .records import Headers, Place
 
 _MOST_BYTES = MESSAGE_BYTES - 16 * 1024  # the rest is for what stands in the headers, and the batch around it
 
@@ -33,7 +33,7 @@ def dead_letter(place: Place, judged: Judged, topic: str) -> Outgoing:
         "connector.name": "metajournal-stream",
         "task.id": str(place.partition),
         "stage": "VALUE_CONVERTER",
-        "class.name": "metajournal.streaming.records",
+        "class.name": "metajournal.fold.records",
         "exception.class.name": f"metajournal.Shelved.{verdict.reason}",
         "exception.message": str(verdict.detail),
         "exception.stacktrace": "",

@@ -21,7 +21,13 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..lake.histories import HISTORIES
+from ..fold.folded import Folded
+from ..fold.journal import journal_table
+from ..fold.judging import fold
+from ..fold.prior import PriorRows
+from ..fold.readings import Readings, read_all, read_table
+from ..fold.records import Place, records_of
+from ..lake.declared import made_arrow
 from ..lake.tables import Lake, Reached
 from ..producers.topics import Epochs
 from ..rules.digest import RULES_DIGEST
@@ -30,19 +36,13 @@ from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
 from .crash import PUBLISHING, CrashPoints
-from .fold import fold
-from .folded import Folded
 from .folder import new_rows
-from .journal import journal_table
 from .memory import give_back
 from .outcomes import outcome_records, record
 from .parts import staged
 from .plan import Part, Pin, Plan, Task, empty_part
-from .prior import PriorRows
 from .publish import Publisher
-from .readings import Readings, read_all, read_table
 from .rebuild import finish
-from .records import Place, records_of
 from .report import Laps, Report, joined
 from .staging import Staging
 
@@ -276,7 +276,7 @@ class Engine:
                 for row in new_rows(one, table.name, table.mark((one.place.topic, one.place.partition)))
             ]
             if rows:
-                table.append(HISTORIES[table.name].to_arrow(rows), self._reached(given, clocks=False))
+                table.append(made_arrow(table.name, rows), self._reached(given, clocks=False))
             count += len(rows)
         return count
 

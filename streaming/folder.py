@@ -13,19 +13,19 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from ..fold.folded import Folded
+from ..fold.journal import journal_table
+from ..fold.judging import fold
+from ..fold.prior import PriorRows
+from ..fold.readings import read_table
+from ..fold.records import named_in
+from ..lake.declared import history_tables, made_arrow
 from ..lake.faults import writing
 from ..lake.files import TableFiles
-from ..lake.histories import HISTORIES
 from ..schemas.errors import StreamError
 from ..schemas.positions import position
-from .fold import fold
-from .folded import Folded
-from .journal import journal_table
 from .parts import StagedPart
 from .plan import Part, PinnedLake, Plan, Task
-from .prior import PriorRows
-from .readings import read_table
-from .records import named_in
 
 ENTITIES: Final = "entities"
 JOURNAL: Final = "journal"
@@ -138,11 +138,11 @@ class PartitionFolder:
     def _tables(self, folded: Folded) -> dict[str, pa.Table]:
         """The new rows of each table that has some."""
         found = {}
-        for name, history in HISTORIES.items():
+        for name in history_tables():
             if name in self._files:
                 rows = list(new_rows(folded, name, self._task.held.get(name, 0)))
                 if rows:
-                    found[name] = history.to_arrow(rows)
+                    found[name] = made_arrow(name, rows)
         if JOURNAL in self._files and folded.judged:
             found[JOURNAL] = journal_table(folded)
         return found

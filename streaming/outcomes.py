@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..fold.documents import Outgoing
+from ..fold.folded import ACCEPTED, Folded, Judged
+from ..fold.records import Place
 from ..schemas.hashing import canonical_json
-from .folded import ACCEPTED, Folded, Judged
-from .publish import Outgoing
-from .records import Place
 
 _VERDICTS_PER_RECORD = 2_000
 _BYTES_PER_RECORD = 1024 * 1024

@@ -13,16 +13,15 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from ..fold.documents import DocumentColumns, Documents, Outgoing
+from ..fold.folded import SHELVED, Folded
+from ..fold.published import blocks, outgoing
+from ..fold.records import Place
 from ..schemas.hashing import canonical_json
 from ..schemas.topics import TopicNames
 from .deadletters import dead_letter
-from .documents import DocumentColumns, Documents
-from .folded import SHELVED, Folded
 from .outcomes import outcome_records, record
 from .plan import Part, Plan
-from .publish import Outgoing
-from .published import blocks, outgoing
-from .records import Place
 from .staging import Staging
 
 

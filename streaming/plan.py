@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
 
+from ..fold.folded import IdKey, Verdict
+from ..fold.records import Place
 from ..lake.files import DataFile
 from ..lake.tables import Table
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
-from .folded import IdKey, Verdict
-from .records import Place
 from .staging import Staging
 
 PartitionKey = tuple[str, int]

@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from ..fold.documents import Outgoing
 from ..producers.kafka import ErrorLog, asked_again, make_consumer, make_producer
 from ..schemas.errors import KafkaUnavailableError
 from ..schemas.settings import Settings
@@ -34,22 +35,6 @@ _OFFSETS_S = 10.0
 _SERVE_EVERY = 10_000
 _ROOM_S = 0.01
 _SAY_AFTER_POLLS = 12
-
-
-class Outgoing(NamedTuple):
-    """One record to publish. (A tuple: there are two for every event.)
-
-    Attributes:
-        journal_partition: the partition that it came from; it goes to this one modulo the topic's number.
-        time_ms: record timestamp, milliseconds UTC.
-    """
-
-    topic: str
-    journal_partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, Any]]
-    time_ms: int
 
 
 class Publisher:

@@ -20,6 +20,7 @@ from typing import Protocol
 
 from deltalake import DeltaTable
 
+from ..fold.records import Place
 from ..lake.digest import table_digest
 from ..lake.locks import only_one
 from ..lake.tables import Lake, Reached, Table
@@ -29,7 +30,6 @@ from ..schemas.errors import StreamError
 from ..schemas.positions import position
 from ..schemas.settings import Settings
 from .plan import Part, Pin, Plan, Task
-from .records import Place
 from .replay import count_records, reached_after
 from .tasks import refold
 

@@ -20,9 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
 
-from .documents import DocumentColumns, Documents, headers_of, headers_of_many
-from .publish import Outgoing
-from .records import bytes_of_array
+from ..fold.documents import DocumentColumns, Documents, Outgoing, headers_of, headers_of_many
+from ..fold.records import bytes_of_array
 
 FOLDER = "_staging"
 _new = tuple.__new__  # past the class's own slower constructor

@@ -16,8 +16,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .column_folder import ColumnFolder, can_fold_in_columns
-from .file_folder import FileFolder, can_fold_files
+from ..schemas.registry import role
 from .folder import PartitionFolder
 from .memory import without_collector
 from .plan import Part, PartitionKey, PinnedLake, Plan, Task
@@ -68,9 +67,9 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
 
 def _folder(plan: Plan, task: Task, lake: PinnedLake) -> PartitionFolder:
     """What folds a task's share: in columns where that is known to give the same."""
-    if can_fold_in_columns(plan, task):
-        return ColumnFolder(plan, task, lake)
-    return (FileFolder if can_fold_files(plan, task) else PartitionFolder)(plan, task, lake)
+    module = role(task.place.domain, "columns.folder")
+    in_columns: type[PartitionFolder] | None = None if module is None else module.folder_of(plan, task)
+    return (in_columns or PartitionFolder)(plan, task, lake)
 
 
 def _waited_for(batches: Iterable[pa.RecordBatch], seconds: dict[str, float]) -> Iterator[pa.RecordBatch]:

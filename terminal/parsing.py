@@ -13,14 +13,13 @@ from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
 
-from ..producers.files import prepared
 from ..schemas.errors import Fault, InputError, InvalidEventError
-from ..schemas.events import EVENT_TYPES
-from ..schemas.events.files import FilesRecorded
+from ..schemas.events import event_types
 from ..schemas.positions import Cut, Position, cut_of
+from ..schemas.registry import role
 from .inputs import is_text
 
-EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in EVENT_TYPES.values()}
+EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in event_types().values()}
 ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")
 """Keys of a JSON line that say something about the event and are not its own."""
 
@@ -68,9 +67,8 @@ def event_of(name: str, values: Mapping[str, Any]) -> Any:
     faults += [Fault(key, "must be given") for key in required if key not in values]
     if faults:
         raise InvalidEventError(faults)
-    if cls is FilesRecorded and isinstance(values["files"], list):
-        return cls([prepared(file) for file in values["files"]])
-    return cls(**values)
+    own = role(cls.TYPE.partition(".")[0], "typed")
+    return cls(**(values if own is None else own.typed(values)))
 
 
 def typed_event(line: str) -> Typed:

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from metajournal.schemas.events.catalog import TagsAdded
-from metajournal.schemas.events.files import DAY_MS, FileMetadata, FileRecord, FilesRecorded
+from metajournal.domains.catalog.events import TagsAdded
+from metajournal.domains.files.events import DAY_MS, FileMetadata, FileRecord, FilesRecorded
 from metajournal.schemas.urn import file_urn
 
 FIRST_DAY = 16_636

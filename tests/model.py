@@ -23,8 +23,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from metajournal.domains.catalog.documents import change_records
 from metajournal.rules import Accepted, At, EntityRow, ForeignRowError, Rejected, apply
-from metajournal.rules.documents import change_records, state_document
+from metajournal.rules.documents import state_document
 from metajournal.rules.tables import KEYS, TABLE_OF
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.errors import (

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from metajournal.domains.catalog import events as catalog
 from metajournal.schemas.encoding import codec
-from metajournal.schemas.events import catalog
 from metajournal.schemas.hashing import partition_of, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES

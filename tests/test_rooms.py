@@ -1,29 +1,43 @@
-"""Imports between rooms run one way, and the pure rooms stay pure."""
+"""Imports between layers run one way, the pure ones stay pure, and each file of a domain imports what its role may."""
 
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from metajournal.schemas.registry import domains
+
 ROOT = Path(__file__).parents[1]
-ROOMS = ["schemas", "rules", "lake", "producers", "consumers", "streaming", "indexer", "stack"]
-ORDER = [
-    *ROOMS,
-    "config",
-    "tracing",
-    "lake_client",
-    "lineage_client",
-    "files_client",
-    "client",
-    "terminal",
-    "commands",
-    "cli",
-]
+ROOMS = ["schemas", "rules", "lake", "fold", "producers", "consumers", "streaming", "indexer", "stack"]
+ABOVE = ["config", "tracing", "terminal", "lake_client", "domains", "sources", "client", "commands", "cli"]
+ORDER = [*ROOMS, *ABOVE]
 """What a part imports stands before it: so only `cli.py` imports `commands/`, and nothing imports `cli.py`."""
+CLIENTS = {"client"}
+"""What the layers below may name for the type checker alone."""
 IMPURE = {"os", "io", "time", "random", "secrets", "socket", "subprocess", "threading", "pathlib", "asyncio", "shutil"}
+PURE = {"schemas", "rules"}
+ROLES = {
+    "domain": {"schemas"},
+    "events": PURE,
+    "rules": PURE,
+    "rows": PURE,
+    "words": PURE,
+    "tables": PURE | {"lake"},
+    "documents": PURE | {"lake", "fold"},
+    "queries": PURE | {"lake"},
+}
+"""The layers that a file of a domain may import, by its role; files with another name import what stands below."""
+FOREIGN = {
+    "events": {"numpy", "pyarrow", "polars", "click", "confluent_kafka", "deltalake"},
+    "domain": {"numpy", "pyarrow", "polars", "click", "confluent_kafka", "deltalake", "dataclasses"},
+    "rules": {"numpy", "pyarrow", "polars", "click", "confluent_kafka", "deltalake"},
+    "rows": {"numpy", "pyarrow", "polars", "click", "confluent_kafka", "deltalake"},
+}
+"""Packages that a role may not import."""
 
 
 def files(part: str) -> list[Path]:
@@ -35,7 +49,9 @@ def files(part: str) -> list[Path]:
 
 def imports(path: Path) -> Iterator[tuple[str, str]]:
     """(room, module) for relative imports, ("", module) for absolute ones."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for_types = {id(inner) for node in ast.walk(tree) if is_for_types(node) for inner in ast.walk(node)}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (("", alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -44,7 +60,14 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
             folder = path.relative_to(ROOT).parent.parts
             base = [*folder[: len(folder) - node.level + 1], *(node.module.split(".") if node.module else [])]
             targets = [base] if base else [[alias.name] for alias in node.names]
-            yield from ((target[0], ".".join(target)) for target in targets)
+            for target in targets:
+                if not (id(node) in for_types and target[0] in CLIENTS):
+                    yield target[0], ".".join(target)
+
+
+def is_for_types(node: ast.AST) -> bool:
+    """Whether a block is read by the type checker alone."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 @pytest.mark.parametrize("part", ORDER)
@@ -68,3 +91,37 @@ def test_language_and_rules_touch_neither_clock_nor_disk_nor_network(room: str) 
     for path in (ROOT / room).rglob("*.py"):
         used = {module.split(".")[0] for source, module in imports(path) if source == ""}
         assert not used & IMPURE, f"{path.relative_to(ROOT)} imports {sorted(used & IMPURE)}"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_file_of_a_domain_imports_what_its_role_may(role: str) -> None:
+    paths = list((ROOT / "domains").glob(f"*/{role}.py"))
+    assert paths
+    for path in paths:
+        own = {domain.name: domain for domain in domains()}[path.parent.name]
+        for source, module in imports(path):
+            if source == "domains":
+                other = module.split(".")[1]
+                assert other == own.name or other in own.imports, f"{path.relative_to(ROOT)} imports {module}"
+            elif source:
+                assert source in ROLES[role], f"{path.relative_to(ROOT)} imports {module}"
+            else:
+                assert module.split(".")[0] not in FOREIGN.get(role, set()) | IMPURE, f"{path}: {module}"
+
+
+@pytest.mark.parametrize("domain", domains(), ids=lambda domain: domain.name)
+def test_a_domain_imports_those_that_it_declares(domain: object) -> None:
+    own = next(one for one in domains() if one is domain)
+    for path in (ROOT / "domains" / own.name).rglob("*.py"):
+        others = {module.split(".")[1] for source, module in imports(path) if source == "domains" and "." in module}
+        assert others <= {own.name, *own.imports}, path.relative_to(ROOT)
+
+
+def test_the_package_list_is_the_folders() -> None:
+    """A folder that is not in the list would be missing in the wheel alone."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]
+    folders = {path.parent.relative_to(ROOT) for part in ORDER for path in (ROOT / part).rglob("__init__.py")}
+    assert set(project["packages"]) == {"metajournal", *(".".join(["metajournal", *path.parts]) for path in folders)}
+    with_contracts = {f"metajournal.{'.'.join(path.parent.parent.relative_to(ROOT).parts)}"
+                      for path in (ROOT / "domains").rglob("*.avsc")}  # fmt: skip
+    assert with_contracts <= {name for name, data in project["package-data"].items() if "contracts/*.avsc" in data}

@@ -15,12 +15,12 @@ from metajournal import EntityRegistered, InputError, Journal, Position, Setting
 from metajournal.commands.tracing import trace_json, trace_view
 from metajournal.consumers import finding
 from metajournal.consumers.finding import Looked
+from metajournal.domains.catalog.events import EntityDeleted
 from metajournal.lake import scan
 from metajournal.lake.events import judged_events, key_columns, rows_made
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import InvalidPositionError, KafkaUnavailableError, UnknownEventError
-from metajournal.schemas.events.catalog import EntityDeleted
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.settings import ElasticsearchSettings
 from metajournal.schemas.urn import app

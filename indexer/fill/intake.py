@@ -16,7 +16,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ...producers.kafka import ErrorLog, make_consumer
-from ...schemas.kinds import SERVED_DOMAINS
+from ...schemas.registry import served_domains
 from ...schemas.settings import Settings
 from ..spelling import read
 from .patience import Patience, StartOver
@@ -52,8 +52,8 @@ class Intake:
 
     def __init__(self, settings: Settings, patience: Patience, most: int) -> None:
         topics = settings.journal.topics
-        self.state_topics = frozenset(topics.state(domain) for domain in SERVED_DOMAINS)
-        self._outcomes = {topics.outcomes(domain): topics.state(domain) for domain in SERVED_DOMAINS}
+        self.state_topics = frozenset(topics.state(domain) for domain in served_domains())
+        self._outcomes = {topics.outcomes(domain): topics.state(domain) for domain in served_domains()}
         self._errors = ErrorLog()
         self._patience = patience
         self._most = most

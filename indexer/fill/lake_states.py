@@ -18,8 +18,8 @@ from ...lake.entities import COLUMNS, row_from_dict
 from ...lake.tables import Lake, quoted
 from ...rules.documents import Document, state_document
 from ...schemas.errors import UnavailableError
-from ...schemas.kinds import SERVED_DOMAINS
 from ...schemas.positions import Cut
+from ...schemas.registry import served_domains
 from ...schemas.settings import Settings
 
 PAGE_ROWS: Final = 5_000
@@ -44,7 +44,7 @@ class LakeStates:
 
     def __init__(self, settings: Settings, *, page_rows: int = PAGE_ROWS) -> None:
         self._lake = Lake(settings.lake.path, settings.lake.storage_options)
-        self._topics = [settings.journal.topics.journal(domain) for domain in SERVED_DOMAINS]
+        self._topics = [settings.journal.topics.journal(domain) for domain in served_domains()]
         self._page_rows = page_rows
         try:
             self._lake.refresh()

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from ...schemas.errors import InvalidPositionError, MetajournalError
-from ...schemas.kinds import SERVED_DOMAINS
 from ...schemas.positions import Cut
+from ...schemas.registry import served_domains
 from ...schemas.settings import Settings
 
 _ASKED_S: Final = 2.0
@@ -29,7 +29,7 @@ class JournalPartitions:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._topics = [settings.journal.topics.journal(domain) for domain in SERVED_DOMAINS]
+        self._topics = [settings.journal.topics.journal(domain) for domain in served_domains()]
         self._counts: dict[str, int] = {}
 
     def refuse_foreign(self, wanted: Iterable[Key]) -> None:

@@ -18,7 +18,7 @@ from itertools import repeat
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..errors import NotSingleObject, Undecodable, UnknownFingerprint
-from ..events import EVENT_TYPES
+from ..events import event_class as class_of
 from ..events.base import as_urn
 from ..header import Header
 from . import wire
@@ -154,7 +154,7 @@ _URNS: Final = _Urns()
 def _reader(fingerprint: int) -> RecordColumn | None:
     """What reads a contract side by side; None where it has a shape that is left to `codec.decode`."""
     contract = contracts_by_fingerprint()[fingerprint]
-    event_class = EVENT_TYPES[contract.event_type]
+    event_class = class_of(contract.event_type)
     names = [field["name"] for field in contract.schema["fields"]][1:]
     makers = {name: _calling(maker) for name, maker in (HEADER_MAKERS | getattr(event_class, "NESTED", {})).items()}
     try:

@@ -14,7 +14,8 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from ..errors import EventTooLargeError, Fault, InvalidEventError, NotSingleObject, Undecodable, UnknownFingerprint
-from ..events import EVENT_TYPES, Event
+from ..events import Event
+from ..events import event_class as class_of
 from ..header import Header, Unit
 from ..limits import MAX_EVENT_BYTES
 from . import wire
@@ -155,7 +156,7 @@ def _make_encoder(contract: Contract) -> Encoder:
         prefix=single_object_prefix(contract),
         arguments=owners,
         tuples={HEADER_NAME},
-        columns=getattr(EVENT_TYPES[contract.event_type], "IN_BULK", ()),
+        columns=getattr(class_of(contract.event_type), "IN_BULK", ()),
     )
 
 
@@ -163,7 +164,7 @@ def _make_encoder(contract: Contract) -> Encoder:
 def _reader(fingerprint: int) -> Reader:
     contract = contracts_by_fingerprint()[fingerprint]
     current = current_contracts()[contract.event_type]
-    event_class = EVENT_TYPES[contract.event_type]
+    event_class = class_of(contract.event_type)
     from_wire = getattr(event_class, "from_wire", event_class)
     makers = HEADER_MAKERS | getattr(event_class, "NESTED", {})
     makers |= {current.name: lambda header, *values: (header, from_wire(*values))}

@@ -1,7 +1,7 @@
 """The contracts that this package knows: every version of every event's schema there has been.
 
-`contracts/header.avsc` and `contracts/<domain>/<Name>.v<version>.avsc` are what producers write now. When one changes
-(compatibly: see `evolution`), its former text stays, complete with the header of then, as
+`schemas/contracts/header.avsc` and `contracts/<Name>.v<version>.avsc` of each domain are what producers write now. When
+one changes (compatibly: see `evolution`), its former text stays, complete with the header of then, as
 `<Name>.v<version>.r<revision>.avsc`, so that every record ever written decodes.
 """
 
@@ -15,6 +15,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
+from ..registry import served
 from .avro import canonical, expand, fingerprint
 
 HEADER_NAME: Final = "metajournal.v1.Header"
@@ -74,9 +75,9 @@ def all_contracts() -> tuple[Contract, ...]:
     """Every known version, current and former, in the order of their file names."""
     raw_header = json.loads((_folder() / "header.avsc").read_text("utf-8"))
     found = []
-    for domain in sorted(_folder().iterdir(), key=lambda one: one.name):
-        if domain.is_dir():
-            found += [_read(domain.name, file, {HEADER_NAME: raw_header}) for file in _sorted_files(domain)]
+    for domain in served():
+        folder = files(domain.package) / "contracts"
+        found += [_read(domain.name, file, {HEADER_NAME: raw_header}) for file in _sorted_files(folder)]
     return tuple(found)
 
 
@@ -84,8 +85,8 @@ def _folder() -> Traversable:
     return files(__package__.rpartition(".")[0]) / "contracts"
 
 
-def _sorted_files(domain: Traversable) -> list[Traversable]:
-    return sorted((one for one in domain.iterdir() if one.name.endswith(".avsc")), key=lambda one: one.name)
+def _sorted_files(folder: Traversable) -> list[Traversable]:
+    return sorted((one for one in folder.iterdir() if one.name.endswith(".avsc")), key=lambda one: one.name)
 
 
 def _read(domain: str, file: Traversable, definitions: dict[str, Any]) -> Contract:

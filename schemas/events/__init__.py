@@ -1,15 +1,37 @@
-"""Event classes by domain, and the table from event type to class."""
+"""Event classes by type: each domain's own stand in the file `events` of its folder.
+
+Invariant: a domain has exactly the classes of the event types that it declares.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
 
-from . import catalog, files, lineage
+from ..registry import domain_named, role, served
 from .base import Event
 
-EVENT_TYPES: Final[dict[str, type[Any]]] = {
-    event.TYPE: event for event in (*catalog.EVENTS, *files.EVENTS, *lineage.EVENTS)
-}
-"""Class of each event type that this version writes and reads."""
+__all__ = ["Event", "event_class", "event_types"]
 
-__all__ = ["EVENT_TYPES", "Event"]
+
+def event_class(event_type: str) -> type[Any]:
+    """The class of an event type that this version writes and reads. Raises: KeyError: there is none."""
+    return _classes(event_type.partition(".")[0])[event_type]
+
+
+def event_types() -> dict[str, type[Any]]:
+    """Every class by its event type, domain by domain."""
+    return {event_type: found for domain in served() for event_type, found in _classes(domain.name).items()}
+
+
+@cache
+def _classes(domain: str) -> Mapping[str, type[Any]]:
+    declared, module = domain_named(domain), role(domain, "events")
+    if declared is None or module is None:
+        return {}
+    classes = {event.TYPE: event for event in module.EVENTS}
+    if set(classes) != set(declared.event_types):
+        differ = ", ".join(sorted(set(classes) ^ set(declared.event_types)))
+        raise TypeError(f"the domain {domain} declares other event types than it has classes of: {differ}")
+    return classes

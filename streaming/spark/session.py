@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from ...fold.records import SOURCE
 from ...schemas.errors import UnavailableError
-from ..records import SOURCE
 from . import options
 from .classes import archived_beside
 

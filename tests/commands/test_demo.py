@@ -22,8 +22,8 @@ from metajournal.commands import demo as demo_module
 from metajournal.commands.demo import Demo
 from metajournal.commands.demo_services import services
 from metajournal.commands.telling import Lines, Screen, Silent
-from metajournal.producers.sources.python_environment import python_environment
 from metajournal.schemas.positions import Position
+from metajournal.sources.python_environment import python_environment
 from tests.demonstration import Demonstration
 from tests.independent_walk import digest_of, files_of, requirements_of, walk
 from tests.wait import eventually

@@ -32,8 +32,8 @@ from metajournal.cli import main
 from metajournal.producers.kafka import make_producer, producer_config
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import InvalidEventError
-from metajournal.schemas.kinds import SERVED_DOMAINS
 from metajournal.schemas.positions import position
+from metajournal.schemas.registry import served_domains
 from metajournal.terminal.exits import exit_code
 from metajournal.terminal.options import Options
 from tests.model import JournalRecord
@@ -149,7 +149,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
     fold = Fold(tmp_path / "lake", PARTITIONS)
     fold.batch(records())
     settings = Settings(kafka={"bootstrap.servers": NOBODY}, lake=fold.settings.lake, journal=fold.settings.journal)
-    topics = [settings.journal.topics.journal(domain) for domain in SERVED_DOMAINS]
+    topics = [settings.journal.topics.journal(domain) for domain in served_domains()]
     found = Journal(
         settings, Epochs({topic: TopicEpoch(topic, 1, "id", PARTITIONS) for topic in topics}), connect_timeout_s=0.1
     )

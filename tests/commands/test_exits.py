@@ -119,7 +119,7 @@ def test_where_standard_error_takes_nothing_either_the_exit_code_tells() -> None
         assert subprocess.run(command, stdout=full, stderr=full, check=False).returncode == 2
 
 
-@pytest.mark.parametrize("module", ["click", "rich", "metajournal.commands.files"])
+@pytest.mark.parametrize("module", ["click", "rich", "metajournal.domains.files.commands"])
 def test_who_interrupts_while_python_reads_the_commands_meets_no_stack_trace(module: str) -> None:
     script = f"""
 import sys

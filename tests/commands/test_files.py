@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 from metajournal import Journal, TagsAdded
 from metajournal.cli import main
 from metajournal.commands.tailing import file_changed
-from metajournal.producers.files import content_hash
-from metajournal.rules.files_rows import FileRecordRow
+from metajournal.domains.files.recording import content_hash
+from metajournal.domains.files.rows import FileRecordRow
 from tests.archive import document
 from tests.commands.test_on_services import said
 from tests.installation import Installation

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from metajournal.schemas.events.catalog import EntityRegistered
+from metajournal.domains.catalog.events import EntityRegistered
 from metajournal.schemas.urn import dataset
 from tests.builders import record_of
 from tests.streaming.harness import Fold

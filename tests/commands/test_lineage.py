@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 from metajournal import ExternalWrite, Journal, RunStarted, dataset, stream
 from metajournal.cli import main
-from metajournal.commands import lineage_views
-from metajournal.lake.lineage_questions import Page
-from metajournal.producers.sources.openlineage import facts_of
+from metajournal.domains.lineage import views as lineage_views
+from metajournal.domains.lineage.openlineage import facts_of
+from metajournal.domains.lineage.questions import Page
 from metajournal.schemas.errors import UnknownEntityError
 from metajournal.schemas.urn import Urn
 from metajournal.terminal import parsing

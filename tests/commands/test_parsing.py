@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.errors import InputError, InvalidEventError, InvalidPositionError
-from metajournal.schemas.events.catalog import EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.positions import Position
 from metajournal.terminal import parsing
 

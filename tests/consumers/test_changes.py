@@ -15,10 +15,10 @@ from confluent_kafka.admin import (
 )
 
 from metajournal.consumers.changes import Change, read_changes
+from metajournal.domains.catalog.events import TagsAdded
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.topics import Epochs, ensure_topics
 from metajournal.schemas.errors import DecodeError, InputError, PositionExpired
-from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset

@@ -12,10 +12,10 @@ from metajournal.consumers.filters import Filter
 from metajournal.consumers.starts import Start, Starts
 from metajournal.consumers.subscription import changes, states
 from metajournal.consumers.watermarks import LookUp
+from metajournal.domains.catalog.events import TagsAdded
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.topics import Epochs, ensure_topics
 from metajournal.schemas.errors import InputError, PositionExpired
-from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset

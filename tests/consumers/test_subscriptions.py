@@ -364,7 +364,7 @@ def test_fewer_target_partitions_hold_several_journal_partitions_and_each_is_tol
     settings: Settings, epochs: Epochs, kafka: str
 ) -> None:
     names = settings.journal.topics
-    topics = [names.changes("catalog"), names.changes_system, names.state("catalog")]
+    topics = [names.changes("catalog"), names.annotations_system, names.state("catalog")]
     remake_topics(AdminClient({"bootstrap.servers": kafka}), [NewTopic(one, 2) for one in topics])
     wire = Wire(settings, targets=2)
     events = [Event(at, offset) for offset in range(6) for at in range(4)]

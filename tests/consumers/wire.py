@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from metajournal.fold.documents import Outgoing
 from metajournal.producers.topics import wanted_topics
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
-from metajournal.streaming.publish import Outgoing, Publisher
+from metajournal.streaming.publish import Publisher
 
 START = 1 << 40
 BEGAN_MS = int(time.time() * 1000) - 3_600_000
@@ -54,7 +55,7 @@ class Wire:
         self.names = settings.journal.topics
         self.journal = self.names.journal("catalog")
         counts = {one.topic: one.partitions for one in wanted_topics(settings)}
-        for topic in (self.names.changes("catalog"), self.names.changes_system, self.names.state("catalog")):
+        for topic in (self.names.changes("catalog"), self.names.annotations_system, self.names.state("catalog")):
             counts[topic] = targets or counts[topic]
         self._publisher = Publisher(settings, counts, {}, lambda: False, lambda said: None)
         self._written = 0
@@ -63,7 +64,7 @@ class Wire:
         found = []
         for seq, urn in enumerate(event.urns):
             for scope in event.scopes:
-                topic = self.names.changes("catalog") if scope == "USER" else self.names.changes_system
+                topic = self.names.changes("catalog") if scope == "USER" else self.names.annotations_system
                 found.append(self._record(topic, event, seq, urn, change(event)))
             found.append(self._record(self.names.state("catalog"), event, seq, urn, state(event, urn)))
         return found
@@ -90,7 +91,7 @@ class Wire:
     ) -> None:
         """The outcome record of [start, end), given as offsets."""
         self._written += 1
-        topics = (self.names.changes("catalog"), self.names.changes_system, self.names.state("catalog"))
+        topics = (self.names.changes("catalog"), self.names.annotations_system, self.names.state("catalog"))
         ends = {topic: self._publisher.ends(topic, partition) for topic in topics}
         value = {
             "topic": self.journal,

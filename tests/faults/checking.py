@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from metajournal.domains.catalog.events import PropertiesSet
 from metajournal.schemas.encoding.codec import decode
-from metajournal.schemas.events.catalog import PropertiesSet
 from metajournal.schemas.header import Header
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.settings import Settings

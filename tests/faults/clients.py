@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from metajournal.client import Journal
-from metajournal.schemas.events.catalog import EntityRegistered
+from metajournal.domains.catalog.events import EntityRegistered
 from metajournal.schemas.settings import Settings
 from tests.faults.journalist import AGGREGATES, READY
 from tests.processes import end_with_parent

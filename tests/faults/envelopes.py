@@ -16,20 +16,22 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
+from metajournal.domains.catalog import events as events
+from metajournal.domains.files import events as files
+from metajournal.domains.lineage import events as lineage
+from metajournal.fold.folded import Prior
+from metajournal.fold.journal import journal_rows, journal_table
+from metajournal.fold.judging import fold
+from metajournal.fold.prior import KnownOriginals
+from metajournal.fold.readings import Readings, read_all, read_table
+from metajournal.fold.records import Place, Shelved, UnknownSchema, records_of
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.encoding.known import all_contracts
-from metajournal.schemas.events import EVENT_TYPES, files, lineage
-from metajournal.schemas.events import catalog as events
+from metajournal.schemas.events import event_types
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Unit
 from metajournal.schemas.positions import position
 from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
-from metajournal.streaming.fold import fold
-from metajournal.streaming.folded import Prior
-from metajournal.streaming.journal import journal_rows, journal_table
-from metajournal.streaming.prior import KnownOriginals
-from metajournal.streaming.readings import Readings, read_all, read_table
-from metajournal.streaming.records import Place, Shelved, UnknownSchema, records_of
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, table_of
@@ -110,7 +112,7 @@ def events_about(entity: Urn) -> list[Any]:
             ]
         ),
     ]
-    assert {event.TYPE for event in found} == set(EVENT_TYPES), "an event type is missing here"
+    assert {event.TYPE for event in found} == set(event_types()), "an event type is missing here"
     return found
 
 

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from metajournal.client import Journal
+from metajournal.domains.catalog.events import PropertiesSet
 from metajournal.producers.ids import EventIds
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.units import Unit
 from metajournal.schemas.errors import KafkaUnavailableError, OutcomeUnknownError
-from metajournal.schemas.events.catalog import PropertiesSet
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn, dataset

@@ -24,8 +24,8 @@ from metajournal.lake.tables import Lake, Reached
 from metajournal.rules.documents import state_document
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.hashing import canonical_json, partition_of
-from metajournal.schemas.kinds import SERVED_DOMAINS
 from metajournal.schemas.positions import behind, position
+from metajournal.schemas.registry import served_domains
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn, dataset
 from tests.index import index_holds
@@ -50,7 +50,7 @@ class Feed:
         self._settings = settings
         self._chance = chance
         admin = AdminClient(dict(settings.kafka))
-        served = [name for domain in SERVED_DOMAINS for name in (names.state(domain), names.outcomes(domain))]
+        served = [name for domain in served_domains() for name in (names.state(domain), names.outcomes(domain))]
         make_topics(admin, [NewTopic(one, PARTITIONS) for one in served])
         self._producer = Producer({**settings.kafka, "enable.idempotence": True})
         self.lake = Lake(settings.lake.path)

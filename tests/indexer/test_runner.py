@@ -26,8 +26,8 @@ from metajournal.indexer.mapping import index_body
 from metajournal.indexer.search.searching import Search
 from metajournal.indexer.shown import read_shown
 from metajournal.schemas.errors import NotYetVisibleError
-from metajournal.schemas.kinds import SERVED_DOMAINS
 from metajournal.schemas.positions import Position, position
+from metajournal.schemas.registry import served_domains
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import State, state
@@ -49,7 +49,7 @@ class Stream:
             topics.outcomes("catalog"),
         )
         admin = AdminClient(dict(settings.kafka))
-        names = [name for domain in SERVED_DOMAINS for name in (topics.state(domain), topics.outcomes(domain))]
+        names = [name for domain in served_domains() for name in (topics.state(domain), topics.outcomes(domain))]
         make_topics(admin, [NewTopic(name, PARTITIONS) for name in names])
         self._producer = Producer({**settings.kafka, "linger.ms": 0})
         self.ends = dict.fromkeys(range(PARTITIONS), 0)

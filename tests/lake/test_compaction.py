@@ -19,8 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal.lake import compaction
-from metajournal.lake.columns import ENTITIES, JOURNAL, SORTED_BY
+from metajournal.lake.columns import ENTITIES, JOURNAL
 from metajournal.lake.compaction import live_files
+from metajournal.lake.declared import SPECS
 from metajournal.lake.digest import table_digest
 from metajournal.lake.entities import rows_to_arrow
 from metajournal.lake.files import TableFiles, run_of
@@ -209,7 +210,7 @@ def test_a_compacted_file_is_sorted_in_small_row_groups_with_statistics(table: T
     table.compact()
     (file,) = live_files(table.delta)
     found = pq.ParquetFile(f"{table.uri}/{file.path}")
-    rows = found.read().select(SORTED_BY["entities"]).to_pylist()
+    rows = found.read().select(SPECS["entities"].sorted_by).to_pylist()
     places = [tuple(one.values()) for one in rows]
     assert places == sorted(places)
     assert len(places) == 30_000

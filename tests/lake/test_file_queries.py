@@ -6,6 +6,7 @@ import base64
 import json
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metajournal.lake import columns, file_cursors, file_search, group_index
-from metajournal.lake.columns import FILE_RECORDS
-from metajournal.lake.file_cursors import identity_of
-from metajournal.lake.file_queries import FileQueries, FilesAsked, FilesPage
-from metajournal.lake.file_records import row_from_dict, rows_to_arrow
+from metajournal.domains.files import cursors as file_cursors
+from metajournal.domains.files import search as file_search
+from metajournal.domains.files.cursors import identity_of
+from metajournal.domains.files.events import DAY_MS, FileRecord, FilesRecorded
+from metajournal.domains.files.queries import FileQueries, FilesAsked, FilesPage
+from metajournal.domains.files.rows import FileRecordRow
+from metajournal.domains.files.tables import FILE_RECORDS, row_from_dict, rows_to_arrow
+from metajournal.lake import group_index
+from metajournal.lake.declared import SPECS
 from metajournal.lake.tables import Lake
-from metajournal.rules.files_rows import FileRecordRow
 from metajournal.schemas.errors import (
     FilesQueryError,
     InputError,
@@ -27,7 +31,6 @@ from metajournal.schemas.errors import (
     NotFinalError,
     UnavailableError,
 )
-from metajournal.schemas.events.files import DAY_MS, FileRecord, FilesRecorded
 from metajournal.schemas.positions import Position
 from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import file_urn
@@ -126,10 +129,12 @@ def test_any_records_in_any_batches_give_every_query_the_naive_answer_in_pages_o
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_search, "_SPARE", data.draw(st.sampled_from([1, 2, 16])))
         patch.setattr(file_search, "_MOST_AT_ONCE", data.draw(st.sampled_from([1, 3, 512])))
-        patch.setitem(columns.SMALL_GROUP_ROWS, "file_records", data.draw(st.sampled_from([1, 2, 2048])))
+        patch.setitem(
+            SPECS, "file_records", replace(SPECS["file_records"], group_rows=data.draw(st.sampled_from([1, 2, 2048])))
+        )
         patch.setattr(group_index, "crc32", data.draw(st.sampled_from([zlib.crc32, len])))
         if data.draw(st.booleans()):
-            patch.delitem(group_index.INDEXED, "file_records")
+            patch.setitem(SPECS, "file_records", replace(SPECS["file_records"], indexed={}))
         found = folded(tmp_path_factory.mktemp("lake"), journal, *batches, wide=data.draw(st.booleans()))
         for asked in data.draw(st.lists(questions(), min_size=4, max_size=4)):
             limit = data.draw(st.integers(1, 5))
@@ -190,7 +195,7 @@ def test_pages_speak_of_the_first_ones_moment_whatever_is_recorded_meanwhile(tmp
 
 def test_a_group_that_is_not_read_yet_holds_no_earlier_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Enough files are found in the first two of three groups, and some of those in the third begin before them."""
-    monkeypatch.setitem(columns.SMALL_GROUP_ROWS, "file_records", 4)
+    monkeypatch.setitem(SPECS, "file_records", replace(SPECS["file_records"], group_rows=4))
     monkeypatch.setattr(file_search, "_SPARE", 1)
     starts = [0, 1, 2, 3, 4, 96, 97, 98], [5, 6, 7, 8]
     journal = journal_of([FilesRecorded([a_file(id=f"{at:02}", start=START + at) for at in some]) for some in starts])

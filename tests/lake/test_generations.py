@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from metajournal.lake.columns import HISTORY_TABLES
+from metajournal.lake.declared import history_tables
 from metajournal.lake.generations import POINTER
 from metajournal.lake.tables import Lake, Reached
 from metajournal.schemas.errors import StreamError
 from tests.lake.test_compaction import KEY, KilledError, append, killing
 from tests.lake.test_tables import lake_at
 
-OTHERS = {*HISTORY_TABLES} - {"entities"}
+OTHERS = {*history_tables()} - {"entities"}
 """History tables that stay where they are while `entities` is made anew."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metajournal.lake import columns, group_index
-from metajournal.lake.group_index import INDEXED, IndexWriter, groups_with, read_index
+from metajournal.domains.files.events import DAY_MS, FilesRecorded
+from metajournal.lake import group_index
+from metajournal.lake.declared import SPECS
+from metajournal.lake.group_index import IndexWriter, groups_with, read_index
 from metajournal.lake.groups import Groups
-from metajournal.schemas.events.files import DAY_MS, FilesRecorded
 from tests.archive import a_file
 from tests.lake.test_groups import BOUNDED, a_table, paths
 
@@ -66,9 +68,9 @@ def test_what_is_not_indexed_is_not_known() -> None:
 def test_a_table_tells_the_groups_that_can_hold_a_value_and_nothing_of_files_without_an_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_index: bool
 ) -> None:
-    monkeypatch.setitem(columns.SMALL_GROUP_ROWS, "file_records", 2)
+    monkeypatch.setitem(SPECS, "file_records", replace(SPECS["file_records"], group_rows=2))
     if not has_index:
-        monkeypatch.delitem(INDEXED, "file_records")
+        monkeypatch.setitem(SPECS, "file_records", replace(SPECS["file_records"], indexed={}))
     works = ("w1", None, "w2", "w1", None, None, "w2")
     event = FilesRecorded([a_file(id=str(at), start=at * DAY_MS, work_id=one) for at, one in enumerate(works)])
     table = a_table(tmp_path, event)

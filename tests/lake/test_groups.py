@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from metajournal.lake import columns, groups
-from metajournal.lake.columns import SCHEMAS
+from metajournal.domains.files.events import DAY_MS, FilesRecorded
+from metajournal.lake import groups
+from metajournal.lake.declared import SPECS, made_arrow
 from metajournal.lake.groups import Groups
-from metajournal.lake.histories import HISTORIES
 from metajournal.lake.table import Reached, Table
-from metajournal.schemas.events.files import DAY_MS, FilesRecorded
 from tests.archive import a_file
 from tests.lake.test_file_queries import TOPIC, journal_of
 from tests.model import Model
@@ -27,7 +27,7 @@ def a_table(folder: Path, *events: FilesRecorded) -> Table:
     for event in events:
         urns = set(map(str, event.entities))
         own = [(row, "files", 0) for row in rows if row.urn in urns]
-        table.append(HISTORIES["file_records"].to_arrow(own), Reached({}, {}, "rules"))
+        table.append(made_arrow("file_records", own), Reached({}, {}, "rules"))
     return table
 
 
@@ -42,7 +42,7 @@ def recorded(where: str, starts: range) -> FilesRecorded:
 def test_groups_tell_their_bounds_and_give_their_columns_in_the_asked_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(columns.SMALL_GROUP_ROWS, "file_records", 2)
+    monkeypatch.setitem(SPECS, "file_records", replace(SPECS["file_records"], group_rows=2))
     table = a_table(tmp_path, recorded("a", range(5)), recorded("b", range(2, 4)))
     source = Groups(table, BOUNDED)
     found = sorted(source.of(paths(table)), key=lambda one: (one.bounds["file_where"], one.number))
@@ -55,13 +55,13 @@ def test_groups_tell_their_bounds_and_give_their_columns_in_the_asked_order(
     rows = source.read(asked, ["file_id", "tenant", "start_ms"])
     assert [one["file_id"].to_pylist() for one in rows] == [["b2", "b3"], ["a4"], ["a0", "a1"]]
     assert {name for one in rows for name in one["tenant"].to_pylist()} == {"default"}
-    kinds = [SCHEMAS["file_records"].field(name).type for name in ("file_id", "tenant", "start_ms")]
+    kinds = [SPECS["file_records"].schema.field(name).type for name in ("file_id", "tenant", "start_ms")]
     assert all(one.schema.types == kinds for one in rows)
     assert source.read([], ["file_id"]) == []
 
 
 def test_a_group_holds_values_when_one_row_has_all_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(columns.SMALL_GROUP_ROWS, "file_records", 2)
+    monkeypatch.setitem(SPECS, "file_records", replace(SPECS["file_records"], group_rows=2))
     event = FilesRecorded([
         a_file(id=str(at), start=at * DAY_MS, end=None, work_id=work_id)
         for at, work_id in enumerate(("w1", None, "w2", "w1", None, None, "w2", "w2"))

@@ -27,8 +27,8 @@ from metajournal import (
     run,
     stream,
 )
-from metajournal.lake import lineage_relations
-from metajournal.lake.lineage_queries import LineageReader
+from metajournal.domains.lineage import relations as lineage_relations
+from metajournal.domains.lineage.queries import LineageReader
 from metajournal.lake.tables import Lake
 from metajournal.schemas.errors import InputError, NotFinalError, UnknownEntityError
 from metajournal.schemas.positions import Position

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal import Urn, dataset, program, run, stream, urn
-from metajournal.lake.lineage_walk import Relation, Walked, document, dotted, run_id, walk
+from metajournal.domains.lineage.walk import Relation, Walked, document, dotted, run_id, walk
 from tests.properties import examples
 
 DATA = [dataset("d", name) for name in "abcdef"]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from metajournal.lake.columns import SCHEMAS
+from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet
+from metajournal.lake.declared import SPECS
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.table import Table
 from metajournal.lake.tables import Lake
@@ -18,7 +19,6 @@ from metajournal.schemas.errors import (
     UnavailableError,
     UnknownEntityError,
 )
-from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import dataset
@@ -189,7 +189,7 @@ def test_the_journal_is_looked_at_before_the_tables_that_its_marks_speak_of(
     assert seen == ["journal", "entities"]
     Lake(str(fold.path)).refresh()
     assert seen[2] == "journal"
-    assert len(seen) == 2 + len(SCHEMAS)
+    assert len(seen) == 2 + len(SPECS)
 
 
 def test_as_at_a_cut_holds_the_entitys_own_position_or_else_the_latest_of_the_times(fold: Fold) -> None:

@@ -34,7 +34,7 @@ def publish_outcome(
 def publish_changes(settings: Settings, changes: Iterable[tuple[Position, int, int, str]], scope: str = "USER") -> None:
     """One change record for each (position, seq, system_time, urn)."""
     names = settings.journal.topics
-    topic = names.changes("catalog") if scope == "USER" else names.changes_system
+    topic = names.changes("catalog") if scope == "USER" else names.annotations_system
     for position, seq, system_time, urn in changes:
         headers: Headers = [
             ("ce_specversion", b"1.0"),

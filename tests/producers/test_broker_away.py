@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
+from metajournal.domains.catalog.events import TagsAdded
 from metajournal.producers.answers import Administrator
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.kafka import ErrorLog, make_admin
@@ -23,7 +24,6 @@ from metajournal.producers.topics import check_topics, ensure_topics
 from metajournal.producers.verdicts import Accepted
 from metajournal.schemas.encoding.codec import decode
 from metajournal.schemas.errors import NotYetVisibleError, OutcomeUnknownError
-from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.settings import ClientSettings, Settings
 from metajournal.schemas.urn import dataset

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.producers.compacted import read_all
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.topics import check_topics, ensure_topics
@@ -25,7 +26,6 @@ from metajournal.schemas.errors import (
     QueueFullError,
     UnservedDomainError,
 )
-from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.hashing import DIGEST_HEADER, digest, partition_of
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.limits import MAX_EVENT_BYTES

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metajournal import FileRecord, FilesRecorded, InputError, InvalidEventError, content_hash, file_record
-from metajournal.producers import file_groups
-from metajournal.producers import files as producing
-from metajournal.producers.files import file_events, prepared, record_files
+from metajournal.domains.files import groups as file_groups
+from metajournal.domains.files import recording as producing
+from metajournal.domains.files.recording import file_events, prepared, record_files
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.terminal.parsing import typed_event

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from metajournal import AccessesRecorded, RunStarted, RunStopped, dataset, run, stream, urn
-from metajournal.producers.sources.openlineage import NoRunEventError, facts_of, read_events, run_events
+from metajournal.domains.lineage.openlineage import NoRunEventError, facts_of, read_events, run_events
 from metajournal.schemas.errors import MetajournalError
 
 NOON_MS = 1_767_268_800_000

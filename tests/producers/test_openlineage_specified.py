@@ -9,7 +9,7 @@ import attr
 import pytest
 from openlineage.client import event_v2 as specified
 
-from metajournal.producers.sources.openlineage import run_events
+from metajournal.domains.lineage.openlineage import run_events
 from tests.producers.test_openlineage import ACCESSES, RUN_ID, TOLD
 
 

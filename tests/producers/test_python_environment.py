@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from metajournal.producers.sources.python_environment import MODULES, TAGS, canonical_name, python_environment
-from metajournal.schemas.events.catalog import EntityRegistered
+from metajournal.domains.catalog.events import EntityRegistered
 from metajournal.schemas.hashing import canonical_json
 from metajournal.schemas.limits import MAX_ENTITY_BYTES, MAX_EVENT_BYTES
+from metajournal.sources.python_environment import MODULES, TAGS, canonical_name, python_environment
 from tests.independent_walk import walk
 
 

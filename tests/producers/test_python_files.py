@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from metajournal.producers.files import file_events
-from metajournal.producers.sources.python_environment import installed
-from metajournal.producers.sources.python_files import FileOf, files_of, read_files, what_of
-from metajournal.producers.sources.python_requirements import building, requirements
+from metajournal.domains.files.events import FileRecord
+from metajournal.domains.files.recording import file_events
+from metajournal.domains.lineage.events import Access, AccessesRecorded, RunStarted, RunStopped
 from metajournal.schemas.errors import InputError
-from metajournal.schemas.events.files import FileRecord
-from metajournal.schemas.events.lineage import Access, AccessesRecorded, RunStarted, RunStopped
 from metajournal.schemas.urn import Urn
+from metajournal.sources.python_environment import installed
+from metajournal.sources.python_files import FileOf, files_of, read_files, what_of
+from metajournal.sources.python_requirements import building, requirements
 from tests.independent_walk import WalkedFile, requirements_of, walk
 from tests.independent_walk import files_of as walked_files
 from tests.producers.test_python_environment import install

@@ -18,11 +18,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from metajournal.domains.catalog.events import TagsAdded
 from metajournal.producers.compacted import read_all, write_all
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.topics import Epochs, TopicEpoch, check_topics, ensure_topics, read_epochs
 from metajournal.schemas.errors import TopicMismatchError
-from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset
 from tests.new_topics import remake_topics
@@ -55,7 +55,7 @@ def test_every_topic_has_the_configuration_that_the_journal_needs(settings: Sett
     needed = {
         names.journal("catalog"): {**kept, "message.timestamp.type": "LogAppendTime"},
         names.changes("catalog"): published,
-        names.changes_system: published,
+        names.annotations_system: published,
         names.outcomes("catalog"): published,
         names.state("catalog"): compacted,
         names.schemas: compacted,

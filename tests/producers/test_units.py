@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from metajournal.client import Journal
+from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.producers import transactions
 from metajournal.producers.topics import ensure_topics
 from metajournal.producers.transactions import CommitUnknown
@@ -25,7 +26,6 @@ from metajournal.schemas.errors import (
     QueueFullError,
     RejectedError,
 )
-from metajournal.schemas.events.catalog import EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.header import Header, Unit
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.limits import MAX_EVENT_BYTES, MAX_UNIT_BYTES, MAX_UNIT_EVENTS

@@ -17,11 +17,11 @@ import pytest
 from confluent_kafka import Producer
 
 from metajournal.client import Journal
+from metajournal.domains.catalog.events import TagsAdded
 from metajournal.producers import transactions
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.encoding.codec import decode
 from metajournal.schemas.errors import KafkaUnavailableError, OutcomeUnknownError
-from metajournal.schemas.events.catalog import TagsAdded
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.settings import ClientSettings, JournalSettings, Settings
 from metajournal.schemas.urn import dataset
@@ -43,7 +43,7 @@ _STOPS_BEFORE_ITS_COMMIT = """
 import pickle, sys
 from metajournal.client import Journal
 from metajournal.producers import transactions
-from metajournal.schemas.events.catalog import TagsAdded
+from metajournal.domains.catalog.events import TagsAdded
 from metajournal.schemas.urn import dataset
 settings = pickle.load(sys.stdin.buffer)
 committed, tries = transactions._Sender._committed, []

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from metajournal.domains.lineage.events import AccessesRecorded
 from metajournal.rules import Accepted, At, EntityRow, ForeignRowError, Outcome, apply, facts_read
 from metajournal.rules.tables import KEYS, TABLE_OF
-from metajournal.schemas.events.lineage import AccessesRecorded
 from metajournal.schemas.header import Header
 from metajournal.schemas.positions import position
 from tests.builders import NOON, header_for

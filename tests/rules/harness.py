@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from metajournal.domains.catalog.documents import change_records
 from metajournal.rules import Accepted, At, EntityRow, Outcome, Rejected, apply
-from metajournal.rules.documents import change_records
 from metajournal.rules.tables import KEYS, TABLE_OF
 from metajournal.schemas.header import Header
 from metajournal.schemas.limits import RESERVED_PROPERTIES

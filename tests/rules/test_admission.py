@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.rules import UNCHANGED, Accepted, At, EntityRow, Outcome, Rejected, apply
 from metajournal.rules.admission import EARLIEST_MS, LATEST_MS, refusal
 from metajournal.schemas.errors import Fault
-from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.limits import MAX_ENTITY_BYTES, MAX_ENTRIES, MAX_KEY_BYTES
 from metajournal.schemas.urn import Urn, app, dataset, program
 from tests.builders import header_for

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from metajournal.rules import UNCHANGED, Outcome
-from metajournal.schemas.events.catalog import (
+from metajournal.domains.catalog.events import (
     EntityRegistered,
     MetadataCleared,
     PropertiesRemoved,
@@ -15,6 +14,7 @@ from metajournal.schemas.events.catalog import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.rules import UNCHANGED, Outcome
 from metajournal.schemas.limits import RESERVED_PROPERTIES
 from metajournal.schemas.urn import dataset
 from tests.builders import NOON

@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metajournal.rules import Accepted, Rejected
-from metajournal.rules.catalog_columns import (
+from metajournal.domains.catalog.columns.judging import (
     ACCEPTED,
     ANNOTATED,
     DELETED,
@@ -26,7 +25,7 @@ from metajournal.rules.catalog_columns import (
     _narrow,
     judge,
 )
-from metajournal.schemas.events.catalog import (
+from metajournal.domains.catalog.events import (
     EntityDeleted,
     EntityRegistered,
     MetadataCleared,
@@ -35,6 +34,7 @@ from metajournal.schemas.events.catalog import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.rules import Accepted, Rejected
 from metajournal.schemas.urn import dataset
 from tests.properties import examples
 from tests.rules.harness import Catalog

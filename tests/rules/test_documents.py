@@ -9,9 +9,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from metajournal.rules import EntityRow
-from metajournal.rules.documents import change_records, state_document
-from metajournal.schemas.events.catalog import (
+from metajournal.domains.catalog.documents import change_records
+from metajournal.domains.catalog.events import (
     EntityDeleted,
     EntityRegistered,
     MetadataCleared,
@@ -20,6 +19,8 @@ from metajournal.schemas.events.catalog import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.rules import EntityRow
+from metajournal.rules.documents import state_document
 from metajournal.schemas.limits import RESERVED_PROPERTIES
 from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
 from tests.builders import NOON

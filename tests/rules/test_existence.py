@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metajournal.rules import UNCHANGED, Accepted
-from metajournal.schemas.events.catalog import (
+from metajournal.domains.catalog.events import (
     EntityDeleted,
     EntityRegistered,
     MetadataCleared,
@@ -14,6 +13,7 @@ from metajournal.schemas.events.catalog import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.rules import UNCHANGED, Accepted
 from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
 from tests.builders import NOON
 from tests.rules.harness import Catalog, given

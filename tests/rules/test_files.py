@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from metajournal import FilesRecorded, TagsAdded, file_urn
+from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, MetadataCleared, PropertiesSet
+from metajournal.domains.files.documents import change_record
+from metajournal.domains.files.events import DAY_MS
+from metajournal.domains.files.rows import FileRecordRow, source_record
 from metajournal.rules import UNCHANGED, Accepted, EntityRow
-from metajournal.rules.files_rows import FileRecordRow, source_record
-from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, MetadataCleared, PropertiesSet
-from metajournal.schemas.events.files import DAY_MS
 from metajournal.schemas.positions import position
-from metajournal.streaming.files import change_record
 from tests.archive import FIRST_DAY, HASH, START, a_file, document
 from tests.builders import NOON, header_for
 from tests.rules.harness import Catalog, kept

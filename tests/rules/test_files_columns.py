@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from metajournal.rules.files_columns import days
-from metajournal.schemas.events.files import DAY_MS
+from metajournal.domains.files.columns.judging import days
+from metajournal.domains.files.events import DAY_MS
 
 Files = list[list[tuple[int, int]]]
 """For each event its files: the first and the last millisecond of each."""

@@ -24,9 +24,9 @@ from metajournal import (
     run,
     stream,
 )
+from metajournal.domains.lineage.events import utc_day
+from metajournal.domains.lineage.rows import AccessRow
 from metajournal.rules import UNCHANGED, Accepted, Rejected, facts_read
-from metajournal.rules.lineage_rows import AccessRow
-from metajournal.schemas.events.lineage import utc_day
 from metajournal.schemas.ids import id_text
 from tests.properties import examples
 from tests.rules.facts import Facts, accessed

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, TagsAdded, TagsRemoved
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.errors import UnknownSchemaError
-from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, TagsAdded, TagsRemoved
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.schemas.positions import position

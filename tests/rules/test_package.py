@@ -13,24 +13,29 @@ from typing import Any
 import pytest
 
 import metajournal.rules
+from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.rules import UNCHANGED, Accepted, At, ForeignRowError, Outcome, Rejected, apply
 from metajournal.rules.digest import RULES_DIGEST, rules_digest
-from metajournal.schemas.events import EVENT_TYPES
-from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
+from metajournal.schemas import registry
+from metajournal.schemas.domain import Domain
+from metajournal.schemas.events import event_types
+from metajournal.schemas.registry import served
 from metajournal.schemas.urn import app, dataset, program, run, stream
 from tests.builders import header_for
 from tests.model import ModelRows
 from tests.rules.harness import Catalog
 
+PURE = ("domain", "events", "rows", "rules")
+"""Files of a domain that decide verdicts and rows."""
 FOLDER = Path(metajournal.rules.__file__).parent
 PURCHASES = dataset("default", "purchases")
 RUN = run("default", "A", "flow", "F", "1")
 
 
-@pytest.mark.parametrize("event_type", sorted(EVENT_TYPES))
+@pytest.mark.parametrize("event_type", sorted(event_types()))
 def test_every_event_type_that_decodes_has_a_rule(event_type: str) -> None:
     """An event of no content is judged, never an error."""
-    event = object.__new__(EVENT_TYPES[event_type])
+    event = object.__new__(event_types()[event_type])
     values: dict[str, Any] = {"properties": {}, "tags": (), "keys": (), "all": True, "scope": "USER"}
     values |= {"entity": PURCHASES, "description": None, "schema": None}
     values |= {"files": (), "run": RUN, "accesses": (), "at": 0, "status": ""}
@@ -41,11 +46,13 @@ def test_every_event_type_that_decodes_has_a_rule(event_type: str) -> None:
     assert Catalog().judge(event, header) is not None
 
 
-def test_a_new_domain_adds_a_module_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module named as the event's domain holds its rules."""
-    domain = ModuleType("metajournal.rules.weather")
-    domain.apply = lambda header, event, at, rows: UNCHANGED  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, domain.__name__, domain)
+def test_a_new_domain_adds_a_folder_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file `rules` of the folder of the event's domain holds its rules."""
+    rules = ModuleType("weather.rules")
+    rules.apply = lambda header, event, at, rows: UNCHANGED  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, rules.__name__, rules)
+    monkeypatch.setitem(sys.modules, "weather", ModuleType("weather"))
+    monkeypatch.setitem(registry._declared, "weather", Domain("weather", "weather"))
 
     class RainFell:
         TYPE = "weather.RainFell.1"
@@ -95,8 +102,11 @@ def test_the_digest_is_taken_of_the_installed_sources() -> None:
     root = FOLDER.parent
     names = [f"rules/{path.name}" for path in FOLDER.glob("*.py")]
     names += [f"schemas/events/{path.name}" for path in (root / "schemas" / "events").glob("*.py")]
-    names += [f"schemas/{name}.py" for name in ("hashing", "header", "kinds", "limits", "urn")]
-    assert len(names) >= 14
+    judging = ("domain", "hashing", "header", "kinds", "limits", "registry", "urn")
+    names += [f"schemas/{name}.py" for name in judging]
+    pure = [root / "domains" / domain.name / f"{name}.py" for domain in served() for name in PURE]
+    names += [str(path.relative_to(root)) for path in pure if path.exists()]
+    assert len(names) >= 25
     assert rules_digest((name, (root / name).read_bytes()) for name in names) == RULES_DIGEST
 
 

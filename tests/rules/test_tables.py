@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from metajournal.domains.files.rules import facts_read
 from metajournal.rules.entity import EntityRow
-from metajournal.rules.files import facts_read
 from metajournal.rules.tables import COMMON, KEYS, TABLE_OF
 
 

@@ -26,7 +26,7 @@ from metajournal import (
     stream,
     urn,
 )
-from metajournal.schemas.events.lineage import LATEST_AT_MS
+from metajournal.domains.lineage.events import LATEST_AT_MS
 from metajournal.schemas.header import Header, Unit
 from tests.archive import a_file
 

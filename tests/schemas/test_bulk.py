@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metajournal.domains.catalog.events import EntityRegistered, PropertiesRemoved, PropertiesSet, TagsAdded
 from metajournal.schemas.encoding import bulk, codec, columns
 from metajournal.schemas.encoding.known import current_contracts
 from metajournal.schemas.errors import NotSingleObject, Undecodable, UnknownFingerprint
-from metajournal.schemas.events.catalog import EntityRegistered, PropertiesRemoved, PropertiesSet, TagsAdded
 from metajournal.schemas.hashing import partition_of
 from metajournal.schemas.header import Header, Unit
 from metajournal.schemas.partitions import partitions_of

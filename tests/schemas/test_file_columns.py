@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metajournal.domains.files.columns.decoding import columns_of, plain_event
+from metajournal.domains.files.events import DAY_MS, FileMetadata, FileRecord, FilesRecorded
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.errors import MetajournalError
-from metajournal.schemas.events.files import DAY_MS, FileMetadata, FileRecord, FilesRecorded
-from metajournal.schemas.file_columns import columns_of, plain_event
 from metajournal.schemas.limits import MAX_BUCKETS, MAX_FILE_TEXT_BYTES
 from tests.archive import HASH, START, a_file
 from tests.builders import header_for

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metajournal import FileRecord, FilesRecorded, InvalidEventError, file_urn
+from metajournal.domains.files import events as events
+from metajournal.domains.files.events import DAY_MS, file_faults
 from metajournal.schemas.encoding import codec
-from metajournal.schemas.events import files as events
-from metajournal.schemas.events.files import DAY_MS, file_faults
 from metajournal.schemas.urn import siblings
 from tests.archive import HASH, START, a_file, document
 from tests.builders import header_for

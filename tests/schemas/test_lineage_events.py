@@ -20,7 +20,7 @@ from metajournal import (
     stream,
     urn,
 )
-from metajournal.schemas.events.lineage import LATEST_AT_MS, Annotations, Recorded, program_of
+from metajournal.domains.lineage.events import LATEST_AT_MS, Annotations, Recorded, program_of
 from metajournal.schemas.limits import MAX_ENTRIES, MAX_KEY_BYTES, MAX_URN_BYTES
 
 RUN = run("default", "History", "flow", "Flow", "r 1/2")

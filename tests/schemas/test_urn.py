@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metajournal import InvalidUrnError, Urn, app, dataset, program, run, stream, urn
-from metajournal.schemas.kinds import KINDS, PROGRAM_TYPES, domain_of_kind, kind_of
+from metajournal.domains.catalog.domain import PROGRAM_TYPES
+from metajournal.schemas.kinds import KINDS, domain_of_kind, kind_of
 from tests.schemas.builders import custom_kinds, names
 
 

@@ -77,7 +77,7 @@ def test_topics_have_the_names_of_the_architecture() -> None:
     names = TopicNames("mj")
     assert names.journal("catalog") == "mj.journal.catalog"
     assert names.changes("catalog") == "mj.changes.catalog"
-    assert names.changes_system == "mj.changes.catalog.system"
+    assert names.annotations_system == "mj.changes.catalog.system"
     assert (names.state("files"), names.outcomes("files")) == ("mj.state.files", "mj.outcomes.files")
     assert (names.schemas, names.epochs, names.dlq) == ("mj.schemas", "mj.epochs", "mj.dlq")
     assert names.domain_of("mj.journal.catalog") == "catalog"

@@ -12,25 +12,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from metajournal.domains.catalog.columns import folder as column_folder
+from metajournal.domains.catalog.columns.folder import ColumnFolder, folder_of
+from metajournal.fold.documents import Outgoing
+from metajournal.fold.folded import ACCEPTED
+from metajournal.fold.judging import fold
+from metajournal.fold.readings import Readings
+from metajournal.fold.records import Place
 from metajournal.lake.tables import Lake
 from metajournal.schemas.positions import position
 from metajournal.schemas.topics import TopicNames
-from metajournal.streaming import column_folder, folder
-from metajournal.streaming.column_folder import ColumnFolder, can_fold_in_columns
-from metajournal.streaming.fold import fold
-from metajournal.streaming.folded import ACCEPTED
+from metajournal.streaming import folder
 from metajournal.streaming.folder import PartitionFolder
 from metajournal.streaming.plan import Part, Pin, PinnedLake, Plan, Task
-from metajournal.streaming.publish import Outgoing
-from metajournal.streaming.readings import Readings
-from metajournal.streaming.records import Place
 from metajournal.streaming.staging import Staging
 from tests.builders import NOON
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, table_of
 
 NAMES = TopicNames("metajournal")
-ONE_TOPIC = TopicNames("metajournal", changes_topic=NAMES.changes_system)
+ONE_TOPIC = TopicNames("metajournal", changes_topic=NAMES.annotations_system)
 END = position(1, 1 << 30)
 
 
@@ -61,7 +62,7 @@ def folded(
     staging = None if rebuild else Staging(lake.path)
     written = ("entities", "accesses") if rebuild else ("entities", "accesses", "journal")
     plan = Plan({(TOPIC, 0): task}, pins, written, names, {}, staging)
-    assert can_fold_in_columns(plan, task)
+    assert folder_of(plan, task) is ColumnFolder
     folding = way(plan, task, PinnedLake(pins))
     for start, end in pairwise([0, *cuts, len(journal)]):
         table = table_of(journal[start:end])
@@ -108,5 +109,5 @@ def offsets_folded_singly(patch: pytest.MonkeyPatch) -> list[int]:
         found.extend(record.position - position(1, 0) for record, _ in readings.items)
         return fold(readings, *rest)
 
-    patch.setattr("metajournal.streaming.column_folder.fold", noting)
+    patch.setattr("metajournal.domains.catalog.columns.folder.fold", noting)
     return found

@@ -16,7 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metajournal.lake.histories import HISTORIES
+from metajournal.fold.documents import Outgoing
+from metajournal.fold.records import SOURCE
+from metajournal.lake.declared import made_row
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.hashing import DIGEST_HEADER, partition_of
@@ -25,8 +27,6 @@ from metajournal.schemas.settings import LakeSettings, Settings, StreamSettings
 from metajournal.streaming.engine import Engine
 from metajournal.streaming.parts import publish_part
 from metajournal.streaming.plan import Part, Plan
-from metajournal.streaming.publish import Outgoing
-from metajournal.streaming.records import SOURCE
 from metajournal.streaming.tasks import fold_batch
 from tests.model import JournalRecord
 
@@ -192,7 +192,7 @@ class Fold:
         """A history table, in (partition, position, seq) order."""
         lake = Lake(str(self.path))
         found = lake.tables[table].query("*", "true order by journal_partition, logical_timestamp, seq")
-        return [HISTORIES[table].from_dict(one) for one in found]
+        return [made_row(table)(one) for one in found]
 
     def journal(self) -> list[dict[str, Any]]:
         """The journal table, in position order per partition."""

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Message, Producer
 
+from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.lake.tables import Lake
 from metajournal.producers.shelving import shelve
 from metajournal.producers.topics import ensure_topics
-from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.schemas.hashing import DIGEST_HEADER, digest, partition_of
 from metajournal.schemas.positions import Position, offset_of, position
 from metajournal.schemas.settings import Settings

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metajournal.lake.tables import Lake
-from metajournal.rules.admission import EARLIEST_MS, LATEST_MS
-from metajournal.schemas.events.catalog import (
+from metajournal.domains.catalog.columns import documents as catalog_documents
+from metajournal.domains.catalog.events import (
     EntityDeleted,
     EntityRegistered,
     MetadataCleared,
@@ -19,9 +18,10 @@ from metajournal.schemas.events.catalog import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.lake.tables import Lake
+from metajournal.rules.admission import EARLIEST_MS, LATEST_MS
 from metajournal.schemas.header import Unit
 from metajournal.schemas.urn import dataset, stream, urn
-from metajournal.streaming import catalog_documents
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
 from tests.properties import examples

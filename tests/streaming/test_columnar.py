@@ -11,24 +11,25 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bench.workload import journal as workload
-from metajournal.lake.tables import Lake
-from metajournal.schemas.encoding import codec
-from metajournal.schemas.events.catalog import (
+from metajournal.domains.catalog.columns import documents as catalog_documents
+from metajournal.domains.catalog.columns import folder as column_folder
+from metajournal.domains.catalog.columns.folder import ColumnFolder
+from metajournal.domains.catalog.columns.journal_columns import journal_columns
+from metajournal.domains.catalog.events import (
     EntityDeleted,
     EntityRegistered,
     MetadataCleared,
     PropertiesSet,
     TagsAdded,
 )
+from metajournal.fold.folded import ACCEPTED, Verdict
+from metajournal.fold.records import Place
+from metajournal.lake.tables import Lake
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import record_key
 from metajournal.schemas.positions import position
 from metajournal.schemas.urn import dataset, urn
-from metajournal.streaming import catalog_documents, column_folder
-from metajournal.streaming.column_folder import ColumnFolder
-from metajournal.streaming.folded import ACCEPTED, Verdict
 from metajournal.streaming.folder import PartitionFolder
-from metajournal.streaming.journal_columns import journal_columns
-from metajournal.streaming.records import Place
 from tests.builders import NOON, header_for, raw_record, record_of
 from tests.model import JournalRecord
 from tests.properties import examples
@@ -66,9 +67,11 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
         in_bits_of(patch, data.draw(st.sampled_from([1, 2, 3, 7, 1000])))
         patch.setattr(column_folder, "_BITS_UNASKED", data.draw(st.sampled_from([0, 0, 1, 7])))
         patch.setattr(catalog_documents, "_BLOCK_ROWS", data.draw(st.sampled_from([1, 2, 5, 1000])))
-        patch.setattr("metajournal.streaming.newest._MOST_CHUNKS", data.draw(st.sampled_from([1, 64])))
-        patch.setattr("metajournal.streaming.newest.MOST_BYTES", data.draw(st.sampled_from([60, 200, 32 * 1024])))
-        patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
+        patch.setattr("metajournal.domains.catalog.columns.newest._MOST_CHUNKS", data.draw(st.sampled_from([1, 64])))
+        patch.setattr(
+            "metajournal.domains.catalog.columns.newest.MOST_BYTES", data.draw(st.sampled_from([60, 200, 32 * 1024]))
+        )
+        patch.setattr("metajournal.fold.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
         assert_same(lake, journal, cuts, **fields)
 
 

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
+from metajournal.fold.folded import SHELVED, Judged, Verdict
+from metajournal.fold.records import Place, Record
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.errors import StreamError, UnknownSchemaError
-from metajournal.schemas.events.catalog import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.hashing import digest, partition_of
 from metajournal.schemas.positions import position
 from metajournal.schemas.urn import app, dataset, program
 from metajournal.streaming.deadletters import dead_letter
 from metajournal.streaming.engine import Engine
-from metajournal.streaming.folded import SHELVED, Judged, Verdict
-from metajournal.streaming.records import Place, Record
 from tests.builders import header_for, raw_record, record_of
 from tests.model import JournalRecord, Model
 from tests.properties import examples
@@ -88,8 +88,8 @@ def test_any_cut_into_batches_with_any_restarts_gives_the_tables_and_topics_of_t
     records = journal
     fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS, cache_rows=data.draw(st.sampled_from([1, 3, 1000])))
     with pytest.MonkeyPatch.context() as patch:  # what is looked up one by one, and what at once
-        patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
-        patch.setattr("metajournal.streaming.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
+        patch.setattr("metajournal.fold.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
+        patch.setattr("metajournal.fold.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
         patch.setattr("metajournal.streaming.engine._IN_COLUMNS", data.draw(st.sampled_from([1, 300])))
         for _, end in pairwise(data.draw(cuts(len(records)))):
             if data.draw(st.booleans()):
@@ -108,7 +108,7 @@ def test_the_wide_way_in_slices_of_any_size_gives_the_rows_and_records_of_the_sh
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("metajournal.streaming.tasks._SLICE_ROWS", slice_rows)
         patch.setattr("metajournal.streaming.folder._BIT_ROWS", bit_rows)
-        patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", 1)
+        patch.setattr("metajournal.fold.prior._KEYS_PER_QUERY", 1)
         wide.batch(journal, wide=True)
     assert wide.rows() == short.rows()
     assert wide.journal() == short.journal()
@@ -129,7 +129,7 @@ def test_a_process_that_ends_between_any_two_steps_leaves_nothing_doubled_skippe
     records = journal
     fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("metajournal.streaming.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
+        patch.setattr("metajournal.fold.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
         for _, end in pairwise(data.draw(cuts(len(records)))):
             crash = data.draw(st.sampled_from(["none", CHANGES, STATE, OUTCOMES, "journal"]))
             crash_here(fold, crash)

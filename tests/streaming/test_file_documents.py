@@ -10,17 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal import FilesRecorded, TagsAdded, file_urn
-from metajournal.lake.histories import HISTORIES
+from metajournal.domains.files.columns import documents as file_documents
+from metajournal.fold.documents import Documents, Outgoing
+from metajournal.fold.folded import Folded, Prior
+from metajournal.fold.judging import fold
+from metajournal.fold.prior import KnownOriginals
+from metajournal.fold.published import blocks, outgoing
+from metajournal.fold.readings import read_table
+from metajournal.fold.records import Place
+from metajournal.lake.declared import made_arrow
 from metajournal.schemas.topics import TopicNames
-from metajournal.streaming import file_documents
-from metajournal.streaming.documents import Documents
-from metajournal.streaming.fold import fold
-from metajournal.streaming.folded import Folded, Prior
-from metajournal.streaming.prior import KnownOriginals
-from metajournal.streaming.publish import Outgoing
-from metajournal.streaming.published import blocks, outgoing
-from metajournal.streaming.readings import read_table
-from metajournal.streaming.records import Place
 from metajournal.streaming.staging import Staging
 from tests.archive import START, a_file
 from tests.builders import header_for, record_of
@@ -77,7 +76,7 @@ def by_topic(records: Any) -> dict[str, list[Outgoing]]:
 
 def staged(folded: Folded, folder: Path) -> list[Outgoing]:
     """What a task stages, as the task behind it reads it."""
-    entities = HISTORIES["entities"].to_arrow((one.after, "files", 0) for one in folded.changes)
+    entities = made_arrow("entities", ((one.after, "files", 0) for one in folded.changes))
     staging = Staging(str(folder))
     writer = staging.writer("records")
     for block in blocks(folded, NAMES, entities):
@@ -122,6 +121,6 @@ def test_new_files_are_done_column_by_column_and_files_that_came_again_are_not()
 def test_a_text_that_looks_like_a_mark_is_left_to_the_rows() -> None:
     event = FilesRecorded([a_file(id=f"f{number}") for number in range(file_documents.FEWEST)])
     folded = folded_of([event], ["\0urn"])
-    entities = HISTORIES["entities"].to_arrow((one.after, "files", 0) for one in folded.changes)
+    entities = made_arrow("entities", ((one.after, "files", 0) for one in folded.changes))
     assert file_documents.first_records(folded, 0, len(event.files), entities, NAMES) is None
     assert all(isinstance(block, Documents) for block in blocks(folded, NAMES, entities))

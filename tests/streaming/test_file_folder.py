@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal import FilesRecorded, TagsAdded, file_urn
-from metajournal.schemas.events.files import DAY_MS
+from metajournal.domains.files.columns import folder
+from metajournal.domains.files.columns.folder import FileFolder
+from metajournal.domains.files.events import DAY_MS
 from metajournal.streaming.folder import PartitionFolder
 from tests.archive import START, a_file, recordings
 from tests.builders import NOON, header_for, record_of
@@ -98,7 +100,7 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
     sizes = {
         "metajournal.streaming.tasks._SLICE_ROWS": data.draw(st.sampled_from([1, 3, 50_000])),
         "metajournal.streaming.folder._BIT_BYTES": data.draw(st.sampled_from([1, 1500, 1 << 24])),
-        "metajournal.streaming.file_documents.FEWEST": data.draw(st.sampled_from([1, 32])),
+        "metajournal.domains.files.columns.documents.FEWEST": data.draw(st.sampled_from([1, 32])),
     }
     folds = []
     for in_columns in (True, False):
@@ -107,7 +109,7 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
         with pytest.MonkeyPatch.context() as patch:
             for name, size in sizes.items():
                 patch.setattr(name, size)
-            patch.setattr("metajournal.streaming.tasks.can_fold_files", lambda *_, said=in_columns: said)
+            patch.setattr(folder, "folder_of", lambda *_, made=FileFolder if in_columns else None: made)
             for _, end in pairwise(ends):
                 if end in crashes:
                     lose_the_process_before_publishing(fold, journal[: max(1, end // 2)])
@@ -196,7 +198,7 @@ def test_each_way_sees_the_rows_that_the_other_has_made_in_an_earlier_slice(
     )  # fmt: skip
     fast = folded(tmp_path / "fast", journal)
     assert singly == [3, 4, 6, 7]
-    monkeypatch.setattr("metajournal.streaming.tasks.can_fold_files", lambda *_: False)
+    monkeypatch.setattr(folder, "folder_of", lambda *_: None)
     assert_same([fast, folded(tmp_path / "slow", journal)])
 
 

@@ -71,9 +71,9 @@ def test_any_cut_into_batches_and_pieces_gives_the_tables_and_topics_of_the_mode
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("metajournal.streaming.engine._PIECE_BYTES", data.draw(st.sampled_from([1, 1500, 1 << 24])))
         patch.setattr("metajournal.streaming.folder._BIT_BYTES", data.draw(st.sampled_from([1, 1500, 1 << 24])))
-        patch.setattr("metajournal.streaming.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
-        patch.setattr("metajournal.streaming.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
-        patch.setattr("metajournal.streaming.file_documents.FEWEST", data.draw(st.sampled_from([1, 2, 32])))
+        patch.setattr("metajournal.fold.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
+        patch.setattr("metajournal.fold.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
+        patch.setattr("metajournal.domains.files.columns.documents.FEWEST", data.draw(st.sampled_from([1, 2, 32])))
         for _, end in pairwise(ends):
             if data.draw(st.booleans()):
                 fold.start()

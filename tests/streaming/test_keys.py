@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from metajournal.domains.catalog.columns.keys import NOT_ALONE, Keys
+from metajournal.fold.records import Place
 from metajournal.schemas.errors import InvalidUrnError
 from metajournal.schemas.hashing import partition_of
 from metajournal.schemas.limits import MAX_URN_BYTES
 from metajournal.schemas.urn import Urn
-from metajournal.streaming.keys import NOT_ALONE, Keys
-from metajournal.streaming.records import Place
 
 PLACE = Place("metajournal.journal.catalog", 0, 2, "catalog", frozenset())
 LONGEST = "n" * (MAX_URN_BYTES - len("dataset:a/"))

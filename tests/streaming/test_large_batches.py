@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import ensure_topics
-from metajournal.schemas.events.catalog import EntityRegistered, PropertiesSet
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset
 from tests.builders import header_for, record_of

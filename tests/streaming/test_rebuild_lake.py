@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.lake.digest import table_digest
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import StreamError
-from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.streaming.rebuild import InProcess, LakeRebuild, Progress, rebuild_lake
 from tests.model import JournalRecord, Model
 from tests.properties import examples

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
+from metajournal.fold.folded import Prior
+from metajournal.fold.journal import journal_rows, journal_table
+from metajournal.fold.judging import fold
+from metajournal.fold.prior import KnownOriginals
+from metajournal.fold.readings import Readings, read_all, read_table
+from metajournal.fold.records import Place, UnknownSchema, records_of
 from metajournal.lake.spelling import spelled, spelled_all
 from metajournal.schemas.encoding import bulk
-from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
 from metajournal.schemas.hashing import canonical_json, digest
 from metajournal.schemas.positions import position
 from metajournal.schemas.urn import dataset
-from metajournal.streaming.fold import fold
-from metajournal.streaming.folded import Prior
-from metajournal.streaming.journal import journal_rows, journal_table
-from metajournal.streaming.prior import KnownOriginals
-from metajournal.streaming.readings import Readings, read_all, read_table
-from metajournal.streaming.records import Place, UnknownSchema, records_of
 from tests.builders import header_for, record_of
 from tests.model import JournalRecord
 from tests.properties import examples

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metajournal.fold import snapshot as snapshots
+from metajournal.fold.prior import PriorRows
+from metajournal.fold.snapshot import Snapshot
 from metajournal.lake.tables import Lake
 from metajournal.rules.entity import EntityRow
-from metajournal.streaming import snapshot as snapshots
-from metajournal.streaming.prior import PriorRows
-from metajournal.streaming.snapshot import Snapshot
 from tests.lake.test_lookup import PARTITION, TOPIC, Key, append, appended, batches, names
 from tests.lake.test_tables import lake_at, row
 from tests.properties import examples

@@ -57,7 +57,7 @@ def assert_all_equal(settings: Settings) -> None:
     assert sorted(map(row_from_dict, rows), key=str) == sorted(model.tables["entities"], key=str)
     for topic, published in (
         (names.changes("catalog"), model.user_changes),
-        (names.changes_system, model.system_changes),
+        (names.annotations_system, model.system_changes),
         (names.state("catalog"), model.states),
     ):
         wanted = [

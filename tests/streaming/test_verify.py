@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from metajournal.commands.refolding import _mends
-from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
+from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.schemas.header import Unit
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.urn import dataset

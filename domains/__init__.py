@@ -1,0 +1,10 @@
+"""The domains: one folder each, with all that is true of it alone, in files that are named by their roles."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+
+def names() -> list[str]:
+    """The folders beside this file that declare a domain, by name."""
+    return sorted(folder.name for folder in files(__name__).iterdir() if (folder / "domain.py").is_file())

@@ -1,0 +1,1 @@
+"""Verifiable chains of data slices: kinds reserved, not served yet."""

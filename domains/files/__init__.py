@@ -1,0 +1,1 @@
+"""Records of archived files, by time bucket."""

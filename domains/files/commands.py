@@ -1,0 +1,311 @@
+"""`metajournal files`: find archived files, show the newest of a program, record files.
+
+Left to whom: `recording.py` makes records of files and sends them, the lake answers the queries; here options become
+values and answers become tables. A table and its `--json` come from the same value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import RenderableType
+from rich.text import Text
+
+from ...schemas.errors import FilesQueryError, InputError
+from ...terminal.exits import FINE, PROBLEM
+from ...terminal.inputs import standard_input
+from ...terminal.options import Options, json_option, options
+from ...terminal.rendering import console, fields, note, print_json, shortened, table, time_text, verdict
+
+if TYPE_CHECKING:
+    from ...producers.receipts import Receipt
+
+_LATEST_MS = 253_402_300_799_999  # the year 9999: nothing later has a form that people write
+_PROGRESS_EVERY = 50_000
+_OPTIONS = {"start": "--from", "end": "--to", "work_id": "--work-id", "where": "--where", "what": "--what"}
+_ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})\b")
+_SHOWN = ("where", "what", "data-version", "id", "hash", "work_id", "path")
+
+
+@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND [ARGS]...]")
+@click.option("--what", metavar="NAME", help="Of this program only.")
+@click.option("--where", metavar="NAME", help="Of this server only.")
+@click.option("--from", "start", metavar="TIME", help="Files that touch the time from here on, this time included.")
+@click.option("--to", "end", metavar="TIME", help="Files that touch the time up to here, this time included.")
+@click.option("--work-id", metavar="ID", help="Files of this work_id, instead of times.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Most files."
+)
+@click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
+@click.option("--as-at", metavar="POSITION|CUT|TIME", help="As the journal told it then, instead of now.")
+@json_option
+@click.pass_context
+def files(
+    context: click.Context,
+    /,
+    limit: int,
+    cursor: str | None,
+    as_at: str | None,
+    as_json: bool,
+    **asked: str | None,
+) -> None:
+    """Find archived files: by time or by work_id, of one program and server or of all.
+
+    Either --from and --to are given, both, or --work-id; --what and --where narrow each. TIME is ISO 8601, seconds or
+    milliseconds since 1970.
+
+    \b
+    metajournal files --what syslog --where webserver02 --from 2026-01-01 --to 2026-01-31T23:59:59Z
+    metajournal files --work-id job-4711
+    metajournal files latest syslog webserver02
+    metajournal files record /var/log/syslog.1 --what syslog --where webserver02
+    """
+    if context.invoked_subcommand is not None:
+        given = [name for name, value in {**asked, "cursor": cursor, "as_at": as_at}.items() if value is not None]
+        if given:
+            raise click.UsageError(f"Put the options behind {context.invoked_subcommand}, not before it.", ctx=context)
+        return
+    from ...terminal.parsing import point
+
+    _check_asked(asked)
+    at = point(as_at) if as_at else None
+    with context.ensure_object(Options).journal() as journal:
+        found = journal.files_page(**asked, limit=limit, cursor=cursor, at=at)
+    shown = {"files": [file_json(one) for one in found.files], "cursor": found.cursor, "final": found.final}
+    if as_json:
+        print_json(shown)
+        return
+    console().print(_page_view(shown), crop=False)
+    if found.cursor is not None:
+        console().print(Text(f"more: --cursor {found.cursor}", style="dim"), soft_wrap=True)
+
+
+def _check_asked(asked: Mapping[str, str | None]) -> None:
+    """Refuse what cannot be asked before anything is connected to, in the words of the options.
+
+    Raises:
+        FilesQueryError: as `FilesAsked.of`.
+    """
+    from .questions import FilesAsked
+
+    try:
+        FilesAsked.of(**asked)
+    except FilesQueryError as error:
+        raise FilesQueryError(_in_options(error.message), code=error.code, hint=_in_options(error.hint)) from None
+
+
+def _in_options(sentence: str) -> str:
+    """A sentence about arguments with the options for them; what it quotes of a value stays."""
+    said, quoting, value = sentence.partition(", not ")
+    return _ARGUMENT.sub(lambda found: _OPTIONS[found[0]], said) + quoting + value
+
+
+@files.command()
+@click.argument("what")
+@click.argument("where")
+@click.option("--as-at", metavar="POSITION|CUT|TIME", help="As the journal told it then, instead of now.")
+@json_option
+@options
+def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json: bool) -> int:
+    """Show the newest file of a program on a server: by start, then creation time, then id."""
+    from ...terminal.parsing import point
+
+    at = point(as_at) if as_at else None
+    with given.journal() as journal:
+        found = journal.latest_file(what, where, at=at)
+    shown = None if found is None else file_json(found)
+    if as_json:
+        print_json(shown)
+    else:
+        console().print(Text("no file is recorded") if shown is None else _file_view(shown))
+    return PROBLEM if shown is None else FINE
+
+
+@files.command()
+@click.argument("paths", metavar="FILE...|-", nargs=-1, required=True)
+@click.option("--what", metavar="NAME", help="The program that made the files.")
+@click.option("--where", metavar="NAME", help="The server that they come from.")
+@click.option("--start", metavar="TIME", help="First event in each file; when it was last written where not given.")
+@click.option("--end", metavar="TIME", help="Last event in each file; an instant where not given.")
+@click.option(
+    "--id",
+    "file_id",
+    metavar="ID",
+    help="Id of the one file: recorded again with it, the record replaces the earlier one; without it, it is another"
+    " file.",
+)
+@click.option("--data-version", default="0", show_default=True, metavar="TEXT", help="Version of the data's format.")
+@click.option("--work-id", metavar="ID", help="Name of the work that they belong to.")
+@click.option(
+    "--url", metavar="PREFIX", help="What stands before a file's name in its url; file:// and its path if not."
+)
+@click.option("--actor", metavar="NAME", help="Who does this.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the outcomes, only until Kafka has the events.")
+@json_option
+@options
+def record(
+    given: Options, /, paths: tuple[str, ...], actor: str | None, no_wait: bool, as_json: bool, **said: str | None
+) -> int:
+    """Record files by their paths: their hashes and sizes are taken here, their contents stay where they are.
+
+    With - the files come as JSON lines on standard input, `{"url": …, "metadata": {…}, "size"?, "created"?}` each.
+    All lines are read and checked before the first file is sent: where one is wrong, none is recorded.
+    A file without an id gets a new one, and so is another file each time that it is recorded.
+
+    \b
+    metajournal files record /var/log/syslog.1 --what syslog --where webserver02 --start 2026-01-31
+    metajournal files record - < files.jsonl
+    """
+    from .recording import checked_files
+
+    if paths == ("-",):
+        if any(value for name, value in said.items() if name != "data_version"):
+            raise click.UsageError("With - everything stands in the JSON lines; leave the other options away.")
+        made: Iterable[Any] = _lines(standard_input())
+    elif "-" in paths:
+        raise click.UsageError("Give paths, or - alone.")
+    else:
+        if not said["what"] or not said["where"]:
+            raise click.UsageError("Say which program and server the files are of: --what and --where.")
+        if said["file_id"] and len(paths) > 1:
+            raise click.UsageError("An id is one file's: give one path with --id.")
+        made = [_of_path(path, said) for path in paths]
+    found = checked_files(made)
+    if not found:
+        return _none_found(as_json)
+    with given.journal() as journal:
+        about: dict[str, Any] = {} if actor is None else {"actor": actor}
+        receipts = journal.record_files(found, progress=_told(console(stderr=True)), **about)
+        results = [_result(receipt, wait=not no_wait) for receipt in receipts]
+    for result in results:
+        print_json(result) if as_json else console().print(_result_line(result), soft_wrap=True)
+    return FINE if all(result["ok"] for result in results) else PROBLEM
+
+
+def _none_found(as_json: bool) -> int:
+    """What is told where there is no file to record."""
+    if as_json:
+        print_json({"ok": True, "files": 0})
+    else:
+        note("Standard input held no file, so nothing was recorded.")
+    return FINE
+
+
+def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
+    """The record of one local file."""
+    from .recording import file_record
+
+    found = Path(path)
+    try:
+        written = found.stat().st_mtime_ns // 1_000_000
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.", code="unreadable-file") from error
+    whole = found.resolve()
+    metadata = {
+        "start": written if said["start"] is None else said["start"],
+        "end": said["end"],
+        "where": said["where"],
+        "what": said["what"],
+        "data-version": said["data_version"],
+        "id": said["file_id"],
+        "work_id": said["work_id"],
+        "path": str(whole),
+    }
+    url = whole.as_uri() if said["url"] is None else f"{said['url']}{found.name}"
+    return file_record(url, metadata, content=found, created=written)
+
+
+def _lines(lines: Iterable[str]) -> Iterator[Any]:
+    from ...terminal.parsing import line_value
+
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield line_value(line)
+            except (ValueError, RecursionError) as error:
+                raise InputError(
+                    f"Line {number} is not JSON: {error}.", hint='Each line is {"url": …, "metadata": {…}}.'
+                ) from error
+
+
+def _told(out: Any) -> Any:
+    """Progress on standard error, a line every now and then."""
+    last = 0
+
+    def tell(count: int) -> None:
+        nonlocal last
+        if count - last >= _PROGRESS_EVERY:
+            last = count
+            out.print(f"{count:,} files are in the journal")
+
+    return tell
+
+
+def _result(receipt: Receipt, *, wait: bool) -> dict[str, Any]:
+    from ...terminal.views import outcome_json
+
+    result: dict[str, Any] = {"ok": True, "event_id": receipt.event_id, "position": str(receipt.position)}
+    if wait:
+        result |= outcome_json(receipt.outcome())
+        result["ok"] = result["outcome"] not in ("rejected", "shelved")
+    return result
+
+
+def _result_line(result: Mapping[str, Any]) -> Text:
+    text = Text.assemble(verdict(str(result.get("outcome", "acknowledged"))), f"  {result['position']}")
+    if "reason" in result:
+        text.append(f"  {result['reason']}: {shortened(result.get('detail'), 160)}")
+    return text
+
+
+def file_json(row: Any) -> dict[str, Any]:
+    """A file as JSON: the source's record, and what the journal knows beside it."""
+    from .rows import source_record
+
+    return {
+        "file": str(row.urn),
+        **source_record(row),
+        "size": row.size_bytes,
+        "created": row.created_ms,
+        "logical_timestamp": row.logical_timestamp,
+        "system_time": row.system_time,
+        "actor": row.actor,
+    }
+
+
+def _page_view(shown: Mapping[str, Any]) -> RenderableType:
+    columns = ["start", "end", "where", "what", "work_id", "size", "url"]
+    rows = [
+        (
+            _when(one["metadata"]["start"]),
+            _when(one["metadata"]["end"]),
+            one["metadata"]["where"],
+            one["metadata"]["what"],
+            one["metadata"]["work_id"] or "-",
+            "-" if one["size"] is None else f"{one['size']:,}",
+            shortened(one["url"], 100),
+        )
+        for one in shown["files"]
+    ]
+    if not rows:
+        return Text("no files")
+    return table(columns, rows, right=["size"])
+
+
+def _file_view(one: Mapping[str, Any]) -> RenderableType:
+    metadata = one["metadata"]
+    named = {name: metadata[name] for name in _SHOWN if metadata.get(name) is not None}
+    times = {"start": _when(metadata["start"]), "end": _when(metadata["end"]), "created": _when(one["created"])}
+    return fields({"file": one["file"], "url": one["url"], **times, **named, "size": one["size"] or "-"})
+
+
+def _when(time_ms: int | None) -> str:
+    """A time for people; one that no calendar has as its number."""
+    return time_text(time_ms) if time_ms is None or -62_135_596_800_000 <= time_ms <= _LATEST_MS else str(time_ms)
+
+
+COMMANDS: tuple[click.Command, ...] = (files,)

@@ -1,0 +1,1 @@
+"""Which run touched which data."""

@@ -1,0 +1,121 @@
+"""What a `Journal` asks about lineage: programs and data that touched each other, runs, accesses, the latest write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ...lake_client import LakeClient, Point, point
+from ...producers.topics import Epochs
+from ...schemas.settings import Settings
+from ...schemas.urn import Urn
+from .events import LATEST_AT_MS, as_millis
+
+if TYPE_CHECKING:
+    from .queries import LineageReader
+    from .questions import Page
+
+
+class LineageClient(LakeClient):
+    """Questions about lineage."""
+
+    def __init__(self, settings: Settings, epochs: Epochs) -> None:
+        super().__init__(settings, epochs)
+        self._lineages: LineageReader | None = None
+
+    def lineage(
+        self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
+        limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, final_only: bool = False,
+        tenant: str | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """Which programs touched data, what else these touched, and so on, in the source's shape.
+
+        Args:
+            data: URN of a dataset, stream, file or any other data.
+            start, end: the window, milliseconds UTC, aware datetimes or their text; from the beginning, to the end of
+                time. A run counts when it started before the end and had not stopped before the start.
+            levels: how often to go from data to programs to data.
+            direction: "both"; "upstream", to who wrote it and what these read; "downstream", the reverse.
+            limit: most nodes; an answer that is cut there has `"partial": true` and says why.
+            as_at: as the journal told it then: a Position (that event included), a time, or a cut. The answer has
+                `"final": false` where facts still to come can change it.
+            as_of: only facts about this time or an earlier one (as the window's ends); a run that stopped later has
+                not stopped. With `as_at`: what was known at one time about another.
+            final_only: refuse such an answer.
+            tenant: `journal.tenant` of the settings where None.
+        Raises:
+            InputError: an argument cannot be.
+            NotFinalError: the lake has not reached that point, or `final_only`.
+            MissingExtraError: the packages of the extra `lake` are not installed.
+        """
+        who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
+        return self.lineages.lineage(
+            who, one, first, last, levels=levels, direction=direction, limit=limit, at=point(as_at),
+            as_of=_time(as_of), final_only=final_only,
+        )  # fmt: skip
+
+    def lineage_runs(
+        self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
+        limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
+    ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
+        """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `lineage`."""
+        who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
+        return self.lineages.lineage_runs(
+            who, one, first, last, levels=levels, direction=direction, limit=limit, at=point(as_at), as_of=_time(as_of)
+        )
+
+    def run(
+        self, run: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
+    ) -> dict[str, Any]:
+        """A run's times (stop is -1 while there is none), its status, and the metadata recorded with its accesses.
+
+        Raises:
+            UnknownEntityError: no fact names it (then). Else as `lineage`.
+        """
+        return self.lineages.run(self._tenant(tenant), Urn.parse(run), at=point(as_at), as_of=_time(as_of))
+
+    def runs(
+        self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
+        as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
+    ) -> Page:  # fmt: skip
+        """Runs of a program in a window (as `lineage` has it), the last begun first: `.items`, and `.cursor` for more.
+
+        Pages are all as at the first one. Raises: InputError, NotFinalError.
+        """
+        window = _window(start, end)
+        who, of = self._tenant(tenant), Urn.parse(program)
+        at, by = point(as_at), _time(as_of)
+        return self.lineages.runs(who, of, *window, limit=limit, cursor=cursor, at=at, as_of=by)
+
+    def accesses(
+        self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: Point | None = None,
+        as_of: Any = None, tenant: str | None = None,
+    ) -> Page:  # fmt: skip
+        """What a run touched, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
+        who, of, at, by = self._tenant(tenant), Urn.parse(run), point(as_at), _time(as_of)
+        return self.lineages.accesses(who, of, limit=limit, cursor=cursor, at=at, as_of=by)
+
+    def latest_write(
+        self, data: Urn | str, *, as_at: Point | None = None, tenant: str | None = None
+    ) -> dict[str, Any] | None:
+        """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
+        return self.lineages.latest_write(self._tenant(tenant), Urn.parse(data), at=point(as_at))
+
+    @property
+    def lineages(self) -> LineageReader:
+        """The lake's reader of lineage. Raises: MissingExtraError: as `lake`."""
+        if self._lineages is None:
+            lake = self.lake
+            from .queries import LineageReader
+
+            self._lineages = LineageReader.beside(lake)
+        return self._lineages
+
+
+def _time(as_of: Any) -> Any:
+    return None if as_of is None else as_millis(as_of)
+
+
+def _window(start: Any, end: Any) -> tuple[Any, Any]:
+    """A window in milliseconds; open ends are the beginning and the end of time."""
+    return (0 if start is None else as_millis(start)), (LATEST_AT_MS + 1 if end is None else as_millis(end))

@@ -1,0 +1,218 @@
+"""Commands about lineage: `lineage URN`, `lineage import`, `lineage export`, `runs PROGRAM`, `run URN`.
+
+Thin: options become values, the client answers, `lineage_views.py` words it.
+Invariant: each has `--json`, which prints one JSON value (`export`: one OpenLineage event on each line, always).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ...schemas.errors import EventTooLargeError, UnknownEntityError
+from ...terminal.completion import complete_urn
+from ...terminal.exits import FINE, PROBLEM
+from ...terminal.inputs import standard_input
+from ...terminal.options import Options, json_option, options
+from ...terminal.rendering import console, note, print_json
+
+if TYPE_CHECKING:
+    from ...client import Journal
+    from ...schemas.urn import Urn
+
+
+class _Lineage(click.Group):
+    """A group whose first word may be a URN instead of a command: then it is asked about."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        known = {*self.commands, *context.help_option_names}
+        return super().parse_args(context, args if not args or args[0] in known else ["of", *args])
+
+
+@click.group(
+    cls=_Lineage,
+    short_help="Show which programs touched data, and what else these touched.",
+    subcommand_metavar="URN|COMMAND [ARGS]...",
+)
+def lineage() -> None:
+    """Show which programs touched data, and what else these touched; or exchange lineage as OpenLineage events.
+
+    \b
+    metajournal lineage dataset:shop/orders --levels 2
+    metajournal lineage dataset:shop/orders --direction upstream --from 2026-01-01 --json
+    metajournal lineage import events.jsonl
+    metajournal lineage export dataset:shop/orders
+    """
+
+
+_FROM = click.option("--from", "start", metavar="TIME", help="Only runs that had not stopped before this.")
+_TO = click.option("--to", "end", metavar="TIME", help="Only runs that started before this.")
+_AS_AT = click.option("--as-at", metavar="POSITION|CUT|TIME", help="As the journal told it then, instead of now.")
+_AS_OF = click.option("--as-of", metavar="TIME", help="Only facts about this time or an earlier one.")
+_LIMIT = click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, metavar="N")
+_CURSOR = click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
+
+
+@lineage.command("of", short_help="Show the lineage of data (`of` may be left away).")
+@click.argument("urn", shell_complete=complete_urn)
+@_FROM
+@_TO
+@click.option("--levels", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N")
+@click.option(
+    "--direction", type=click.Choice(["both", "upstream", "downstream"]), default="both", show_default=True,
+    help="Upstream: who wrote it and what these read; downstream: the reverse.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Most nodes.")
+@_AS_AT
+@_AS_OF
+@json_option
+@options
+def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: Any) -> None:
+    """Show which programs touched data, and what else these touched, drawn as a tree."""
+    from ...schemas.urn import Urn
+    from .views import lineage_view
+
+    data = Urn.parse(urn)
+    with given.journal() as journal:
+        answer = journal.lineage(data, **_asked(asked, as_at))
+        if not answer["relations"] and _is_untouched(journal, data):
+            note(f"Nothing is known of {data}: check its spelling.")
+    within = asked["start"] is not None or asked["end"] is not None
+    print_json(answer) if as_json else console().print(lineage_view(answer, data, within=within), crop=False)
+
+
+class _Lines(click.File):
+    """A file of lines, or standard input; a line that is not UTF-8 is left to its reader."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return standard_input() if value == "-" else super().convert(value, param, ctx)
+
+
+@lineage.command("import", short_help="Emit the facts of OpenLineage run events.")
+@click.argument("file", type=_Lines("r", encoding="utf-8", errors="surrogateescape"))
+@click.option("--actor", metavar="NAME", help="Who says so.")
+@json_option
+@options
+def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> int:
+    """Emit the facts of OpenLineage run events: JSON objects or one array of them, from a file or "-".
+
+    Told twice, events change nothing the second time. What is no run event is reported, the rest goes on.
+    """
+    from .openlineage import read_events
+    from .views import imported_view
+
+    said: dict[str, Any] = {"events": 0, "facts": 0, "refused": []}
+    with given.journal() as journal:
+        for line, facts, fault in read_events(file):
+            try:
+                for fact in facts:
+                    journal.emit(fact, actor=actor, block_s=30.0)
+                    said["facts"] += 1
+            except EventTooLargeError as error:
+                fault = error.message
+            said["events"] += fault is None
+            if fault is not None:
+                said["refused"].append({"line": line, "message": fault})
+        journal.flush()
+    said["ok"] = not said["refused"]
+    print_json(said) if as_json else console().print(imported_view(said))
+    return FINE if said["ok"] else PROBLEM
+
+
+@lineage.command("export", short_help="Print the lineage of data as OpenLineage run events.")
+@click.argument("urn", shell_complete=complete_urn)
+@_FROM
+@_TO
+@click.option("--levels", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N")
+@click.option("--direction", type=click.Choice(["both", "upstream", "downstream"]), default="both", show_default=True)
+@_AS_AT
+@_AS_OF
+@options
+def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None:
+    """Print the runs in the lineage of data as OpenLineage run events, one JSON object on each line."""
+    from ...schemas.urn import Urn
+    from .openlineage import run_events
+
+    with given.journal() as journal:
+        for run, accesses in journal.lineage_runs(Urn.parse(urn), **_asked(asked, as_at)):
+            for event in run_events(run, accesses):
+                print_json(event)
+
+
+@click.command("runs")
+@click.argument("program", shell_complete=complete_urn)
+@_FROM
+@_TO
+@_LIMIT
+@_CURSOR
+@_AS_AT
+@_AS_OF
+@json_option
+@options
+def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **asked: Any) -> None:
+    """List the runs of a program, the last begun first."""
+    from ...schemas.urn import Urn
+    from .views import runs_view
+
+    with given.journal() as journal:
+        page = journal.runs(of := Urn.parse(program), **_asked(asked, as_at))
+        if not page.items and _is_unknown(journal, of):
+            note(f"Nothing is known of {of}: check its spelling.")
+    shown = {"runs": page.items, "cursor": page.cursor}
+    print_json(shown) if as_json else console().print(runs_view(shown), crop=False)
+
+
+def _is_unknown(journal: Journal, program: Urn) -> bool:
+    """Whether there is neither a run of a program at any time, nor anything in the catalog about it."""
+    return not journal.runs(program, limit=1).items and _is_not_there(journal, program)
+
+
+def _is_untouched(journal: Journal, data: Urn) -> bool:
+    """Whether neither lineage, at any time, nor the catalog knows data."""
+    return not journal.lineage(data, levels=1)["relations"] and _is_not_there(journal, data)
+
+
+def _is_not_there(journal: Journal, entity: Urn) -> bool:
+    """Whether the catalog says nothing of an entity now."""
+    try:
+        journal.show(entity)
+    except UnknownEntityError:
+        return True
+    return False
+
+
+@click.command("run")
+@click.argument("urn", shell_complete=complete_urn)
+@_LIMIT
+@_CURSOR
+@_AS_AT
+@_AS_OF
+@json_option
+@options
+def run(
+    given: Options, /, urn: str, as_at: str | None, as_json: bool, limit: int, cursor: str | None, as_of: str | None
+) -> None:
+    """Show a run: its times and status, what was recorded with it, and what it touched."""
+    from ...schemas.urn import Urn
+    from .views import run_view
+
+    one, at = Urn.parse(urn), _asked({"as_of": as_of}, as_at)
+    with given.journal() as journal:
+        page = journal.accesses(one, limit=limit, cursor=cursor, **at)
+        shown = {**journal.run(one, **at), "accesses": page.items, "cursor": page.cursor}
+    print_json(shown) if as_json else console().print(run_view(shown), crop=False)
+
+
+def _asked(given: dict[str, Any], as_at: str | None) -> dict[str, Any]:
+    """What was said, texts of times as milliseconds."""
+    from ...terminal.parsing import moment, point
+
+    asked = {name: value for name, value in given.items() if value is not None}
+    for name in ("start", "end", "as_of"):
+        if name in asked:
+            asked[name] = moment(asked[name])
+    return asked if as_at is None else {**asked, "as_at": point(as_at)}
+
+
+COMMANDS: tuple[click.Command, ...] = (lineage, runs, run)

@@ -1,0 +1,273 @@
+"""Lineage exchanged as OpenLineage run events: in as facts, out as the events of each run.
+
+Pure: JSON values in, events out, and the reverse. What an event says is kept where the two languages share it (which
+run of which job, when it began and ended, what it read and wrote); the rest of ours travels in a run facet of our own,
+`metajournal_run`, so that what goes out comes back as it was: each access with its time, component and metadata.
+Invariant: a run's name follows from the required fields alone (or from our facet), never from what only some events of
+a run carry, so that all events of a run are told of one run. Source: OpenLineage specification 2-0-2.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from ...schemas.errors import InvalidUrnError, MetajournalError
+from ...schemas.limits import MAX_ENTRIES
+from ...schemas.urn import Urn, dataset, run
+from .events import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped, as_millis
+
+SCHEMA_URL: Final = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
+PRODUCER: Final = "urn:metajournal:openlineage"
+FACET: Final = "metajournal_run"
+_FACET_URL: Final = "urn:metajournal:openlineage:RunFacet:1"
+_OTHER_KINDS: Final = "metajournal://"
+"""How the namespace of data begins that is no dataset: `metajournal://stream`, and its name is the URN's path."""
+_STATUS_OF: Final = {"COMPLETE": "COMPLETED", "FAIL": "FAILED", "ABORT": "KILLED"}
+_TYPE_OF: Final = {status: event_type for event_type, status in _STATUS_OF.items()}
+_TYPES: Final = frozenset({*_STATUS_OF, "START", "RUNNING", "OTHER"})
+_BLANKS: Final = re.compile(r"\s*")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Read(NamedTuple):
+    """One run event: its number from 1, its facts, and why it has none (None: it was understood)."""
+
+    number: int
+    facts: list[Any]
+    fault: str | None
+
+
+class NoRunEventError(MetajournalError):
+    """A JSON value is no OpenLineage run event that can be told as facts."""
+
+    CODE = "no-run-event"
+    HINT = "Each line is one OpenLineage RunEvent: eventTime, run.runId, job.namespace and job.name are required."
+
+
+# In
+
+
+def read_events(lines: Iterable[str]) -> Iterator[Read]:
+    """The facts of run events: one JSON object a line, objects over several lines, or one JSON array of them.
+
+    Args:
+        lines: of a file; empty ones are passed over.
+    """
+    for number, text in enumerate(_texts(lines), 1):
+        try:
+            value = _json(text) if isinstance(text, str) else text
+            yield Read(number, facts_of(value), None)
+        except MetajournalError as error:
+            yield Read(number, [], error.message)
+        except (ValueError, RecursionError) as error:
+            yield Read(number, [], f"it is not JSON: {error}")
+
+
+def _texts(lines: Iterable[str]) -> Iterator[Any]:
+    rest = (line for line in lines if line.strip())
+    first = next(rest, None)
+    if first is None:
+        return
+    array = first.lstrip().startswith("[")
+    if not array and not _goes_on(first):
+        yield first
+        yield from rest
+        return
+    every = [first, *rest]
+    try:
+        found = list(_values("".join(every)))
+    except (ValueError, RecursionError):
+        yield from ["".join(every)] if array else every
+        return
+    yield from found[0] if len(found) == 1 and isinstance(found[0], list) else found
+
+
+def _goes_on(line: str) -> bool:
+    """Whether the JSON value of a line is not at its end there."""
+    try:
+        json.loads(line)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(line.rstrip())
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def _values(text: str) -> Iterator[Any]:
+    """The JSON values that stand one behind the other. Raises: ValueError, RecursionError: as `_json`."""
+    _encodable(text)
+    decoder, at = json.JSONDecoder(), 0
+    while (at := _BLANKS.match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches everywhere
+        value, at = decoder.raw_decode(text, at)
+        yield value
+
+
+def _json(text: str) -> Any:
+    """The JSON value of a text. Raises: ValueError, RecursionError: it is none, or no UTF-8."""
+    _encodable(text)
+    return json.loads(text)
+
+
+def _encodable(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it is not UTF-8") from None
+
+
+def facts_of(event: Any) -> list[Any]:
+    """The facts that a run event tells: a start or a stop, and what it read and wrote by then.
+
+    Raises:
+        NoRunEventError: a required field is missing or not of its type, or a name makes no URN or no valid fact.
+    """
+    if isinstance(event, Mapping) and "run" not in event and ("dataset" in event or "job" in event):
+        raise NoRunEventError(f"It tells of no run, but of a {'dataset' if 'dataset' in event else 'job'} alone.")
+    at = as_millis(_text(event, "eventTime"))
+    if not isinstance(at, int):
+        raise NoRunEventError(f"eventTime is no time with a zone: {_text(event, 'eventTime')[:80]!r}.")
+    facet = _facet(event)
+    try:
+        facts = _facts(_run_of(event, facet), at, event, facet)
+    except InvalidUrnError as error:
+        raise NoRunEventError(error.message) from error
+    faults = [fault for fact in facts for fault in fact.validate()]
+    if faults:
+        raise NoRunEventError("; ".join(map(str, faults)))
+    return facts
+
+
+def _facts(of: Urn, at: int, event: Mapping[str, Any], facet: Mapping[str, Any]) -> list[Any]:
+    kind = event.get("eventType")
+    if kind is not None and kind not in _TYPES:
+        raise NoRunEventError(f"eventType is none of {', '.join(sorted(_TYPES))}: {kind!r}.")
+    facts: list[Any] = [RunStarted(of, at)] if kind == "START" else []
+    status = facet.get("status") if isinstance(facet.get("status"), str) else _STATUS_OF.get(str(kind))
+    if status and kind not in (None, "START", "RUNNING"):
+        facts.append(RunStopped(of, at, status))
+    accesses = _own_accesses(facet) if "run" in facet else _accesses(event, at)
+    for start in range(0, len(accesses), MAX_ENTRIES):
+        facts.append(AccessesRecorded(of, accesses[start : start + MAX_ENTRIES]))
+    return facts
+
+
+def _own_accesses(facet: Mapping[str, Any]) -> list[Access]:
+    """Those of our own facet; all events of a run but its first have none."""
+    found = []
+    for one in _listed(facet, "accesses"):
+        if not isinstance(one, Mapping):
+            raise NoRunEventError(f"An access is no object: {one!r:.80}.")
+        found.append(Access(*[one.get(name) for name in Access._fields]))
+    return found
+
+
+def _accesses(event: Mapping[str, Any], at: int) -> list[Access]:
+    touched = [(data, READ) for data in _data(event, "inputs")] + [(data, WRITE) for data in _data(event, "outputs")]
+    return [Access(data, access, at) for data, access in dict.fromkeys(touched)]
+
+
+def _run_of(event: Mapping[str, Any], facet: Mapping[str, Any]) -> Urn:
+    """The run: the one that our own facet names; else of a workflow that is named as the job is, app and all."""
+    named = facet.get("run")
+    if isinstance(named, str):
+        return Urn.parse(named)
+    job, name = _text(event, "job", "namespace"), _text(event, "job", "name")
+    return run(job, name, "workflow", name, _text(event, "run", "runId"))
+
+
+def _facet(event: Any) -> Mapping[str, Any]:
+    value = event
+    for name in ("run", "facets", FACET):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
+
+
+def _data(event: Mapping[str, Any], side: str) -> Iterator[Urn]:
+    for one in _listed(event, side):
+        namespace, name = _text(one, "namespace"), _text(one, "name")
+        kind = namespace.removeprefix(_OTHER_KINDS)
+        yield dataset(namespace, name) if kind == namespace else Urn.parse(f"{kind}:{name}")
+
+
+def _listed(value: Mapping[str, Any], name: str) -> Sequence[Any]:
+    found = value.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise NoRunEventError(f"{name} is no list.")
+    return found
+
+
+def _text(value: Any, *path: str) -> str:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if not isinstance(value, str) or not value:
+        raise NoRunEventError(f"{'.'.join(path)} is missing or no text.")
+    return value
+
+
+# Out
+
+
+def run_events(run: Mapping[str, Any], accesses: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A run as OpenLineage run events: one of its start, and one of its end where it has one.
+
+    Args:
+        run: as `lake.lineage_queries.LineageReader.run` tells it.
+        accesses: as its `accesses` tells them, all of the run.
+    """
+    kinds = [] if run["start"] is None else [("START", run["start"])]
+    kinds += [] if run["stop"] == -1 else [(_TYPE_OF.get(run["status"], "OTHER"), run["stop"])]
+    return [_event(kind, at_ms, run, accesses, first=not number) for number, (kind, at_ms) in enumerate(kinds)]
+
+
+def _event(
+    kind: str, at_ms: int, run: Mapping[str, Any], accesses: Sequence[Mapping[str, Any]], *, first: bool
+) -> dict[str, Any]:
+    program = Urn.parse(run["program"])
+    namespace, application, program_type, name = program.parts
+    facet = {"_producer": PRODUCER, "_schemaURL": _FACET_URL, "run": run["run"]}
+    facet |= {} if kind == "START" else {"status": run["status"]}
+    facet |= {"accesses": [_said(one) for one in accesses]} if first else {}
+    return {
+        "eventType": kind,
+        "eventTime": _time(at_ms),
+        "run": {"runId": _run_id(run), "facets": {FACET: facet}},
+        "job": {"namespace": namespace, "name": f"{application}.{program_type}.{name}"},
+        "inputs": [_dataset(Urn.parse(one)) for one in _each(accesses, READ)],
+        "outputs": [_dataset(Urn.parse(one)) for one in _each(accesses, WRITE)],
+        "producer": PRODUCER,
+        "schemaURL": SCHEMA_URL,
+    }
+
+
+def _said(access: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in access.items() if value is not None}
+
+
+def _each(accesses: Sequence[Mapping[str, Any]], access: str) -> list[str]:
+    return sorted({one["data"] for one in accesses if one["access"] == access})
+
+
+def _run_id(run: Mapping[str, Any]) -> str:
+    """The run's own id where that is a UUID, as the specification wants one; else one that follows from its URN."""
+    try:
+        return str(UUID(run["id"])) if len(run["id"]) == 36 else str(uuid5(NAMESPACE_URL, run["run"]))
+    except ValueError:
+        return str(uuid5(NAMESPACE_URL, run["run"]))
+
+
+def _dataset(data: Urn) -> dict[str, str]:
+    if data.kind == "dataset" and not data.parts[0].startswith(_OTHER_KINDS):
+        return {"namespace": data.parts[0], "name": data.parts[1]}
+    return {"namespace": f"{_OTHER_KINDS}{data.kind}", "name": data.path}
+
+
+def _time(at_ms: int) -> str:
+    text = (_EPOCH + timedelta(milliseconds=at_ms)).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

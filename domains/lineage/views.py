@@ -1,0 +1,132 @@
+"""Lineage, runs and accesses as trees and tables; `rendering.py` makes text safe.
+
+Invariant: what is drawn comes from the same value that `--json` prints, so the two cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+from rich.tree import Tree
+
+from ...schemas.urn import Urn
+from ...terminal.rendering import fields, safe, shortened, table, time_text, verdict
+
+_ARROWS = {"read": "→ read by", "write": "← written by", None: "– touched by"}
+_BACK = {"read": "← reads", "write": "→ writes", None: "– touches"}
+_WIDTH = 100
+
+
+def lineage_view(answer: Mapping[str, Any], data: Urn, *, within: bool = False) -> RenderableType:
+    """A lineage as a tree from the data that was asked about; what stands above already is not unfolded again.
+
+    Args:
+        within: a window was asked for.
+    """
+    from .walk import dotted
+
+    relations = answer["relations"]
+    root = dotted(data)
+    tree = Tree(_name(root))
+    _Drawing(relations).unfold(tree, root)
+    programs, others = len(answer["programs"]), len(answer["data"])
+    notes = [f"{programs:,} programs, {others:,} data, {len(relations):,} relations"]
+    notes += [f"this is not all: {answer['why']}"] if answer.get("partial") else []
+    notes += ["not final: facts still to come can change it"] if answer.get("final") is False else []
+    if not relations:
+        notes = ["nothing is known to have touched it" + " in this window" * within, *notes[1:]]
+    return Group(tree, Text("; ".join(safe(note) for note in notes), style="dim"))
+
+
+class _Drawing:
+    """Draws breadth first, so that each node is unfolded where it is nearest to the root."""
+
+    def __init__(self, relations: list[dict[str, Any]]) -> None:
+        self._of_data: dict[str, list[dict[str, Any]]] = {}
+        self._of_program: dict[str, list[dict[str, Any]]] = {}
+        for one in relations:
+            self._of_data.setdefault(one["data"], []).append(one)
+            self._of_program.setdefault(one["program"], []).append(one)
+
+    def unfold(self, tree: Tree, root: str) -> None:
+        seen, waiting = {root}, [(tree, root, "")]
+        while waiting:
+            following = []
+            for branch, node, above in waiting:
+                for other, label in self._beside(node, above):
+                    more = "" if other not in seen else "  (shown elsewhere)"
+                    new = branch.add(Text.assemble(label, (more, "dim")))
+                    if other not in seen:
+                        seen.add(other)
+                        following.append((new, other, node))
+            waiting = following
+
+    def _beside(self, node: str, above: str) -> list[tuple[str, Text]]:
+        """The nodes beside a node but the one above, each with how the two are related."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for one in self._of_data.get(node, []):
+            found.setdefault(one["program"], []).append(one)
+        for one in self._of_program.get(node, []):
+            found.setdefault(one["data"], []).append(one)
+        return [
+            (other, _related(other, relations, _ARROWS if node in self._of_data else _BACK))
+            for other, relations in sorted(found.items())
+            if other != above
+        ]
+
+
+def _related(other: str, relations: list[dict[str, Any]], arrows: Mapping[str | None, str]) -> Text:
+    how = ", ".join(arrows[one.get("access")] for one in relations)
+    runs = len({run for one in relations for run in one["runs"]})
+    return Text.assemble((f"{how} ", "dim"), _name(other), (f"  {runs:,} run{'' if runs == 1 else 's'}", "dim"))
+
+
+def _name(node: str) -> Text:
+    return Text(shortened(node, _WIDTH), style="bold")
+
+
+def runs_view(shown: Mapping[str, Any]) -> RenderableType:
+    """Runs of a program, one a line."""
+    rows = [(one["id"], _began(one), _ended(one), one["status"] or "-") for one in shown["runs"]]
+    drawn: RenderableType = table(["run", "started", "stopped", "status"], rows) if rows else Text("no runs", "dim")
+    return _paged(drawn, shown["cursor"])
+
+
+def run_view(shown: Mapping[str, Any]) -> RenderableType:
+    """A run with what it touched and what was recorded with it."""
+    head = fields(
+        {"run": shown["run"], "program": shown["program"], "started": _began(shown), "stopped": _ended(shown),
+         "status": shown["status"] or "-"}
+    )  # fmt: skip
+    rows = [(one["access"], one["data"], one["component"] or "-", time_text(one["at"])) for one in shown["accesses"]]
+    parts: list[RenderableType] = [head, Text(), table(["access", "data", "component", "at"], rows)]
+    for scope, held in shown["metadata"].items():
+        if held["properties"] or held["tags"]:
+            pairs = {**held["properties"], **({"tags": ", ".join(held["tags"])} if held["tags"] else {})}
+            parts += [Text(), Text(f"recorded in {scope.upper()}", style="bold"), fields(pairs, indent=2)]
+    return _paged(Group(*parts), shown["cursor"])
+
+
+def imported_view(said: Mapping[str, Any]) -> RenderableType:
+    """What came of an import."""
+    lines = [Text(f"{said['events']:,} run events, {said['facts']:,} facts emitted")]
+    for one in said["refused"]:
+        lines.append(Text.assemble(verdict("refused"), f"  event {one['line']}: {shortened(one['message'], 160)}"))
+    return Group(*lines)
+
+
+def _began(one: Mapping[str, Any]) -> str:
+    return time_text(one["start"])
+
+
+def _ended(one: Mapping[str, Any]) -> str:
+    return "-" if one["stop"] == -1 else time_text(one["stop"])
+
+
+def _paged(drawn: RenderableType, cursor: str | None) -> RenderableType:
+    if cursor is None:
+        return drawn
+    return Group(drawn, Text(f"next page: --cursor {cursor}", style="dim", no_wrap=True, overflow="ignore"))

@@ -1,0 +1,217 @@
+"""Lineage as a walk: breadth first from data to programs to data, over whatever holds the relations.
+
+Pure: the relations come through the port `Relations`, which alone knows the tenant, the window and the cut. The answer
+has the source's shape. Two things are decided here that the source leaves open: `data` is always the data and `program`
+the program (its sample swaps them in half its rows), and a `.` inside a part of a dotted id is written `%2E`, so that
+no two entities share one. Invariant: the answer depends on the relations alone, not on the order they are given in.
+Source: docs on the lineage domain; the source text's sections Lineage Computation and Lineage Output JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
+
+from ...schemas.urn import Urn
+from .events import READ, UNKNOWN, WRITE
+
+Direction = Literal["both", "upstream", "downstream"]
+DIRECTIONS: Final = get_args(Direction)
+_AT_ONCE: Final = 500
+"""Programs whose relations are asked for together: what a limit leaves away is mostly never asked for."""
+
+
+class Relation(NamedTuple):
+    """A program's access to data, over all of its runs.
+
+    Attributes:
+        data: URN.
+        program: URN.
+        access: read, write or unknown (which stands only where the same run and component has neither of the two).
+        runs: URNs, in any order.
+        components: in any order; none where no access named one.
+    """
+
+    data: str
+    program: str
+    access: str
+    runs: Sequence[str]
+    components: Sequence[str]
+
+
+class Relations(Protocol):
+    """The relations of one tenant, in one window, at one cut."""
+
+    def programs(self, data: Collection[str]) -> Iterable[str]:
+        """Programs that may have touched any of these data: all that have, and maybe more."""
+        ...
+
+    def of(self, programs: Collection[str]) -> Iterable[Relation]:
+        """All relations of these programs."""
+        ...
+
+
+class Walked(NamedTuple):
+    """What a walk found: relations in any order, and why it is not all of it (None: it is)."""
+
+    relations: list[Relation]
+    partial: str | None
+
+
+_TO_PROGRAM: Final = {"both": {READ, WRITE, UNKNOWN}, "upstream": {WRITE, UNKNOWN}, "downstream": {READ, UNKNOWN}}
+"""By which accesses the walk goes from data to a program: upstream, to who wrote it."""
+_TO_DATA: Final = {"both": {READ, WRITE, UNKNOWN}, "upstream": {READ, UNKNOWN}, "downstream": {WRITE, UNKNOWN}}
+"""And from a program to data: upstream, to what it read."""
+
+
+def walk(root: str, port: Relations, *, levels: int, limit: int, direction: Direction = "both") -> Walked:
+    """Every relation that the walk goes along.
+
+    Args:
+        root: URN of the data that it begins at.
+        levels: how often it goes from data to programs to data.
+        limit: most nodes, data and programs together and the root among them; further ones (by URN, level by level)
+            are left away with their relations.
+        direction: both; or upstream, from data to who wrote it to what these read; or downstream, the reverse.
+    """
+    walked = _Walk(root, port, limit, direction)
+    for _ in range(levels):
+        if not walked.frontier:
+            break
+        if walked.cut:
+            walked.leave()
+            break
+        walked.level()
+    why = f"there are more than {limit:,} nodes; the nearest ones are here" if walked.cut else None
+    return Walked(walked.relations(), why)
+
+
+class _Walk:
+    """The state of a walk.
+
+    Attributes:
+        frontier: data that were reached last, to be left next.
+        cut: the limit has left something away.
+    """
+
+    def __init__(self, root: str, port: Relations, limit: int, direction: Direction) -> None:
+        self.frontier = {root}
+        self.cut = False
+        self._port = port
+        self._room = limit - 1
+        self._to_program, self._to_data = _TO_PROGRAM[direction], _TO_DATA[direction]
+        self._data = {root}
+        self._left: set[str] = set()
+        self._programs: set[str] = set()
+        self._known: dict[str, list[Relation]] = {}
+
+    def level(self) -> None:
+        """Go on from the frontier to programs, and from these to data."""
+        self.leave()
+        programs = self._within(self._reached_programs())
+        self._programs.update(programs)
+        reached = {one.data for name in programs for one in self._known[name] if one.access in self._to_data}
+        data = [] if self.cut else self._within(iter(sorted(reached - self._data)))
+        self._data.update(data)
+        self.frontier = set(data)
+
+    def leave(self) -> None:
+        """Go along the relations of the frontier to programs that are reached already."""
+        self._left |= self.frontier
+
+    def _reached_programs(self) -> Iterator[str]:
+        """New programs that touched the frontier, in order; their relations are known then."""
+        found = sorted(set(self._port.programs(self.frontier)) - self._programs)
+        for start in range(0, len(found), _AT_ONCE):
+            some = found[start : start + _AT_ONCE]
+            self._learn([name for name in some if name not in self._known])
+            for name in some:
+                if any(one.data in self.frontier and one.access in self._to_program for one in self._known[name]):
+                    yield name
+
+    def _learn(self, programs: Sequence[str]) -> None:
+        if programs:
+            self._known |= {name: [] for name in programs}
+            for one in self._port.of(programs):
+                self._known[one.program].append(one)
+
+    def _within(self, nodes: Iterator[str]) -> list[str]:
+        """As many nodes as there is room for."""
+        taken: list[str] = []
+        for node in nodes:
+            if not self._room:
+                self.cut = True
+                break
+            self._room -= 1
+            taken.append(node)
+        return taken
+
+    def relations(self) -> list[Relation]:
+        """The relations between what was reached that the walk may go along."""
+        return [
+            one
+            for name in self._programs
+            for one in self._known[name]
+            if (one.data in self._left and one.access in self._to_program)
+            or (one.data in self._data and one.access in self._to_data)
+        ]
+
+
+# The answer
+
+
+def document(walked: Walked, *, start_ms: int, end_ms: int) -> dict[str, Any]:
+    """A walk's answer in the source's shape.
+
+    Args:
+        start_ms, end_ms: the window that was asked for.
+    Returns:
+        {"start", "end", "relations", "programs", "data"}, and where it is not all {"partial": true, "why"}.
+    """
+    shown = [(_relation(one), Urn.parse(one.data), Urn.parse(one.program)) for one in walked.relations]
+    shown.sort(key=lambda one: (one[0]["data"], one[0]["program"], one[0].get("access", "")))
+    answer: dict[str, Any] = {
+        "start": str(start_ms),
+        "end": str(end_ms),
+        "relations": [relation for relation, _, _ in shown],
+        "programs": dict(sorted({dotted(program): _program(program) for _, _, program in shown}.items())),
+        "data": dict(sorted({dotted(data): _data(data) for _, data, _ in shown}.items())),
+    }
+    if walked.partial is not None:
+        answer |= {"partial": True, "why": walked.partial}
+    return answer
+
+
+def _relation(one: Relation) -> dict[str, Any]:
+    relation: dict[str, Any] = {"data": dotted(Urn.parse(one.data)), "program": dotted(Urn.parse(one.program))}
+    if one.access != UNKNOWN:
+        relation["access"] = one.access
+    relation["runs"] = sorted(map(run_id, one.runs))
+    if one.components:
+        relation["component"] = sorted(one.components)
+    return relation
+
+
+def run_id(run: str) -> str:
+    """The last part of a run's URN, decoded."""
+    last = run.rpartition("/")[2]
+    return Urn.parse(run).name if "%" in last else last
+
+
+def dotted(entity: Urn) -> str:
+    """An entity's id in an answer: `dataset.default.purchases`, `flow.default.PurchaseHistory.PurchaseFlow`."""
+    kind, parts = entity.kind, entity.path.replace(".", "%2E").split("/")
+    if kind == "program":
+        kind = parts.pop(2)
+    return ".".join([kind, *parts])
+
+
+def _program(program: Urn) -> dict[str, Any]:
+    namespace, application, kind, name = program.parts
+    return {"id": {"namespace": namespace, "application": application, "type": kind, "id": name}}
+
+
+def _data(data: Urn) -> dict[str, Any]:
+    """Names of datasets and streams are decoded; of any other kind the id is the path as written, which none shares."""
+    name = data.name if data.kind in ("dataset", "stream") else data.path
+    return {"id": {"namespace": data.namespace, "type": data.kind, "id": name}}

@@ -1,0 +1,1 @@
+"""Git-like versions over object metadata: kinds reserved, not served yet."""

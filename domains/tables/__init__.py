@@ -1,0 +1,1 @@
+"""Tables with snapshots and manifests: kinds reserved, not served yet."""

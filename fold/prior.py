@@ -1,0 +1,327 @@
+"""What stood before a batch: current rows from a bounded cache or the lake, and earlier events by identity.
+
+The cache holds rows as of the journal table's marks and advances only when a batch is finished (step 6), so a batch
+that fails leaves it true. Every look-up is bounded by the position at which its partition's batch begins, so rows
+that a crash left ahead of the marks are never seen.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+
+from ..lake.declared import made_row
+from ..lake.entities import COLUMNS, row_from_dict
+from ..lake.lookup import BELOW, PARTITION, keys_with_rows, newest_rows, newest_rows_below
+from ..lake.tables import Table, quoted
+from ..rules.entity import EntityRow
+from ..rules.tables import KEYS
+from ..schemas.ids import id_text
+from .folded import FactKey, Folded, IdKey, Prior, RowKey, Verdict
+from .readings import Needs, Readings
+from .records import Place
+from .snapshot import Snapshot
+
+_KEYS_PER_QUERY = 500
+_APPS_PER_QUERY = 20  # so many alternatives still keep files and row groups from being read
+_MANY_MISSING = 64
+PartitionKey = tuple[str, int]
+_T = TypeVar("_T")
+
+
+class Tables(Protocol):
+    """The tables that are looked at: a whole lake, or some of it at fixed versions."""
+
+    @property
+    def tables(self) -> Mapping[str, Table]: ...
+
+    @property
+    def journal(self) -> Table: ...
+
+
+class PriorRows:
+    """Prior rows for the partitions of a batch.
+
+    Args:
+        lake: tables to look rows up in.
+        cache_rows: most rows (and known absences) kept in memory; None: all.
+        below: look only at rows below this position; None: below each batch's first position. A task that folds its
+            share in slices gives the first one's, since what it has folded itself stands in the cache alone.
+        marks: gives the next position of every journal partition; where it is given, many missing rows at once have
+            the newest rows of the whole table kept, if those are no more than the cache takes.
+    """
+
+    def __init__(
+        self,
+        lake: Tables,
+        cache_rows: int | None,
+        below: int | None = None,
+        marks: Callable[[], Mapping[PartitionKey, int]] | None = None,
+    ) -> None:
+        self._lake = lake
+        self._marks = marks
+        self._snapshot: Snapshot | None = None
+        self._fits = True
+        self._below = below
+        self._own_programs: dict[RowKey, dict[str, EntityRow]] = {}
+        self._own_events: dict[IdKey, tuple[int, Verdict]] = {}
+        self._cache: OrderedDict[RowKey, EntityRow | None] = OrderedDict()
+        self._facts: OrderedDict[FactKey, Any] = OrderedDict()
+        self._limit = cache_rows
+        self._marked: dict[tuple[str, int], dict[IdKey, tuple[int, Verdict]]] = {}
+
+    def fetch(self, batch: Sequence[Readings]) -> list[Prior]:
+        """The prior rows of each partition of a batch.
+
+        Args:
+            batch: the readings of each partition.
+        """
+        needs = [one.needs() for one in batch]
+        missing = [{key for key in need.rows if key not in self._cache} | set(need.apps) for need in needs]
+        found = self._rows(batch, missing)
+        for keys in missing:
+            self._cache.update((key, found.get(key)) for key in keys if key not in self._cache)
+        prior = [
+            Prior(
+                self._known(need), self._programs(one, need), self._originals(one, need), self._known_facts(one, need)
+            )
+            for one, need in zip(batch, needs, strict=True)
+        ]
+        self._shrink()
+        return prior
+
+    def prefetch(self, named: Iterable[RowKey], place: Place) -> None:
+        """Look many entities of a partition up in one pass, before the records that ask for them are read.
+
+        Args:
+            named: keys, as `records.named_in` gives them.
+            place: the partition that the records stand in.
+        """
+        if self._below is None:
+            return
+        wanted = [key for key in dict.fromkeys(named) if key not in self._cache]
+        if len(wanted) > _KEYS_PER_QUERY:
+            found = self._newest_of_many(wanted, [(place.partition, self._below)] * len(wanted))
+            self._cache.update((key, found.get(key)) for key in wanted)
+
+    def put(self, rows: Mapping[RowKey, EntityRow | None]) -> None:
+        """Take over newest rows that somebody else has."""
+        self._cache.update(rows)
+
+    def drop(self, keys: Iterable[RowKey]) -> None:
+        """Forget rows that are no longer the newest: whoever has those puts them in again where they are needed."""
+        for key in keys:
+            self._cache.pop(key, None)
+
+    def put_events(self, events: Iterable[tuple[IdKey, tuple[int, Verdict]]]) -> None:
+        """Take over events of earlier slices that somebody else has judged; the lowest of an identity counts."""
+        for key, event in events:
+            held = self._own_events.get(key)
+            if held is None or event[0] < held[0]:
+                self._own_events[key] = event
+
+    def marked(self, place: Place, start: int) -> dict[IdKey, tuple[int, Verdict]]:
+        """Earlier events of a partition that were marked `repeat`: read once, then kept."""
+        key = (place.topic, place.partition)
+        if key not in self._marked:
+            self._marked[key] = dict(self._journal(place, start, "repeat"))
+        return self._marked[key]
+
+    def remember(self, key: tuple[str, int], marked: Mapping[IdKey, tuple[int, Verdict]]) -> None:
+        """Take over marked events of a partition that somebody else has found."""
+        held = self._marked.setdefault(key, {})
+        for identity, original in marked.items():
+            held.setdefault(identity, original)
+
+    def forget_rows(self) -> None:
+        """Drop the cached rows, after others have folded."""
+        self._snapshot = None
+        self._cache.clear()
+        self._facts.clear()
+
+    def _known(self, need: Needs) -> Mapping[RowKey, EntityRow | None]:
+        if self._limit is None:
+            return self._cache  # all of it stays, so nobody minds who was asked for last
+        known: dict[RowKey, EntityRow | None] = {}
+        for key in need.rows | need.apps:
+            self._cache.move_to_end(key)
+            known[key] = self._cache[key]
+        return known
+
+    def _known_facts(self, one: Readings, need: Needs) -> dict[FactKey, Any]:
+        """The newest rows of other tables than `entities` that a partition's events may ask for."""
+        if not need.facts:
+            return {}
+        below = one.start if self._below is None else self._below
+        missing: dict[str, list[FactKey]] = {}
+        for key in need.facts:
+            if key not in self._facts:
+                missing.setdefault(key[0], []).append(key)
+        for table, keys in missing.items():
+            self._facts.update(dict.fromkeys(keys))
+            self._facts.update(self._newest_facts(table, keys, one.place, below))
+        for key in need.facts:
+            self._facts.move_to_end(key)
+        return {key: self._facts[key] for key in need.facts}
+
+    def _newest_facts(
+        self, table: str, keys: Sequence[FactKey], place: Place, below: int
+    ) -> Iterator[tuple[FactKey, Any]]:
+        names = ("tenant", *KEYS[table])
+        columns = zip(*(key[1:] for key in keys), strict=True)
+        wanted = pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
+        rows = newest_rows(self._lake.tables[table].delta, wanted, place.partition, below)
+        make = made_row(table)
+        for row in rows.to_pylist(maps_as_pydicts="strict"):
+            yield (table, *(row[name] for name in names)), make(row)
+
+    def _rows(self, batch: Sequence[Readings], missing: Sequence[set[RowKey]]) -> dict[RowKey, EntityRow]:
+        """The newest rows of all missing keys of a batch, in one pass over what can hold them."""
+        if self._has_snapshot(sum(map(len, missing))):
+            assert self._snapshot is not None
+            return self._snapshot.rows(key for keys in missing for key in keys if key not in self._cache)
+        keys: list[RowKey] = []
+        places: list[tuple[int, int]] = []
+        for one, wanted in zip(batch, missing, strict=True):
+            new = [key for key in sorted(wanted) if key not in self._cache]
+            keys += new
+            places += [(one.place.partition, one.start if self._below is None else self._below)] * len(new)
+        return self._newest_of_many(keys, places) if keys else {}
+
+    def _has_snapshot(self, missing: int) -> bool:
+        """Whether missing rows stand in memory; many of them have all rows read, where those fit."""
+        asked = self._snapshot is None and self._fits and missing >= _MANY_MISSING
+        if asked and self._marks is not None and self._limit is not None:
+            self._snapshot = Snapshot.load(self._lake.tables["entities"], self._marks(), self._limit)
+            self._fits = self._snapshot is not None  # a table that is too large only grows
+        return self._snapshot is not None
+
+    def _newest_of_many(self, keys: Sequence[RowKey], places: Sequence[tuple[int, int]]) -> dict[RowKey, EntityRow]:
+        rows = self.newest_of(keys, places).to_pylist(maps_as_pydicts="strict")
+        return {(row["tenant"], row["urn"]): row_from_dict(row) for row in rows}
+
+    def newest_of(self, keys: Sequence[RowKey], places: Sequence[tuple[int, int]]) -> pa.Table:
+        """The newest rows in the lake of many keys, each below a position of its partition, as the table has them."""
+        wanted = pa.table(
+            {
+                "tenant": pa.array([tenant for tenant, _ in keys], pa.string()),
+                "urn": pa.array([urn for _, urn in keys], pa.string()),
+                PARTITION: pa.array([partition for partition, _ in places], pa.int32()),
+                BELOW: pa.array([below for _, below in places], pa.int64()),
+            }
+        )
+        return newest_rows_below(self._lake.tables["entities"].delta, wanted)
+
+    def keys_before(self, keys: pa.Table, place: Place) -> pa.Table:
+        """Those of some keys (tenant, urn) of a partition that have a row in the lake."""
+        below = self._below
+        assert below is not None  # a task's
+        return keys_with_rows(self._lake.tables["entities"].delta, keys, place.partition, below)
+
+    def _newest(self, where: str) -> Iterator[EntityRow]:
+        """The newest row of each key among the rows of a condition."""
+        ranked = (
+            f"select {COLUMNS}, row_number() over "
+            "(partition by tenant, urn order by logical_timestamp desc, seq desc) as age "
+            f"from entities where {where}"
+        )
+        table = self._lake.tables["entities"].sql(f"select * from ({ranked}) where age = 1")
+        return map(row_from_dict, table.to_pylist(maps_as_pydicts="strict"))
+
+    def _programs(self, one: Readings, need: Needs) -> dict[RowKey, list[EntityRow]]:
+        found: dict[RowKey, dict[str, EntityRow]] = {key: {} for key in need.apps}
+        for tenant, keys in groupby(sorted(need.apps), key=itemgetter(0)):
+            for apps in _chunks([app for _, app in keys], _APPS_PER_QUERY):
+                these = f"tenant = {quoted(tenant)} and aggregate in ({', '.join(map(quoted, apps))})"
+                for row in self._newest(f"{these} and kind = 'program' and {self._before(one)}"):
+                    found[tenant, row.aggregate][row.urn] = row
+        return {key: list({**rows, **self._own_programs.get(key, {})}.values()) for key, rows in found.items()}
+
+    def _originals(self, one: Readings, need: Needs) -> KnownOriginals:
+        start = one.start if self._below is None else self._below
+        found = {key: self._own_events[key] for key in need.originals if key in self._own_events}
+        for chunk in _chunks(sorted(need.originals), _KEYS_PER_QUERY):
+            ids = ", ".join(quoted(id_text(event_id)) for _, _, event_id in chunk)
+            found |= dict(self._journal(one.place, start, f"event_id in ({ids})"))
+        return KnownOriginals(found, self.marked(one.place, start))
+
+    def _journal(self, place: Place, start: int, where: str) -> Iterator[tuple[IdKey, tuple[int, Verdict]]]:
+        """Identity, position and verdict of earlier events of a partition, highest first: the lowest one wins."""
+        rows = self._lake.journal.query(
+            "tenant, aggregate, event_id, logical_timestamp, outcome, reason, detail, duplicate_of",
+            f"topic = {quoted(place.topic)} and {_below(place, start)} and {where} order by logical_timestamp desc",
+        )
+        for row in rows:
+            detail = None if row["detail"] is None else json.loads(row["detail"])
+            verdict = Verdict(row["outcome"], row["reason"], detail, row["duplicate_of"])
+            key = (row["tenant"], row["aggregate"], bytes.fromhex(row["event_id"].replace("-", "")))
+            yield key, (row["logical_timestamp"], verdict)
+
+    def advance(self, folded: Iterable[Folded]) -> None:
+        """Take over a finished batch's rows: call this after step 6 only (or after a slice, within a task)."""
+        for one in folded:
+            if self._below is not None:
+                self._remember_events(one)
+            self.remember((one.place.topic, one.place.partition), one.marked)
+            for key, row in one.current.items():
+                if row.kind == "program" and self._below is not None:
+                    self._own_programs.setdefault((row.tenant, row.aggregate), {})[row.urn] = row
+                self._cache[key] = row
+                if self._limit is not None:
+                    self._cache.move_to_end(key)
+            for fact, made in one.current_facts.items():
+                self._facts[fact] = made
+                self._facts.move_to_end(fact)
+        self._shrink()
+
+    def _remember_events(self, folded: Folded) -> None:
+        """Within a task, a later slice may repeat an event of an earlier one, which the lake does not hold yet."""
+        for judged in folded.judged:
+            header = judged.header
+            if header is not None:
+                key = (header.tenant, header.aggregate, header.event_id)
+                self._own_events.setdefault(key, (judged.record.position, judged.verdict))
+
+    def _shrink(self) -> None:
+        if self._snapshot is not None and self._limit is not None and len(self._cache) > self._limit:
+            self.forget_rows()  # a row that left the cache would be looked up as the snapshot has it
+        while self._limit is not None and len(self._cache) > self._limit:
+            self._cache.popitem(last=False)
+        while self._limit is not None and len(self._facts) > self._limit:
+            self._facts.popitem(last=False)
+
+    def _before(self, one: Readings) -> str:
+        return _below(one.place, one.start if self._below is None else self._below)
+
+
+class KnownOriginals:
+    """Earlier events by identity: what this batch asked for, and all marked ones of the partition."""
+
+    def __init__(self, found: Mapping[IdKey, tuple[int, Verdict]], marked: Mapping[IdKey, tuple[int, Verdict]]) -> None:
+        self._found = found
+        self._marked = marked
+
+    def find(self, key: IdKey) -> tuple[int, Verdict] | None:
+        return self._found.get(key)
+
+    def marked(self, key: IdKey) -> tuple[int, Verdict] | None:
+        return self._marked.get(key)
+
+    def any_marked(self) -> bool:
+        return bool(self._marked)
+
+
+def _below(place: Place, start: int) -> str:
+    return f"journal_partition = {place.partition} and logical_timestamp < {start}"
+
+
+def _chunks(items: Sequence[_T], size: int) -> Iterator[list[_T]]:
+    rest = iter(items)
+    while chunk := list(islice(rest, size)):
+        yield chunk

@@ -1,0 +1,89 @@
+"""All that is published of a partition's changes: each entity's state, and what the domains make of the changes.
+
+A domain's part stands in the file `documents` of its folder: `records_of_change` for each new row of an entity, in the
+domain that owns the annotations; `add_documents` for what follows from a whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from ..lake.spelling import spelled
+from ..rules.documents import state_document
+from ..schemas.registry import domains_in, owner_of_undeclared, role
+from ..schemas.topics import TopicNames
+from .documents import DocumentColumns, Documents, Outgoing, row_key
+from .folded import Folded
+
+STATE_TYPE: Final = "metajournal.state.Entity"
+
+
+class _Adding(NamedTuple):
+    """What the domains of one journal topic add.
+
+    Attributes:
+        of_change: records of one new row of an entity.
+        of_batch: each adds the records that follow from a batch's changes.
+    """
+
+    of_change: Callable[..., Iterator[tuple[str, str, Any]]]
+    of_batch: tuple[Callable[[Documents, Folded, TopicNames], None], ...]
+
+
+@lru_cache(maxsize=64)
+def _adding(topic_domain: str) -> _Adding:
+    owner = role(owner_of_undeclared(), "documents")
+    assert owner is not None
+    modules = [role(domain.name, "documents") for domain in domains_in(topic_domain)]
+    adding = [module.add_documents for module in modules if module is not None and hasattr(module, "add_documents")]
+    return _Adding(owner.records_of_change, tuple(adding))
+
+
+def documents(folded: Folded, names: TopicNames) -> Documents:
+    """Change and state records of a partition's changes, without their headers."""
+    found = Documents(folded.place)
+    add_annotations(found, folded, names)
+    add_others(found, folded, names)
+    return found
+
+
+def add_annotations(found: Documents, folded: Folded, names: TopicNames) -> None:
+    """Add, of each changed row, the change records of its annotations and its state."""
+    place = folded.place
+    state, of_change = names.state(place.domain), _adding(place.domain).of_change
+    for before, after in folded.changes:
+        key, time_ms = row_key(after.tenant, after.urn), after.system_time
+        identity = found.identity(after.logical_timestamp, after.seq)
+        for topic, kind, record in of_change(before, after, names):
+            found.add(topic, kind, key, spelled(record), identity, time_ms)
+        found.add(state, STATE_TYPE, key, spelled(state_document(after, place.partition)), identity, time_ms)
+
+
+def add_others(found: Documents, folded: Folded, names: TopicNames) -> None:
+    """Add what the domains of the topic make of a batch's changes besides."""
+    for add in _adding(folded.place.domain).of_batch:
+        add(found, folded, names)
+
+
+def outgoing(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:
+    """The same, ready for the producer."""
+    return documents(folded, names).outgoing()
+
+
+def blocks(folded: Folded, names: TopicNames, entities: pa.Table | None) -> Iterator[Documents | DocumentColumns]:
+    """The same without headers, in blocks; in order within each topic, with what can be so column by column.
+
+    Args:
+        entities: the rows of all changes, in their order, as the `entities` table has them; None where some are not
+            to be written.
+    """
+    module = role(folded.place.domain, "columns.documents")
+    in_blocks = getattr(module, "blocks_of_rows", None)
+    if in_blocks is None or entities is None or entities.num_rows != len(folded.changes):
+        yield documents(folded, names)
+    else:
+        yield from in_blocks(folded, names, entities)

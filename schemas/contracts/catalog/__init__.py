@@ -1,1 +1,0 @@
-"""The Avro contracts of the catalog domain."""

@@ -1,1 +1,0 @@
-"""The contracts of lineage events, one file a type and version."""

@@ -1,0 +1,87 @@
+"""How a domain is declared: its kinds, its events, where they stand. Light values, read by every process.
+
+What a domain does stands in the other files of its folder, which the layers load by their names (`registry`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+MANY: Final = 1024
+"""No bound on the parts but the URN's length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A part of a path that must be one of some words.
+
+    Args:
+        part: index of the part.
+        words: what it may be.
+        what: what such a word is called.
+    """
+
+    part: int
+    words: frozenset[str]
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of entity. A kind never changes its row: that would move an aggregate to another topic.
+
+    Args:
+        name: the word before the colon.
+        domain: the domain whose journal topic takes its events.
+        min_parts: fewest parts of the path.
+        max_parts: most parts of the path.
+        aggregate_kind: kind of the aggregate; None where the entity is its own aggregate.
+        aggregate_parts: leading parts that name the aggregate.
+        choice: a part that must be one of some words; None where there is none.
+    """
+
+    name: str
+    domain: str
+    min_parts: int = 1
+    max_parts: int = MANY
+    aggregate_kind: str | None = None
+    aggregate_parts: int = 0
+    choice: Choice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """One domain.
+
+    Args:
+        name: its folder's name, the first word of its event types, the last of its topics.
+        package: dotted name of its folder.
+        kinds: the kinds that it owns.
+        event_types: `<name>.<Event>.<version>` of each event that producers of this version write.
+        reasons: why its rules reject events, besides what every event must pass (`rules.admission`).
+        imports: names of the domains whose pure files its own import.
+        journal: the domain whose journal topic takes its events, where that is not its own.
+        served: False while only its kinds are reserved.
+        owns_undeclared_kinds: it is the domain of every kind that no domain declares; of one domain only. The change
+            records of properties and tags, of entities of every kind, are its own too.
+        has_changes: it publishes change records on a topic of its own name.
+        names_many: its events name many entities of an aggregate, so look-ups go by the events' headers and not by
+            the records' keys.
+    """
+
+    name: str
+    package: str
+    kinds: tuple[Kind, ...] = ()
+    event_types: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    journal: str | None = None
+    served: bool = True
+    owns_undeclared_kinds: bool = False
+    has_changes: bool = True
+    names_many: bool = False
+    kind_names: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind_names", frozenset(kind.name for kind in self.kinds))
