@@ -10,56 +10,36 @@ they have seen. How records come here, and what is done when something fails, is
 
 from __future__ import annotations
 
-import os
-import signal
 import time
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..fold.folded import Folded
-from ..fold.journal import journal_table
 from ..fold.judging import fold
 from ..fold.prior import PriorRows
 from ..fold.readings import Readings, read_all, read_table
 from ..fold.records import Place, records_of
-from ..lake.declared import made_arrow
-from ..lake.tables import Lake, Reached
+from ..lake.tables import Lake
 from ..producers.topics import Epochs
-from ..rules.digest import RULES_DIGEST
 from ..schemas.errors import StreamError, UnknownSchemaError
 from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
-from .crash import PUBLISHING, CrashPoints
-from .folder import new_rows
-from .memory import give_back
-from .outcomes import outcome_records, record
-from .parts import staged
-from .plan import Part, Pin, Plan, Task, empty_part
+from .batches import Batch, BatchHere, BatchOfTasks, Tasks, ends_of
+from .crash import CrashPoints
+from .outcomes import record
+from .plan import Part, Pin, Plan, Task
 from .publish import Publisher
 from .rebuild import finish
-from .report import Laps, Report, joined
+from .report import Laps, Report, joined, report_of
 from .staging import Staging
 
 PartitionKey = tuple[str, int]
 _IN_COLUMNS = 300
 _PIECE_BYTES = 16 * 1024 * 1024
 """Records of a partition from which on reading them in columns is faster than one by one."""
-
-
-class Tasks(Protocol):
-    """Where the tasks of the wide way run."""
-
-    def fold(self, plan: Plan) -> list[Part]:
-        """Fold every partition of a plan that has records."""
-
-    def publish(self, plan: Plan, parts: Sequence[Part]) -> int:
-        """Publish each part by exactly one task, all acknowledged; gives the number of records but the outcomes."""
 
 
 class Engine:
@@ -115,7 +95,7 @@ class Engine:
             KafkaUnavailableError: publishing failed; the batch is not done.
             StreamError: records stand below the marks, or somebody else writes or swaps the tables.
         """
-        reports = [self._run(piece, upto) for piece, upto in self._pieces(table, ends)]
+        reports = [self._commit(partial(self._fold_here, piece, upto)) for piece, upto in self._pieces(table, ends)]
         return reports[0] if len(reports) == 1 else joined(reports)
 
     def _pieces(
@@ -136,34 +116,6 @@ class Engine:
         rest = table.num_rows % step or min(step, table.num_rows)
         yield table.slice(table.num_rows - rest), ends
 
-    def _run(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Report:
-        self._check_pointer()
-        clock = Laps()
-        readings = list(self._read(table, ends))
-        clock.lap("read")
-        prior = self._prior.fetch(readings)
-        clock.lap("prior")
-        folded = [
-            fold(one, before, self.clocks[(one.place.topic, one.place.partition)])
-            for one, before in zip(readings, prior, strict=True)
-        ]
-        clock.lap("fold")
-        self._crash.at("before-history")
-        rows = self._append_history(folded)
-        clock.lap("history")
-        self._crash.at("after-history")
-        published = self._publish(folded)
-        clock.lap("publish")
-        self._crash.at("after-outcomes")
-        self._append_journal(folded)
-        clock.lap("journal")
-        self._crash.at("after-journal")
-        self._advance(folded)
-        self._stop_at_unknown(folded)
-        times = [record.append_time for one in readings for record, _ in one.items]
-        verdicts = Counter(judged.verdict.outcome for one in folded for judged in one.judged)
-        return Report(len(times), verdicts, rows, published, min(times, default=None), clock.seconds)
-
     def run_wide(self, tasks: Tasks, ends: Mapping[PartitionKey, int]) -> Report:
         """Fold one batch by tasks, one for each journal partition; the steps and their order are those of `run`.
 
@@ -173,39 +125,50 @@ class Engine:
         Raises:
             as `run`.
         """
-        self._check_pointer()
-        clock = Laps()
         staging = Staging(self._lake.path, self._settings.lake.storage_options)
         try:
-            plan = self._plan(ends, staging)
-            parts = _complete(plan, tasks.fold(plan))
-            clock.lap("fold")
-            self._crash.at("before-history")
-            for table in self._lake.histories:
-                self._add_files(table.name, parts, self._reached_by(parts, clocks=False))
-            clock.lap("history")
-            self._crash.at("after-history")
-            point = next((one for one in PUBLISHING if self._crash.strikes(one)), None)
-            plan = replace(plan, kill=None if point is None else (os.getpid(), point))
-            published = tasks.publish(plan, parts)
-            if point is not None:
-                os.kill(os.getpid(), signal.SIGKILL)  # there was nothing to publish
-            clock.lap("publish")
-            self._crash.at("after-outcomes")
-            self._add_files("journal", parts, self._reached_by(parts, clocks=True))
-            clock.lap("journal")
-            self._crash.at("after-journal")
+            return self._commit(lambda clock: self._fold_by_tasks(tasks, ends, staging, clock))
         finally:
             staging.clear()
-        self._advance_by(parts)
-        give_back()
-        self._stop_at(parts)
-        verdicts = sum((part.verdicts for part in parts), Counter[str]())
-        oldest = min((part.oldest_ms for part in parts if part.oldest_ms is not None), default=None)
-        rows = sum(part.rows for part in parts)
-        steps = sorted({step for part in parts for step in part.seconds})
-        within = {f"task {step}": sum(part.seconds.get(step, 0.0) for part in parts) for step in steps}
-        return Report(verdicts.total(), verdicts, rows, published, oldest, {**clock.seconds, **within})
+
+    def _commit(self, folding: Callable[[Laps], Batch]) -> Report:
+        """One batch, from its records to the done mark."""
+        self._check_pointer()
+        clock = Laps()
+        batch = folding(clock)  # 1, 2, 3
+        self._crash.at("before-history")
+        for table in self._lake.histories:
+            batch.append(table)  # 4
+        clock.lap("history")
+        self._crash.at("after-history")
+        published = batch.publish()  # 5
+        clock.lap("publish")
+        self._crash.at("after-outcomes")
+        batch.append(self._lake.journal)  # 6
+        clock.lap("journal")
+        self._crash.at("after-journal")
+        batch.advance(self._prior)
+        for part in batch.parts:
+            self.marks[part.key], self.clocks[part.key] = part.end, part.system_time
+        _stop_at_unknown(batch.parts)
+        return report_of(batch.parts, published, clock.seconds)
+
+    def _fold_here(self, table: pa.Table, ends: Mapping[PartitionKey, int], clock: Laps) -> Batch:
+        readings = list(self._read(table, ends))
+        clock.lap("read")
+        prior = self._prior.fetch(readings)
+        clock.lap("prior")
+        folded = [
+            fold(own, before, self.clocks[own.place.topic, own.place.partition])
+            for own, before in zip(readings, prior, strict=True)
+        ]
+        clock.lap("fold")
+        return BatchHere(folded, self._publisher, self.names, self._crash)
+
+    def _fold_by_tasks(self, tasks: Tasks, ends: Mapping[PartitionKey, int], staging: Staging, clock: Laps) -> Batch:
+        batch = BatchOfTasks(self._plan(ends, staging), tasks, self._crash)
+        clock.lap("fold")
+        return batch
 
     def _plan(self, ends: Mapping[PartitionKey, int], staging: Staging) -> Plan:
         tasks = {}
@@ -221,29 +184,6 @@ class Engine:
             for table in self._lake.tables.values()
         }
         return Plan(tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging)
-
-    def _add_files(self, name: str, parts: Sequence[Part], reached: Reached) -> None:
-        """A batch's new files of one table; only the journal table is committed also where there are none."""
-        files = [file for part in parts for file in part.files.get(name, ())]
-        table = self._lake.tables[name]
-        if files or table is self._lake.journal:
-            table.add_files(files, reached)
-
-    def _reached_by(self, parts: Sequence[Part], *, clocks: bool) -> Reached:
-        times = {part.key: part.system_time for part in parts}
-        return Reached({part.key: part.end for part in parts}, times if clocks else {}, RULES_DIGEST)
-
-    def _advance_by(self, parts: Sequence[Part]) -> None:
-        self._prior.forget_rows()
-        for part in parts:
-            self._prior.remember(part.key, part.marked)
-            self.marks[part.key], self.clocks[part.key] = part.end, part.system_time
-
-    @staticmethod
-    def _stop_at(parts: Sequence[Part]) -> None:
-        for part in parts:
-            if part.stopped_by is not None:
-                raise UnknownSchemaError(*part.key, part.end, part.stopped_by)
 
     def _read(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Iterator[Readings]:
         """Step 1: the records of each partition, in position order, from its mark to its planned end."""
@@ -265,62 +205,6 @@ class Engine:
                 yield read_table(part, place, epoch, start, end)
             else:
                 yield read_all(records_of(part, epoch), place, start, end)
-
-    def _append_history(self, folded: Iterable[Folded]) -> int:
-        """Step 4: rows above the mark that the table already holds; a table without new rows is left alone."""
-        given, count = list(folded), 0
-        for table in self._lake.histories:
-            rows = [
-                row
-                for one in given
-                for row in new_rows(one, table.name, table.mark((one.place.topic, one.place.partition)))
-            ]
-            if rows:
-                table.append(made_arrow(table.name, rows), self._reached(given, clocks=False))
-            count += len(rows)
-        return count
-
-    def _publish(self, folded: list[Folded]) -> int:
-        """Step 5: everything that the outcomes speak of, acknowledged; then the outcomes."""
-        count = self._publisher.publish(
-            (record for part in folded for record in staged(part, self.names)),
-            between=lambda: self._crash.at("mid-publish"),
-        )
-        self._crash.at("after-publish")
-        now_ms = int(time.time() * 1000)
-        self._publisher.publish(
-            one
-            for part in folded
-            for one in outcome_records(part, self.names.outcomes(part.place.domain), self._ends(part.place), now_ms)
-        )
-        return count
-
-    def _ends(self, place: Place) -> dict[str, tuple[int, int]]:
-        topics = self.names.published(place.domain)
-        return {topic: self._publisher.ends(topic, place.partition) for topic in topics}
-
-    def _append_journal(self, folded: list[Folded]) -> None:
-        """Step 6: the done mark, also where a range held no record."""
-        if folded:
-            rows = pa.concat_tables(journal_table(one) for one in folded)
-            self._lake.journal.append(rows, self._reached(folded, clocks=True))
-
-    def _reached(self, folded: Iterable[Folded], *, clocks: bool) -> Reached:
-        marks = {(one.place.topic, one.place.partition): one.end for one in folded}
-        times = {(one.place.topic, one.place.partition): one.system_time for one in folded}
-        return Reached(marks, times if clocks else {}, RULES_DIGEST)
-
-    def _advance(self, folded: list[Folded]) -> None:
-        self._prior.advance(folded)
-        for one in folded:
-            key = (one.place.topic, one.place.partition)
-            self.marks[key], self.clocks[key] = one.end, one.system_time
-
-    def _stop_at_unknown(self, folded: Iterable[Folded]) -> None:
-        for one in folded:
-            if one.stopped_by is not None:
-                place = one.place
-                raise UnknownSchemaError(place.topic, place.partition, one.end, one.stopped_by.fingerprint)
 
     def tidy(self, for_s: float = 0.0) -> bool:
         """Between two batches: one short piece of compaction, of one table, so that no pause adds up.
@@ -374,7 +258,7 @@ class Engine:
                 self.marks[(place.topic, place.partition)],
                 self.marks[(place.topic, place.partition)],
                 (),
-                self._ends(place),
+                ends_of(place, self._publisher, self.names),
                 self.clocks[(place.topic, place.partition)],
                 now_ms,
             )
@@ -382,17 +266,7 @@ class Engine:
         )
 
 
-def _complete(plan: Plan, parts: Sequence[Part]) -> list[Part]:
-    """One part for each planned task: those without records tell nothing of themselves.
-
-    Raises:
-        StreamError: two tasks folded the same partition, so neither saw all of it in order.
-    """
-    found = {part.key: part for part in parts}
-    if len(found) != len(parts):
-        raise StreamError(
-            "Spark split a journal partition over several tasks.",
-            code="partition-split",
-            hint="Take options that split Kafka partitions (minPartitions, maxRecordsPerPartition) away.",
-        )
-    return [found.get(key) or empty_part(task) for key, task in plan.tasks.items()]
+def _stop_at_unknown(parts: Iterable[Part]) -> None:
+    for part in parts:
+        if part.stopped_by is not None:
+            raise UnknownSchemaError(*part.key, part.end, part.stopped_by)

@@ -127,7 +127,7 @@ class PartitionFolder:
             if self._staged is not None:
                 with self._timed("stage"):
                     self._staged.write(folded, self._names, written.get(ENTITIES))
-        self._tell(folded)
+        self._part.add(folded)
 
     @contextmanager
     def _timed(self, step: str) -> Iterator[None]:
@@ -153,15 +153,6 @@ class PartitionFolder:
             self._part.rows += 0 if name == JOURNAL else rows.num_rows
             if rows.num_rows:
                 self._files[name].write(rows)
-
-    def _tell(self, folded: Folded) -> None:
-        part = self._part
-        part.end, part.system_time = folded.end, folded.system_time
-        part.stopped_by = None if folded.stopped_by is None else folded.stopped_by.fingerprint
-        part.verdicts.update(judged.verdict.outcome for judged in folded.judged)
-        part.marked.update({key: value for key, value in folded.marked.items() if key not in part.marked})
-        times = [judged.record.append_time for judged in folded.judged]
-        part.oldest_ms = min([*times, *([] if part.oldest_ms is None else [part.oldest_ms])], default=None)
 
     def _hold_against(self, outcomes: list[str], folded: Folded) -> None:
         """Note where the journal table says another outcome than its own bytes give."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
 
-from ..fold.folded import IdKey, Verdict
+from ..fold.folded import Folded, IdKey, Verdict
 from ..fold.records import Place
 from ..lake.files import DataFile
 from ..lake.tables import Table
@@ -134,6 +134,19 @@ class Part:
     marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     differing: list[int] = field(default_factory=list)
+
+    def add(self, folded: Folded) -> None:
+        """Take over what the next records of the share have given."""
+        self.end, self.system_time = folded.end, folded.system_time
+        self.stopped_by = None if folded.stopped_by is None else folded.stopped_by.fingerprint
+        self.verdicts.update(judged.verdict.outcome for judged in folded.judged)
+        self.marked.update({key: value for key, value in folded.marked.items() if key not in self.marked})
+        self.oldest_since(min((judged.record.append_time for judged in folded.judged), default=None))
+
+    def oldest_since(self, time_ms: int | None) -> None:
+        """Note the append time of a record; None: of none."""
+        if time_ms is not None:
+            self.oldest_ms = time_ms if self.oldest_ms is None else min(self.oldest_ms, time_ms)
 
 
 def empty_part(task: Task) -> Part:

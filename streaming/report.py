@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from .plan import Part
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -41,6 +43,16 @@ def joined(reports: Sequence[Report]) -> Report:
     oldest = min((one.oldest_ms for one in reports if one.oldest_ms is not None), default=None)
     events, rows, published = (sum(getattr(one, name) for one in reports) for name in ("events", "rows", "published"))
     return Report(events, verdicts, rows, published, oldest, seconds)
+
+
+def report_of(parts: Sequence[Part], published: int, seconds: Mapping[str, float]) -> Report:
+    """The report of a batch from what became of each partition's share."""
+    verdicts = sum((part.verdicts for part in parts), Counter[str]())
+    oldest = min((part.oldest_ms for part in parts if part.oldest_ms is not None), default=None)
+    rows = sum(part.rows for part in parts)
+    steps = sorted({step for part in parts for step in part.seconds})
+    within = {f"task {step}": sum(part.seconds.get(step, 0.0) for part in parts) for step in steps}
+    return Report(verdicts.total(), verdicts, rows, published, oldest, {**seconds, **within})
 
 
 class Laps:

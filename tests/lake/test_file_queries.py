@@ -38,7 +38,7 @@ from tests.archive import START, a_file, recordings, starts, whats, wheres
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord, Model
 from tests.properties import examples
-from tests.streaming.harness import Crash, Fold, placed
+from tests.streaming.harness import Crash, EndsAt, Fold, placed
 
 TOPIC = "metajournal.journal.files"
 PARTITIONS = 2
@@ -209,10 +209,7 @@ def test_rows_of_a_batch_that_is_not_finished_are_not_seen(tmp_path: Path) -> No
     fold = Fold(tmp_path, PARTITIONS, topic=TOPIC)
     fold.batch(journal, until=journal[:1])
 
-    def refuse(*_: object) -> None:
-        raise Crash
-
-    fold.engine._append_journal = refuse  # type: ignore[method-assign,assignment]
+    fold.engine._crash = EndsAt("after-outcomes")
     with pytest.raises(Crash):
         fold.batch(journal)
     assert len(fold.rows("file_records")) == 6

@@ -24,7 +24,7 @@ from metajournal.schemas.topics import TopicNames
 from metajournal.schemas.urn import dataset
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
-from tests.streaming.harness import TOPIC, Crash, Fold, placed
+from tests.streaming.harness import TOPIC, Crash, EndsAt, Fold, placed
 
 PURCHASES, OTHER = dataset("default", "purchases"), dataset("default", "orders")
 PARTITIONS = 2
@@ -155,10 +155,7 @@ def test_rows_of_an_unfinished_batch_are_not_read(tmp_path: Path) -> None:
     fold = Fold(tmp_path, PARTITIONS)
     fold.batch(journal(), until=journal()[:2])
 
-    def refuse(*_: object) -> None:
-        raise Crash
-
-    fold.engine._append_journal = refuse  # type: ignore[method-assign,assignment]
+    fold.engine._crash = EndsAt("after-outcomes")
     with pytest.raises(Crash):
         fold.batch(journal())
     assert len(fold.rows()) == 6

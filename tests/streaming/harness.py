@@ -24,6 +24,7 @@ from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.hashing import DIGEST_HEADER, partition_of
 from metajournal.schemas.positions import offset_of, position
 from metajournal.schemas.settings import LakeSettings, Settings, StreamSettings
+from metajournal.streaming.crash import CrashPoints
 from metajournal.streaming.engine import Engine
 from metajournal.streaming.parts import publish_part
 from metajournal.streaming.plan import Part, Plan
@@ -35,6 +36,18 @@ TOPIC = "metajournal.journal.catalog"
 
 class Crash(Exception):  # noqa: N818  (what it stands for)
     """The process ends here."""
+
+
+class EndsAt(CrashPoints):
+    """Ends the process at a point, as its engine is told: `fold.engine._crash = EndsAt("after-outcomes")`."""
+
+    def __init__(self, point: str) -> None:
+        super().__init__(None)
+        self._end = point
+
+    def at(self, point: str) -> None:
+        if point == self._end:
+            raise Crash
 
 
 class MemoryTopics:

@@ -27,7 +27,7 @@ from tests.builders import header_for, raw_record, record_of
 from tests.model import JournalRecord, Model
 from tests.properties import examples
 from tests.strategies import journals
-from tests.streaming.harness import TOPIC, Crash, Fold, LocalTasks, placed, table_of
+from tests.streaming.harness import TOPIC, Crash, EndsAt, Fold, LocalTasks, placed, table_of
 
 CHANGES, SYSTEM, STATE, OUTCOMES = (
     "metajournal.changes.catalog",
@@ -153,17 +153,7 @@ def crash_here(fold: Fold, step: str) -> None:
 
     fold.topics.fail = fail
     if step == "journal":
-
-        def refuse(*_: Any) -> None:
-            raise Crash
-
-        fold.engine._append_journal = refuse  # type: ignore[method-assign,assignment]
-        add_files = fold.engine._add_files
-
-        def add(name: str, *rest: Any) -> None:
-            refuse() if name == "journal" else add_files(name, *rest)
-
-        fold.engine._add_files = add  # type: ignore[method-assign,assignment]
+        fold.engine._crash = EndsAt("after-outcomes")
 
 
 def journal_of(*events: Any, **header: Any) -> list[JournalRecord]:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal import FilesRecorded, TagsAdded, file_urn
+from metajournal.streaming.report import Report
 from tests.archive import a_file, recordings
 from tests.builders import header_for, record_of
 from tests.model import JournalRecord, Model
@@ -105,14 +106,14 @@ def test_events_of_a_thousand_files_are_folded_in_pieces(tmp_path: Path, monkeyp
     journal = journal_of([FilesRecorded([a_file(id=f"{one}-{two}") for two in range(1000)]) for one in range(5)])
     fold = Fold(tmp_path, PARTITIONS, topic=TOPIC)
     most = []
-    appended = fold.engine._append_history
+    commit = fold.engine._commit
 
-    def noted(folded: Any) -> int:
-        count = appended(folded)
-        most.append(count)
-        return count
+    def noted(folding: Any) -> Report:
+        report = commit(folding)
+        most.append(report.rows)
+        return report
 
-    fold.engine._append_history = noted  # type: ignore[method-assign]
+    fold.engine._commit = noted  # type: ignore[method-assign]
     fold.batch(journal)
     assert sum(most) == 10_000
     assert max(most) <= 4_000

@@ -170,10 +170,9 @@ class ColumnFolder(PartitionFolder):
 
     def _tell_of_both(self, bit: _Bit, folded: Folded, made: Made | None) -> None:
         part = self._part
-        self._tell(folded)
+        part.add(folded)
         if made is not None:
-            oldest_ms = int(bit.times.min())
-            part.oldest_ms = oldest_ms if part.oldest_ms is None else min(oldest_ms, part.oldest_ms)
+            part.oldest_since(int(bit.times.min()))
             counts = np.bincount(made.judged.outcome, minlength=len(OUTCOMES)).tolist()
             part.verdicts.update({word: count for word, count in zip(OUTCOMES, counts, strict=True) if count})
 

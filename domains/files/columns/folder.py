@@ -133,7 +133,7 @@ class FileFolder(PartitionFolder):
             assert self._staged is not None  # `folder_of` says so
             with self._timed("stage"):
                 self._staged.write_blocks(files.documents(entities, self._names), folded, self._names)
-        self._tell(folded)
+        part.add(folded)
         self._prior.put_events((_identity(one), (one.record.position, one.verdict)) for one in judged)
         self._made.append(_Made(files.keys["key"].combine_chunks(), files.ends, judged))
 

@@ -1,0 +1,178 @@
+"""A folded batch, as the committer takes it: folded here in the driver, or by tasks into files.
+
+Both tell the same of each journal partition, a `Part`; they differ in how rows reach a table and records reach Kafka.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from ..fold.folded import Folded
+from ..fold.journal import journal_table
+from ..fold.prior import PriorRows
+from ..fold.records import Place
+from ..lake.columns import JOURNAL_TABLE
+from ..lake.declared import made_arrow
+from ..lake.table import Reached, Table
+from ..rules.digest import RULES_DIGEST
+from ..schemas.errors import StreamError
+from ..schemas.topics import TopicNames
+from .crash import PUBLISHING, CrashPoints
+from .folder import new_rows
+from .memory import give_back
+from .outcomes import outcome_records
+from .parts import staged
+from .plan import Part, Plan, empty_part
+from .publish import Publisher
+
+
+class Tasks(Protocol):
+    """Where the tasks of the wide way run."""
+
+    def fold(self, plan: Plan) -> list[Part]:
+        """Fold every partition of a plan that has records."""
+
+    def publish(self, plan: Plan, parts: Sequence[Part]) -> int:
+        """Publish each part by exactly one task, all acknowledged; gives the number of records but the outcomes."""
+
+
+class Batch(Protocol):
+    """A folded batch."""
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """What became of each journal partition's share; none of those that have none."""
+
+    def append(self, table: Table) -> None:
+        """Add a table's new rows, with the marks that it reaches. A history table without any is left alone."""
+
+    def publish(self) -> int:
+        """Publish the records, wait for all acknowledgements, then the outcomes; gives the number of records."""
+
+    def advance(self, prior: PriorRows) -> None:
+        """Let the caches know: the batch is done."""
+
+
+def reached_by(parts: Iterable[Part], table: Table) -> Reached:
+    """The marks that parts reach; the journal table also keeps the clocks."""
+    parts = list(parts)
+    times = {part.key: part.system_time for part in parts} if table.name == JOURNAL_TABLE else {}
+    return Reached({part.key: part.end for part in parts}, times, RULES_DIGEST)
+
+
+class BatchHere:
+    """A batch that was folded in the driver.
+
+    Args:
+        folded: each partition's share.
+        publisher, names: where its records go.
+        crash: points that publishing passes.
+    """
+
+    def __init__(self, folded: Sequence[Folded], publisher: Publisher, names: TopicNames, crash: CrashPoints) -> None:
+        self._folded = folded
+        self._publisher = publisher
+        self._names = names
+        self._crash = crash
+        self.parts = [_part_of(one) for one in folded]
+
+    def append(self, table: Table) -> None:
+        if table.name == JOURNAL_TABLE:
+            if self._folded:
+                table.append(pa.concat_tables(map(journal_table, self._folded)), reached_by(self.parts, table))
+            return
+        rows = []
+        for one, part in zip(self._folded, self.parts, strict=True):
+            new = list(new_rows(one, table.name, table.mark(part.key)))
+            part.rows += len(new)
+            rows += new
+        if rows:
+            table.append(made_arrow(table.name, rows), reached_by(self.parts, table))
+
+    def publish(self) -> int:
+        count = self._publisher.publish(
+            (record for one in self._folded for record in staged(one, self._names)),
+            between=lambda: self._crash.at("mid-publish"),
+        )
+        self._crash.at("after-publish")
+        now_ms = int(time.time() * 1000)
+        self._publisher.publish(
+            record
+            for one in self._folded
+            for record in outcome_records(
+                one, self._names.outcomes(one.place.domain), ends_of(one.place, self._publisher, self._names), now_ms
+            )
+        )
+        return count
+
+    def advance(self, prior: PriorRows) -> None:
+        prior.advance(self._folded)
+
+
+class BatchOfTasks:
+    """A batch that tasks have folded into files.
+
+    Args:
+        plan: what the tasks were told.
+        tasks: where they run.
+        crash: points that publishing passes.
+    """
+
+    def __init__(self, plan: Plan, tasks: Tasks, crash: CrashPoints) -> None:
+        self._plan = plan
+        self._tasks = tasks
+        self._crash = crash
+        self.parts = _complete(plan, tasks.fold(plan))
+
+    def append(self, table: Table) -> None:
+        files = [file for part in self.parts for file in part.files.get(table.name, ())]
+        if files or table.name == JOURNAL_TABLE:
+            table.add_files(files, reached_by(self.parts, table))
+
+    def publish(self) -> int:
+        point = next((name for name in PUBLISHING if self._crash.strikes(name)), None)
+        plan = replace(self._plan, kill=None if point is None else (os.getpid(), point))
+        count = self._tasks.publish(plan, self.parts)
+        if point is not None:
+            os.kill(os.getpid(), signal.SIGKILL)  # there was nothing to publish
+        return count
+
+    def advance(self, prior: PriorRows) -> None:
+        prior.forget_rows()
+        for part in self.parts:
+            prior.remember(part.key, part.marked)
+        give_back()
+
+
+def ends_of(place: Place, publisher: Publisher, names: TopicNames) -> Mapping[str, tuple[int, int]]:
+    """The partition and end offset of each topic that a journal partition's outcomes speak of."""
+    return {topic: publisher.ends(topic, place.partition) for topic in names.published(place.domain)}
+
+
+def _part_of(folded: Folded) -> Part:
+    part = Part((folded.place.topic, folded.place.partition), folded.start, folded.system_time)
+    part.add(folded)
+    return part
+
+
+def _complete(plan: Plan, parts: Sequence[Part]) -> list[Part]:
+    """One part for each planned task: those without records tell nothing of themselves.
+
+    Raises:
+        StreamError: two tasks folded the same partition, so neither saw all of it in order.
+    """
+    told = {part.key: part for part in parts}
+    if len(told) != len(parts):
+        raise StreamError(
+            "Spark split a journal partition over several tasks.",
+            code="partition-split",
+            hint="Take options that split Kafka partitions (minPartitions, maxRecordsPerPartition) away.",
+        )
+    return [told.get(key) or empty_part(task) for key, task in plan.tasks.items()]
