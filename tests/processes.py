@@ -81,8 +81,9 @@ def running(program: str, settings: Settings, log: Path, spark: dict[str, str] |
             process.stop()
 
 
-def stream(settings: Settings, log: Path) -> Running:
-    return Running(_STREAM, settings, log)
+def stream(settings: Settings, log: Path, before: str = "") -> Running:
+    """A stream; `before` is what its process does first, as Python."""
+    return Running(before + _STREAM, settings, log)
 
 
 @contextmanager

@@ -1,0 +1,149 @@
+"""An installation that an earlier version left is taken over by one start, and refused where it was left in a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metajournal.client import Journal
+from metajournal.indexer.compare import compare_index
+from metajournal.indexer.connection import make_client
+from metajournal.indexer.mapping import concrete_of
+from metajournal.lake.tables import Lake
+from metajournal.producers.topics import check_topics
+from metajournal.producers.verdicts import Accepted
+from metajournal.rules.digest import RULES_DIGEST
+from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
+from metajournal.schemas.events.files import FilesRecorded
+from metajournal.schemas.events.lineage import AccessesRecorded, RunStarted
+from metajournal.schemas.settings import Settings
+from metajournal.schemas.urn import dataset, file_urn, run
+from metajournal.stack.supervisor import read_told
+from metajournal.streaming.rebuild import InProcess
+from metajournal.streaming.verify import verify_lake
+from tests.archive import a_file
+from tests.processes import running_indexer, running_stream, stream
+from tests.upgrades.archive import HERE, Archive, settings_for
+from tests.upgrades.folding import folded_all, shows_the_lake
+from tests.upgrades.questions import answers
+from tests.upgrades.restore import restore, restore_topics
+from tests.wait import eventually
+
+pytestmark = [pytest.mark.services, pytest.mark.long]
+
+RELEASES = ("0.1.0",)
+_OTHER_RULES = """
+from metajournal.rules import digest
+digest.RULES_DIGEST = "0" * 64
+"""
+EVENTS: Sequence[Any] = (
+    EntityRegistered(dataset("later", "invoices"), "What was sent", tags=["new"]),
+    TagsAdded(dataset("later", "invoices"), ["checked"]),
+    RunStarted(run("later", "App", "spark", "Job", "r1"), 5),
+    AccessesRecorded(run("later", "App", "spark", "Job", "r1"), [(dataset("later", "invoices"), "write", 6)]),
+    FilesRecorded([a_file(where="later", what="log", id="f1")]),
+    TagsAdded(file_urn("later", "log", "f1"), ["checked"]),
+)
+"""Of every domain; nothing that the archives' questions ask about."""
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_an_installation_of_an_earlier_version_is_taken_over_by_one_start_without_a_rebuild(
+    settings: Settings, tmp_path: Path, release: str
+) -> None:
+    archive = Archive(HERE / release)
+    settings = settings_for(archive, settings)
+    restore(archive, settings)
+    before = tables_and_index(settings)
+    assert_verified(settings)
+    epochs = check_topics(settings)
+    with (
+        Journal.connect(settings) as journal,
+        running_stream(settings, tmp_path / "stream.log") as folding,
+        running_indexer(settings, tmp_path / "indexer.log") as indexer,
+    ):
+        receipts = [journal.emit(event, tenant="later") for event in EVENTS]
+        assert [one.outcome(60) for one in receipts] == [Accepted(one.position) for one in receipts], folding.tail()
+        eventually(lambda: folded_all(settings, epochs), 30, f"the fold to the journal's end ({folding.log})")
+        eventually(lambda: shows_the_lake(settings, epochs), 30, f"the index at the lake's marks ({indexer.log})")
+        assert journal.tags(dataset("later", "invoices"), tenant="later") == ("checked", "new")
+        assert [hit.urn for hit in journal.search("tags:checked", tenant="later", sort="name").hits] == [
+            file_urn("later", "log", "f1"),
+            dataset("later", "invoices"),
+        ]
+        assert (folding.stop(), indexer.stop()) == (0, 0), folding.tail() + indexer.tail()
+        assert differing(archive.answers(), answers(journal)) == []
+    assert_verified(settings)
+    assert tables_and_index(settings) == before
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_batch_that_an_earlier_version_left_unfinished_is_refused_by_other_rules_and_goes_on_under_its_own(
+    settings: Settings, tmp_path: Path, release: str
+) -> None:
+    archive = Archive(HERE / f"{release}-killed")
+    settings = settings_for(archive, settings)
+    restore_topics(archive, settings)
+    archive.unpack_lake(Path(settings.lake.path))
+    lake = Lake(settings.lake.path)
+    epochs = check_topics(settings)
+    assert any(table.mark(key) > lake.journal.mark(key) for table in lake.histories for key in marked(settings))
+    before = {name: table.delta.version() for name, table in lake.tables.items()}
+    own = archive.about.rules == RULES_DIGEST
+    refused = stream(settings, tmp_path / "refused.log", _OTHER_RULES if own else "")
+    assert refused.ended(60) == 1, refused.tail()
+    said = read_told(Path(settings.stack.home or "") / "stream.json") or {}
+    assert said["state"] == "failed"
+    assert said["message"].startswith("other-rules: Table 'entities' holds rows ahead of the journal table"), said
+    assert said["mend"] == "Finish that batch with the version that began it, then upgrade."
+    assert {name: table.delta.version() for name, table in Lake(settings.lake.path).tables.items()} == before
+    if own:  # the release itself; a later one leaves it to that
+        with running_stream(settings, tmp_path / "own.log") as folding:
+            eventually(lambda: folded_all(settings, epochs), 30, f"the fold to the journal's end ({folding.log})")
+        assert_lake_verified(settings)
+
+
+def marked(settings: Settings) -> list[tuple[str, int]]:
+    """Every journal partition."""
+    return [(topic, number) for topic, one in check_topics(settings).items() for number in range(one.partitions)]
+
+
+def tables_and_index(settings: Settings) -> dict[str, Any]:
+    """Where tables and index stand, which a rebuild would change."""
+    lake = Lake(settings.lake.path)
+    client = make_client(settings)
+    try:
+        index = concrete_of(client, settings.elasticsearch.index)
+        made = client.indices.get(index=index)[index]["settings"]["index"]["uuid"]
+    finally:
+        client.close()
+    return {
+        "generation": lake.generation,
+        "tables": {name: (table.uri, table.delta.metadata().id) for name, table in lake.tables.items()},
+        "index": (index, made),
+    }
+
+
+def assert_verified(settings: Settings) -> None:
+    """What `metajournal verify` asks."""
+    assert_lake_verified(settings)
+    compared = compare_index(settings, wait_s=10)
+    assert (compared.count, compared.ahead, compared.behind) == (0, 0, {}), compared.differences
+
+
+def assert_lake_verified(settings: Settings) -> None:
+    lake = Lake(settings.lake.path)
+    checks = list(verify_lake(settings, check_topics(settings), lake, InProcess()))
+    assert [(one.name, one.said, one.found) for one in checks if not one.ok] == []
+
+
+def differing(wanted: dict[str, Any], found: dict[str, Any]) -> list[Any]:
+    """Questions that are answered otherwise, with both answers."""
+    return [
+        (question, wanted.get(question), found.get(question))
+        for question in sorted({*wanted, *found})
+        if wanted.get(question) != found.get(question)
+    ]
