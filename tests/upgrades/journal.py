@@ -16,10 +16,12 @@ from typing import Any, Final
 from confluent_kafka import Producer
 
 from metajournal.client import Journal
+from metajournal.domains.catalog import events as catalog
+from metajournal.domains.files import events as files
+from metajournal.domains.lineage import events as lineage
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.shelving import shelve
-from metajournal.schemas import codec
-from metajournal.schemas.events import catalog, files, lineage
+from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import DIGEST_HEADER, digest, partition_of, record_key
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.positions import Position, position

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from metajournal.client import Journal
-from metajournal.indexer.compare import compare_index
+from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
+from metajournal.domains.files.events import FilesRecorded
+from metajournal.domains.lineage.events import AccessesRecorded, RunStarted
 from metajournal.indexer.connection import make_client
+from metajournal.indexer.fill.compare import compare_index
 from metajournal.indexer.mapping import concrete_of
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import check_topics
 from metajournal.producers.verdicts import Accepted
 from metajournal.rules.digest import RULES_DIGEST
-from metajournal.schemas.events.catalog import EntityRegistered, TagsAdded
-from metajournal.schemas.events.files import FilesRecorded
-from metajournal.schemas.events.lineage import AccessesRecorded, RunStarted
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import dataset, file_urn, run
 from metajournal.stack.supervisor import read_told
