@@ -10,7 +10,20 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ["schemas", "rules", "lake", "producers", "consumers", "streaming", "indexer", "stack"]
-ORDER = [*ROOMS, "config", "tracing", "lake_client", "lineage_client", "files_client", "client", "commands", "cli"]
+ORDER = [
+    "schemas",
+    "rules",
+    "reporting",
+    *ROOMS[2:],
+    "config",
+    "tracing",
+    "lake_client",
+    "lineage_client",
+    "files_client",
+    "client",
+    "commands",
+    "cli",
+]
 """What a part imports stands before it: so only `cli.py` imports `commands/`, and nothing imports `cli.py`."""
 IMPURE = {"os", "io", "time", "random", "secrets", "socket", "subprocess", "threading", "pathlib", "asyncio", "shutil"}
 
