@@ -123,14 +123,23 @@ def _append_line(path: Path, line: str) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def signal_of(exit_code: int) -> int | None:
+    """The number of the signal that ended a process; None where none did.
+
+    Args:
+        exit_code: negative where a signal ended it (as `subprocess` has it), 128 and more where it says so itself.
+    """
+    if exit_code < 0:
+        return -exit_code
+    return exit_code - _BY_SIGNAL if exit_code - _BY_SIGNAL in _SIGNALS else None
+
+
 def ending(exit_code: int) -> str:
     """How a process ended, as the rest of a sentence that begins with its name.
 
     Args:
-        exit_code: negative where a signal ended it (as `subprocess` has it).
+        exit_code: as `signal_of` has it.
     """
-    if exit_code < 0:
-        name = _SIGNALS.get(-exit_code)
-        return f"was killed by signal {-exit_code}" + (f" ({name})" if name else "")
-    name = _SIGNALS.get(exit_code - _BY_SIGNAL)
-    return f"ended with exit code {exit_code}" + (f" ({name})" if name else "")
+    number = signal_of(exit_code)
+    name = f" ({_SIGNALS[number]})" if number in _SIGNALS else ""
+    return f"was killed by signal {number}{name}" if exit_code < 0 else f"ended with exit code {exit_code}{name}"
