@@ -26,7 +26,8 @@ STALE_S: Final = 5.0
 """A component that writes its file every second and has not for so long is stuck."""
 _NAMES: Final = {"kafka": "Kafka", "elasticsearch": "Elasticsearch", "stream": "the stream", "indexer": "the indexer"}
 _TRACE: Final = re.compile(
-    r"\s|Traceback \(|During handling of |The above exception |Caused by: |Exception ignored in|[\w.$]+(Error|Exception)\b"
+    r"\s|Traceback \(|During handling of |The above exception |Caused by: |Exception ignored in"
+    r"|[\w.$]+(Error|Exception)\b"
 )
 """How lines begin that are a stack trace's, or the hint below an error: no cause by themselves."""
 _TAIL_LINES, _TAIL_WIDTH, _SHOWN = 200, 8192, 300
