@@ -97,7 +97,11 @@ def test_what_is_newest_stands_last(tmp_path: Path) -> None:
         last[0] = next(count)
         return {"number": last[0]}
 
-    assert in_threads(lambda _: [file.replace(document) for _ in range(WRITES)].clear()) == []
+    def work(_number: int) -> None:
+        for _ in range(WRITES):
+            file.replace(document)
+
+    assert in_threads(work) == []
     assert json.loads((tmp_path / "a.json").read_text()) == {"number": last[0]} == {"number": THREADS * WRITES - 1}
 
 
