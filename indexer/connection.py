@@ -39,6 +39,11 @@ def make_client(settings: Settings, *, timeout_s: float = 30.0) -> Elasticsearch
         raise ConfigError(f"elasticsearch.url {wanted.url!r} cannot be used: {error}.") from error
 
 
+def url_of(client: Elasticsearch) -> str:
+    """Where a client asks, without credentials."""
+    return next(iter(client.transport.node_pool.all())).base_url
+
+
 def is_away(error: Exception) -> bool:
     """Whether an exception of the client means that the server does not answer now, so that waiting may help."""
     if isinstance(error, ApiError):

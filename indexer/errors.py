@@ -52,6 +52,28 @@ class MappingMismatchError(OperatorError):
         )
 
 
+class AliasReplacedError(OperatorError):
+    """An index of its own has the name of metajournal's alias, so metajournal's index cannot be reached by it."""
+
+    CODE = "alias-replaced"
+    _HINT = (
+        "Nothing is lost: journal and lake hold it all. See what is in it: curl '{url}/{index}/_search?size=3'. "
+        "Where nobody needs that, end the program that writes to it, then: curl -X DELETE '{url}/{index}', and start "
+        "the indexer again (metajournal index, or metajournal down; metajournal up): it sets the alias and fills what "
+        "is missing. Where somebody needs it, give metajournal another name: elasticsearch.index."
+    )
+    HINT = _HINT.format(url="ELASTICSEARCH_URL", index="INDEX")
+    index: str
+
+    def __init__(self, index: str, url: str) -> None:
+        super().__init__(
+            f"{index!r} is an index, and not metajournal's alias: the alias or its index was deleted, and another "
+            "program's write made an index of that name. Searches cannot see the catalog, and nothing is indexed.",
+            hint=self._HINT.format(url=url, index=index),
+            index=index,
+        )
+
+
 class IndexerError(OperatorError):
     """The indexer cannot go on without skipping something."""
 

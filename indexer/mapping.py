@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from elasticsearch import ApiError, Elasticsearch
 
-from .errors import IndexMissingError, MappingMismatchError
+from .connection import url_of
+from .errors import AliasReplacedError, IndexMissingError, MappingMismatchError
 
 MAPPING_VERSION: Final = 3
 """Raised with every change of the mapping or of what `documents` writes; an index of another version is rebuilt."""
@@ -116,33 +117,59 @@ def concrete_of(client: Elasticsearch, alias: str) -> str:
 
     Raises:
         IndexMissingError: there is no such alias.
+        AliasReplacedError: an index has that name.
     """
     try:
         name: str = max(client.indices.get_alias(name=alias).body)
     except ApiError as error:
         if error.status_code == 404:
+            _refuse_index(client, alias)
             raise IndexMissingError(alias) from error
         raise
     return name
+
+
+def _refuse_index(client: Elasticsearch, alias: str) -> None:
+    """Refuse a name that an index has.
+
+    Raises:
+        AliasReplacedError: it has.
+    """
+    try:
+        names = client.indices.get_alias(index=alias).body  # by the indexes' own names, whatever was asked for
+    except ApiError as error:
+        if error.status_code == 404:
+            return
+        raise
+    if alias in names:
+        raise AliasReplacedError(alias, url_of(client))
 
 
 def ensure_index(client: Elasticsearch, alias: str) -> str:
     """Make the index and its aliases where they are missing; the concrete index's name.
 
     Raises:
-        MappingMismatchError: the alias points to an index with another mapping, or is itself an index.
+        MappingMismatchError: the alias points to an index with another mapping.
+        AliasReplacedError: an index has that name.
     """
     if not client.indices.exists_alias(name=alias):
-        name = concrete_name(alias)
         try:
-            client.indices.create(index=name, aliases={alias: {"is_write_index": True}}, **index_body())
-        except ApiError as error:
-            if error.error != "resource_already_exists_exception":
-                raise
-            _adopt(client, alias, name)
+            _make(client, alias, concrete_name(alias))
+        except ApiError:
+            _refuse_index(client, alias)
+            raise
     name = check_mapping(client, alias)
     client.indices.put_alias(index=name, name=own_alias(name))
     return name
+
+
+def _make(client: Elasticsearch, alias: str, name: str) -> None:
+    try:
+        client.indices.create(index=name, aliases={alias: {"is_write_index": True}}, **index_body())
+    except ApiError as error:
+        if error.error != "resource_already_exists_exception":
+            raise
+        _adopt(client, alias, name)
 
 
 def _adopt(client: Elasticsearch, alias: str, name: str) -> None:
@@ -156,6 +183,7 @@ def check_mapping(client: Elasticsearch, alias: str) -> str:
     Raises:
         IndexMissingError: there is no such alias.
         MappingMismatchError: the mapping is another one.
+        AliasReplacedError: an index has that name.
     """
     try:
         found = client.indices.get_mapping(index=alias).body
@@ -164,7 +192,9 @@ def check_mapping(client: Elasticsearch, alias: str) -> str:
             raise IndexMissingError(alias) from error
         raise
     name: str = max(found)
+    if name == alias:
+        raise AliasReplacedError(alias, url_of(client))
     held = found[name]["mappings"].get("_meta", {}).get("metajournal", {})
-    if name == alias or held.get("digest") != mapping_digest():
+    if held.get("digest") != mapping_digest():
         raise MappingMismatchError(alias, name, held.get("version"), MAPPING_VERSION)
     return name

@@ -87,6 +87,7 @@ class Deadline:
             NotYetVisibleError: it did not get there in time.
             IndexMissingError: there is no index (nor was one made in time, where a position is asked for).
             MappingMismatchError: the index was made by another version.
+            AliasReplacedError: an index has the alias's name.
         """
         doubted = False
         lacking, heard_s = dict[tuple[str, int], int](), 0.0

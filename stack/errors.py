@@ -31,7 +31,9 @@ class HomeError(InputError):
     """The folder of the services cannot be made or written."""
 
     CODE: ClassVar[str] = "home-not-writable"
-    HINT: ClassVar[str] = "Set METAJOURNAL_HOME to a folder of your own, or mend the rights of this one."
+    HINT: ClassVar[str] = (
+        "Make room on its disk or mend its rights, or set METAJOURNAL_HOME to another folder of your own."
+    )
     home: Path
 
 

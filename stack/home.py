@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from ..reporting import replace_file
 from ..schemas.settings import LakeSettings, Settings, StackSettings
 from .errors import AlreadyRunningError, HomeError
 from .process import ProcessId
@@ -77,16 +77,24 @@ def _entry(keeper: Mapping[str, Any], ports: list[int], **rest: Any) -> Entry:
 
 
 def write_run(home: Path, run: Run) -> None:
+    """Replace run.json.
+
+    Raises:
+        HomeError: it cannot be written.
+    """
     write_private(home / RUN_FILE, json.dumps(asdict(replace(run, home=str(home))), indent=2) + "\n")
 
 
 def write_private(path: Path, text: str) -> None:
-    """Replace a file whole, readable by its owner only."""
-    unfinished = path.with_name(path.name + ".new")
-    unfinished.unlink(missing_ok=True)
-    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as out:
-        out.write(text)
-    unfinished.replace(path)
+    """Replace a file whole, readable by its owner only.
+
+    Raises:
+        HomeError: it cannot be written; the former one stands.
+    """
+    try:
+        replace_file(path, text, mode=0o600)
+    except OSError as error:
+        raise HomeError(f"{path} cannot be written: {error.strerror}.", home=path.parent) from error
 
 
 @contextmanager

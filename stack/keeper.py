@@ -5,7 +5,8 @@ read end of a pipe whose write end only the owner has: the system closes that en
 id is watched as well, in case a forked child of the owner has inherited the write end. An owner that
 writes a byte into the pipe lets go: from then on the server is kept until somebody ends this process with SIGTERM.
 
-Invariant: when this process is gone, so is the server; `state` (JSON) then says with which exit code it ended.
+Invariants: when this process is gone, so is the server; `state` (JSON) then says with which exit code it ended. A disk
+that takes neither state nor log does not end the server: the state is written as soon as there is room.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 _PARENT_DEATH_SIGNAL = 1  # prctl(PR_SET_PDEATHSIG), see prctl(2)
 _POLL_S = 0.2
@@ -43,7 +45,8 @@ def main(arguments: list[str]) -> int:
     ask_to_stop, told = os.pipe()
     signal.signal(signal.SIGTERM, lambda *_: os.write(told, b"."))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with options.log.open("ab") as log:
+    state = _State(options.state)
+    with _opened(options.log) as log:
         try:
             server = subprocess.Popen(
                 command,
@@ -54,10 +57,11 @@ def main(arguments: list[str]) -> int:
                 preexec_fn=_die_with_parent,
             )
         except OSError as error:
-            log.write(f"cannot run {command[0]}: {error}\n".encode())
-            _write(options.state, pid=None, exit_code=127, ended_ms=_now_ms())
+            with contextlib.suppress(OSError):
+                log.write(f"cannot run {command[0]}: {error}\n".encode())
+            state.say(pid=None, exit_code=127, ended_ms=_now_ms())
             return 127
-    _write(options.state, pid=server.pid, exit_code=None, ended_ms=None)
+    state.say(pid=server.pid, exit_code=None, ended_ms=None)
     owned = True
     while server.poll() is None:
         ready, _, _ = select.select([ask_to_stop, *([options.owner_fd] if owned else [])], [], [], _POLL_S)
@@ -66,8 +70,9 @@ def main(arguments: list[str]) -> int:
         elif ready or (owned and os.getppid() != owner):
             _end(server, options.grace_s)
             break
+        state.write()
     _kill_rest(server.pid)
-    _write(options.state, pid=server.pid, exit_code=server.returncode, ended_ms=_now_ms())
+    state.say(pid=server.pid, exit_code=server.returncode, ended_ms=_now_ms())
     return server.returncode if server.returncode >= 0 else 128 - server.returncode
 
 
@@ -92,10 +97,37 @@ def _kill_rest(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
-def _write(path: Path, **state: int | None) -> None:
-    unfinished = path.with_name(path.name + ".new")
-    unfinished.write_text(json.dumps({**state, "keeper_pid": os.getpid()}), encoding="utf-8")
-    unfinished.replace(path)
+class _State:
+    """The file that says how the server is; it is this keeper's alone."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._unwritten = ""
+
+    def say(self, **state: int | None) -> None:
+        self._unwritten = json.dumps({**state, "keeper_pid": os.getpid()})
+        self.write()
+
+    def write(self) -> None:
+        """Replace the file by what was said last; nothing where that stands there, or cannot be written now."""
+        if not self._unwritten:
+            return
+        draft = self._path.with_name(self._path.name + ".new")
+        try:
+            draft.write_text(self._unwritten, encoding="utf-8")
+            draft.replace(self._path)
+            self._unwritten = ""
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink()
+
+
+def _opened(log: Path) -> IO[bytes]:
+    """The log, without a buffer; nothing where it cannot be written: the server need not stay away for that."""
+    try:
+        return log.open("ab", buffering=0)
+    except OSError:
+        return open(os.devnull, "ab", buffering=0)  # noqa: PTH123
 
 
 def _now_ms() -> int:

@@ -173,15 +173,15 @@ def wait_gone(process: ProcessId, *, timeout_s: float) -> bool:
     return True
 
 
-def log_tail(log: Path, lines: int = 15) -> str:
-    """The last lines of a log file, cut to a readable width."""
+def log_tail(log: Path, lines: int = 15, *, width: int = 300) -> str:
+    """The last lines of a log file, cut to a readable width (in characters)."""
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL_BYTES))
             text = stream.read().decode("utf-8", errors="replace")
     except OSError:
         return ""
-    return "\n".join(line[:300] for line in text.splitlines()[-lines:])
+    return "\n".join(line[:width] for line in text.splitlines()[-lines:])
 
 
 def _reap(pid: int) -> None:

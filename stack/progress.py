@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -75,5 +75,6 @@ class _Lines:
         self._last, self._told = (now.step, now.done_bytes), time.monotonic()
         size = f", {now.done_bytes / 1e6:.0f} of {now.total_bytes / 1e6:.0f} MB" if now.total_bytes else ""
         passed = f"{time.monotonic() - self._began:.0f} s"
-        sys.stderr.write(f"install: jars and Elasticsearch: {now.step}{size}, {passed}\n")
-        sys.stderr.flush()
+        with suppress(OSError):  # a log without room does not end the install
+            sys.stderr.write(f"install: jars and Elasticsearch: {now.step}{size}, {passed}\n")
+            sys.stderr.flush()

@@ -7,13 +7,15 @@ second. Nothing is asked of Kafka or Elasticsearch beyond whether they answer.
 from __future__ import annotations
 
 import http.client
-import signal
+import json
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from ..reporting import ending, signal_of
 from ..schemas.positions import behind, cut_from_json
 from .home import COMPONENTS, Entry, read_run
 from .ports import HOST, answers
@@ -22,9 +24,14 @@ from .supervisor import read_told
 
 STALE_S: Final = 5.0
 """A component that writes its file every second and has not for so long is stuck."""
-_BY_SIGNAL: Final = 128
-"""A shell or a JVM that a signal n has ended ends with exit code 128 + n."""
-_SIGNALS: Final = {one.value: one.name for one in signal.Signals}
+_NAMES: Final = {"kafka": "Kafka", "elasticsearch": "Elasticsearch", "stream": "the stream", "indexer": "the indexer"}
+_TRACE: Final = re.compile(
+    r"\s|Traceback \(|During handling of |The above exception |Caused by: |Exception ignored in"
+    r"|[\w.$]+(Error|Exception)\b"
+)
+"""How lines begin that are a stack trace's, or the hint below an error: no cause by themselves."""
+_TAIL_LINES, _TAIL_WIDTH, _SHOWN = 200, 8192, 300
+"""Of a log's end: lines and characters of each that are looked at, and characters of a message that are shown."""
 _LEAST_S: Final = 0.1
 """The least that is shown as something."""
 
@@ -42,7 +49,7 @@ class Component:
     log: str | None = None
     exit_code: int | None = None
     message: str = ""
-    """What it waits for; when it ended, its own error, the signal that ended it, or the last line of its log."""
+    """What it waits for; when it ended, its own error, or how it ended and the last message of its log."""
     mend: str = ""
     """The command that helps; empty when nothing is wrong."""
 
@@ -151,27 +158,46 @@ def _component(name: str, entry: Entry | None, told: Mapping[str, Any]) -> Compo
     if said.get("mend"):
         again = f"{said['mend']} To start again: metajournal down; metajournal up"
     if not entry.keeper.alive:
-        how = said.get("message") or _how_it_ended(Path(entry.log), kept)
+        how = said.get("message") or _how_it_ended(_NAMES[name], Path(entry.log), kept)
         return replace(found, exit_code=kept.get("exit_code"), message=how, mend=again)
     state, message = _told_state(entry, told) if entry.endpoint is None else _server_state(name, entry)
     mend = "" if state in ("running", "starting", "waiting") else again
     return replace(found, state=state, pid=kept.get("pid"), message=message, mend=mend)
 
 
-def _how_it_ended(log: Path, kept: Mapping[str, Any]) -> str:
-    """The signal, or the last line of the log; what was logged long before the end is not its cause."""
+def _how_it_ended(name: str, log: Path, kept: Mapping[str, Any]) -> str:
+    """What ended and how, with the last message of its log; one of long before the end is not its cause."""
     code, ended_ms = kept.get("exit_code"), kept.get("ended_ms")
     if code is None or ended_ms is None:
-        return "nothing says how it ended: it was killed with its keeper, or the machine went down"
-    if code < 0:
-        return f"ended by signal {-code}"
-    if (name := _SIGNALS.get(code - _BY_SIGNAL)) is not None:
-        return f"ended with exit code {code} ({name})"
-    tail = log_tail(log).strip().splitlines()
+        return (
+            f"nothing says how {name} ended: it was killed with its keeper, the machine went down, or there was no "
+            "room to write it down"
+        )
+    how = f"{name} {ending(code)}"
+    if signal_of(code) is not None:
+        return how
+    tail = log_tail(log, _TAIL_LINES, width=_TAIL_WIDTH).strip().splitlines()
     quiet_s = ended_ms / 1000 - log.stat().st_mtime if tail else 0.0
     if quiet_s > STALE_S:
-        return f"ended with exit code {code}; its log says nothing of the last {quiet_s:.0f} s before"
-    return tail[-1] if tail else f"ended with exit code {code}; its log is empty"
+        return f"{how}; its log says nothing of the last {quiet_s:.0f} s before"
+    if not tail:
+        return f"{how}; its log is empty"
+    message = next(filter(None, map(_message_of, reversed(tail))), "")
+    if not message:
+        return f"{how}; its log ends with a stack trace"
+    return f"{how}; the last message of its log: {message[:_SHOWN]}"
+
+
+def _message_of(line: str) -> str:
+    """The message of a line of a log; empty where it is a part of a stack trace, or another library's."""
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return "" if _TRACE.match(line) or line.startswith("{") else line
+    if not isinstance(record, dict) or not str(record.get("logger", "")).startswith("metajournal"):
+        return ""
+    message, code = str(record.get("message", "")), record.get("code")
+    return f"{code}: {message}" if code else message
 
 
 def _told_state(entry: Entry, told: Mapping[str, Any]) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..schemas.settings import Settings
-from .errors import AlreadyRunningError, ServerStartError
+from .errors import AlreadyRunningError, HomeError, ServerStartError
 from .home import (
     SETTINGS_FILE,
     Entry,
@@ -101,7 +101,7 @@ def up(
         except BaseException:
             for one in reversed(kept.values()):
                 one.stop()
-            write_run(home, Run(ports=run.ports))
+            _note_run(home, Run(ports=run.ports), tell)
             raise
         # Until here everything would have ended with this process, even by kill -9; from here on nothing does.
         for one in kept.values():
@@ -220,8 +220,16 @@ def _end_all(home: Path, run: Run, tell: Tell = lambda _: None) -> list[Ended]:
         how = "was not running" if not alive else "stopped" if in_time else "killed"
         ended.append(Ended(name, how, time.monotonic() - began))
         run = run.without(name)
-        write_run(home, run)
+        _note_run(home, run, tell)
     return ended
+
+
+def _note_run(home: Path, run: Run, tell: Tell) -> None:
+    """Write down that something ended. Where that cannot be, the rest is ended all the same: who is gone is known."""
+    try:
+        write_run(home, run)
+    except HomeError as error:
+        tell(f"{error} What it names and has ended counts as ended.")
 
 
 def _server_entry(server: Server) -> Entry:

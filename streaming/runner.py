@@ -35,8 +35,18 @@ from .engine import Engine, PartitionKey
 from .publish import Publisher, watermarks
 from .report import Report
 from .spark import options
-from .spark.failures import SPARK_GONE, BatchTooLargeError, close, ended, is_active, meaning, worth_waiting
-from .spark.session import open_session, planned_ends, start_query
+from .spark.failures import (
+    SPARK_GONE,
+    BatchTooLargeError,
+    close,
+    ended,
+    is_active,
+    meaning,
+    not_started,
+    spark_gone,
+    worth_waiting,
+)
+from .spark.session import open_session, planned_ends, spark_log, start_query
 from .spark.wide import SparkTasks
 from .staging import Staging
 from .status import StatusFile
@@ -69,6 +79,7 @@ class Stream:
         self._engine: Engine | None = None
         self._said_idle: dict[PartitionKey, float] = {}
         self._status = StatusFile(settings.stack.home, "stream", settings.stream.metrics_file)
+        self._spark_log = spark_log(settings.stack.home)
         self._checkpoint = ""
         self._folded_at = 0.0
         self._tidy_at = 0.0
@@ -95,24 +106,30 @@ class Stream:
         spark = {"spark.master": asked.master, **asked.spark, **(self._spark or {})}
         try:
             session = open_session(self._jars, spark, log=self._settings.stack.home)
-        except SPARK_GONE:
+        except SPARK_GONE as error:
             if not self._stop.is_set():
-                raise
+                failure = not_started(error, self._spark_log)
+                self._tell_failed(failure)
+                raise failure from error
             self._status.say("stopped", "ended as asked, while Spark was starting")  # a signal to the whole group
             return
         try:
             self._until_stopped(session)
             self._status.say("stopped", "ended as asked")
-        except SPARK_GONE:
-            if not self._stop.is_set():
+        except Exception as error:
+            if not self._stop.is_set() or not isinstance(error, SPARK_GONE):
+                self._tell_failed(error)
                 raise
             self._status.say("stopped", "ended as asked")
-        except MetajournalError as error:
-            self._status.say("failed", f"{error.code}: {error}", mend=error.hint)
-            raise
         finally:
             self._status.close()
             close(session)
+
+    def _tell_failed(self, error: Exception) -> None:
+        if isinstance(error, MetajournalError):
+            self._status.say("failed", f"{error.code}: {error}", mend=error.hint)
+        else:
+            self._status.say("failed", f"{type(error).__name__}: {error}".splitlines()[0])
 
     def _until_stopped(self, session: SparkSession) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -135,9 +152,12 @@ class Stream:
         """Fold from the marks; what fails before the query runs means what it would mean inside of it."""
         try:
             self._fold_from_marks(session)
-        except (MetajournalError, BatchTooLargeError):
-            raise
         except Exception as error:
+            gone = None if self._stop.is_set() else spark_gone(session, self._spark_log)
+            if gone is not None and not self._stop.is_set():
+                raise gone from error
+            if isinstance(error, MetajournalError | BatchTooLargeError):
+                raise
             waited_for = worth_waiting(error, self._settings.lake.path, self._checkpoint)
             if waited_for is None:
                 raise

@@ -1,8 +1,7 @@
-"""What the stream tells its operator: one small JSON file, written atomically about once a second."""
+"""What the stream tells its operator: one small JSON file, replaced whole about once a second, by two threads."""
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -10,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..reporting import ReportFile
 from ..schemas.positions import Cut, behind, cut_to_json
 from .report import Report
 
@@ -26,8 +26,8 @@ class StatusFile:
     """
 
     def __init__(self, home: str | None, name: str, metrics: str | None = None) -> None:
-        self._metrics = metrics
-        self._path = None if home is None else Path(home) / f"{name}.json"
+        self._metrics = None if metrics is None else ReportFile(Path(metrics))
+        self._file = None if home is None else ReportFile(Path(home) / f"{name}.json")
         self._facts: dict[str, Any] = {"pid": os.getpid(), "state": "starting", "message": "", "freshness_s": None}
         self._written = 0.0
         self._verdicts: Counter[str] = Counter()
@@ -85,8 +85,7 @@ class StatusFile:
             "last_batch_ms": int(now_ms),
         }
         if self._metrics is not None and report.events:
-            with Path(self._metrics).open("a") as file:
-                file.write(json.dumps({"at_ms": int(now_ms), "age_s": age_s, **self._facts["last_batch"]}) + "\n")
+            self._metrics.append({"at_ms": int(now_ms), "age_s": age_s, **self._facts["last_batch"]})
         self._write_if_due()
 
     def _write_if_due(self) -> None:
@@ -109,13 +108,9 @@ class StatusFile:
         self._write()
 
     def _write(self) -> None:
-        if self._path is None:
-            return
         self._written = time.monotonic()
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        part = self._path.with_suffix(".part")
-        part.write_text(json.dumps({**self._facts, "written_ms": int(time.time() * 1000)}))
-        part.replace(self._path)
+        if self._file is not None:
+            self._file.replace(lambda: {**self._facts, "written_ms": int(time.time() * 1000)})
 
 
 def _batch(report: Report, received_s: float) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -94,7 +94,7 @@ class Commands(click.Group):
         def logged() -> bool:
             return any(getattr(context.obj, "logs_json", False) for context in given)
 
-        return sys.exit(ended(run, as_json="--json" in words, logged=logged))
+        return leave(ended(run, as_json="--json" in words, logged=logged))
 
 
 def _outputs_are_open() -> bool:
@@ -114,10 +114,10 @@ def ended(run: Callable[[], Any], *, as_json: bool, logged: Callable[[], bool] =
     try:
         return _told(run, as_json, logged)
     except BrokenPipeError:
-        _forget_stdout()
+        _forget(sys.stdout)
         return PIPE
     except OutputError as error:  # the error itself may have been the output, so it goes to standard error
-        _forget_stdout()
+        _forget(sys.stdout)
         print_error(error.code, error.message, error.hint, as_json=False)
         return exit_code(error)
 
@@ -169,9 +169,18 @@ def _usage(error: click.ClickException, as_json: bool) -> int:
     return USAGE
 
 
-def _forget_stdout() -> None:
-    """Point standard output at nothing, so that the interpreter's last flush does not complain."""
+def leave(code: int) -> NoReturn:
+    """End the process with this code, also where standard error has not taken everything (Python would say 120)."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        _forget(sys.stderr)
+    sys.exit(code)
+
+
+def _forget(output: TextIO) -> None:
+    """Point an output at nothing, so that the interpreter's last flush does not complain."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
     except (OSError, ValueError):
         return

@@ -2,7 +2,8 @@
 
 Text on a terminal, one JSON object a line elsewhere, or as `log.format` says; always to standard error. Of other
 packages only errors are shown: what their warnings mean is told by the rooms that use them, in the project's words.
-Invariant: text from outside reaches a terminal without control characters.
+Invariants: text from outside reaches a terminal without control characters; a line that standard error does not take (a
+full disk, a pipe whose reader is gone) is dropped, for logging never stops the work.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import Final
+from typing import Final, TextIO
 
 from ..schemas.settings import LogSettings
 from .rendering import safe, time_text
@@ -40,6 +41,27 @@ class Lines(logging.Formatter):
         return safe(super().format(record))
 
 
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes lines to a stream. Python would write a stack trace beside each that the stream does not take."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._torn = self._failed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._failed = False
+        super().emit(record)
+        self._torn = self._failed
+
+    def format(self, record: logging.LogRecord) -> str:
+        return ("\n" if self._torn else "") + super().format(record)  # a full disk may have taken a part of a line
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the base class's name)
+        self._failed = True
+        if not isinstance(sys.exc_info()[1], OSError) and not self.stream.closed:
+            super().handleError(record)
+
+
 def start_logging(asked: LogSettings | None = None) -> bool:
     """Send logs to standard error.
 
@@ -50,7 +72,7 @@ def start_logging(asked: LogSettings | None = None) -> bool:
     """
     wanted = asked or LogSettings()
     as_json = wanted.format == "json" or (wanted.format == "auto" and not sys.stderr.isatty())
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Handler(sys.stderr)
     handler.setFormatter(JsonLines() if as_json else Lines())
     logging.basicConfig(level=logging.ERROR, handlers=[handler], force=True)
     logging.getLogger(OWN).setLevel(wanted.level.upper())

@@ -12,7 +12,7 @@ import pytest
 from metajournal.schemas.registry import domains
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ["schemas", "rules", "lake", "fold", "producers", "consumers", "streaming", "indexer", "stack"]
+ROOMS = ["schemas", "rules", "reporting", "lake", "fold", "producers", "consumers", "streaming", "indexer", "stack"]
 ABOVE = ["config", "tracing", "terminal", "lake_client", "domains", "sources", "client", "commands", "cli"]
 ORDER = [*ROOMS, *ABOVE]
 """What a part imports stands before it: so only `cli.py` imports `commands/`, and nothing imports `cli.py`."""

@@ -101,6 +101,7 @@ def rebuild_index(
         RebuildRunningError: another rebuild is at work.
         RebuildDiffersError: the new index differs from the lake.
         MappingMismatchError: the alias belongs to an index that is not metajournal's.
+        AliasReplacedError: an index has the alias's name.
         UnavailableError: there is no lake, or the new index cannot catch up.
     """
     client = make_client(settings, timeout_s=60.0)

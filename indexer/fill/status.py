@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from pathlib import Path
 from typing import Any, Final
 
+from ...reporting import ReportFile
 from ...schemas.settings import Settings
 
 STATUS_FILE: Final = "indexer.json"
@@ -19,23 +18,17 @@ class StatusFile:
 
     def __init__(self, settings: Settings) -> None:
         home = settings.stack.home
-        self._path = None if home is None else Path(home) / STATUS_FILE
+        self._file = None if home is None else ReportFile(Path(home) / STATUS_FILE)
         self._last_s = 0.0
         self._state = ""
 
     def due(self, state: str) -> bool:
         """Whether it is time to write: a second has passed, or the state is another one."""
-        return self._path is not None and (state != self._state or time.monotonic() - self._last_s >= INTERVAL_S)
+        return self._file is not None and (state != self._state or time.monotonic() - self._last_s >= INTERVAL_S)
 
     def write(self, status: dict[str, Any]) -> None:
-        """Replace the file; a full disk must not stop the indexer, so a failure leaves the old one."""
-        if self._path is None:
+        """Replace the file; where that cannot be done the old one stays, and the indexer goes on."""
+        if self._file is None:
             return
         self._last_s, self._state = time.monotonic(), status["state"]
-        new = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            new.write_text(json.dumps({"written_ms": round(time.time() * 1000), **status}) + "\n")
-            new.replace(self._path)
-        except OSError:
-            new.unlink(missing_ok=True)
+        self._file.replace(lambda: {"written_ms": round(time.time() * 1000), **status})

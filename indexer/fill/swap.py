@@ -155,15 +155,14 @@ def live_index(client: Elasticsearch, alias: str) -> str | None:
 
     Raises:
         MappingMismatchError: it is somebody else's.
+        AliasReplacedError: an index has that name.
     """
     try:
         name = concrete_of(client, alias)
     except IndexMissingError:
-        if not client.indices.exists(index=alias):
-            return None
-        name = alias
+        return None
     meta = client.indices.get_mapping(index=name).body[name]["mappings"].get("_meta", {})
-    if name == alias or "metajournal" not in meta:
+    if "metajournal" not in meta:
         raise MappingMismatchError(alias, name, None, MAPPING_VERSION)
     return name
 

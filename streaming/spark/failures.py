@@ -6,20 +6,26 @@ Spark tells in texts what went wrong below it, so these read texts; the errors o
 from __future__ import annotations
 
 import logging
-from typing import Final
+import subprocess
+from pathlib import Path
+from typing import Any, Final, cast
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ...lake.faults import as_write_error, disk_full, is_full
+from ...reporting import ending
 from ...schemas.errors import LakeWriteError, StreamError, UnavailableError
 from .session import checkpoint_damaged
 
 _log = logging.getLogger("metajournal.stream")
 SPARK_GONE: Final = (PySparkException, Py4JError, OSError)
 """What a call to a Spark that is ending may raise. OSError: its JVM does not even listen any more."""
+_JVM_ENDS_S: Final = 10.0
+"""How long a JVM that has stopped Spark may take to end until nobody waits for its exit code any more."""
 _BATCH_FAILED: Final = "batch-failed"
 _TOO_LARGE: Final = ("spark.driver.maxResultSize", "OutOfMemoryError", "Java heap space")
 _AWAY: Final = (
@@ -33,6 +39,58 @@ _AWAY: Final = (
 
 class BatchTooLargeError(Exception):
     """The records of a batch take more memory than the driver has; fewer of them will fit."""
+
+
+class SparkGoneError(StreamError):
+    """Spark's JVM died, or stopped Spark by itself; the stream ends with it."""
+
+    CODE = "spark-gone"
+    _HINT = (
+        "Nothing is lost: the stream goes on from its marks when it is started again. Read the end of {}; a JVM that "
+        "was killed by signal 9 was most likely killed for want of memory, which `dmesg` tells."
+    )
+    HINT = _HINT.format("spark.log in METAJOURNAL_HOME")
+
+    def __init__(self, what: str, log: Path) -> None:
+        super().__init__(f"{what}, and the stream ended with it.", hint=self._HINT.format(log), log=str(log))
+
+
+def spark_gone(session: SparkSession, log: Path) -> SparkGoneError | None:
+    """What became of Spark, asked after something failed; None where it still works.
+
+    Args:
+        log: what the JVM has printed, for the next step.
+    """
+    try:
+        context = cast(Any, session.sparkContext)._jsc
+        if context is not None and not context.sc().isStopped():
+            return None
+    except SPARK_GONE as error:
+        _log.debug("Spark does not answer: %s", error)
+    code = _exit_code(_JVM_ENDS_S)
+    what = "Spark stopped by itself" if code is None else f"Spark's JVM {ending(code)}"
+    return SparkGoneError(what, log)
+
+
+def not_started(error: BaseException, log: Path) -> StreamError:
+    """The error of a Spark that did not come up."""
+    code = _exit_code(0)
+    how = str(error).strip().splitlines()[0][:300] if code is None else f"its JVM {ending(code)}"
+    return StreamError(
+        f"Spark did not start: {how.rstrip('.')}.",
+        code="spark-not-started",
+        hint=f"Read the end of {log}; `metajournal doctor` checks what Spark needs.",
+        log=str(log),
+    )
+
+
+def _exit_code(timeout_s: float) -> int | None:
+    """With what Spark's JVM ended; None where it is not this process's child, or lives."""
+    process = getattr(cast(Any, SparkContext)._gateway, "proc", None)
+    try:
+        return None if process is None else cast(int, process.wait(timeout_s))
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def meaning(failed: BaseException, lake: str, checkpoint: str) -> Exception:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -18,6 +20,7 @@ from ...schemas.errors import UnavailableError
 from . import options
 from .classes import archived_beside
 
+_log = logging.getLogger("metajournal.stream")
 PartitionKey = tuple[str, int]
 _CONF = Path(__file__).parent / "conf"
 _LOGGING = _CONF / "log4j2.properties"
@@ -31,16 +34,34 @@ def open_session(jars: Sequence[str], more: Mapping[str, str] | None = None, *, 
         more: Spark options that override the project's own (a master, memory).
         log: folder of `spark.log`; the system's temporary folder where None.
     """
-    path = Path(log or tempfile.gettempdir()) / "spark.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("ab") as file, _stderr_to(file.fileno()):
+    with _opened(spark_log(log)) as file, _stderr_to(file.fileno()):
         return begin_session(jars, more or {}, archived_beside(jars))
+
+
+def spark_log(folder: str | None) -> Path:
+    """Where what the JVM prints goes.
+
+    Args:
+        folder: the system's temporary folder where None.
+    """
+    return Path(folder or tempfile.gettempdir()) / "spark.log"
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """A log to append to; nothing where it cannot be written, for Spark works without one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path.open("ab")
+    except OSError as error:
+        _log.warning("%s cannot be written: %s. What Spark's JVM prints is lost until the next start.", path, error)
+        return Path(os.devnull).open("ab")
 
 
 @contextmanager
 def _stderr_to(file: int) -> Iterator[None]:
     """The JVM inherits this process's stderr when it starts; for that moment it is the log file."""
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
     kept = os.dup(2)
     os.dup2(file, 2)
     try:

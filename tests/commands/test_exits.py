@@ -113,10 +113,11 @@ def test_output_that_cannot_be_written_is_told_as_that(how: str, as_json: bool) 
     assert len(done.stderr.splitlines()) == 2
 
 
-def test_where_standard_error_takes_nothing_either_the_exit_code_tells() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_where_standard_error_takes_nothing_either_the_exit_code_tells(unbuffered: str) -> None:
     with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-m", "metajournal.cli", "shwo"]
-        assert subprocess.run(command, stdout=full, stderr=full, check=False).returncode == 2
+        command, own = [sys.executable, "-m", "metajournal.cli", "shwo"], {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        assert subprocess.run(command, stdout=full, stderr=full, env=own, check=False).returncode == 2
 
 
 @pytest.mark.parametrize("module", ["click", "rich", "metajournal.domains.files.commands"])

@@ -8,6 +8,7 @@ import logging
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -72,3 +73,49 @@ def test_form_and_level_of_the_log_are_settings_and_lines_for_people_are_only_te
     assert first.endswith("WARNING of \\x1b[2J")
     assert json.loads(second)["events"] == 7
     assert Lines().format(logging.LogRecord("a", 20, "", 1, "b\x07", (), None)).endswith("b\\x07")
+
+
+LOGGING = """
+import logging, resource, sys
+from metajournal.commands.exits import leave
+from metajournal.commands.logs import start_logging
+def room(size_bytes):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, resource.RLIM_INFINITY))
+start_logging()
+log = logging.getLogger("metajournal.stream")
+{body}
+sys.stdout.write("worked")
+leave(0)
+"""
+MANY = 'for number in range(2000):\n    log.warning("line %d %s", number, "x" * 100)'
+
+
+def logged(body: str, stderr: int, unbuffered: str = "") -> tuple[int, bytes]:
+    command, own = [sys.executable, "-c", LOGGING.format(body=body)], {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, env=own, check=False)
+    return done.returncode, done.stdout
+
+
+def test_a_log_that_nobody_takes_stops_nothing() -> None:
+    with Path("/dev/full").open("wb") as full:
+        assert logged(MANY, full.fileno()) == (0, b"worked")
+    reading, writing = os.pipe()
+    os.close(reading)
+    assert logged(MANY, writing) == (0, b"worked")
+    os.close(writing)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_log_goes_on_with_room_and_holds_no_stack_trace_of_its_own(tmp_path: Path, unbuffered: str) -> None:
+    body = f'log.warning("first")\nroom(200)\n{MANY}\nroom(resource.RLIM_INFINITY)\nlog.warning("last")'
+    with (tmp_path / "log").open("wb") as file:
+        assert logged(body, file.fileno(), unbuffered) == (0, b"worked")
+    text = (tmp_path / "log").read_text()
+    lines = text.splitlines()
+    assert [json.loads(line)["message"] for line in (lines[0], lines[-1])] == ["first", "last"]
+    assert "Traceback" not in text
+    assert "Logging error" not in text
+
+
+def test_a_closed_log_is_nobodys_error() -> None:
+    assert logged('sys.stderr.close()\nlog.warning("unheard")', subprocess.DEVNULL) == (0, b"worked")

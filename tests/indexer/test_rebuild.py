@@ -15,7 +15,7 @@ from elasticsearch import Elasticsearch
 
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.documents import document_id
-from metajournal.indexer.errors import MappingMismatchError
+from metajournal.indexer.errors import AliasReplacedError, MappingMismatchError
 from metajournal.indexer.fill.compare import compare_index
 from metajournal.indexer.fill.lake_states import LakeStates
 from metajournal.indexer.fill.lease import Begun, Lease, RebuildRunningError
@@ -300,7 +300,13 @@ def test_what_cannot_be_done_is_said(
         rebuild_index(away)
     with pytest.raises(KafkaUnavailableError):
         rebuild_index(replace(settings, kafka={"bootstrap.servers": "127.0.0.1:9"}))
-    client.indices.create(index=settings.elasticsearch.index)
+    name = settings.elasticsearch.index
+    client.indices.create(index=name)
+    with pytest.raises(AliasReplacedError, match="is an index, and not metajournal's alias") as caught:
+        rebuild_index(settings)
+    assert f"curl -X DELETE '{settings.elasticsearch.url}/{name}'" in caught.value.hint
+    client.indices.delete(index=name)
+    client.indices.create(index=f"{name}-000001", aliases={name: {}})
     with pytest.raises(MappingMismatchError, match="not metajournal's"):
         rebuild_index(settings)
-    client.indices.delete(index=settings.elasticsearch.index)
+    client.indices.delete(index=f"{name}-000001")

@@ -18,9 +18,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from elasticsearch import Elasticsearch
 
 from metajournal.indexer.connection import make_client
-from metajournal.indexer.errors import MappingMismatchError
+from metajournal.indexer.errors import AliasReplacedError, MappingMismatchError
 from metajournal.indexer.fill.runner import Indexer
 from metajournal.indexer.mapping import index_body
 from metajournal.indexer.search.searching import Search
@@ -227,6 +228,63 @@ def test_an_index_of_another_version_is_deleted_by_hand_and_filled_anew_by_the_n
     with indexing(settings):
         eventually(lambda: _shows(settings, wanted), 30, "the new index")
         assert found(settings) == {"d0": "v1", "d1": "v1"}
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_an_index_in_the_aliass_place_ends_the_indexer_with_what_to_do_and_doing_it_mends_it(
+    settings: Settings, stream: Stream, lost: bool
+) -> None:
+    """The alias was deleted, with its index or without it, and another program's write made an index of that name."""
+    client, alias = make_client(settings), settings.elasticsearch.index
+    stream.states(*things(0, at=1))
+    wanted = stream.outcome(0, to=2)
+    with failing(settings) as errors:
+        eventually(lambda: _shows(settings, wanted), 30, "the index")
+        eventually(lambda: _replaced(client, alias, lost), 30, "an index in the alias's place")
+        eventually(lambda: errors, 30, "the indexer's end")
+    (error,) = errors
+    assert isinstance(error, AliasReplacedError)
+    mend = f"curl -X DELETE '{settings.elasticsearch.url}/{alias}'"
+    assert mend in error.hint
+    assert status(settings)["state"] == "failed"
+    assert status(settings)["message"].startswith(f"alias-replaced: {alias!r} is an index, and not metajournal's alias")
+    assert status(settings)["mend"] == error.hint
+    for refused in (lambda: Indexer(settings).run(threading.Event()), lambda: found(settings)):
+        with pytest.raises(AliasReplacedError):
+            refused()
+    subprocess.run(mend, shell=True, check=True, capture_output=True)
+    with indexing(settings):
+        eventually(lambda: _shows(settings, wanted), 30, "the index behind its alias again")
+        assert found(settings) == {"d0": "v1"}
+    client.close()
+
+
+def _replaced(client: Elasticsearch, alias: str, lost: bool) -> bool:
+    """Whether an index took the alias's place; the indexer may have been faster, and have set the alias again."""
+    name, away = f"{alias}-000001", client.options(ignore_status=404)
+    away.indices.delete(index=name) if lost else away.indices.delete_alias(index=name, name=alias)
+    client.options(ignore_status=400).index(index=alias, document={"whose": "somebody else's"})
+    return alias in client.indices.get_alias(index=alias).body
+
+
+@contextmanager
+def failing(settings: Settings) -> Iterator[list[BaseException]]:
+    """An indexer in a thread; the list gets what it fails of."""
+    stop, failed = threading.Event(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            Indexer(settings).run(stop)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield failed
+    finally:
+        stop.set()
+        thread.join(30)
 
 
 def _shows(settings: Settings, wanted: Position) -> bool:

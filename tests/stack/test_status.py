@@ -101,15 +101,62 @@ def test_an_old_warning_in_the_log_is_not_told_as_the_cause_of_an_end(tmp_path: 
     old = component_of(tmp_path, ended, log=WARNING, log_age_s=480, told={})
     assert (old.state, old.message) == (
         "ended",
-        "ended with exit code 1; its log says nothing of the last 480 s before",
+        "the indexer ended with exit code 1; its log says nothing of the last 480 s before",
     )
     fresh = component_of(tmp_path, ended, log=WARNING, log_age_s=1, told={})
-    assert fresh.message == WARNING
+    assert fresh.message == f"the indexer ended with exit code 1; the last message of its log: {WARNING}"
     asked = component_of(tmp_path, {**ended, "exit_code": 143}, log=WARNING, log_age_s=1, told={})
-    assert asked.message == "ended with exit code 143 (SIGTERM)"
+    assert asked.message == "the indexer ended with exit code 143 (SIGTERM)"
     killed = component_of(tmp_path, {"exit_code": None, "ended_ms": None}, log=WARNING, log_age_s=480, told={})
-    assert "nothing says how it ended" in killed.message
+    assert "nothing says how the indexer ended" in killed.message
     assert f"read {killed.log}" in killed.mend
+
+
+TRACE = """Traceback (most recent call last):
+  File "clientserver.py", line 535, in send_command
+    raise Py4JNetworkError("Answer from Java side is empty")
+py4j.protocol.Py4JNetworkError: Answer from Java side is empty
+
+During handling of the above exception, another exception occurred:
+
+java.net.SocketException: Connection reset
+\tat java.base/sun.nio.ch.NioSocketImpl.implRead(NioSocketImpl.java:318)
+\t... 12 more
+Caused by: java.io.EOFException
+  next: This is a defect of metajournal: please report it with the output of METAJOURNAL_TRACE=1.
+"""
+LAST = "the last message of its log: "
+
+
+@pytest.mark.parametrize(
+    ("code", "log", "message"),
+    [
+        pytest.param(-9, TRACE, "was killed by signal 9 (SIGKILL)", id="killed"),
+        pytest.param(137, TRACE, "ended with exit code 137 (SIGKILL)", id="its child killed"),
+        pytest.param(1, TRACE, "ended with exit code 1; its log ends with a stack trace", id="a trace alone"),
+        pytest.param(
+            1,
+            f"error[internal]: Py4JError: away\n{TRACE}",
+            f"ended with exit code 1; {LAST}error[internal]: Py4JError: away",
+            id="a message before the trace",
+        ),
+        pytest.param(
+            1,
+            json.dumps({"level": "error", "logger": "metajournal", "message": "It hurts. " * 60, "code": "pain"})
+            + "\n"
+            + json.dumps({"level": "error", "logger": "py4j.clientserver", "message": "Exception while sending"})
+            + f"\n{TRACE}",
+            f"ended with exit code 1; {LAST}" + f"pain: {'It hurts. ' * 60}"[:300],
+            id="a record of the log",
+        ),
+    ],
+)
+def test_what_died_and_how_is_told_and_no_line_of_a_stack_trace(
+    tmp_path: Path, code: int, log: str, message: str
+) -> None:
+    component = component_of(tmp_path, {"exit_code": code, "ended_ms": ENDED_MS}, log=log, log_age_s=1, told={})
+    assert component.message == f"the indexer {message}"
+    assert component.mend == f"read {component.log}, then: metajournal down; metajournal up"
 
 
 def test_a_component_that_failed_shows_its_own_error_and_next_step_but_none_of_an_earlier_run(tmp_path: Path) -> None:
@@ -119,7 +166,7 @@ def test_a_component_that_failed_shows_its_own_error_and_next_step_but_none_of_a
     assert own.message == failed["message"]
     assert own.mend == f"{SHELVE} To start again: metajournal down; metajournal up"
     earlier = component_of(tmp_path, ended, log=WARNING, log_age_s=1, told={**failed, "written_ms": 1})
-    assert earlier.message == WARNING
+    assert earlier.message.endswith(f"; the last message of its log: {WARNING}")
     assert SHELVE not in earlier.mend
 
 
