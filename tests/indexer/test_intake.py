@@ -22,8 +22,11 @@ STATE, OUTCOMES, JOURNAL = NAMES.state("catalog"), NAMES.outcomes("catalog"), NA
 class Record:
     """A message of one partition."""
 
-    def __init__(self, topic: str, offset: int, value: dict[str, Any]) -> None:
-        self.at, self.said, self.text = topic, offset, canonical_json(value)
+    def __init__(self, topic: str, offset: int, value: dict[str, Any], key: str) -> None:
+        self.at, self.said, self.text, self.name = topic, offset, canonical_json(value), key.encode()
+
+    def key(self) -> bytes:
+        return self.name
 
     def topic(self) -> str:
         return self.at
@@ -72,11 +75,12 @@ def batches(count: int, states: int, entities: int) -> list[Record]:
     found, offset = [], 0
     for number in range(count):
         for _ in range(states):
-            found.append(Record(STATE, offset, state_document(row(offset, offset % entities), 0)))
+            document = state_document(row(offset, offset % entities), 0)
+            found.append(Record(STATE, offset, document, f"default/{document['urn']}"))
             offset += 1
         ends = {STATE: {"0": offset}}
         said = {"topic": JOURNAL, "partition": 0, "from": 0, "to": offset, "verdicts": [], "ends": ends}
-        found.append(Record(OUTCOMES, number, {**said, "system_time": 1}))
+        found.append(Record(OUTCOMES, number, {**said, "system_time": 1}, f"{JOURNAL}/0"))
     return found
 
 
@@ -84,7 +88,17 @@ def batches(count: int, states: int, entities: int) -> list[Record]:
 def intake() -> Intake:
     found = Intake(Settings(), Patience(threading.Event(), lambda _: None), 100)
     found.close()
+    found._ends = cast(Any, Boundless())
     return found
+
+
+class Boundless:
+    """Ends that no claim is beyond."""
+
+    def holds(self, *claim: object) -> bool:
+        return True
+
+    reaches = holds
 
 
 def reading(intake: Intake, records: list[Record]) -> AtHand:
