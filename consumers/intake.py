@@ -16,7 +16,9 @@ from typing import Any, Final, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from ..producers.kafka import ErrorLog, make_consumer
+from ..producers.journal_ends import JournalEnds
+from ..producers.kafka import NOT_ALLOWED, ErrorLog, make_consumer
+from ..producers.passed_over import PassedOver
 from ..producers.topics import Epochs
 from ..schemas.errors import KafkaUnavailableError, MetajournalError
 from ..schemas.settings import Settings
@@ -34,13 +36,6 @@ _ASK_AGAIN_S: Final = 1.0
 _ANSWER_S: Final = 1.0
 _EXPIRED: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
-_REFUSED: Final = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.SASL_AUTHENTICATION_FAILED,
-    }
-)
 _log = logging.getLogger("metajournal.subscription")
 
 
@@ -78,7 +73,7 @@ class Intake:
         self._compacted = compacted
         self._since = since
         self._group = group
-        self._targets = dict.fromkeys(topics, 0)
+        self.targets = dict.fromkeys(topics, 0)
         self._starts: dict[Partition, Start] = {}
         self._had: dict[Partition, dict[Source, Reached]] = {}
         """What was reached of partitions that were given back: not even a commit that failed brings it again."""
@@ -88,6 +83,10 @@ class Intake:
         self.resumed = False
         """Whether the group has a commit of some partition, where `since` does not count."""
         self.closing = threading.Event()
+        self.passed_over = PassedOver(_log)
+        self.ends = JournalEnds(settings, epochs, stopping=self.closing.is_set)
+        self.arrived_s = 0.0
+        """When the last record arrived, seconds, monotonic."""
         self.readings: dict[Partition, Reading] = {}
         self.buffer: deque[Message] = deque()
         self.errors = ErrorLog()
@@ -104,13 +103,14 @@ class Intake:
             self._open()
         except BaseException:
             self._consumer.close()
+            self.ends.close()
             raise
 
     def _open(self) -> None:
         """Fix the start: opening decides what "from now on" means, not the first record that is asked for."""
         with self._look_up() as look_up:
-            self._targets = {topic: look_up.partitions(topic) for topic in self._targets}
-            every = [(topic, number) for topic, count in self._targets.items() for number in range(count)]
+            self.targets = {topic: look_up.partitions(topic) for topic in self.targets}
+            every = [(topic, number) for topic, count in self.targets.items() for number in range(count)]
             opener = self._opener(look_up)
             known = opener.commits(self._consumer, every) if self._group is not None else {}
             self.resumed = bool(known)
@@ -123,12 +123,12 @@ class Intake:
             self._join()
 
     def _look_up(self) -> LookUp:
-        return LookUp(self._settings, stopping=self.closing.is_set)
+        return LookUp(self._settings, self.ends, self.targets, stopping=self.closing.is_set)
 
     def _opener(self, look_up: LookUp) -> Opener:
         names = self._settings.journal.topics
         starts = Starts(look_up, names, self._epochs, self._domain, compacted=self._compacted)
-        return Opener(starts, look_up, self._targets, compacted=self._compacted)
+        return Opener(starts, look_up, self.targets, compacted=self._compacted)
 
     def _begin(self, readings: dict[Partition, Reading]) -> None:
         self.readings = readings
@@ -139,7 +139,7 @@ class Intake:
 
     def _join(self) -> None:
         self._consumer.subscribe(
-            list(self._targets), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
+            list(self.targets), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -196,6 +196,7 @@ class Intake:
             if self.buffer[-1].error() is None:
                 self.well()
             self.buffer.extend(self._consumer.consume(max(1, MOST - len(self.buffer)), 0))
+            self.arrived_s = time.monotonic()
         else:
             self._watch()
         self._raise_failure()
@@ -205,6 +206,7 @@ class Intake:
         message = self._consumer.poll(pause_s)
         if message is not None:
             self.buffer.append(message)  # at once: a rebalance in the next call clears what is no longer ours
+            self.arrived_s = time.monotonic()
         return message is not None
 
     def problem(self, message: Message, error: KafkaError) -> None:
@@ -217,7 +219,7 @@ class Intake:
         code = error.code()
         if code in _EXPIRED and message.topic():
             self._expired((str(message.topic()), message.partition() or 0))
-        if code in _REFUSED:
+        if code in NOT_ALLOWED:
             raise KafkaUnavailableError(f"Kafka refuses this client: {error.str()}.", code="not-allowed")
         if code in _GONE or error.fatal():
             raise KafkaUnavailableError(f"Changes cannot be read: {error.str()}.")
@@ -227,7 +229,7 @@ class Intake:
         with self._look_up() as look_up:
             names = self._settings.journal.topics
             starts = Starts(look_up, names, self._epochs, self._domain, compacted=self._compacted)
-            starts.expired(at, look_up.range(at)[0], self._targets[at[0]])
+            starts.expired(at, look_up.range(at)[0], self.targets[at[0]])
 
     def _raise_failure(self) -> None:
         """What went wrong while partitions were taken over; where it passes, they are asked for again."""
@@ -294,10 +296,11 @@ class Intake:
         closing = threading.Thread(target=self._consumer.close, name="metajournal-subscription-end", daemon=True)
         closing.start()
         closing.join(timeout_s)
+        self.ends.close()
 
     def _answers(self) -> bool:
         try:
-            self._consumer.list_topics(next(iter(self._targets)), timeout=_ANSWER_S)
+            self._consumer.list_topics(next(iter(self.targets)), timeout=_ANSWER_S)
         except KafkaException:
             return False
         return True

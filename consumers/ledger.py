@@ -73,6 +73,9 @@ class Ledger:
         if place > self._reached.get(source, NOTHING):
             self._reached[source] = place
 
+    def pass_over(self, offset: int) -> None:
+        """Note a record that says nothing about what was reached."""
+
     @property
     def reached(self) -> dict[Source, Reached]:
         """How far each journal partition was read."""
@@ -133,6 +136,11 @@ class CompactedLedger(Ledger):
         self._reached[source] = max(before or NOTHING, place)
         if place > self._delivered(key):
             self._remember(key, place)
+
+    def pass_over(self, offset: int) -> None:
+        if offset != self._next:
+            self._gap(offset)
+        self._next = offset + 1
 
     def _gap(self, offset: int) -> None:
         """Records before this offset are gone: what was reached so far is no longer all there was."""

@@ -44,6 +44,11 @@ class Reading:
         self.backlog_end = end
         self.sent = self.kept = _UNKNOWN
 
+    def pass_over(self, offset: int) -> None:
+        """The record at an offset is not the stream's."""
+        self.ledger.pass_over(offset)
+        self.next = offset + 1
+
     @property
     def offset(self) -> int:
         """The offset to commit: everything before it is done."""

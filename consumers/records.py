@@ -6,7 +6,7 @@ What a record means is `rules/documents`'.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -15,16 +15,13 @@ from confluent_kafka import Message
 
 from ..schemas.errors import DecodeError
 from ..schemas.positions import Position
+from ..schemas.untrusted import UNREADABLE, json_object, whole_of
 from .ledger import Place, Source
 
-_decoded: Final = json.JSONDecoder().decode
 Scope = Literal["USER", "SYSTEM"]
 Partition: TypeAlias = tuple[str, int]
 """A topic that the stream writes, and its partition."""
-_HINT: Final = (
-    "Somebody else writes into this topic, which only the stream may. A subscription goes on behind the record with"
-    " `since` a later position and another group."
-)
+_HINT: Final = "Somebody else writes into this topic, which only the stream may (docs/how-to/secure-connections.md)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,23 +107,23 @@ def identity(message: Message) -> Identity:
     try:
         headers: dict[str, Any] = dict(message.headers() or ())
         source, position, seq = headers["ce_id"].decode().rsplit("/", 2)
-        place = int(position), int(seq)
-        if min(place) < 0:
-            raise ValueError("a number is negative")
+        place = whole_of(position), whole_of(seq)
         key = message.key() or b""
-        tenant = key.partition(b"/")[0].decode()
-        urn, type_ = headers["ce_subject"].decode(), headers["ce_type"].decode()
-        return Identity(_source(source), place, key, message.offset() or 0, urn, type_, tenant)
-    except (KeyError, ValueError, AttributeError, TypeError) as error:  # also a text that is not UTF-8, or a null
+        start, _, rest = key.partition(b"/")
+        if rest != headers["ce_subject"]:
+            raise ValueError("its key and its headers name two entities")
+        urn, type_ = rest.decode(), headers["ce_type"].decode()
+        return Identity(_source(source), place, key, message.offset() or 0, urn, type_, start.decode())
+    except UNREADABLE as error:  # also a text that is not UTF-8, or a null
         raise unreadable(message, error) from error
 
 
 @lru_cache(maxsize=4096)
 def _source(text: str) -> Source:
     topic, partition = text.rsplit("/", 1)
-    if not topic or not partition.isdecimal():
+    if not topic:
         raise ValueError("the source is no journal partition")
-    return topic, int(partition)
+    return topic, whole_of(partition)
 
 
 def change_of(message: Message, told: Identity, scope: Scope) -> Change:
@@ -137,9 +134,12 @@ def change_of(message: Message, told: Identity, scope: Scope) -> Change:
     """
     position = Position(*told.source, told.place[0])
     time_ms, partition = message.timestamp()[1], message.partition() or 0
-    return Change(
-        told.urn, position, told.place[1], scope, told.type, time_ms, _object(message), partition, told.tenant
-    )
+    try:
+        record = json_object(message.value())
+        _check_change(record)
+    except UNREADABLE as error:
+        raise unreadable(message, error) from error
+    return Change(told.urn, position, told.place[1], scope, told.type, time_ms, record, partition, told.tenant)
 
 
 def state_of(message: Message, told: Identity) -> State:
@@ -148,22 +148,46 @@ def state_of(message: Message, told: Identity) -> State:
     Raises:
         DecodeError: its value is no state document.
     """
-    document = _object(message)
+    try:
+        document = json_object(message.value())
+        _check_state(document, told)
+    except UNREADABLE as error:
+        raise unreadable(message, error) from error
     position = Position(*told.source, told.place[0])
-    deleted, time_ms = document.get("deleted") is True, message.timestamp()[1]
+    deleted, time_ms = document["deleted"], message.timestamp()[1]
     return State(
         told.urn, position, told.place[1], deleted, time_ms, document, message.partition() or 0, told.tenant
     )  # fmt: skip
 
 
-def _object(message: Message) -> dict[str, Any]:
-    try:
-        found = _decoded((message.value() or b"").decode())
-        if not isinstance(found, dict):
-            raise ValueError("it is no JSON object")
-        return found
-    except (ValueError, RecursionError) as error:
-        raise unreadable(message, error) from error
+def _check_change(record: Mapping[str, Any]) -> None:
+    """Whether a record is made as the changes of some domain are. Raises one of UNREADABLE: it is not."""
+    if "changes" in record:
+        for side in ("additions", "deletions"):
+            _check_annotations(record["changes"][side])
+    if "file" in record:
+        for side in ("previous", "updated"):
+            if record[side] is not None:
+                {**record[side]["metadata"]}
+
+
+def _check_state(document: Mapping[str, Any], told: Identity) -> None:
+    """Whether a document is made as a state is, and its key and headers are its own. Raises as `_check_change`."""
+    own = document["tenant"], document["urn"], document["logical_timestamp"]
+    if own != (told.tenant, told.urn, told.place[0]):
+        raise ValueError("its key or its headers are of another state")
+    if not isinstance(document["deleted"], bool):
+        raise TypeError("deleted is neither true nor false")
+    for scope in ("user", "system"):
+        _check_annotations(document[scope])
+
+
+def _check_annotations(given: Mapping[str, Any]) -> None:
+    tags, properties = given["tags"], given["properties"]
+    if not isinstance(tags, list):
+        raise TypeError("its tags are no list")
+    "".join(tags)
+    "".join(properties.values())
 
 
 def unreadable(message: Message, error: Exception) -> DecodeError:

@@ -29,6 +29,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_TIME: Final = -(1 << 62)
 
 
+def told_by(domain: str, *, compacted: bool) -> list[str]:
+    """The domains whose journal topics tell of a domain's states (`compacted`), or of its changes."""
+    return [domain] if compacted else [name for name in served_domains() if domain in changes_of(name)]
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
     """Where one partition of a target topic begins.
@@ -70,7 +75,7 @@ class Starts:
     def __init__(self, look_up: LookUp, names: TopicNames, epochs: Epochs, domain: str, *, compacted: bool) -> None:
         self._look_up = look_up
         self._names = names
-        told = [domain] if compacted else [name for name in served_domains() if domain in changes_of(name)]
+        told = told_by(domain, compacted=compacted)
         self._outcomes = {names.journal(one): names.outcomes(one) for one in told}
         self._journals = {topic: epochs[topic] for topic in self._outcomes}
         self._compacted = compacted

@@ -13,6 +13,9 @@ exception; not when the loop is left otherwise. Commits follow within `commit_in
 move or the subscription is closed. So what comes twice is at most what a member that was killed has done since its
 last commit; it has the same `id` as before.
 
+A record that cannot be read, or claims what the journal does not hold, is not the stream's: it is counted
+(`passed_over`), said in the log and passed over, and counts for nothing in what was reached.
+
 One thread at a time uses a subscription; `close` may be called by any. Left to others: Kafka (intake), where to begin
 (starts), what to drop (ledger), what a record is (records).
 """
@@ -29,14 +32,14 @@ from unicodedata import category
 from confluent_kafka import KafkaException, Message
 
 from ..producers.topics import Epochs
-from ..schemas.errors import InputError, KafkaUnavailableError
+from ..schemas.errors import DecodeError, InputError, InvalidUrnError, KafkaUnavailableError, MetajournalError
 from ..schemas.registry import change_domains, served_domains
 from ..schemas.settings import Settings
 from .filters import Filter
 from .intake import Intake
 from .reading import Reading
 from .records import Change, Identity, State, change_of, identity, state_of
-from .starts import Since
+from .starts import Since, told_by
 
 T = TypeVar("T", bound=Change | State)
 COMMIT_INTERVAL_S: Final = 1.0
@@ -48,6 +51,7 @@ _TOP_UP_S: Final = 0.25
 """A slow caller lets librdkafka see to its group so often."""
 _COMMIT_S: Final = 10.0
 _CLOSING_S: Final = 3.0
+_MOST_SEQ: Final = (1 << 31) - 1
 
 
 def changes(settings: Settings, epochs: Epochs, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
@@ -75,6 +79,14 @@ def states(settings: Settings, epochs: Epochs, domain: str = "catalog", **asked:
 
     topics = [settings.journal.topics.state(domain)]
     return Subscription(settings, epochs, domain, topics, made, compacted=True, **asked)
+
+
+class _ForgedError(Exception):
+    """A record claims what the journal does not hold."""
+
+
+class _UnansweredError(Exception):
+    """Kafka does not say now where the journal ends."""
 
 
 class Subscription(Generic[T]):
@@ -148,12 +160,21 @@ class Subscription(Generic[T]):
             )  # fmt: skip
         except KafkaException as error:
             raise KafkaUnavailableError(f"Changes of {domain} cannot be read: {error.args[0].str()}.") from error
-        self._resumed = self._intake.resumed
+        self._resumed, self._passed_over = self._intake.resumed, self._intake.passed_over
+        self._journals = frozenset(map(settings.journal.topics.journal, told_by(domain, compacted=compacted)))
 
     @property
     def resumed(self) -> bool:
         """Whether its group has read before and goes on where it ended, so that `since` counts only for the rest."""
         return self._resumed
+
+    @property
+    def passed_over(self) -> int:
+        """How many records it has passed over so far, because the stream cannot have written them.
+
+        They cannot be read, or claim what the journal does not hold; the log (`metajournal.subscription`) names them.
+        """
+        return self._passed_over.total
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -191,7 +212,10 @@ class Subscription(Generic[T]):
             intake.fetch(0.0)
         while not intake.closing.is_set() and not self._stopped:
             while intake.buffer:
-                found = self._read(intake, intake.buffer.popleft())
+                try:
+                    found = self._read(intake, intake.buffer.popleft())
+                except _UnansweredError:
+                    break
                 if found is not None:
                     return found
             if self._over(intake):
@@ -223,9 +247,9 @@ class Subscription(Generic[T]):
 
     def _read(self, intake: Intake, message: Message) -> T | None:
         """What a message holds for the caller; None where it was delivered before, or was not asked for."""
-        error = message.error()
-        if error is not None:
-            intake.problem(message, error)
+        problem = message.error()
+        if problem is not None:
+            intake.problem(message, problem)
             return None
         offset = message.offset() or 0
         reading = intake.readings.get((message.topic() or "", message.partition() or 0))
@@ -234,19 +258,47 @@ class Subscription(Generic[T]):
         if self._compacted and message.value() is None:
             reading.next = offset + 1  # an operator has erased this entity
             return None
-        told = identity(message)
-        found = self._asked_for(reading, told, message)
-        if found is not None:
-            self._hand = reading, told
-            return found
-        _take(reading, told)
+        found: T | None = None
+        try:
+            told = identity(message)
+            if reading.ledger.is_new(told.source, told.place, told.key, told.offset):
+                self._check_claim(intake, reading, told, message)
+                found = self._asked_for(reading, told, message)
+        except (DecodeError, InvalidUrnError) as error:
+            intake.passed_over.damaged(reading.at, offset, error)
+            reading.pass_over(offset)
+        except _ForgedError as error:
+            intake.passed_over.claims(reading.at, offset, str(error))
+            reading.pass_over(offset)
+        else:
+            if found is not None:
+                self._hand = reading, told
+                return found
+            _take(reading, told)
         if offset < reading.backlog_end:
             self._quiet_since = time.monotonic()
         return None
 
+    def _check_claim(self, intake: Intake, reading: Reading, told: Identity, message: Message) -> None:
+        """Whether the journal holds what a record speaks of.
+
+        Raises:
+            _ForgedError: it does not.
+            _UnansweredError: Kafka does not say; the message is to be read again.
+        """
+        (topic, partition), (position, seq) = told.source, told.place
+        count = intake.targets[reading.at[0]]
+        try:
+            held = intake.ends.holds(told.source, position, intake.arrived_s)
+        except MetajournalError as error:
+            intake.buffer.appendleft(message)
+            if error.code == KafkaUnavailableError.CODE:
+                raise _UnansweredError from error
+            raise
+        if not held or topic not in self._journals or partition % count != reading.at[1] or seq > _MOST_SEQ:
+            raise _ForgedError(f"position {position}, row {seq} of {topic}/{partition}")
+
     def _asked_for(self, reading: Reading, told: Identity, message: Message) -> T | None:
-        if not reading.ledger.is_new(told.source, told.place, told.key, told.offset):
-            return None
         if told.offset < reading.silent_until or message.timestamp()[1] < reading.since_ms:
             return None
         if not self._wanted.wants(told.urn, told.tenant, told.type):

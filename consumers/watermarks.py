@@ -10,20 +10,24 @@ Invariant: no offset is later than needed; where no record helps, nothing is mad
 
 from __future__ import annotations
 
-import json
+import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from ..producers.journal_ends import JournalEnds
 from ..producers.kafka import ErrorLog, asked_again, is_passing, make_consumer
+from ..producers.passed_over import PassedOver
 from ..schemas.errors import InputError, KafkaUnavailableError, PositionExpired
 from ..schemas.positions import EPOCH_SHIFT, Position
 from ..schemas.settings import Settings
+from ..schemas.untrusted import UNREADABLE, json_object, whole, whole_of
 from .records import Partition
 
+_log = logging.getLogger("metajournal.subscription")
 LOOK_UP_S: Final = 10.0
 _POLL_S: Final = 0.2
 _WINDOW: Final = 512
@@ -41,11 +45,14 @@ class Watermark(NamedTuple):
 
     @classmethod
     def of(cls, message: Message) -> Watermark:
-        said: dict[str, Any] = json.loads(message.value() or b"")
-        ends = {(name, int(n)): int(end) for name, where in said["ends"].items() for n, end in where.items()}
+        """Read an outcome record. Raises: one of UNREADABLE: it is none, or is not of the partition in its key."""
+        said = json_object(message.value())
+        if message.key() != f"{said['topic']}/{whole(said['partition'])}".encode():
+            raise ValueError("its key is another journal partition's")
+        ends = {(name, whole_of(n)): whole(end) for name, where in said["ends"].items() for n, end in where.items()}
         verdicts = said["verdicts"]
         last = bool(verdicts) and verdicts[-1][0] == said["to"] - 1
-        return cls(int(said["to"]), ends, int(said["written"]), last, int(said["system_time"]))
+        return cls(whole(said["to"]), ends, whole(said["written"]), last, whole(max(said["system_time"], 0)))
 
     def whole(self, following: Watermark | None) -> bool:
         """Whether it is surely the last record of its batch: a split part ends with a verdict."""
@@ -57,10 +64,23 @@ class LookUp:
 
     Args:
         settings: how to reach Kafka.
+        ends: what is known of the journal's ends.
+        topics: the stream's topics that are looked for; what outcome records say of others does not matter.
         stopping: asked while waiting; True gives up.
     """
 
-    def __init__(self, settings: Settings, *, stopping: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        ends: JournalEnds | None = None,
+        topics: Collection[str] = (),
+        *,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._ends = JournalEnds(settings, stopping=stopping) if ends is None else ends
+        self._ends_are_own = ends is None
+        self._topics = topics
+        self._passed_over = PassedOver(_log)
         self._errors = ErrorLog()
         self._stopping = stopping
         self._consumer: Consumer = make_consumer(
@@ -74,6 +94,8 @@ class LookUp:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._consumer.close()
+        if self._ends_are_own:
+            self._ends.close()
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has."""
@@ -174,6 +196,7 @@ class LookUp:
         while True:
             messages = self._consumer.consume(1, _POLL_S)
             messages += self._consumer.consume(_WINDOW, 0) if messages else []
+            arrived_s = time.monotonic()
             for message in messages:
                 error = message.error()
                 if (message.offset() or 0) >= end or (error is not None and error.code() == KafkaError._PARTITION_EOF):
@@ -181,11 +204,29 @@ class LookUp:
                 if error is not None:
                     raise KafkaUnavailableError(f"Outcomes cannot be read: {error.str()}.")
                 deadline = time.monotonic() + LOOK_UP_S
-                if message.key() == key:
-                    yield message.offset() or 0, Watermark.of(message)
+                if message.key() == key and (found := self._true(message, outcomes, arrived_s)) is not None:
+                    yield message.offset() or 0, found
                 if (message.offset() or 0) + 1 >= end:
                     return
             self._check(deadline)
+
+    def _true(self, message: Message, outcomes: Partition, arrived_s: float) -> Watermark | None:
+        """What an outcome record says; None where the stream cannot have written it."""
+        offset = message.offset() or 0
+        try:
+            found = Watermark.of(message)
+        except UNREADABLE as error:
+            self._passed_over.damaged(outcomes, offset, error)
+            return None
+        journal, _, number = (message.key() or b"").decode().rpartition("/")
+        if not self._ends.holds((journal, int(number)), found.to - 1, arrived_s):
+            self._passed_over.claims(outcomes, offset, f"to {found.to} of {journal}/{number}")
+            return None
+        for at, end in found.ends.items():
+            if at[0] in self._topics and not self._ends.reaches(at, end, arrived_s):
+                self._passed_over.claims(outcomes, offset, f"the end {end} of {at[0]}/{at[1]}")
+                return None
+        return found
 
     def _read(self, topic: str, partition: int, offset: int) -> Message | None:
         """The first record at or after an offset."""

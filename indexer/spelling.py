@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from ..schemas.untrusted import json_object
+
 try:
     import orjson
 except ModuleNotFoundError:  # comes with the extra "stream"
@@ -42,3 +44,17 @@ def read(text: bytes | str) -> Any:
         except ValueError:  # a lone surrogate, or no JSON at all
             pass
     return json.loads(text)
+
+
+def read_record(value: bytes | None) -> Any:
+    """The value of a record that the stream should have written: strict JSON.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if _FAST is not None:
+        try:
+            return _FAST.loads(value or b"")
+        except ValueError:  # more nesting than it takes, or no JSON at all
+            pass
+    return json_object(value)

@@ -99,7 +99,7 @@ class Emitter:
     def __init__(self, settings: Settings, epochs: Epochs, *, connect_timeout_s: float = 5.0) -> None:
         self.settings = settings
         self.errors = ErrorLog()
-        self.outcomes = OutcomeReader(settings)
+        self.outcomes = OutcomeReader(settings, epochs)
         names = settings.journal.topics
         topics = {domain: names.journal(domain) for domain in served_domains()}
         self._journals = {domain: _Journal(topic, epochs[topic].epoch, self) for domain, topic in topics.items()}

@@ -59,6 +59,14 @@ _ALIASES: Final[Mapping[str, str]] = {
     "metadata.broker.list": "bootstrap.servers",
 }
 _T = TypeVar("_T")
+NOT_ALLOWED: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+    }
+)
+"""Answers that only another right mends."""
 _HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED})
 
 _PAUSE_S: Final = 0.1
@@ -81,6 +89,7 @@ _PASSING: Final = frozenset(
         KafkaError.NOT_CONTROLLER,
         KafkaError.NOT_COORDINATOR,
         KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,  # a new leader does not know yet how far its followers are
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.UNKNOWN_LEADER_EPOCH,
     }

@@ -8,14 +8,16 @@ plainly accepted, so a program that asks for every receipt in turn is answered f
 Invariant: a verdict is told only from a record whose range holds the position; a mark beyond it is not enough.
 A record bears the running system time of its range's end, which is never before the append time of an event in it.
 The stream writes records in position order for each journal partition and repeats ranges after a restart with equal
-verdicts, so the newest range extends or repeats what is held.
+verdicts, so the newest range extends or repeats what is held. A record that cannot be read, or speaks of positions that
+the journal does not hold, is said in the log and passed over.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
@@ -24,9 +26,15 @@ from ..schemas.arguments import check_number
 from ..schemas.errors import InputError, KafkaUnavailableError, NotYetVisibleError, PositionExpired
 from ..schemas.positions import Position, epoch_of
 from ..schemas.settings import Settings
+from ..schemas.topics import UnknownTopicError
+from ..schemas.untrusted import UNREADABLE
+from .journal_ends import JournalEnds
 from .kafka import ErrorLog, asked_again, is_passing, make_consumer
+from .passed_over import PassedOver
+from .topics import TopicEpoch
 from .verdicts import Outcome, OutcomeRecord, outcome_of
 
+_log = logging.getLogger("metajournal.outcomes")
 _POLL_S: Final = 0.1
 _KEPT_VERDICTS: Final = 200_000
 """Most verdicts kept for one journal partition; beyond it the older half is forgotten (and read again if asked)."""
@@ -91,9 +99,23 @@ def _in_the_journal(behind: int | None, said: str) -> NotYetVisibleError:
 
 
 class OutcomeReader:
-    """Answers questions about positions from the outcomes topics; shared between threads."""
+    """Answers questions about positions from the outcomes topics; shared between threads.
 
-    def __init__(self, settings: Settings, *, consumer: Callable[[Settings, ErrorLog], Consumer] | None = None) -> None:
+    Args:
+        settings: how to reach Kafka.
+        epochs: the journal topics, where they are known.
+        consumer: makes the consumer, for tests.
+    Attributes:
+        passed_over: counts the records that were passed over.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        epochs: Mapping[str, TopicEpoch] | None = None,
+        *,
+        consumer: Callable[[Settings, ErrorLog], Consumer] | None = None,
+    ) -> None:
         self._settings = settings
         self._names = settings.journal.topics
         self._make = consumer or (lambda settings, errors: make_consumer(settings, errors, role="outcomes"))
@@ -107,6 +129,8 @@ class OutcomeReader:
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._closing = False
+        self._ends = JournalEnds(settings, epochs, stopping=lambda: self._closing)
+        self.passed_over = PassedOver(_log)
 
     def outcome(self, position: Position, system_time: int, timeout_s: float | None = None) -> Outcome:
         """The verdict of a position.
@@ -195,8 +219,10 @@ class OutcomeReader:
             while not self._closing:
                 self._take(consumer)
                 if self._from:
-                    for message in consumer.consume(1000, _POLL_S):
-                        self._read(message)
+                    messages = consumer.consume(1000, _POLL_S)
+                    arrived_s = time.monotonic()
+                    for message in messages:
+                        self._read(message, arrived_s)
         except Exception as error:  # whoever waits must learn it; the next question starts anew
             self._failure = error
             with self._lock:
@@ -207,6 +233,7 @@ class OutcomeReader:
         finally:
             if consumer is not None:
                 consumer.close()
+            self._ends.close()
 
     def _take(self, consumer: Consumer) -> None:
         """Take new questions in, and (re)assign the partitions that must be read from an earlier time."""
@@ -227,6 +254,7 @@ class OutcomeReader:
             question.answered.set()
             return True
         self._questions.setdefault(key, []).append(question)
+        self._ends.learn(key, question.position.value + 1)  # most records need no more, and Kafka is not asked
         read_from = self._from.get(self._target(question))
         return read_from is not None and read_from <= question.since and question.position.value >= held.start
 
@@ -255,13 +283,15 @@ class OutcomeReader:
         """Partition of the outcomes topic that tells of a journal partition (they have the same number)."""
         return self._names.outcomes(self._names.domain_of(topic)), partition
 
-    def _read(self, message: Message) -> None:
+    def _read(self, message: Message, arrived_s: float) -> None:
         error = message.error()
         if error is not None:
             if not is_passing(error):
                 raise KafkaException(error)
             return
-        record = OutcomeRecord.parse(message.value() or b"")
+        record = self._true(message, arrived_s)
+        if record is None:
+            return
         key = (record.topic, record.partition)
         with self._lock:
             held = self._held.setdefault(key, Held())
@@ -269,6 +299,22 @@ class OutcomeReader:
             waiting = self._questions.get(key)
             if waiting:
                 waiting[:] = [one for one in waiting if not self._settle(one, held, record)]
+
+    def _true(self, message: Message, arrived_s: float) -> OutcomeRecord | None:
+        """A message's record; None where the stream cannot have written it."""
+        target, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
+        try:
+            record = OutcomeRecord.parse(message.value() or b"")
+            journal = record.topic, record.partition
+            if self._target_of(*journal) != target or message.key() != f"{journal[0]}/{journal[1]}".encode():
+                raise ValueError("its key or its topic speaks of another journal partition")
+        except (UnknownTopicError, *UNREADABLE) as error:
+            self.passed_over.damaged(target, offset, error)
+            return None
+        if self._ends.holds(journal, record.end - 1, arrived_s):
+            return record
+        self.passed_over.claims(target, offset, f"to {record.end} of {journal[0]}/{journal[1]}")
+        return None
 
     def _settle(self, question: Question, held: Held, record: OutcomeRecord) -> bool:
         question.outcome = held.find(question.position)

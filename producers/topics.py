@@ -145,6 +145,19 @@ def check_topics(settings: Settings, *, timeout_s: float = 10.0, connect_timeout
     return _check(settings, admin, found, timeout_s)
 
 
+def check_journal(settings: Settings, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
+    """Hold the journal topics alone against what `<prefix>.epochs` records; errors as `check_topics`."""
+    admin = Administrator(settings).connect(connect_timeout_s)
+    names = [settings.journal.topics.journal(domain) for domain in served_domains()]
+    found = _described(admin, names, timeout_s)
+    _require([name for name in names if name not in found])
+    epochs = read_epochs(settings, timeout_s=timeout_s)
+    differences = [text for name in names for text in _epoch_differences(epochs, found[name])]
+    if differences:
+        raise _mismatch(differences)
+    return epochs
+
+
 def read_epochs(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
     """What `<prefix>.epochs` says, held against nothing."""
     topics: dict[str, TopicEpoch] = {}
@@ -240,13 +253,7 @@ def _has_records(admin: Administrator, topic: TopicDescription, timeout_s: float
 
 
 def _check(settings: Settings, admin: Administrator, found: Mapping[str, TopicDescription], timeout_s: float) -> Epochs:
-    missing = [one.topic for one in wanted_topics(settings) if one.topic not in found]
-    if missing:
-        raise TopicMismatchError(
-            f"Topics are missing: {', '.join(missing)}.",
-            hint="Create them: `metajournal up` on one machine, or Journal.connect(create_topics=True) once.",
-            differences=tuple(f"{topic} is missing" for topic in missing),
-        )
+    _require([one.topic for one in wanted_topics(settings) if one.topic not in found])
     epochs = read_epochs(settings, timeout_s=timeout_s)
     names = settings.journal.topics
     differences = [
@@ -260,6 +267,15 @@ def _check(settings: Settings, admin: Administrator, found: Mapping[str, TopicDe
     if differences:
         raise _mismatch(differences)
     return epochs
+
+
+def _require(missing: list[str]) -> None:
+    if missing:
+        raise TopicMismatchError(
+            f"Topics are missing: {', '.join(missing)}.",
+            hint="Create them: `metajournal up` on one machine, or Journal.connect(create_topics=True) once.",
+            differences=tuple(f"{topic} is missing" for topic in missing),
+        )
 
 
 def _epoch_differences(epochs: Epochs, topic: TopicDescription) -> list[str]:

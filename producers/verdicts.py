@@ -6,13 +6,13 @@ in that range that the record does not name was accepted. Values only; reading t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from ..schemas.errors import RejectedError
 from ..schemas.positions import Position
+from ..schemas.untrusted import json_object, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,12 +129,17 @@ class OutcomeRecord:
         """Read a record's JSON.
 
         Raises:
-            ValueError, KeyError: the bytes are no outcome record.
+            one of UNREADABLE: the bytes are no outcome record.
         """
-        said = json.loads(value)
-        verdicts = {int(one[0]): one for one in said["verdicts"]}
-        ends = int(said["from"]), int(said["to"])
-        return cls(said["topic"], int(said["partition"]), *ends, verdicts, int(said["system_time"]))
+        said = json_object(value)
+        start, end = whole(said["from"]), whole(said["to"])
+        verdicts = {whole(one[0]): one for one in said["verdicts"]}
+        if (verdicts and not start <= min(verdicts) <= max(verdicts) < end) or start > end:
+            raise ValueError("it speaks of positions outside its range")
+        topic, partition = str(said["topic"]), whole(said["partition"])
+        for position, verdict in verdicts.items():
+            outcome_of(Position(topic, partition, position), verdict)
+        return cls(topic, partition, start, end, verdicts, whole(max(said["system_time"], 0)))
 
 
 def outcome_of(position: Position, verdict: list[Any] | None) -> Outcome:
@@ -143,7 +148,7 @@ def outcome_of(position: Position, verdict: list[Any] | None) -> Outcome:
         return Accepted(position)
     word, data = verdict[1], (verdict[2] if len(verdict) > 2 else {})
     if word == Duplicate.word:
-        of = Position(position.topic, position.partition, int(data["of"]))
+        of = Position(position.topic, position.partition, whole(data["of"]))
         return Duplicate(position, of, _plain(of, data.get("outcome", Accepted.word), data))
     return _plain(position, word, data)
 

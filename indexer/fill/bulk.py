@@ -2,11 +2,14 @@
 
 Whole documents under their external version (logical_timestamp): an older or repeated one loses by a conflict, which is
 success. What the server cannot take now is sent again, item by item, until it can. A document that it refuses goes in
-once more in its reduced form; if that is refused too, IndexerError.
+once more in its reduced form. If that is refused too, the server is asked whether it takes a plain document. If so, the
+refused one is at fault (no entity within the journal's limits is refused twice): it is counted, said and passed over.
+If not, the index is, and IndexerError stops the indexer.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -14,12 +17,17 @@ from typing import Any, Final, NamedTuple
 
 from elasticsearch import ApiError, Elasticsearch
 
+from ...producers.passed_over import worth_saying
+from ...schemas.untrusted import UNREADABLE
 from ..documents import document_id, index_document, reduced_document
 from ..errors import IndexerError
 from ..spelling import written
 from .patience import Patience, StartOver
 
+_log = logging.getLogger("metajournal.indexer")
 _RETRY: Final = frozenset({429, 503})
+_AT_FAULT: Final = frozenset({400, 413})
+"""Answers that may be a document's own fault."""
 _HEADERS: Final = {"accept": "application/json", "content-type": "application/x-ndjson"}
 
 
@@ -39,6 +47,7 @@ class Counts:
     indexed: int = 0
     superseded: int = 0
     reduced: int = 0
+    refused: int = 0
 
 
 @dataclass(slots=True)
@@ -56,7 +65,7 @@ class BulkWriter:
         """Index the documents of some states.
 
         Raises:
-            IndexerError: a document was refused in its whole and in its reduced form.
+            IndexerError: the index takes no documents.
             StartOver: the index is gone.
         """
         for chunk in self.chunks(states):
@@ -66,7 +75,7 @@ class BulkWriter:
         """The documents of some states, as many together as one request may hold."""
         chunk: list[Item] = []
         size = 0
-        for item in map(item_of, states):
+        for item in filter(None, map(self._item, states)):
             if chunk and (len(chunk) >= self.max_documents or size + len(item.lines) > self.max_bytes):
                 yield chunk
                 chunk, size = [], 0
@@ -74,6 +83,18 @@ class BulkWriter:
             size += len(item.lines)
         if chunk:
             yield chunk
+
+    def _item(self, state: Mapping[str, Any]) -> Item | None:
+        """The item of a state; None where no document can be made of it, which is counted."""
+        try:
+            return item_of(state)
+        except UNREADABLE as error:
+            reason = f"{type(error).__name__}: {error}"
+        try:
+            return item_of(state, reason)
+        except UNREADABLE:
+            self._pass_over(state, reason)
+            return None
 
     def settle(self, chunk: list[Item], under_way: Future[Any] | None = None) -> None:
         """Send documents until each is indexed or superseded.
@@ -102,14 +123,19 @@ class BulkWriter:
         except ApiError as error:
             return self._refused_request(chunk, error)
         again: list[Item] = []
+        refused: list[tuple[Item, str]] = []
         busy = ""
         for item, result in zip(chunk, answer["items"], strict=True):
             status, problem = result["index"]["status"], result["index"].get("error", {})
-            if status in _RETRY or problem.get("type") == "cluster_block_exception":
+            if _is_busy(status, problem):
                 again.append(item)
                 busy = f"{status} {problem.get('type')}"
+            elif item.reduced and status in _AT_FAULT:
+                refused.append((item, f"{status} {refusal_of(problem)}"))
             else:
                 again.extend(self._settled(item, status, problem))
+        if refused:
+            self._give_up(refused)
         if busy:
             self.patience.wait(f"Elasticsearch cannot take documents now ({busy})")
         return again
@@ -134,8 +160,7 @@ class BulkWriter:
 
     def _reduced(self, item: Item, reason: str) -> Item:
         if item.reduced:
-            urn = item.state["urn"]
-            raise IndexerError(f"Elasticsearch refuses the document of {urn}, reduced too: {reason}", urn=urn)
+            raise _refusal(item, reason)
         return item_of(item.state, reason)
 
     def _refused_request(self, chunk: list[Item], error: ApiError) -> list[Item]:
@@ -146,7 +171,74 @@ class BulkWriter:
             for item in chunk:
                 self.settle([item])
             return []
-        return [self._reduced(chunk[0], f"{error.status_code} {error.error}")]
+        reason = f"{error.status_code} {error.error}"
+        if chunk[0].reduced and error.status_code in _AT_FAULT:
+            self._give_up([(chunk[0], reason)])
+            return []
+        return [self._reduced(chunk[0], reason)]
+
+    def _give_up(self, refused: list[tuple[Item, str]]) -> None:
+        """Pass documents over that are refused in both forms.
+
+        Raises:
+            IndexerError: a plain document is refused too.
+        """
+        item, reason = refused[0]
+        if not self._takes_documents():
+            raise _refusal(item, reason)
+        for item, reason in refused:
+            self._pass_over(item.state, reason)
+
+    def _takes_documents(self) -> bool:
+        """Whether the index takes a plain document; under a condition that never holds, so none is ever stored."""
+        action = {"index": {"_id": "plain", "if_seq_no": 0, "if_primary_term": 1}}
+        plain = Item(_PLAIN, "plain", b"%b\n%b\n" % (written(action), written(index_document(_PLAIN))))
+        while True:
+            try:
+                answer = self.patience.call("index documents", lambda: self.request([plain]))
+            except ApiError as error:
+                if error.status_code == 404:
+                    raise StartOver("the index is gone") from error
+                return False
+            result = answer["items"][0]["index"]
+            status, problem = result["status"], result.get("error", {})
+            if status == 404:
+                raise StartOver("the index is gone")
+            if not _is_busy(status, problem):
+                return bool(status == 409)
+            self.patience.wait(f"Elasticsearch cannot take documents now ({status} {problem.get('type')})")
+
+    def _pass_over(self, state: Mapping[str, Any], reason: str) -> None:
+        self.counts.refused = count = self.counts.refused + 1
+        if worth_saying(count):
+            _log.error(
+                "The document of %s is refused in every form (%s); it is passed over, number %d since the start.",
+                state["urn"], reason, count,
+            )  # fmt: skip
+
+
+_PLAIN: Final[Mapping[str, Any]] = {
+    "tenant": "default",
+    "urn": "dataset:default/plain",
+    "kind": "dataset",
+    "namespace": "default",
+    "name": "plain",
+    "deleted": False,
+    "logical_timestamp": 1,
+    "user": {"properties": {"key": "value"}, "tags": ["tag"]},
+    "system": {"properties": {"key": "value"}, "tags": ["tag"]},
+}
+"""A state whose document every index of ours takes."""
+
+
+def _is_busy(status: int, problem: Mapping[str, Any]) -> bool:
+    """Whether waiting helps: the server is overloaded, or takes no writes for now."""
+    return status in _RETRY or problem.get("type") == "cluster_block_exception"
+
+
+def _refusal(item: Item, reason: str) -> IndexerError:
+    urn = item.state["urn"]
+    return IndexerError(f"Elasticsearch refuses the document of {urn}, reduced too: {reason}", urn=urn)
 
 
 def refusal_of(problem: Mapping[str, Any]) -> str:

@@ -3,22 +3,30 @@
 No consumer group. A stored offset that a topic no longer has is corrected and said: below the first one left, reading
 starts there (a compacted state topic keeps each entity's newest record, outcome records repeat); beyond the end, the
 topic is not the one that was indexed, and reading starts at its beginning.
+A record that cannot be read, or claims what the journal does not hold, is counted, said and passed over: a state from
+beyond the journal's end would hold its entity's document for ever, since it has the greater version.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from ...producers.journal_ends import JournalEnds
 from ...producers.kafka import ErrorLog, make_consumer
+from ...producers.passed_over import PassedOver
+from ...schemas.errors import KafkaUnavailableError
+from ...schemas.kinds import domain_of_kind
 from ...schemas.registry import served_domains
 from ...schemas.settings import Settings
-from ..spelling import read
+from ...schemas.untrusted import UNREADABLE, whole
+from ..spelling import read_record
 from .patience import Patience, StartOver
 from .progress import Outcome, Partition, outcome_of
 
@@ -48,19 +56,35 @@ class Taken:
 
 
 class Intake:
-    """A consumer over the topics of all served domains."""
+    """A consumer over the topics of all served domains.
 
-    def __init__(self, settings: Settings, patience: Patience, most: int) -> None:
+    Args:
+        settings: how to reach Kafka.
+        patience: waits while it is away.
+        most: states that one poll gives at most.
+        passed_over: counts what is passed over.
+    """
+
+    def __init__(
+        self, settings: Settings, patience: Patience, most: int, passed_over: PassedOver | None = None
+    ) -> None:
         topics = settings.journal.topics
         self.state_topics = frozenset(topics.state(domain) for domain in served_domains())
         self._outcomes = {topics.outcomes(domain): topics.state(domain) for domain in served_domains()}
+        self._domains = {topics.state(domain): domain for domain in served_domains()}
+        self._journals = {
+            name(domain): topics.journal(domain)
+            for domain in served_domains()
+            for name in (topics.state, topics.outcomes)
+        }
+        self.passed_over = passed_over or PassedOver(_log)
+        self._ends = JournalEnds(settings)
         self._errors = ErrorLog()
         self._patience = patience
         self._most = most
         self._consumer: Consumer = make_consumer(
             settings, self._errors, role="indexer", **{"enable.partition.eof": True}
         )
-        self.unreadable = 0
         self.ends_at_start: dict[Partition, int] = {}
         """The end of each partition when reading began."""
         self._problem = ""
@@ -68,8 +92,9 @@ class Intake:
         self._asked_s = 0.0
 
     def close(self) -> None:
-        """End the consumer's threads."""
+        """End the consumers' threads."""
         self._consumer.close()
+        self._ends.close()
 
     def start(self, offsets: Mapping[Partition, int]) -> None:
         """Wait until the topics are there and read on from the given offsets."""
@@ -141,8 +166,9 @@ class Intake:
         until, read = time.monotonic() + gather_s, 0
         while (first := self._consumer.poll(pause_s)) is not None:
             some = [first, *self._consumer.consume(max(0, most - len(taken.states) - 1), 0)]
+            arrived_s = time.monotonic()
             for message in some:
-                self._sort(message, taken)
+                self._sort(message, taken, arrived_s)
             read += len(some)
             taken.full = len(taken.states) >= most or read >= _MOST_READ * most
             pause_s = 0.0 if taken.outcomes else until - time.monotonic()
@@ -164,7 +190,7 @@ class Intake:
             self._problem = f"Kafka does not answer ({latest.text})"
         return self._problem
 
-    def _sort(self, message: Message, taken: Taken) -> None:
+    def _sort(self, message: Message, taken: Taken, arrived_s: float) -> None:
         at, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
         problem = message.error()
         if problem is not None:
@@ -174,35 +200,81 @@ class Intake:
                 raise StartOver(f"Kafka says {problem.str()}")
             return
         try:
-            self._read(message, at, offset, taken)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            self.unreadable += 1
-            _log.error("The record %s/%d offset %d cannot be read (%r); it is left out.", *at, offset, error)
+            if at[0] in self._outcomes:
+                self._take_outcome(message, at, offset, taken, arrived_s)
+            else:
+                self._take_state(message, at, offset, taken, arrived_s)
+        except UNREADABLE as error:
+            self.passed_over.damaged(at, offset, error)
         taken.reached[at] = offset + 1
 
-    def _read(self, message: Message, at: Partition, offset: int, taken: Taken) -> None:
-        data = read(message.value() or b"")
-        if at[0] in self._outcomes:
-            taken.outcomes.append(outcome_of(data, at, offset, self._outcomes[at[0]]))
+    def _take_outcome(self, message: Message, at: Partition, offset: int, taken: Taken, arrived_s: float) -> None:
+        outcome = outcome_of(read_record(message.value()), at, offset, self._outcomes[at[0]])
+        journal = outcome.journal
+        if journal[0] != self._journals[at[0]] or message.key() != f"{journal[0]}/{journal[1]}".encode():
+            raise ValueError("its key or its topic speaks of another journal partition")
+        if not self._asked(partial(self._ends.holds, journal, outcome.to - 1, arrived_s)):
+            self.passed_over.claims(at, offset, f"to {outcome.to} of {journal[0]}/{journal[1]}")
             return
-        check_state(data)
+        for place, end in outcome.ends.items():
+            if not self._asked(partial(self._ends.reaches, place, end, arrived_s)):
+                self.passed_over.claims(at, offset, f"the end {end} of {place[0]}/{place[1]}")
+                return
+        taken.outcomes.append(outcome)
+
+    def _take_state(self, message: Message, at: Partition, offset: int, taken: Taken, arrived_s: float) -> None:
+        data = read_record(message.value())
+        check_state(data, message.key(), self._domains[at[0]])
+        source, position = (self._journals[at[0]], data["partition"]), data["logical_timestamp"]
+        if not self._asked(partial(self._ends.holds, source, position, arrived_s)):
+            self.passed_over.claims(at, offset, f"position {position} of {source[0]}/{source[1]}")
+            return
         key = data["tenant"], data["urn"]
         held = taken.states.get(key)
-        if held is None or held["logical_timestamp"] <= data["logical_timestamp"]:
+        if held is None or held["logical_timestamp"] <= position:
             taken.states[key] = data
 
+    def _asked(self, ask: Callable[[], bool]) -> bool:
+        """What is known of an end; a Kafka that does not say is waited for.
 
-def check_state(data: Mapping[str, Any]) -> None:
-    """Whether a record has the shape of a state document.
+        Raises:
+            KafkaUnavailableError: it refuses this client.
+        """
+        waited = False
+        while True:
+            try:
+                answer = ask()
+            except KafkaUnavailableError as error:
+                if error.code != KafkaUnavailableError.CODE:
+                    raise
+                waited = True
+                self._patience.wait(error.message.rstrip("."))
+            else:
+                if waited:
+                    self._patience.over()
+                return answer
 
+
+def check_state(data: Mapping[str, Any], key: bytes | None, domain: str) -> None:
+    """Whether a record has the shape of a state document, and the key of its entity.
+
+    Args:
+        data: its value.
+        key: its key.
+        domain: whose topic it stands in.
     Raises:
-        KeyError, TypeError: it has not.
+        one of UNREADABLE: it has not.
     """
     user, system = data["user"], data["system"]
     properties, more = user["properties"], system["properties"]
     "".join((data["tenant"], data["urn"], data["kind"], data["name"], data["namespace"] or ""))  # texts or TypeError
     "".join([*properties, *properties.values(), *user["tags"], *more, *more.values(), *system["tags"]])
+    if key != f"{data['tenant']}/{data['urn']}".encode():
+        raise ValueError("its key is another entity's")
+    if data["urn"].partition(":")[0] != data["kind"] or domain_of_kind(data["kind"]) != domain:
+        raise ValueError(f"its kind is not one of {domain}")
     if not isinstance(data.get("record"), dict | None):
         raise TypeError("the record is no object")
-    if not isinstance(data["deleted"], bool) or not isinstance(data["logical_timestamp"], int):
-        raise TypeError("deleted or logical_timestamp has the wrong type")
+    if not isinstance(data["deleted"], bool):
+        raise TypeError("deleted has the wrong type")
+    whole(data["logical_timestamp"]), whole(data["partition"])

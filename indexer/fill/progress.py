@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ...schemas.positions import Cut
+from ...schemas.untrusted import whole, whole_of
 
 Partition = tuple[str, int]
 
@@ -30,11 +31,13 @@ def outcome_of(data: Mapping[str, Any], source: Partition, offset: int, state_to
     """Read an outcome record; only the ends of the state topic matter here.
 
     Raises:
-        KeyError, TypeError, ValueError: it has another shape.
+        one of UNREADABLE: it has another shape.
     """
-    ends = {(state_topic, int(partition)): int(end) for partition, end in data["ends"].get(state_topic, {}).items()}
-    journal = (str(data["topic"]), int(data["partition"]))
-    return Outcome(source, offset, journal, int(data["to"]), ends, int(data["system_time"] or 0))
+    ends = {
+        (state_topic, whole_of(partition)): whole(end) for partition, end in data["ends"].get(state_topic, {}).items()
+    }
+    journal = (str(data["topic"]), whole(data["partition"]))
+    return Outcome(source, offset, journal, whole(data["to"]), ends, whole(max(data["system_time"] or 0, 0)))
 
 
 class Progress:

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 
 from elasticsearch import ApiError, NotFoundError
 
+from ...producers.passed_over import PassedOver
 from ...schemas.errors import MetajournalError
 from ...schemas.settings import Settings
 from ..connection import make_client
@@ -79,6 +80,7 @@ class Indexer:
         self._recount = True
         self._progress: Progress | None = None
         self._intake: Intake | None = None
+        self._passed_over = PassedOver(_log)
         self._flights: Flights | None = None
         self._backlog = False
         self._refreshing: Future[Any] | None = None
@@ -120,7 +122,8 @@ class Indexer:
         self._target = flights.writer.alias = own_alias(self._name)
         shown = self._calling(patience, "read its positions", lambda: read_shown(self._client, self._target))
         shown = self._handed_over(stop, patience, shown)
-        intake = self._intake = Intake(self._settings, patience, self._settings.indexer.bulk_documents)
+        most = self._settings.indexer.bulk_documents
+        intake = self._intake = Intake(self._settings, patience, most, self._passed_over)
         try:
             progress = self._progress = Progress(shown.vector, shown.offsets, intake.state_topics)
             if shown.mapping != mapping_digest():
@@ -298,7 +301,7 @@ class Indexer:
         counts = None if self._flights is None else self._flights.writer.counts
         return {
             "state": self._state,
-            "message": self._message,
+            "message": self._message or self._passed_over_text(),
             "mend": self._mend,
             "index": self._alias,
             "shows": {f"{topic}/{partition}": to for (topic, partition), to in sorted(vector.items())},
@@ -307,9 +310,22 @@ class Indexer:
             "indexed": 0 if counts is None else counts.indexed,
             "superseded": 0 if counts is None else counts.superseded,
             "reduced": 0 if counts is None else counts.reduced,
-            "unreadable": 0 if self._intake is None else self._intake.unreadable,
+            "unreadable": self._passed_over.unreadable,
+            "forged": self._passed_over.forged,
+            "refused": 0 if counts is None else counts.refused,
             "refreshes": self._refreshes,
         }
+
+    def _passed_over_text(self) -> str:
+        """How many records were passed over, "" where none was."""
+        refused = 0 if self._flights is None else self._flights.writer.counts.refused
+        kinds = {
+            "unreadable": self._passed_over.unreadable,
+            "beyond what the journal holds": self._passed_over.forged,
+            "refused by Elasticsearch": refused,
+        }
+        listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+        return f"records passed over since its start: {listed}; its log names them" if listed else ""
 
     def _knows(self) -> bool:
         """Whether the outcomes are read that were there at the start; before, nobody knows how far behind it is."""

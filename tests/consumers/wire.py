@@ -17,6 +17,7 @@ from metajournal.producers.topics import wanted_topics
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from metajournal.streaming.publish import Publisher
+from tests.journals import Filled
 
 START = 1 << 40
 BEGAN_MS = int(time.time() * 1000) - 3_600_000
@@ -59,6 +60,7 @@ class Wire:
             counts[topic] = targets or counts[topic]
         self._publisher = Publisher(settings, counts, {}, lambda: False, lambda said: None)
         self._written = 0
+        self._filled = Filled(settings)
 
     def records(self, event: Event) -> list[Outgoing]:
         found = []
@@ -84,6 +86,8 @@ class Wire:
 
     def publish(self, events: Sequence[Event], *, only: int | None = None) -> None:
         """The records of some events; a stream that crashes gets no further than the first `only` of them."""
+        for event in events:
+            self._filled.up_to(self.journal, event.partition, event.value + 1)
         self._publisher.publish([one for event in events for one in self.records(event)][:only])
 
     def outcome(
@@ -91,6 +95,7 @@ class Wire:
     ) -> None:
         """The outcome record of [start, end), given as offsets."""
         self._written += 1
+        self._filled.up_to(self.journal, partition, START + end)
         topics = (self.names.changes("catalog"), self.names.annotations_system, self.names.state("catalog"))
         ends = {topic: self._publisher.ends(topic, partition) for topic in topics}
         value = {

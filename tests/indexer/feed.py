@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.documents import document_id
@@ -21,15 +20,15 @@ from metajournal.indexer.shown import read_shown
 from metajournal.lake.columns import JOURNAL
 from metajournal.lake.entities import rows_to_arrow
 from metajournal.lake.tables import Lake, Reached
+from metajournal.producers.topics import ensure_topics
 from metajournal.rules.documents import state_document
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.hashing import canonical_json, partition_of
 from metajournal.schemas.positions import behind, position
-from metajournal.schemas.registry import served_domains
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn, dataset
 from tests.index import index_holds
-from tests.new_topics import make_topics
+from tests.journals import Filled
 
 PARTITIONS: Final = 4
 _TENANTS: Final = ("default", "other")
@@ -49,9 +48,8 @@ class Feed:
         )
         self._settings = settings
         self._chance = chance
-        admin = AdminClient(dict(settings.kafka))
-        served = [name for domain in served_domains() for name in (names.state(domain), names.outcomes(domain))]
-        make_topics(admin, [NewTopic(one, PARTITIONS) for one in served])
+        ensure_topics(settings)
+        self._filled = Filled(settings)
         self._producer = Producer({**settings.kafka, "enable.idempotence": True})
         self.lake = Lake(settings.lake.path)
         self.lake.create()
@@ -87,6 +85,8 @@ class Feed:
         placed = [(row, self._partition(row)) for row in rows]
         marks = {(self.journal, partition): position(1, self._next[partition]) for partition in range(PARTITIONS)}
         reached = Reached(marks, {}, "rules")
+        for (topic, partition), mark in marks.items():
+            self._filled.up_to(topic, partition, mark)
         self.lake.tables["entities"].append(rows_to_arrow((row, "catalog", at) for row, at in placed), reached)
         for row, at in placed:
             state = state_document(row, at)

@@ -64,14 +64,56 @@ def test_a_request_that_got_no_answer_is_sent_again() -> None:
     assert len(script.sent) == 3
 
 
-def test_a_refused_document_goes_in_reduced_and_a_twice_refused_one_stops_the_indexer() -> None:
+def test_a_refused_document_goes_in_reduced() -> None:
     script = Script([200, 400, 200, 200], 200)
     one = writer(script)
     one.write(STATES)
     assert script.sent[1] == ["d1!"]
     assert one.counts.reduced == 1
-    with pytest.raises(IndexerError, match="d1"):
-        writer(Script([200, 400, 200, 200], 400)).write(STATES)
+
+
+def test_a_document_that_is_refused_twice_is_passed_over_where_another_one_is_taken() -> None:
+    script = Script([200, 400, 200, 413], [400, 400], 409)
+    one = writer(script)
+    one.write(STATES)
+    assert script.sent == [["d0", "d1", "d2", "d3"], ["d1!", "d3!"], ["in"]]
+    assert (one.counts.indexed, one.counts.refused) == (2, 2)
+
+
+def test_an_index_that_refuses_every_document_stops_the_indexer() -> None:
+    refusal = ApiError("bad", ApiResponseMeta(400, "1.1", HttpHeaders(), 0.0, NodeConfig("http", "h", 1)), {})
+    for answer in (400, 500, refusal):
+        with pytest.raises(IndexerError, match="d1"):
+            writer(Script([200, 400, 200, 200], 400, answer)).write(STATES)
+
+
+@pytest.mark.parametrize("status", [403, 500])
+def test_a_refusal_that_is_no_documents_own_fault_stops_the_indexer(status: int) -> None:
+    with pytest.raises(IndexerError, match=f"d1, reduced too: {status}"):
+        writer(Script([200, 400, 200, 200], status)).write(STATES)
+
+
+def test_a_server_that_is_busy_is_waited_for_before_a_document_is_passed_over() -> None:
+    script = Script([200, 400, 200, 200], 400, 429, 409)
+    one = writer(script)
+    one.write(STATES)
+    assert script.sent[2:] == [["in"], ["in"]]
+    assert one.counts.refused == 1
+
+
+def test_an_index_that_is_gone_meanwhile_starts_the_indexer_over() -> None:
+    with pytest.raises(StartOver):
+        writer(Script([200, 400, 200, 200], 400, 404)).write(STATES)
+
+
+def test_a_state_that_no_document_can_be_made_of_is_passed_over() -> None:
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"deeper": deep}
+    one = writer(script := Script(200))
+    one.write([STATES[0], {**STATES[1], "record": deep}, STATES[2]])
+    assert script.sent == [["d0", "d2"]]
+    assert one.counts.refused == 1
 
 
 def test_a_request_refused_as_a_whole_is_taken_apart() -> None:

@@ -17,22 +17,21 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from elasticsearch import Elasticsearch
 
 from metajournal.indexer.connection import make_client
-from metajournal.indexer.errors import AliasReplacedError, MappingMismatchError
+from metajournal.indexer.errors import AliasReplacedError, IndexerError, MappingMismatchError
 from metajournal.indexer.fill.runner import Indexer
 from metajournal.indexer.mapping import index_body
 from metajournal.indexer.search.searching import Search
 from metajournal.indexer.shown import read_shown
+from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.errors import NotYetVisibleError
 from metajournal.schemas.positions import Position, position
-from metajournal.schemas.registry import served_domains
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import State, state
-from tests.new_topics import make_topics
+from tests.journals import Filled
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
@@ -43,20 +42,20 @@ class Stream:
     """Writes state and outcome records as the stream does."""
 
     def __init__(self, settings: Settings) -> None:
-        topics = settings.journal.topics
+        self._settings, topics = settings, settings.journal.topics
         self.journal, self.state, self.outcomes = (
             topics.journal("catalog"),
             topics.state("catalog"),
             topics.outcomes("catalog"),
         )
-        admin = AdminClient(dict(settings.kafka))
-        names = [name for domain in served_domains() for name in (topics.state(domain), topics.outcomes(domain))]
-        make_topics(admin, [NewTopic(name, PARTITIONS) for name in names])
+        ensure_topics(replace(settings, journal=replace(settings.journal, partitions=PARTITIONS)))
+        self._filled = Filled(settings)
         self._producer = Producer({**settings.kafka, "linger.ms": 0})
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
 
     def states(self, *states: State) -> None:
         for one in states:
+            self._filled.up_to(self.journal, one["partition"], one["logical_timestamp"] + 1)
             self.raw(json.dumps(one).encode(), f"{one['tenant']}/{one['urn']}".encode(), one["partition"])
 
     def raw(self, value: bytes | None, key: bytes, partition: int) -> None:
@@ -64,8 +63,29 @@ class Stream:
         self._producer.flush(10)
         self.ends[partition] += 1
 
+    @contextmanager
+    def unseen(self, *states: State) -> Iterator[None]:
+        """States that stand in their topic, and are shown to its readers only when the block ends."""
+        producer = Producer({**self._settings.kafka, "transactional.id": self.state})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for one in states:
+            self._filled.up_to(self.journal, one["partition"], one["logical_timestamp"] + 1)
+            key = f"{one['tenant']}/{one['urn']}"
+            producer.produce(self.state, json.dumps(one), key, one["partition"])
+            self.ends[one["partition"]] += 1
+        assert producer.flush(10) == 0
+        yield
+        producer.commit_transaction(30)
+
+    def say(self, value: bytes, key: str, partition: int = 0) -> None:
+        """Any record of the outcomes topic."""
+        self._producer.produce(self.outcomes, value, key, partition)
+        self._producer.flush(10)
+
     def outcome(self, partition: int, to: int, end: int | None = None, system_time: int | None = None) -> Position:
         """An outcome record up to an offset of the journal; the position of the last event it covers."""
+        self._filled.up_to(self.journal, partition, position(1, to))
         ends = {str(partition): self.ends[partition] if end is None else end}
         record = {
             "topic": self.journal,
@@ -77,8 +97,7 @@ class Stream:
             "system_time": system_time or round(time.time() * 1000),
             "written": 0,
         }
-        self._producer.produce(self.outcomes, json.dumps(record), f"{self.journal}/{partition}", partition)
-        self._producer.flush(10)
+        self.say(json.dumps(record).encode(), f"{self.journal}/{partition}", partition)
         return Position(self.journal, partition, position(1, to - 1))
 
 
@@ -150,11 +169,11 @@ def test_states_become_searchable_and_the_vector_follows_their_outcomes(settings
 def test_an_outcome_is_shown_only_once_its_states_are(settings: Settings, stream: Stream) -> None:
     with indexing(settings) as indexer:
         an_hour_ago = round(time.time() * 1000) - 3_600_000
-        wanted = stream.outcome(0, to=2, end=1, system_time=an_hour_ago)
-        eventually(lambda: indexer.freshness_s() > 3000, what="the freshness of an outcome that waits")
-        with Search(settings) as search, pytest.raises(NotYetVisibleError):
-            search.search("*", at_least=wanted, timeout_s=2)
-        stream.states(*things(0, at=1))
+        with stream.unseen(*things(0, at=1)):
+            wanted = stream.outcome(0, to=2, system_time=an_hour_ago)
+            eventually(lambda: indexer.freshness_s() > 3000, what="the freshness of an outcome that waits")
+            with Search(settings) as search, pytest.raises(NotYetVisibleError):
+                search.search("*", at_least=wanted, timeout_s=2)
         assert found(settings, at_least=wanted) == {"d0": "v1"}
         assert indexer.freshness_s() == 0
 
@@ -182,6 +201,105 @@ def test_what_cannot_be_read_is_counted_and_the_rest_goes_on(settings: Settings,
         stream.states(*things(0, at=1))
         assert found(settings, at_least=stream.outcome(0, to=2)) == {"d0": "v1"}
         assert indexer.status()["unreadable"] == 5
+
+
+def deep(levels: int) -> bytes:
+    return b'{"record":' * levels + b"1" + b"}" * levels
+
+
+def forged(stream: Stream) -> dict[str, bytes]:
+    """Outcome records of partition 0 that the stream cannot have written."""
+    plain = {"topic": stream.journal, "partition": 0, "from": position(1, 0), "to": position(1, 1), "verdicts": []}
+    true = {**plain, "ends": {stream.state: {"0": 0}}, "system_time": 1, "written": 1}
+    lies: dict[str, dict[str, Any]] = {
+        "the end of the journal": {"to": position(1, 10**6)},
+        "another epoch": {"to": position(2, 0) + 1},
+        "beyond all numbers": {"to": 1 << 70},
+        "before all numbers": {"to": -1},
+        "no number": {"to": 1.0},
+        "the end of the state topic": {"ends": {stream.state: {"0": 10**6}}},
+        "a partition that is not there": {"ends": {stream.state: {"-1": 1}}},
+        "another topic": {"topic": "other"},
+        "another key": {"partition": 1},
+        "a time beyond all times": {"system_time": 10**400},
+    }
+    return {
+        "too deep": deep(50_000),
+        "not text": b"\xff\xfe{}",
+        "not a number": json.dumps({**true, "system_time": float("nan")}).encode(),
+        **{name: json.dumps({**true, **lie}).encode() for name, lie in lies.items()},
+    }
+
+
+def test_forged_outcomes_are_counted_and_the_indexer_goes_on(settings: Settings, stream: Stream) -> None:
+    with indexing(settings) as indexer:
+        stream.states(*things(0, at=1))
+        assert found(settings, at_least=stream.outcome(0, to=2)) == {"d0": "v1"}
+        records = forged(stream)
+        for value in records.values():
+            stream.say(value, f"{stream.journal}/0")
+        stream.states(*things(0, at=2))
+        assert found(settings, at_least=stream.outcome(0, to=3)) == {"d0": "v2"}
+        told = indexer.status()
+        assert told["unreadable"] + told["forged"] == len(records)
+        assert told["forged"] == 3
+        assert told["shows"] == {f"{stream.journal}/0": position(1, 3)}
+        assert "3 beyond what the journal holds" in told["message"]
+        assert indexer.freshness_s() == 0
+
+
+def test_a_state_from_beyond_the_journals_end_holds_no_document(settings: Settings, stream: Stream) -> None:
+    with indexing(settings) as indexer:
+        stream.states(*things(0, at=1))
+        [lie] = things(0, at=10**6)
+        key = f"{lie['tenant']}/{lie['urn']}".encode()
+        for wrong in (lie, {**lie, "logical_timestamp": position(7, 0)}, {**lie, "logical_timestamp": 1 << 62}):
+            stream.raw(json.dumps(wrong).encode(), key, 0)
+        stream.raw(json.dumps({**lie, "partition": 99}).encode(), key, 0)
+        stream.raw(json.dumps({**lie, "logical_timestamp": 1 << 70}).encode(), key, 0)
+        stream.raw(json.dumps(things(2, at=1)[0]).encode(), key, 0)
+        for record in (b'{"a": NaN}', b'{"a": -Infinity}', b'{"a": "\\ud800"}', deep(50_000)):
+            stream.raw(json.dumps(lie).encode()[:-1] + b', "record": ' + record + b"}", key, 0)
+        stream.states(*things(0, at=2))
+        assert found(settings, at_least=stream.outcome(0, to=3)) == {"d0": "v2"}
+        assert (indexer.status()["forged"], indexer.status()["unreadable"]) == (4, 6)
+
+
+def test_states_that_elasticsearch_refuses_are_counted_and_passed_over(
+    settings: Settings, stream: Stream, caplog: pytest.LogCaptureFixture
+) -> None:
+    with indexing(settings) as indexer:
+        [true] = things(0, at=1)
+        stream.states(true)
+        found(settings, at_least=stream.outcome(0, to=2))
+        [lie] = things(2, at=1)
+        for kind in ("k" * 40_000, "l" * 100_000):  # no term of Lucene is so long
+            urn = f"{kind}:a"
+            stream.raw(json.dumps({**lie, "kind": kind, "urn": urn}).encode(), f"default/{urn}".encode(), 0)
+        stream.states(*things(4, at=2))
+        assert found(settings, at_least=stream.outcome(0, to=3)) == {"d0": "v1", "d4": "v2"}
+        assert indexer.status()["refused"] == 2
+        assert "2 refused by Elasticsearch" in indexer.status()["message"]
+    assert any("refused in every form" in one.getMessage() for one in caplog.records)
+
+
+def test_an_index_that_takes_no_documents_ends_the_indexer_and_skips_none(settings: Settings, stream: Stream) -> None:
+    """Its default pipeline is gone: each document is refused, as a forged one is."""
+    client = make_client(settings)
+    name = f"{settings.elasticsearch.index}-000001"
+    with indexing(settings):
+        stream.states(*things(0, at=1))
+        found(settings, at_least=stream.outcome(0, to=2))
+    client.indices.put_settings(index=name, settings={"index.default_pipeline": "not-there"})
+    stream.states(*things(2, at=2))
+    wanted = stream.outcome(0, to=3)
+    with pytest.raises(IndexerError, match="refuses the document of"):
+        Indexer(settings).run(threading.Event())
+    client.indices.put_settings(index=name, settings={"index.default_pipeline": "_none"})
+    with indexing(settings) as indexer:
+        assert found(settings, at_least=wanted) == {"d0": "v1", "d2": "v2"}
+        assert indexer.status()["refused"] == 0
+    client.close()
 
 
 def test_a_lost_index_is_made_and_filled_again(settings: Settings, stream: Stream) -> None:

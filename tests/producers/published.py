@@ -9,6 +9,7 @@ from typing import Any
 from metajournal.producers.kafka import ErrorLog, make_producer
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
+from tests.journals import Filled
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -27,6 +28,7 @@ def publish_outcome(
         "system_time": system_time,
         "written": system_time + 5,
     }
+    Filled(settings).up_to(first.topic, first.partition, to)
     key = f"{first.topic}/{first.partition}"
     _write(settings, settings.journal.topics.outcomes("catalog"), first.partition, key, value, system_time, [])
 
@@ -35,7 +37,9 @@ def publish_changes(settings: Settings, changes: Iterable[tuple[Position, int, i
     """One change record for each (position, seq, system_time, urn)."""
     names = settings.journal.topics
     topic = names.changes("catalog") if scope == "USER" else names.annotations_system
+    filled = Filled(settings)
     for position, seq, system_time, urn in changes:
+        filled.up_to(position.topic, position.partition, position.value + 1)
         headers: Headers = [
             ("ce_specversion", b"1.0"),
             ("ce_source", f"/{position.topic}/{position.partition}".encode()),

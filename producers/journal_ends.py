@@ -1,0 +1,134 @@
+"""What the journal holds: claims of records held against the ends of Kafka's partitions.
+
+The stream publishes a record after the journal holds the event that it speaks of, so a true record never claims a
+position at or beyond the end of its journal partition. Ends only grow. So what is known of an end is kept, and Kafka is
+asked only when a record claims more; what is still beyond the answer is forged, provided that the journal topic is the
+recorded one. (While a journal is being restored it is not, and nobody may judge by its end.)
+
+A position of an earlier epoch is below every position of the present one: nothing is left to hold it against.
+Left to others: reading the records, and what becomes of a forged one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from ..schemas.errors import KafkaUnavailableError
+from ..schemas.positions import EPOCH_SHIFT
+from ..schemas.settings import Settings
+from .kafka import NOT_ALLOWED, ErrorLog, asked_again, make_consumer
+from .passed_over import Partition
+from .topics import TopicEpoch, check_journal, read_epochs
+
+_LIMIT_S: Final = 10.0
+_ANSWER_S: Final = 1.0
+
+
+class JournalEnds:
+    """The ends of partitions, as far as they were asked for; for one thread at a time.
+
+    Args:
+        settings: how to reach Kafka.
+        epochs: the journal topics, where they are known; read when first needed otherwise.
+        stopping: asked while waiting for an answer; True gives up.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        epochs: Mapping[str, TopicEpoch] | None = None,
+        *,
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._settings = settings
+        self._epochs = epochs
+        self._stopping = stopping
+        self._errors = ErrorLog()
+        self._consumer: Consumer | None = None
+        self._ends: dict[Partition, int] = {}
+        """What is known of each end: the next position of a journal partition, the next offset of another one."""
+        self._asked_s: dict[Partition, float] = {}
+        self._checked_s = float("-inf")
+
+    def close(self) -> None:
+        """End the consumer's threads."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def learn(self, source: Partition, end: int) -> None:
+        """A journal partition is known to reach up to a next position: an event before it was acknowledged."""
+        self._ends[source] = max(end, self._ends.get(source, 0))
+
+    def holds(self, source: Partition, position: int, arrived_s: float) -> bool:
+        """Whether a position is below the end of its journal partition.
+
+        Args:
+            source: journal topic and partition.
+            position: what a record claims.
+            arrived_s: when the record had arrived, seconds, monotonic; an end that was asked later is not asked again.
+        Raises:
+            KafkaUnavailableError: Kafka does not say.
+            TopicMismatchError: the journal topic is not the recorded one.
+        """
+        if position < self._ends.get(source, 0):
+            return True
+        self._look(source, arrived_s)
+        if position < self._ends.get(source, 0):
+            return True
+        if self._checked_s < arrived_s:
+            now_s = time.monotonic()
+            self._epochs = check_journal(self._settings)
+            self._checked_s = now_s
+            self._look(source, now_s)
+        return position < self._ends.get(source, 0)
+
+    def reaches(self, place: Partition, offset: int, arrived_s: float) -> bool:
+        """Whether a partition of one of the stream's topics ends at an offset or behind it. As `holds`."""
+        if offset > self._ends.get(place, 0) and self._asked_s.get(place, float("-inf")) < arrived_s:
+            self._asked_s[place], self._ends[place] = time.monotonic(), self._end(place)
+        return offset <= self._ends.get(place, 0)
+
+    def _look(self, source: Partition, arrived_s: float) -> None:
+        """Ask for the end of a journal partition, if there is one of that name."""
+        if self._epochs is None:
+            self._epochs = read_epochs(self._settings)
+        topic, partition = source
+        known = self._epochs.get(topic)
+        if known is None or partition >= known.partitions or self._asked_s.get(source, float("-inf")) >= arrived_s:
+            return
+        now_s = time.monotonic()
+        self.learn(source, (known.epoch << EPOCH_SHIFT) + self._end(source))
+        self._asked_s[source] = now_s
+
+    def _end(self, place: Partition) -> int:
+        """Behind the last record of a partition, committed or not.
+
+        Through a consumer that fetches nothing: the broker answers in turn, behind a fetch that waits for records.
+        """
+        if self._consumer is None:
+            more = {"isolation.level": "read_uncommitted"}
+            self._consumer = make_consumer(self._settings, self._errors, role="ends", **more)
+        asked, consumer = TopicPartition(*place), self._consumer
+        deadline = time.monotonic() + _LIMIT_S
+        try:
+            _, high = asked_again(
+                consumer, lambda: consumer.get_watermark_offsets(asked, timeout=_ANSWER_S), deadline,
+                stopping=lambda: self._stopping() or self._errors.hopeless is not None,
+            )  # fmt: skip
+        except KafkaException as error:
+            raise _unknown(place, error) from error
+        return int(high)
+
+
+def _unknown(place: Partition, error: KafkaException) -> KafkaUnavailableError:
+    problem = error.args[0]
+    message = f"Where {place[0]}, partition {place[1]}, ends cannot be asked: {problem.str()}."
+    if problem.code() not in NOT_ALLOWED:
+        return KafkaUnavailableError(message)
+    hint = f"Allow this client to describe the topic {place[0]} (docs/how-to/secure-connections.md)."
+    return KafkaUnavailableError(message, code="not-allowed", hint=hint)
