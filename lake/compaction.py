@@ -24,6 +24,7 @@ from deltalake import DeltaTable
 
 from . import scan
 from .columns import PARTITION_COLUMNS, SCHEMAS, SORTED_BY
+from .damage import reading
 from .files import DataFile, TableFiles, opened
 from .runs import LiveFile, Merge, Run, Sort, to_merge, to_sort
 
@@ -248,6 +249,7 @@ def _batches(table: Compactable, file: LiveFile) -> Iterator[pa.Table]:
     """The rows of one file, with the table's whole schema, some at a time: fewer where they are large."""
     schema = SCHEMAS[table.name]
     with (
+        reading(table.delta, [file.path]),
         opened(table.uri, table.storage_options, unquote(file.path)) as source,
         pq.ParquetFile(source, pre_buffer=False) as parquet,
     ):
