@@ -41,7 +41,7 @@ from .plan import Part, Pin, Plan, Task, empty_part
 from .prior import PriorRows
 from .publish import Publisher
 from .readings import Readings, read_all, read_table
-from .rebuild import finish
+from .rebuild import take_offered
 from .records import Place, records_of
 from .report import Laps, Report, joined
 from .staging import Staging
@@ -343,13 +343,10 @@ class Engine:
             StreamError: somebody else has swapped the tables.
         """
         self._check_pointer()
-        offered = self._lake.offered_generation()
-        if offered is None:
-            return None
-        finish(self._settings, self._epochs, self._lake, offered)
-        self._lake.swap_to(offered.generation, self._crash.at)
-        self._prior.forget_rows()
-        return self._lake.generation
+        number = take_offered(self._settings, self._epochs, self._lake, self._crash.at)
+        if number is not None:
+            self._prior.forget_rows()
+        return number
 
     def _check_pointer(self) -> None:
         """Rows that went to tables which are no longer the live ones would be missing in those for ever."""
