@@ -88,6 +88,7 @@ def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool)
     """
     _imported()
     from ..lake.tables import Lake
+    from ..streaming.verify import unless_damaged
 
     where = given.settings.lake
     lake = Lake(where.path, where.storage_options)
@@ -99,7 +100,9 @@ def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool)
         )
     told = _Told(None if as_json else console(stderr=True))
     with _tasks(given, master) as tasks:
-        checks = [*_lake_checks(given, lake, tasks, told), *([] if no_index else [_index_check(given, told)])]
+        checks = [*_lake_checks(given, lake, tasks, told)]
+        if not no_index:
+            checks.append(unless_damaged("index", lambda: _index_check(given, told)))
     fine = all(one.ok for one in checks)
     if as_json:
         print_json({"ok": fine, "checks": [_check_json(one) for one in checks]})
@@ -229,7 +232,8 @@ def _show(done: Rebuilt) -> None:
     out = console()
     for name, digest in done.digests.items():
         before = done.live[name]
-        how = "as before" if before == digest else "it was missing" if before is None else f"before: {before[:16]}"
+        lost = "it was damaged" if name in done.damaged else "it was missing"
+        how = "as before" if before == digest else lost if before is None else f"before: {before[:16]}"
         out.print(Text(f"{name}: digest {digest[:16]}, {how}."))
     rate = done.records / done.seconds if done.seconds else 0.0
     out.print(Text(f"{done.records:,} events in {done.seconds:.1f} s ({rate:,.0f} a second); generation "

@@ -24,6 +24,7 @@ from deltalake import DeltaTable
 
 from . import scan
 from .columns import PARTITION_COLUMNS
+from .damage import reading
 from .declared import SPECS
 from .files import DataFile, TableFiles, opened
 from .runs import LiveFile, Merge, Run, Sort, to_merge, to_sort
@@ -249,6 +250,7 @@ def _batches(table: Compactable, file: LiveFile) -> Iterator[pa.Table]:
     """The rows of one file, with the table's whole schema, some at a time: fewer where they are large."""
     schema = SPECS[table.name].schema
     with (
+        reading(table.delta, [file.path]),
         opened(table.uri, table.storage_options, unquote(file.path)) as source,
         pq.ParquetFile(source, pre_buffer=False) as parquet,
     ):

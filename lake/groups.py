@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from .damage import reading
 from .declared import SPECS
 from .files import opened
 from .group_index import GroupIndex, groups_with, read_index
@@ -155,8 +156,9 @@ class Groups:
         read = [name for name in columns if name not in known]
         made = {name: pa.chunked_array([self._repeated(name, group) for group in part]) for name in known}
         if read:
-            file = self._file(part[0].path)
-            rows = file.read_row_groups([group.number for group in part], columns=read, use_threads=False)
+            with reading(self._table.delta, [part[0].path]):
+                file = self._file(part[0].path)
+                rows = file.read_row_groups([group.number for group in part], columns=read, use_threads=False)
             made |= {name: rows[name] for name in read}
         schema = pa.schema([self._schema.field(name) for name in columns])
         return pa.table([made[name] for name in columns], list(columns)).cast(schema)
@@ -184,7 +186,7 @@ class Groups:
         return _footers.get(f"{self._table.uri}/{path}", lambda: self._read_footer(path))
 
     def _read_footer(self, path: str) -> _Footer:
-        with self._opened(path) as source:
+        with reading(self._table.delta, [path]), self._opened(path) as source:
             metadata = pq.read_metadata(source)
         places = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
         wanted = {name: places[name] for name in self._bounded}

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from . import scan
+from .damage import opening
 
 PARTITION, BELOW = "key_partition", "key_below"
 """Columns of the keys of `newest_rows_below`: the journal partition, and where its rows are cut."""
@@ -30,7 +31,8 @@ def pinned(uri: str, version: int, storage_options: Mapping[str, str] | None = N
         version: the version to read (`Table.delta.version()`).
         storage_options: options of its store (`Table.storage_options`).
     """
-    return DeltaTable(uri, version=version, storage_options=dict(storage_options or {}))
+    with opening(uri, storage_options or {}):
+        return DeltaTable(uri, version=version, storage_options=dict(storage_options or {}))
 
 
 def newest_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -> pa.Table:

@@ -30,6 +30,7 @@ from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
 from .columns import JOURNAL_TABLE
 from .cuts import time_text, to_come
+from .damage import asked_again
 from .entities import milliseconds, row_from_dict
 from .lookup import rows_of_key
 from .tables import Lake, PartitionKey, quoted
@@ -69,6 +70,7 @@ class LakeReader:
         self._names = names
         self._partitions = partitions
 
+    @asked_again
     def current(self, tenant: str, urn: Urn) -> Answer:
         """The newest row of an entity at the lake's marks.
 
@@ -77,6 +79,7 @@ class LakeReader:
         """
         return self._found(self._newest(tenant, urn, None, None))
 
+    @asked_again
     def as_at(self, tenant: str, urn: Urn, at: Position | Cut | int, *, final_only: bool = False) -> Answer:
         """The entity as the log told it at a position of its partition, or at a system_time in milliseconds UTC.
 
@@ -127,6 +130,7 @@ class LakeReader:
             held_to=str(answer.held_to),
         )
 
+    @asked_again
     def history(self, tenant: str, urn: Urn, *, limit: int | None = None, before: int | None = None) -> list[EntityRow]:
         """Rows of an entity, oldest first.
 

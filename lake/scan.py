@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
+
+from .damage import local_folder, reading_all
 
 _MEMORY = "1GB"
 _MEANINGFUL = frozenset("*?[=")
@@ -22,9 +26,38 @@ _MEANINGFUL = frozenset("*?[=")
 _SQL_TYPES = {"date32[day]": "DATE", "string": "VARCHAR"}
 
 
-def cursor() -> Any:
-    """A duckdb cursor of this process, to be closed by the caller (a context manager)."""
-    return _connection(os.getpid()).cursor()
+class Cursor:
+    """A duckdb cursor that knows which files its statements read."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._cursor = cursor
+        self.read: list[tuple[DeltaTable, list[str] | None]] = []
+
+    def register(self, name: str, rows: Any) -> None:
+        self._cursor.register(name, rows)
+
+    def sql(self, statement: str, **given: Any) -> Any:
+        return self._cursor.sql(statement, **given)
+
+    def execute(self, statement: str) -> Any:
+        return self._cursor.execute(statement)
+
+
+@contextmanager
+def cursor() -> Iterator[Cursor]:
+    """A duckdb cursor of this process.
+
+    Raises:
+        DamagedTableError, StaleReadError: of what is read in the block (see `damage.reading`).
+    """
+    with _connection(os.getpid()).cursor() as opened:
+        made = Cursor(opened)
+        with reading_all(made.read):
+            try:
+                yield made
+            except (duckdb.FatalException, duckdb.InternalException):
+                _connection.cache_clear()  # such an engine answers nothing any more
+                raise
 
 
 @lru_cache(maxsize=1)
@@ -42,13 +75,14 @@ def _connection(_process: int) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def source(cursor: Any, table: DeltaTable, paths: list[str], name: str = "lake_dataset") -> str:
+def source(cursor: Cursor, table: DeltaTable, paths: list[str], name: str = "lake_dataset") -> str:
     """What to select from, as SQL: these files of a table, with all columns of its schema.
 
     Args:
         paths: relative to the table's folder and in URL form, at least one. A store may read more than these.
         name: what a table in a store is registered as; one of its own for each table of a statement.
     """
+    cursor.read.append((table, paths))
     folder = local_folder(table)
     if folder is None or _MEANINGFUL & set(folder):
         cursor.register(name, table.to_pyarrow_dataset())
@@ -60,14 +94,6 @@ def source(cursor: Any, table: DeltaTable, paths: list[str], name: str = "lake_d
 def live_files(table: DeltaTable) -> pa.Table:
     """The files that a table's version consists of: path, size, statistics."""
     return pa.table(table.get_add_actions(flatten=True))
-
-
-def local_folder(table: DeltaTable) -> str | None:
-    """The folder of a table on this machine; None where it is in a store."""
-    parts = urlsplit(table.table_uri)
-    if parts.scheme not in ("", "file"):
-        return None
-    return unquote(parts.path).rstrip("/")
 
 
 def _partitioning(table: DeltaTable) -> str:

@@ -17,12 +17,13 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, WriterProperties, write_deltalake
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
-from ..schemas.errors import LakeWriteError, StreamError
+from ..schemas.errors import DamagedTableError, LakeWriteError, StreamError
 from .columns import PARTITION_COLUMNS
 from .compaction import At, Compaction, passed
+from .damage import empty_commit, opening, reading
 from .declared import SPECS
 from .faults import writing
 from .files import DataFile, TableFiles, files_of
@@ -73,16 +74,28 @@ class Table:
 
     @property
     def delta(self) -> DeltaTable:
-        """The delta-rs handle. Raises TableNotFoundError while nothing was ever written."""
+        """The delta-rs handle.
+
+        Raises:
+            TableNotFoundError: nothing was ever written.
+            DamagedTableError: a file of its log is gone, cut short or not readable.
+        """
         if self._table is None:
-            self._table = DeltaTable(self.uri, storage_options=self.storage_options)
+            with opening(self.uri, self.storage_options):
+                opened = DeltaTable(self.uri, storage_options=self.storage_options)
+            if damage := empty_commit(self.uri):
+                raise damage
+            self._table = opened
         return self._table
 
     def exists(self) -> bool:
+        """Whether it is there, be it damaged."""
         try:
             return self.delta is not None
         except TableNotFoundError:
             return False
+        except DamagedTableError:
+            return True
 
     def create(self, retention_h: int = 1) -> None:
         """Make the table when it is missing; a table made by somebody else in between is as good.
@@ -115,7 +128,10 @@ class Table:
     def refresh(self) -> None:
         """See what others have written."""
         if self._table is not None:
-            self._table.update_incremental()
+            try:
+                self._table.update_incremental()
+            except DeltaError:
+                self._table = None  # opened anew below: that says what is wrong, unless only the handle was too old
         self._held.clear()
         _ = self.delta  # opened now where it was not, so that a table that is not there is said at once
 
@@ -281,9 +297,14 @@ class Table:
         return found
 
     def sql(self, statement: str) -> pa.Table:
-        """Run one SQL statement over this table (under its own name) at the held version."""
-        reader = QueryBuilder().register(self.name, self.delta).execute(statement)
-        return pa.table(reader.read_all())
+        """Run one SQL statement over this table (under its own name) at the held version.
+
+        Raises:
+            DamagedTableError, StaleReadError: a file of it cannot be read.
+        """
+        table = self.delta
+        with reading(table):
+            return pa.table(QueryBuilder().register(self.name, table).execute(statement).read_all())
 
 
 def _is_conflict(error: Exception) -> bool:

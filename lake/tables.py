@@ -12,9 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from deltalake.exceptions import TableNotFoundError
+
 from ..schemas.errors import StreamError
 from .columns import JOURNAL_TABLE
 from .compaction import At, passed
+from .damage import missing, place_of
 from .declared import SPECS, history_tables
 from .generations import Generations, Pointer, folder
 from .table import Marks, PartitionKey, Reached, Table, from_json, quoted
@@ -100,18 +103,17 @@ class Lake:
         """Make the tables that are missing.
 
         Raises:
-            StreamError: a history table is gone from a lake that holds events; an empty one in its place would make
-                every entity unknown.
+            DamagedTableError: a history table is gone from a lake that holds events; an empty one in its place would
+                make every entity unknown.
         """
-        gone = [table.name for table in self.histories if not table.exists()]
-        if gone and self.journal.exists() and self.journal.delta.version() > 0:
-            raise StreamError(
-                f"The table {', '.join(map(repr, gone))} is gone from the lake {self.path}.",
-                code="table-missing",
-                hint="Make it anew from the journal table: stop the stream, then `metajournal rebuild lake`.",
-            )
+        gone = [table for table in self.histories if not table.exists()]
+        if gone and self._holds_events():
+            raise missing(gone[0].uri)
         for table in self.tables.values():
             table.create(self._retention_h)
+
+    def _holds_events(self) -> bool:
+        return self.journal.exists() and self.journal.delta.version() > 0
 
     def refresh(self, names: Sequence[str] | None = None) -> None:
         """See what others have written, and the tables that others have swapped in.
@@ -122,6 +124,9 @@ class Lake:
         Args:
             names: tables to look at, all where None; those beside the journal side by side: most of the time is
                 waiting for files.
+        Raises:
+            TableNotFoundError: there is no lake.
+            DamagedTableError: a table's log is damaged, or there is a journal table without this one.
         """
         self._look()
         names = tuple(self._tables) if names is None else names
@@ -131,8 +136,14 @@ class Lake:
         if not others:
             return
         with ThreadPoolExecutor(len(others)) as pool:
-            for done in [pool.submit(self.tables[name].refresh) for name in others]:
-                done.result()
+            refreshed = {name: pool.submit(self.tables[name].refresh) for name in others}
+            for name, done in refreshed.items():
+                try:
+                    done.result()
+                except TableNotFoundError:
+                    if not self._holds_events():
+                        raise
+                    raise missing(self.tables[name].uri) from None
 
     def refresh_pointer(self) -> None:
         """See tables that others have swapped in, and nothing else."""
@@ -254,6 +265,15 @@ class Lake:
     def withdraw_generation(self, number: int) -> None:
         """Take the offer of a generation back; its tables stay."""
         self._generations.withdraw(number)
+
+    def is_offered(self) -> bool:
+        """Whether the next generation waits to be swapped in, which costs one look at a file."""
+        return self._generations.offered(self.generation + 1)
+
+    def is_live(self, uri: str) -> bool:
+        """Whether a folder is that of one of the tables, as the pointer stands now."""
+        self._look()
+        return place_of(uri) in {place_of(table.uri) for table in self._tables.values()}
 
     def offered_generation(self) -> Lake | None:
         """The next generation, when it is filled and offered; None otherwise, which costs one look at a file."""

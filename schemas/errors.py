@@ -223,6 +223,22 @@ class LakeWriteError(UnavailableError):
     HINT = "Check the lake's disk or store and its permissions; the stream tries again by itself, from its marks."
 
 
+class StaleReadError(UnavailableError):
+    """A table was read as it stood long ago, and files of that version are deleted since; asked again, it succeeds."""
+
+    CODE = "stale-read"
+    HINT = "Ask again: every question looks at the tables as they stand now."
+    table: str
+    file: str
+
+    def __init__(self, table: str, file: str) -> None:
+        super().__init__(
+            f"The table {table!r} has moved on from the version that was read: {file} is no longer part of it.",
+            table=table,
+            file=file,
+        )
+
+
 class OutcomeUnknownError(MetajournalError):
     """No acknowledgement or verdict in time: the event may or may not be in the log."""
 
@@ -314,6 +330,31 @@ class StreamError(OperatorError):
     """The stream cannot go on without losing or reordering something."""
 
     CODE = "stream"
+
+
+class DamagedTableError(OperatorError):
+    """A file of a lake's table is gone, cut short or not readable; `table`, `uri` and `file` say which one."""
+
+    CODE = "table-damaged"
+    HINT = "Run `metajournal rebuild lake`; it also works beside the running stream."
+    table: str
+    uri: str
+    file: str
+    problem: str
+    cause: str
+
+    def __init__(
+        self, table: str, uri: str, file: str, problem: str, *, cause: str = "", hint: str | None = None
+    ) -> None:
+        super().__init__(
+            f"The table {table!r} is damaged: its file {file} in {uri} is {problem}.",
+            hint=hint,
+            table=table,
+            uri=uri,
+            file=file,
+            problem=problem,
+            cause=cause,
+        )
 
 
 class DecodeError(MetajournalError):

@@ -161,7 +161,7 @@ def _component(name: str, entry: Entry | None, told: Mapping[str, Any]) -> Compo
         how = said.get("message") or _how_it_ended(_NAMES[name], Path(entry.log), kept)
         return replace(found, exit_code=kept.get("exit_code"), message=how, mend=again)
     state, message = _told_state(entry, told) if entry.endpoint is None else _server_state(name, entry)
-    mend = "" if state in ("running", "starting", "waiting") else again
+    mend = str(told.get("mend", "")) if state == "waiting" else "" if state in ("running", "starting") else again
     return replace(found, state=state, pid=kept.get("pid"), message=message, mend=mend)
 
 

@@ -32,7 +32,7 @@ from .crash import CrashPoints
 from .outcomes import record
 from .plan import Part, Pin, Plan, Task
 from .publish import Publisher
-from .rebuild import finish
+from .rebuild import take_offered
 from .report import Laps, Report, joined, report_of
 from .staging import Staging
 
@@ -227,13 +227,10 @@ class Engine:
             StreamError: somebody else has swapped the tables.
         """
         self._check_pointer()
-        offered = self._lake.offered_generation()
-        if offered is None:
-            return None
-        finish(self._settings, self._epochs, self._lake, offered)
-        self._lake.swap_to(offered.generation, self._crash.at)
-        self._prior.forget_rows()
-        return self._lake.generation
+        number = take_offered(self._settings, self._epochs, self._lake, self._crash.at)
+        if number is not None:
+            self._prior.forget_rows()
+        return number
 
     def _check_pointer(self) -> None:
         """Rows that went to tables which are no longer the live ones would be missing in those for ever."""

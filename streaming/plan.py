@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 
 from ..fold.folded import Folded, IdKey, Verdict
 from ..fold.records import Place
+from ..lake.damage import opening
 from ..lake.files import DataFile
 from ..lake.tables import Table
 from ..schemas.settings import Settings
@@ -38,7 +39,8 @@ class Pin:
 class _Pinned(Table):
     def __init__(self, pin: Pin) -> None:
         super().__init__(pin.name, pin.uri, pin.storage_options)
-        self._table = DeltaTable(pin.uri, version=pin.version, storage_options=dict(pin.storage_options))
+        with opening(pin.uri, pin.storage_options):
+            self._table = DeltaTable(pin.uri, version=pin.version, storage_options=dict(pin.storage_options))
 
 
 class _Opened(dict[str, Table]):

@@ -16,17 +16,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from deltalake import DeltaTable
 
 from ..fold.records import Place
+from ..lake.compaction import At, passed
 from ..lake.digest import table_digest
 from ..lake.locks import only_one
 from ..lake.tables import Lake, Reached, Table
 from ..producers.topics import Epochs
 from ..rules.digest import RULES_DIGEST
-from ..schemas.errors import StreamError
+from ..schemas.errors import DamagedTableError, StreamError
 from ..schemas.positions import position
 from ..schemas.settings import Settings
 from .plan import Part, Pin, Plan, Task
@@ -99,7 +101,8 @@ class Rebuilt:
     Attributes:
         marks: up to where.
         digests: digest of each table below the marks.
-        live: the same of the live tables; None where a table is missing.
+        live: the same of the live tables; None where a table is missing or damaged.
+        damaged: why the damaged ones of them cannot be read.
         differing: positions whose outcome is not what the journal table says, at most 100 for each partition.
         seconds: how long this run took.
     """
@@ -109,12 +112,13 @@ class Rebuilt:
     marks: Marks
     digests: Mapping[str, str]
     live: Mapping[str, str | None]
+    damaged: Mapping[str, DamagedTableError]
     differing: Mapping[PartitionKey, Sequence[int]]
     seconds: float
 
     @property
     def equal(self) -> bool:
-        """Whether every table that was there before holds the same rows, and every event has its outcome."""
+        """Whether every table that could be read before holds the same rows, and every event has its outcome."""
         known = {name: digest for name, digest in self.live.items() if digest is not None}
         return not self.differing and all(self.digests[name] == digest for name, digest in known.items())
 
@@ -142,6 +146,7 @@ def rebuild_lake(
         say: told after each round.
         wait: called over and over while the stream has not taken the tables over yet; may raise.
     Raises:
+        DamagedTableError: the journal table is damaged.
         StreamError: there is no journal table, another rebuild is running, the result differs, or a stream wrote while
             `offline` was said.
     """
@@ -168,9 +173,14 @@ def _rebuilt(
     wait: Callable[[], None],
 ) -> Rebuilt:
     names = [table.name for table in lake.histories] + ([lake.journal.name] if from_kafka else [])
-    target = lake.begin_generation(names)
-    lake.withdraw_generation(target.generation)
-    done = LakeRebuild(settings, epochs, lake, target, names, tasks, say).run()
+    rebuild = partial(_begun_and_filled, settings, epochs, lake, names, tasks, say)
+    try:
+        target, done = rebuild()
+    except DamagedTableError as error:
+        if lake.is_live(error.uri):
+            raise
+        lake.drop_generation(lake.generation + 1)  # what an earlier try has left is of no use
+        target, done = rebuild()
     if not done.equal and not accept:
         raise _different(done)
     if offline:
@@ -181,6 +191,20 @@ def _rebuilt(
             wait()
             lake.refresh_pointer()
     return done
+
+
+def _begun_and_filled(
+    settings: Settings,
+    epochs: Epochs,
+    lake: Lake,
+    names: Sequence[str],
+    tasks: Refolding,
+    say: Callable[[Progress], None],
+) -> tuple[Lake, Rebuilt]:
+    """The next generation, begun or continued, and what it was filled with."""
+    target = lake.begin_generation(names)
+    lake.withdraw_generation(target.generation)
+    return target, LakeRebuild(settings, epochs, lake, target, names, tasks, say).run()
 
 
 def _swap_offline(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> None:
@@ -209,6 +233,32 @@ def finish(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> None
     lake.journal.refresh()
     while rest.round(rest.live_marks()):
         pass
+
+
+def take_offered(settings: Settings, epochs: Epochs, lake: Lake, at: At = passed) -> int | None:
+    """Put a filled generation in the place of the live tables, when one is offered; for the writer of the lake.
+
+    What was folded since it was filled is folded into it first. The live history tables are not read, so that it mends
+    damaged ones; nor are data files of the journal table where that is made anew too.
+
+    Args:
+        at: as of `Lake.swap_to`.
+    Returns:
+        Its number; None where there was none.
+    Raises:
+        DamagedTableError: the journal table is damaged; or the offered tables are, whose offer is then withdrawn.
+    """
+    offered = lake.offered_generation()
+    if offered is None:
+        return None
+    try:
+        finish(settings, epochs, lake, offered)
+    except DamagedTableError as error:
+        if not lake.is_live(error.uri):
+            lake.withdraw_generation(offered.generation)  # the live tables are better than these
+        raise
+    lake.swap_to(offered.generation, at)
+    return lake.generation
 
 
 def _different(done: Rebuilt) -> StreamError:
@@ -277,11 +327,22 @@ class LakeRebuild:
                 break
         reached = self.marks()
         digests = {name: table_digest(table.delta, reached) for name, table in self._target.items()}
-        live = {name: _digest(self._live.tables[name], reached) for name in self._target}
+        live, damaged = self._live_digests(reached)
         took_s = time.monotonic() - started
         return Rebuilt(
-            self._generation, before + self._folded, reached, digests, live, self._differing, took_s
+            self._generation, before + self._folded, reached, digests, live, damaged, self._differing, took_s
         )  # fmt: skip
+
+    def _live_digests(self, reached: Marks) -> tuple[dict[str, str | None], dict[str, DamagedTableError]]:
+        """The digests of the live tables, and why some of them cannot be read."""
+        live: dict[str, str | None] = {}
+        damaged: dict[str, DamagedTableError] = {}
+        for name in self._target:
+            try:
+                live[name] = _digest(self._live.tables[name], reached)
+            except DamagedTableError as error:
+                live[name], damaged[name] = None, error
+        return live, damaged
 
     def round(self, marks: Marks, records: int = RECORDS_PER_ROUND) -> int:
         """Fold at most so many records of each partition, up to the marks; gives how many there were."""

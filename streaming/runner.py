@@ -28,10 +28,11 @@ from ..lake.locks import only_one
 from ..lake.tables import Lake
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
 from ..rules.digest import RULES_DIGEST
-from ..schemas.errors import LakeWriteError, MetajournalError, StreamError, UnavailableError
+from ..schemas.errors import DamagedTableError, LakeWriteError, MetajournalError, StreamError, UnavailableError
 from ..schemas.positions import Cut, offset_of, position
 from ..schemas.settings import Settings
 from .engine import Engine, PartitionKey
+from .mending import wait_for_mend
 from .publish import Publisher, watermarks
 from .report import Report
 from .spark import options
@@ -146,6 +147,10 @@ class Stream:
                 _log.warning("%s Trying again in %.1f s.", error, pause_s)
                 self._status.say("waiting", f"{error.code}: {error}")
                 self._stop.wait(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            except DamagedTableError as error:
+                pause_s = _FIRST_PAUSE_S if time.monotonic() - started > _LONGEST_PAUSE_S * 2 else pause_s
+                wait_for_mend(error, self._settings, self._status, self._stop, pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     def _attempt(self, session: SparkSession) -> None:
@@ -312,15 +317,15 @@ class Stream:
     def _tidy(self, engine: Engine, for_s: float = 0.0) -> None:
         """Do some upkeep, more after a large batch.
 
-        Where the lake has no room for it, folding goes on and it is tried again later.
+        Where the lake has no room for it or a file of it is damaged, folding goes on and it is tried again later.
         """
         if time.monotonic() < self._tidy_at:
             return
         try:
             engine.tidy(for_s)
-        except LakeWriteError as error:
+        except (LakeWriteError, DamagedTableError) as error:
             self._tidy_at = time.monotonic() + _TIDY_AGAIN_S
-            _log.warning("Compaction waits %d s: %s", _TIDY_AGAIN_S, error)
+            _log.warning("Compaction waits %d s: %s %s", _TIDY_AGAIN_S, error, error.hint)
 
     def _take_over(self, engine: Engine) -> None:
         number = engine.take_over()

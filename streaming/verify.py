@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from deltalake import DeltaTable
 
 from ..lake import scan
-from ..lake.tables import Lake, quoted
+from ..lake.damage import damages
+from ..lake.tables import Lake, Table, quoted
 from ..producers.topics import Epochs
+from ..schemas.errors import DamagedTableError
 from ..schemas.positions import offset_of
 from ..schemas.settings import Settings
 from .publish import watermarks
-from .rebuild import LakeRebuild, Progress, Refolding
+from .rebuild import LakeRebuild, Progress, Rebuilt, Refolding
 
 _SHOWN = 20
 _REBUILD = "`metajournal rebuild lake --from kafka --accept` makes all tables anew."
@@ -62,18 +65,55 @@ def verify_lake(
     """
     keys = [(topic, partition) for topic, epoch in epochs.items() for partition in range(epoch.partitions)]
     ends = {key: high for key, (_, high) in watermarks(settings, keys).items()}
-    lake.refresh()
+    try:
+        lake.refresh([lake.journal.name])
+    except DamagedTableError as error:
+        yield _damaged("journal-once", error)
+        yield from _without_journal(lake, error)
+        return
     behind = {key: end - offset_of(lake.journal.mark(key)) for key, end in ends.items()}
+    journal = lake.journal.delta
     yield _reached(behind)
-    yield _once(lake.journal.delta)
-    yield _units(lake.journal.delta, settled=not any(count > 0 for count in behind.values()))
+    yield unless_damaged("journal-once", lambda: _once(journal))
+    yield unless_damaged("units", lambda: _units(journal, settled=not any(count > 0 for count in behind.values())))
     names = [table.name for table in lake.histories]
-    with lake.aside(names) as aside:
-        done = LakeRebuild(settings, epochs, lake, aside, names, tasks, say).run()
-    yield from _folded(done.digests, done.live, done.records)
+    try:
+        with lake.aside(names) as aside:
+            done = LakeRebuild(settings, epochs, lake, aside, names, tasks, say).run()
+    except DamagedTableError as error:  # the journal's: those of the histories are told with the rest
+        yield from _without_journal(lake, error)
+        return
+    yield from _folded(done)
     wrong = [f"{topic}/{partition}/{at}" for (topic, partition), places in done.differing.items() for at in places]
     said = f"{done.records:,} events folded again, {len(wrong) or 'none'} with another outcome than the journal table's"
     yield Check("outcomes", not wrong, said, tuple(wrong[:_SHOWN]))
+
+
+def unless_damaged(name: str, check: Callable[[], Check]) -> Check:
+    """A check, or the damaged file that keeps it from being done, with what mends that."""
+    try:
+        return check()
+    except DamagedTableError as error:
+        return _damaged(name, error)
+
+
+def _damaged(name: str, error: DamagedTableError) -> Check:
+    return Check(name, False, str(error), (f"{error.uri}/{error.file}",), error.hint)
+
+
+def _without_journal(lake: Lake, error: DamagedTableError) -> Iterator[Check]:
+    """What can be said where the journal table cannot be folded again: whether the history tables can be read."""
+    for table in lake.histories:
+        yield unless_damaged(f"table-{table.name}", partial(_not_compared, table, error))
+    yield _damaged("outcomes", error)
+
+
+def _not_compared(table: Table, error: DamagedTableError) -> Check:
+    for damage in damages(table.delta):
+        raise damage
+    return Check(
+        f"table-{table.name}", False, "can be read; not compared, since the journal table is damaged", (), error.hint
+    )
 
 
 def _reached(behind: dict[tuple[str, int], int]) -> Check:
@@ -135,11 +175,14 @@ def _unit_advice(torn: Sequence[Mapping[str, Any]]) -> str:
     return f"{_REBUILD} If units are torn again: {_WRITTEN_SO}"
 
 
-def _folded(digests: Any, live: Any, records: int) -> Iterator[Check]:
-    for name, digest in digests.items():
-        same = live[name] == digest
-        said = f"{records:,} events folded again give {'the same rows' if same else 'other rows'} ({digest[:16]})"
-        if live[name] is None:
+def _folded(done: Rebuilt) -> Iterator[Check]:
+    for name, digest in done.digests.items():
+        if name in done.damaged:
+            yield _damaged(f"table-{name}", done.damaged[name])
+            continue
+        same = done.live[name] == digest
+        said = f"{done.records:,} events folded again give {'the same rows' if same else 'other rows'} ({digest[:16]})"
+        if done.live[name] is None:
             said = "the table is missing; `metajournal rebuild lake` makes it anew"
         yield Check(f"table-{name}", same, said)
 

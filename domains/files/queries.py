@@ -14,7 +14,9 @@ from typing import Final
 
 from deltalake.exceptions import TableNotFoundError
 
+from ...lake.columns import JOURNAL_TABLE
 from ...lake.cuts import At, Cuts
+from ...lake.damage import asked_again
 from ...lake.tables import Lake
 from ...schemas.errors import FilesQueryError, UnavailableError
 from ...schemas.topics import TopicNames
@@ -60,6 +62,7 @@ class FileQueries:
         self._names = names
         self._cuts = Cuts(lake, names, partitions)
 
+    @asked_again
     def page(
         self, tenant: str, asked: FilesAsked, *, limit: int = 100, cursor: str | None = None, at: At | None = None
     ) -> FilesPage:
@@ -89,6 +92,7 @@ class FileQueries:
         following = cursor_of(identity, places[limit - 1].key, bounds) if len(places) > limit else None
         return FilesPage(tuple(search.rows(places[:limit])), following, bounds.held_to, bounds.final)
 
+    @asked_again
     def latest(self, tenant: str, what: str, where: str, *, at: At | None = None) -> FilesPage:
         """The newest file of one program on one server: by start, then by creation time, then by id.
 
@@ -111,9 +115,7 @@ class FileQueries:
     def _refresh(self) -> None:
         """See what others have written: the journal table first, so that its marks promise no row that is not seen."""
         try:
-            self._lake.refresh_pointer()
-            self._lake.journal.refresh()
-            self._lake.tables[TABLE].refresh()
+            self._lake.refresh((JOURNAL_TABLE, TABLE))
         except TableNotFoundError as error:
             raise UnavailableError(
                 f"There is no lake at {self._lake.path}.",

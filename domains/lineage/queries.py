@@ -15,6 +15,7 @@ from typing import Any, cast
 import orjson
 
 from ...lake.cuts import At, Bounds, Cuts
+from ...lake.damage import asked_again
 from ...lake.reading import LakeReader
 from ...lake.tables import quoted
 from ...schemas.errors import InputError, NotFinalError, UnknownEntityError
@@ -96,6 +97,7 @@ class LineageReader(LakeReader):
         answer = document(found, start_ms=start_ms, end_ms=end_ms)
         return answer if at is None or seen.final else {**answer, "final": False}
 
+    @asked_again
     def walked(
         self,
         tenant: str,
@@ -139,6 +141,7 @@ class LineageReader(LakeReader):
                 accesses += page.items
             yield self.run(tenant, one, at=at, as_of=as_of), accesses
 
+    @asked_again
     def run(self, tenant: str, run: Urn, *, at: At | None = None, as_of: int | None = None) -> dict[str, Any]:
         """A run's times and status, and the metadata that was recorded with its accesses, by scope.
 
@@ -165,6 +168,7 @@ class LineageReader(LakeReader):
         )
         return {**_run_json(found), "metadata": _joined(orjson.loads(one) for (one,) in recorded)}
 
+    @asked_again
     def runs(
         self,
         tenant: str,
@@ -203,6 +207,7 @@ class LineageReader(LakeReader):
         following = None if last is None else asked.cursor(seen, [last["began"], last["run"]])
         return Page([_run_json(one) for one in found[:limit]], following)
 
+    @asked_again
     def accesses(
         self, tenant: str, run: Urn, *, limit: int = PAGE, cursor: str | None = None, at: At | None = None,
         as_of: int | None = None,
@@ -234,6 +239,7 @@ class LineageReader(LakeReader):
         following = asked.cursor(seen, list(rows[limit - 1][:3])) if len(rows) > limit else None
         return Page([_access_json(*row) for row in rows[:limit]], following)
 
+    @asked_again
     def latest_write(self, tenant: str, data: Urn, *, at: At | None = None) -> dict[str, Any] | None:
         """The latest write to data that any fact tells of, or None.
 

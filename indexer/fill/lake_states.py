@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from deltalake.exceptions import TableNotFoundError
 
+from ...lake.damage import asked_again
 from ...lake.entities import COLUMNS, row_from_dict
 from ...lake.tables import Lake, quoted
 from ...rules.documents import Document, state_document
@@ -56,6 +57,7 @@ class LakeStates:
                 path=self._lake.path,
             ) from error
 
+    @asked_again
     def marks(self, known: Cut) -> dict[tuple[str, int], int]:
         """How far the journal table holds each partition now: those it has rows of, and those that are asked for."""
         self._lake.refresh()
@@ -68,6 +70,7 @@ class LakeStates:
         marks = {key: journal.mark(key) for key in sorted(keys)}
         return {key: mark for key, mark in marks.items() if mark}
 
+    @asked_again
     def about(self) -> int:
         """About how many entities there are, within a few percent."""
         found = self._table.sql("select approx_distinct(tenant || '/' || urn) as entities from entities")
@@ -79,6 +82,7 @@ class LakeStates:
             yield last, self._newest(after, last)
             after = last
 
+    @asked_again
     def having(self, keys: list[Key]) -> set[Key]:
         """Which of some entities the lake has rows of."""
         urns = ", ".join(quoted(key.urn) for key in keys)
@@ -90,6 +94,7 @@ class LakeStates:
         self._lake.refresh()  # also to tables that a rebuild of the lake has put in their place
         return self._lake.tables["entities"]
 
+    @asked_again
     def _page_end(self, after: Key | None) -> Key | None:
         rows = f"select tenant, urn from entities where {_behind(after)} order by tenant, urn limit {self._page_rows}"
         found = self._table.sql(rows)
@@ -97,6 +102,7 @@ class LakeStates:
             return None
         return Key(found["tenant"][-1].as_py(), found["urn"][-1].as_py())
 
+    @asked_again
     def _newest(self, after: Key | None, last: Key) -> list[Document]:
         columns = f"{COLUMNS}, journal_partition"
         order = "order by logical_timestamp desc, seq desc"

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from ...schemas.errors import DamagedTableError
 from ...schemas.settings import Settings
 from ..memory import without_collector
 from ..parts import publish_part
@@ -69,13 +70,24 @@ _Work = Callable[[Iterable[pa.RecordBatch]], Iterator[Any]]
 
 
 def _collected(frame: DataFrame, work: _Work) -> list[Any]:
-    """Run a task on each partition of a frame, and gather what each gives."""
+    """Run a task on each partition of a frame, and gather what each gives.
+
+    Raises:
+        DamagedTableError: a task has met a damaged file of the lake.
+    """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        results = [pickle.dumps(one) for one in work(batches)]
+        try:
+            results = [pickle.dumps(one) for one in work(batches)]
+        except DamagedTableError as error:  # Spark would make a text of it, and try again what cannot succeed
+            results = [pickle.dumps(error)]
         yield pa.record_batch([pa.array(results, pa.binary())], names=["result"])
 
-    return [pickle.loads(row.result) for row in frame.mapInArrow(run, _RESULT).collect()]
+    results = [pickle.loads(row.result) for row in frame.mapInArrow(run, _RESULT).collect()]
+    damage = next((one for one in results if isinstance(one, DamagedTableError)), None)
+    if damage is not None:
+        raise damage
+    return results
 
 
 def _folding(plan: Plan) -> _Work:

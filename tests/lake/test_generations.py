@@ -12,7 +12,7 @@ import pytest
 from metajournal.lake.declared import history_tables
 from metajournal.lake.generations import POINTER
 from metajournal.lake.tables import Lake, Reached
-from metajournal.schemas.errors import StreamError
+from metajournal.schemas.errors import DamagedTableError, StreamError
 from tests.lake.test_compaction import KEY, KilledError, append, killing
 from tests.lake.test_tables import lake_at
 
@@ -143,7 +143,7 @@ def test_a_lost_table_of_the_live_generation_is_not_made_anew(lake: Lake, tmp_pa
     rebuilt(lake)
     lake.swap_to(1)
     (tmp_path / "gen-1").rename(tmp_path / "elsewhere")
-    with pytest.raises(StreamError, match="is gone"):
+    with pytest.raises(DamagedTableError, match="is gone"):
         Lake(str(tmp_path)).create()
 
 

@@ -17,7 +17,7 @@ from metajournal.lake.columns import ENTITIES, JOURNAL
 from metajournal.lake.entities import COLUMNS, row_from_dict, rows_to_arrow
 from metajournal.lake.tables import Lake, Reached, quoted
 from metajournal.rules.entity import EntityRow
-from metajournal.schemas.errors import StreamError
+from metajournal.schemas.errors import DamagedTableError, StreamError
 from tests.properties import examples
 
 KEY = ("metajournal.journal.catalog", 2)
@@ -111,9 +111,9 @@ def test_a_table_that_is_gone_is_not_made_anew_under_a_journal_that_holds_events
     append(lake_at(tmp_path), [row()], {KEY: (1 << 40) + 1})
     lake.journal.append(JOURNAL.empty_table(), Reached({KEY: (1 << 40) + 1}, {}, "rules-1"))
     shutil.rmtree(tmp_path / "entities")
-    with pytest.raises(StreamError, match="'entities' is gone") as refused:
+    with pytest.raises(DamagedTableError, match=r"'entities'.* is gone") as refused:
         lake_at(tmp_path)
-    assert refused.value.code == "table-missing"
+    assert "metajournal rebuild lake" in refused.value.hint
     assert not (tmp_path / "entities").exists()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -168,6 +169,17 @@ def test_a_component_that_failed_shows_its_own_error_and_next_step_but_none_of_a
     earlier = component_of(tmp_path, ended, log=WARNING, log_age_s=1, told={**failed, "written_ms": 1})
     assert earlier.message.endswith(f"; the last message of its log: {WARNING}")
     assert SHELVE not in earlier.mend
+
+
+def test_a_component_that_waits_shows_what_ends_the_waiting(tmp_path: Path) -> None:
+    alive = ProcessId.of(os.getpid())
+    assert alive is not None
+    (tmp_path / "stream.state").write_text("{}")
+    entry = Entry(alive, 0, str(tmp_path / "stream.log"), str(tmp_path / "stream.state"))
+    told = {"state": "waiting", "message": "table-damaged: …", "written_ms": int(time.time() * 1000)}
+    shown = _component("stream", entry, {**told, "mend": "`metajournal rebuild lake`"})
+    assert (shown.state, shown.mend) == ("waiting", "`metajournal rebuild lake`")
+    assert _component("stream", entry, told).mend == ""
 
 
 def test_an_indexer_knows_how_far_behind_it_is_once_it_has_read_the_outcomes_that_were_there_at_its_start() -> None:
