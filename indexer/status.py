@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from ..schemas.setting_keys import hidden_texts, scrubbed
 from ..schemas.settings import Settings
 
 STATUS_FILE: Final = "indexer.json"
@@ -20,6 +21,7 @@ class StatusFile:
     def __init__(self, settings: Settings) -> None:
         home = settings.stack.home
         self._path = None if home is None else Path(home) / STATUS_FILE
+        self._hidden = hidden_texts(settings)
         self._last_s = 0.0
         self._state = ""
 
@@ -32,6 +34,7 @@ class StatusFile:
         if self._path is None:
             return
         self._last_s, self._state = time.monotonic(), status["state"]
+        status = {**status, "message": scrubbed(str(status.get("message", "")), self._hidden)}
         new = self._path.with_name(f"{self._path.name}.{os.getpid()}.new")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
