@@ -3,8 +3,10 @@
 Where a key is said more than once, the first of these wins: arguments, environment (`METAJOURNAL__SECTION__KEY`), the
 file named by `METAJOURNAL_CONFIG` or else `./metajournal.toml`, the file that the running stack of `metajournal up`
 left in its home, defaults. Unknown keys are refused and types checked, and every value remembers where it came from.
-Left to others: what the keys mean (schemas/settings), which of Kafka's keys exist (librdkafka) and may be set
-(producers/kafka).
+Invariant: a `./metajournal.toml` that nobody named may have come with the folder, from anybody; what could run a
+program is not taken from it.
+Left to others: what the keys mean (schemas/settings), which may be shown and which are harmless (schemas/setting_keys),
+which of Kafka's keys exist (librdkafka) and may be set (producers/kafka).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -22,20 +24,24 @@ from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from .schemas.errors import ConfigError
 from .schemas.header import TENANT_PATTERN
+from .schemas.setting_keys import MASK as MASK
+from .schemas.setting_keys import is_harmless, is_plain, pairs, value_shown
 from .schemas.settings import Settings
 
 ENVIRONMENT: Final = "METAJOURNAL__"
 FILE_VARIABLE: Final = "METAJOURNAL_CONFIG"
 HOME_VARIABLE: Final = "METAJOURNAL_HOME"
 FILE_NAME: Final = "metajournal.toml"
-MASK: Final = "********"
 DEFAULT: Final = "default"
 _OTHER_HOME: Final = f"Set {HOME_VARIABLE} to a folder of your own."
 
 _SECRET: Final = re.compile(
-    r"password|secret|token|api[._]?key|access[._]key|account[._]key|key\.pem|oauthbearer\.config", re.I
+    r"password|passphrase|secret|token|api[._]?key|(access|account|sas)[._]key|key\.pem|oauthbearer\.config", re.I
 )
-_USER_IN_URL: Final = re.compile(r"(?<=://)[^/@]+@")
+"""Keys that can be set by the name of a file that holds the value."""
+_NAMES_A_FILE: Final = re.compile(r"lake\.storage_options\..*_token_file", re.I)
+"""Options of the object store that want the name of a file themselves."""
+_ASSIGNED: Final = re.compile(r"[A-Za-z0-9_.-]*")
 _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _AT_LEAST_ONE: Final = frozenset(
     {"journal.partitions", "client.queue_events", "stream.max_events_per_batch", "stream.cache_rows",
@@ -57,7 +63,7 @@ class Said(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """One line of `metajournal config show`; secrets are masked."""
+    """One line of `metajournal config show`; what is not known to be no secret is masked."""
 
     key: str
     value: str
@@ -73,7 +79,9 @@ class Loaded:
 
     def shown(self) -> list[Shown]:
         """Every key with its value for people to read."""
-        return [Shown(key, masked(key, value), self.origins.get(key, DEFAULT)) for key, value in _flat(self.settings)]
+        return [
+            Shown(key, value_shown(key, value), self.origins.get(key, DEFAULT)) for key, value in pairs(self.settings)
+        ]
 
 
 def load_settings(
@@ -89,13 +97,17 @@ def load_settings(
         environ: the environment; the process's own where None.
         folder: where `metajournal.toml` is looked for; the working folder where None.
     Raises:
-        ConfigError: a key is unknown, a value has the wrong type, a file is missing or no TOML.
+        ConfigError: a key is unknown, a value has the wrong type, a file is missing or no TOML, or the file of the
+            working folder, which nobody named, says what could run a program.
     """
     environment = os.environ if environ is None else environ
     said: dict[str, Said] = {}
     # From the weakest source to the strongest.
-    for file in _files(environment, folder or Path()):
-        said |= _beside(file, _from_mapping(_read_toml(file), f"file {file}"))
+    for file, is_named in _files(environment, folder or Path()):
+        values = _read_toml(file)
+        if not is_named:
+            _refuse_harmful(file, values)
+        said |= _beside(file, _from_mapping(values, f"file {file}"))
     said |= _from_environment(environment)
     said |= _from_mapping(arguments or {}, "argument")
     return Loaded(_build(said), {key: one.origin for key, one in said.items()})
@@ -114,7 +126,8 @@ def load(file: str | None = None, assignments: Sequence[str] = ()) -> Loaded:
     for one in assignments:
         key, equals, value = one.partition("=")
         if not equals:
-            raise ConfigError(f"{one!r} sets nothing.", hint="Write section.key=value.", key=one)
+            [key] = _ASSIGNED.findall(one)[:1]  # what follows may be the value, after a colon or a blank
+            raise ConfigError(f"--set {key} sets nothing.", hint="Write section.key=value.", key=key)
         arguments[key.strip()] = value
     if file and not Path(file).is_file():
         raise ConfigError(f"--config names {file}, which is no file.", hint="Correct the path, or leave --config away.")
@@ -130,18 +143,12 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def is_secret(key: str) -> bool:
-    """Whether a key's value must never be shown."""
+    """Whether a key's value is a secret, which can be said by the name of a file too."""
     return _SECRET.search(key) is not None
 
 
-def masked(key: str, value: Any) -> str:
-    """A value for people to read: secrets masked, also a password inside a URL."""
-    if value is None:
-        return ""
-    return MASK if is_secret(key) else _USER_IN_URL.sub(f"{MASK}@", str(value))
-
-
-def _files(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
+def _files(environment: Mapping[str, str], folder: Path) -> Iterator[tuple[Path, bool]]:
+    """The settings files that there are, the weakest first; and whether somebody named them, or `up` wrote them."""
     stack = home(environment) / FILE_NAME
     try:
         there = stack.is_file()
@@ -150,13 +157,13 @@ def _files(environment: Mapping[str, str], folder: Path) -> Iterator[Path]:
             f"The home folder {stack.parent} cannot be read: {error.strerror}.", hint=_OTHER_HOME
         ) from error
     if there:
-        yield stack
+        yield stack, True
     named = environment.get(FILE_VARIABLE)
     file = Path(named) if named else folder / FILE_NAME
     if named and not file.is_file():
         raise ConfigError(f"{FILE_VARIABLE} names {named}, which is no file.", hint="Correct or unset the variable.")
     if file.is_file() and file.resolve() != stack.resolve():
-        yield file
+        yield file, bool(named)
 
 
 def _read_toml(file: Path) -> dict[str, Any]:
@@ -164,6 +171,25 @@ def _read_toml(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"{file} cannot be read: {error}.", hint="Correct the file; it is TOML.") from error
+
+
+def _refuse_harmful(file: Path, values: Mapping[str, Any]) -> None:
+    """Refuse a file that nobody named where it says more than a stranger may say.
+
+    Raises:
+        ConfigError: a key may run a program, load code, or send a file's content or a login of this machine.
+    """
+    for path, value in _leaves("", values):
+        key = _without_file(path)
+        _known(key or path, f"file {file}")
+        if key is not None or not is_harmless(path, value):
+            raise ConfigError(
+                f"{path} does not count in {file}, which was found in the working folder and not named: it is not known"
+                " to be harmless (such a key may run a program, load code or read a file).",
+                hint=f"Where the file is yours, name it: --config {file.name}, or {FILE_VARIABLE}={file.name};"
+                " or set the key in the environment.",
+                key=path,
+            )
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Said]:
@@ -210,15 +236,21 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _said(path: str, value: Any, origin: str) -> dict[str, Said]:
     """The value under its key; a secret's `..._file` is read, so that the secret itself stands nowhere else."""
-    key = re.sub(r"[._]file$", "", path, flags=re.I)
-    if key == path or not is_secret(key):
+    key = _without_file(path)
+    if key is None:
         _known(path, origin)
         return {path: Said(value, origin)}
     _known(key, origin)
     try:
         return {key: Said(Path(value).read_text("utf-8").rstrip("\r\n"), f"{origin} ({value})")}
-    except (OSError, TypeError, UnicodeDecodeError) as error:
+    except (OSError, TypeError, ValueError) as error:
         raise ConfigError(f"{path} ({origin}) names a file that cannot be read: {error}.", key=path) from error
+
+
+def _without_file(path: str) -> str | None:
+    """The secret whose file a key names; None where it names none."""
+    key = re.sub(r"[._]file$", "", path, flags=re.I)
+    return key if key != path and is_secret(key) and not _NAMES_A_FILE.fullmatch(path) else None
 
 
 def _known(path: str, origin: str) -> None:
@@ -318,20 +350,5 @@ def _refuse() -> Any:
 
 
 def _wrong(path: str, one: Said, needed: str) -> ConfigError:
-    said = MASK if is_secret(path) else repr(one.value)
+    said = repr(value_shown(path, one.value) if isinstance(one.value, str) else one.value) if is_plain(path) else MASK
     return ConfigError(f"{path} must be {needed}, not {said} ({one.origin}).", hint="Correct the value.", key=path)
-
-
-def _flat(settings: Settings) -> Iterator[tuple[str, Any]]:
-    for section in fields(settings):
-        values = getattr(settings, section.name)
-        pairs = (
-            values.items()
-            if isinstance(values, Mapping)
-            else [(f.name, getattr(values, f.name)) for f in fields(values)]
-        )
-        for name, value in pairs:
-            if isinstance(value, Mapping):
-                yield from ((f"{section.name}.{name}.{key}", one) for key, one in value.items())
-            else:
-                yield f"{section.name}.{name}", value

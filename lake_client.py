@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from .lake.cuts import At
     from .lake.reading import Answer, LakeReader
 
-Point: TypeAlias = "Position | Cut | datetime | int"
-"""A point of the journal: a position (that event included), a position by (topic, partition), or a time."""
+Point: TypeAlias = "Position | Cut | datetime | int | str"
+"""A point of the journal: a position (that event included), a position by (topic, partition), or a time (milliseconds,
+an aware datetime, text)."""
 WAIT_S = 10.0
 """Seconds to wait for the lake to hold an event."""
 _LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
@@ -63,7 +64,8 @@ class LakeClient:
         Args:
             entity: its URN.
             as_at: a Position (that event included), a cut (a position by topic and partition; the entity's own one, or
-                the latest of their times), an aware datetime or milliseconds UTC; None: now.
+                the latest of their times), or a time: an aware datetime, milliseconds UTC, text (ISO 8601, or a number:
+                milliseconds above 1e11, seconds otherwise); None: now.
             tenant: `journal.tenant` of the settings where None.
             at_least: an event's position (`receipt.position`), or a cut of next positions, that the answer must know.
             timeout_s: seconds to wait for that.

@@ -31,7 +31,7 @@ _NOTHING = "Standard input held no event, so nothing was emitted."
 @click.option("--schema", metavar="AVRO", help="Schema of a registered entity: Avro JSON.")
 @click.option("--actor", metavar="NAME", help="Who does this.")
 @click.option("--expected", type=int, metavar="N", help="Only if the entity's logical timestamp is N; 0: not there.")
-@click.option("--event-time", metavar="TIME", help="When it happened: ISO 8601, or milliseconds since 1970.")
+@click.option("--event-time", metavar="TIME", help="When it happened: ISO 8601, or (milli)seconds since 1970.")
 @click.option("--unit", "as_unit", is_flag=True, help="Emit all JSON lines as one unit: all of them or none.")
 @click.option("--unit-id", metavar="ID", help="Send this unit again: its lines have their event_id.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the outcome, only until Kafka has the event.")

@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, NoReturn, TypeAlias
+from datetime import datetime
+from typing import Final, NoReturn, TypeAlias
 
 from ..producers.topics import Epochs
 from ..schemas.errors import InputError, PositionExpired
 from ..schemas.positions import EPOCH_SHIFT, Cut, Position
 from ..schemas.registry import changes_of, served_domains
+from ..schemas.times import time_ms
 from ..schemas.topics import TopicNames
 from .ledger import Place, Source, below
 from .records import Partition
 from .watermarks import LookUp, Watermark
 
-Since: TypeAlias = Position | Cut | datetime | int | Literal["earliest", "latest"]
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+Since: TypeAlias = Position | Cut | datetime | int | str
+"""Where to begin: a point, a time as `times.time_ms` reads it, "earliest" or "latest"."""
 _NO_TIME: Final = -(1 << 62)
 
 
@@ -201,17 +202,18 @@ class Starts:
     def _cut(self, since: object) -> _Asked:
         if isinstance(since, Position):
             return self._after(since)
-        if isinstance(since, datetime):
-            if since.tzinfo is None:
-                raise InputError("`since` is a time without a zone.", hint="Give an aware datetime, or milliseconds.")
-            return self._at((since - _EPOCH) // timedelta(milliseconds=1))
-        if isinstance(since, int) and not isinstance(since, bool) and abs(since) < -_NO_TIME:
-            return self._at(since)
         if isinstance(since, Mapping):
             return self._given(since)
+        try:
+            since_ms = time_ms(since)
+            why = f"{since!r} is too far away"
+        except ValueError as error:
+            since_ms, why = _NO_TIME, str(error)
+        if abs(since_ms) < -_NO_TIME:
+            return self._at(since_ms)
         raise InputError(
-            f"{since!r} is no point to begin at.",
-            hint='Give a Position, a cut, a time (aware datetime or milliseconds), "earliest" or "latest".',
+            f"`since` is no point to begin at: {why}.",
+            hint='Give a Position, a cut, a time (aware datetime, milliseconds, text), "earliest" or "latest".',
         )
 
     def _after(self, since: Position) -> _Asked:

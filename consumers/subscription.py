@@ -100,9 +100,9 @@ class Subscription(Generic[T]):
         made: a change or state of a message; None where its record is not asked for.
         compacted: they are state topics.
         since: where to begin, for partitions that the group has no commit of: after a Position (the other partitions
-            at its append time) or a cut {(journal topic, partition): position}, at a time (aware datetime or
-            milliseconds UTC), "earliest" (all that is left), "latest" (from this call on). Default: "latest" for
-            changes, "earliest" for states.
+            at its append time) or a cut {(journal topic, partition): position}, at a time (milliseconds
+            UTC, an aware datetime, text of ISO 8601), "earliest" (all that is left), "latest" (from this call on).
+            Default: "latest" for changes, "earliest" for states.
         group: members of one group share the partitions and go on where they left off.
         wanted: conditions; what is left out counts as read.
         timeout_s: the iteration ends when no change came for so many seconds; what stood in the topics at the

@@ -33,7 +33,10 @@ def configuration_page() -> list[str]:
             "Unknown keys are refused.",
             "`metajournal config show --origin` says where each value comes from.",
             "A secret can also be said by the name of a file that holds it, with `_file` (in `[kafka]`:",
-            "`.file`) behind its key; it is never shown.",
+            "`.file`) behind its key. Only values of keys that are known to hold no secret are shown.",
+            "A `metajournal.toml` that was only found in the working folder may not set what could run a program, load",
+            "code or send a file's content: see [which files may say",
+            "what](../how-to/secure-connections.md#which-files-may-say-what).",
         ),
     ]
     for section in dataclasses.fields(Settings):

@@ -10,6 +10,7 @@ from elastic_transport import ConnectionTimeout, TlsError, TransportError
 from elasticsearch import ApiError, Elasticsearch
 
 from ..schemas.errors import ConfigError
+from ..schemas.setting_keys import hidden_texts, scrubbed, url_shown
 from ..schemas.settings import Settings
 
 logging.getLogger("elastic_transport").addHandler(logging.NullHandler())  # its warnings are ours to tell
@@ -36,7 +37,8 @@ def make_client(settings: Settings, *, timeout_s: float = 30.0) -> Elasticsearch
             wanted.url, request_timeout=timeout_s, max_retries=0, retry_on_timeout=False, http_compress=False, **options
         )
     except (ValueError, TypeError, OSError) as error:
-        raise ConfigError(f"elasticsearch.url {wanted.url!r} cannot be used: {error}.") from error
+        why = scrubbed(str(error).replace(wanted.url, url_shown(wanted.url)), hidden_texts(settings))
+        raise ConfigError(f"elasticsearch.url {url_shown(wanted.url)!r} cannot be used: {why}.") from error
 
 
 def url_of(client: Elasticsearch) -> str:

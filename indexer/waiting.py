@@ -11,6 +11,7 @@ from elasticsearch import ApiError, Elasticsearch
 from ..schemas.arguments import marks_of
 from ..schemas.errors import NotYetVisibleError, OperatorError, SearchUnavailableError
 from ..schemas.positions import Cut, Position, behind, behind_text
+from ..schemas.setting_keys import url_shown
 from .connection import is_away, is_no_connection, is_refused, reason_of
 from .errors import IndexMissingError, InvalidQueryError
 from .mapping import check_mapping, mapping_digest
@@ -37,7 +38,7 @@ class Deadline:
 
     def __init__(self, client: Elasticsearch, url: str, timeout_s: float, *, refused_s: float | None = None) -> None:
         self._client = client
-        self._url = url
+        self._url = url_shown(url)
         self._timeout_s = timeout_s
         self._end = time.monotonic() + timeout_s
         self._refused_s = timeout_s if refused_s is None else min(timeout_s, refused_s)

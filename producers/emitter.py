@@ -144,7 +144,7 @@ class Emitter:
         Args:
             event: an event of a served domain.
             actor: who does it; `journal.actor` of the settings where None.
-            event_time: when it happened, ms since the epoch or an aware datetime; now where None.
+            event_time: when it happened, a time as `schemas.times.time_ms` reads it; now where None.
             expected: logical timestamp that the entity's newest history row must have; 0: it must not exist.
             cause: id of the event that led to this one.
             tenant: `journal.tenant` of the settings where None.

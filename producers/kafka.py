@@ -4,7 +4,7 @@ Job: one place for every librdkafka setting that the journal's promises rest on;
 table goes through to every client, but the settings below cannot be weakened: a ConfigError names the key.
 Left to others: what is produced (emitter), which topics there are (topics), what is read (outcomes, consumers).
 Invariant: a client made here never writes to stderr; its log goes to the logger `metajournal.kafka`, its errors
-into an `ErrorLog`, so that whoever waits can say why nothing comes.
+into an `ErrorLog`, so that whoever waits can say why nothing comes; both without what the configuration hides.
 
 Source: CONFIGURATION.md of librdkafka; KIP-98 (idempotent producer).
 """
@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from ..schemas.errors import ConfigError, KafkaUnavailableError
+from ..schemas.setting_keys import hidden_of_kafka, scrubbed, url_shown
 from ..schemas.settings import Settings
 
 Config = dict[str, Any]
@@ -157,15 +158,30 @@ class Noted(NamedTuple):
     text: str
 
 
+class _Quiet(logging.LoggerAdapter[logging.Logger]):
+    """The log of one client, without what its configuration hides."""
+
+    def __init__(self, hidden: tuple[str, ...]) -> None:
+        super().__init__(_log)
+        self._hidden = hidden
+
+    def log(self, level: int, msg: object, *args: object, **_: Any) -> None:
+        if self.isEnabledFor(level):
+            self.logger.log(level, "%s", scrubbed(str(msg) % args if args else str(msg), self._hidden))
+
+
 class ErrorLog:
     """The latest errors of one client (its `error_cb`), bounded."""
 
     def __init__(self) -> None:
         self._noted: deque[Noted] = deque(maxlen=50)
+        self.hidden: tuple[str, ...] = ()
+        """Texts that its client's configuration hides."""
 
     def __call__(self, error: KafkaError) -> None:
-        self._noted.append(Noted(time.monotonic(), error.code(), error.str()))
-        _log.debug("%s: %s", error.name(), error.str())
+        text = scrubbed(error.str(), self.hidden)
+        self._noted.append(Noted(time.monotonic(), error.code(), text))
+        _log.debug("%s: %s", error.name(), text)
 
     @property
     def latest(self) -> Noted | None:
@@ -266,8 +282,8 @@ def wait_for_broker(client: Producer | AdminClient, errors: ErrorLog, *, servers
 
 
 def servers_of(settings: Settings) -> str:
-    """Where the brokers are said to be."""
-    return settings.kafka.get("bootstrap.servers", "(kafka.bootstrap.servers is not set)")
+    """Where the brokers are said to be, for people to read."""
+    return url_shown(settings.kafka.get("bootstrap.servers", "(kafka.bootstrap.servers is not set)"))
 
 
 def _config(role: str, settings: Settings, own: Mapping[str, Any], safety: Mapping[str, str]) -> Config:
@@ -299,11 +315,13 @@ _DROP: Final = "Take the key out of the [kafka] table."
 def _make(kind: Callable[..., _Client], config: Config, errors: ErrorLog) -> _Client:
     for key, value in config.items():
         _refuse_unreadable(key, value)
+    errors.hidden = hidden_of_kafka(config)
     try:
-        return kind({**config, "error_cb": errors}, logger=_log)
+        return kind({**config, "error_cb": errors}, logger=_Quiet(errors.hidden))
     except KafkaException as error:
         problem: KafkaError = error.args[0]
-        raise ConfigError(f"Kafka's client refuses its configuration: {problem.str()}.") from error
+        why = scrubbed(problem.str(), errors.hidden)
+        raise ConfigError(f"Kafka's client refuses its configuration: {why}.") from error
 
 
 def _refuse_unreadable(key: str, value: object) -> None:

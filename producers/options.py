@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from ..schemas.errors import Fault
@@ -11,6 +10,7 @@ from ..schemas.header import TENANT_PATTERN
 from ..schemas.ids import id_bytes
 from ..schemas.limits import MAX_KEY_BYTES
 from ..schemas.positions import Position
+from ..schemas.times import time_ms
 
 _EARLIEST_MS: Final = -62_135_596_800_000
 _LATEST_MS: Final = 253_402_300_799_999
@@ -68,16 +68,16 @@ def _actor(value: Any, faults: list[Fault]) -> str | None:
 
 
 def _event_time(value: Any, faults: list[Fault]) -> int | None:
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            faults.append(Fault("event_time", "has no time zone"))
-            return None
-        value = round(value.timestamp() * 1000)
     if value is None:
         return None
-    if isinstance(value, int) and not isinstance(value, bool) and _EARLIEST_MS <= value <= _LATEST_MS:
-        return value
-    faults.append(Fault("event_time", f"must be milliseconds of the years 1 to 9999 or a datetime, not {value!r}"))
+    try:
+        milliseconds = time_ms(value)
+    except ValueError as error:
+        faults.append(Fault("event_time", str(error)))
+        return None
+    if _EARLIEST_MS <= milliseconds <= _LATEST_MS:
+        return milliseconds
+    faults.append(Fault("event_time", f"must be of the years 1 to 9999, not {value!r}"))
     return None
 
 

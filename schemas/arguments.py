@@ -7,15 +7,15 @@ wrote, and the nearest name that there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from difflib import get_close_matches
 from inspect import signature
 from typing import Any, TypeGuard
 
 from .errors import InputError
 from .positions import Cut, Position
+from .times import time_ms
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_MS = 1 << 53
 
 
@@ -76,23 +76,43 @@ def check_whole(name: str, value: object, least: int) -> None:
         )
 
 
-def point_of(name: str, value: Position | Cut | datetime | int) -> Position | Cut | int:
-    """A Position or a cut as it is, a time as milliseconds UTC.
+def time_of(name: str, value: Any) -> int:
+    """A time as milliseconds UTC, as `times.time_ms` reads it.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        return time_ms(value)
+    except ValueError as error:
+        raise InputError(
+            f"{name}: {error}.",
+            code="not-a-time",
+            hint="Give an aware datetime, milliseconds since 1970, or text of ISO 8601.",
+            argument=name,
+        ) from None
+
+
+def point_of(name: str, value: Position | Cut | datetime | int | str) -> Position | Cut | int:
+    """A Position or a cut as it is, a time (as `times.time_ms` reads it) as milliseconds UTC.
 
     Raises:
         InputError: it is none of them, a cut of nothing, or a datetime without a zone.
     """
     if isinstance(value, Position) or _is_cut(value):
         return value
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return (value - _EPOCH) // timedelta(milliseconds=1)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST_MS:
-        return value
-    no_zone = ", which has no time zone" if isinstance(value, datetime) else ""
+    try:
+        milliseconds = time_ms(value)
+        why = f"{value!r:.60} is too far away"
+    except ValueError as error:
+        milliseconds, why = _MOST_MS, str(error)
+    if abs(milliseconds) < _MOST_MS:
+        return milliseconds
     raise InputError(
-        f"{name} is no point in time: {value!r:.60}{no_zone}.",
+        f"{name} is no point in time: {why}.",
         code="wrong-type",
-        hint="Give a Position (`Position.parse(text)`), a cut of some, an aware datetime, or milliseconds since 1970.",
+        hint="Give a Position (`Position.parse(text)`), a cut of some, an aware datetime, milliseconds since 1970, or "
+        "text of ISO 8601.",
         argument=name,
     )
 

@@ -1,7 +1,7 @@
 """Settings as values: every key, its default and its unit.
 
 Frozen and pure; reading arguments, environment and `metajournal.toml` is the root module `config`'s job, and nothing
-below it looks anywhere but here.
+below it looks anywhere but here. What may hold a secret stays out of their `repr`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LakeSettings:
 
     path: str = "metajournal-lake"
     """Folder or object store URL; in a settings file a relative one begins at the file's folder."""
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of the object store, as delta-rs names them."""
     vacuum_retention_h: int = 1
     """Hours that files which the tables need no more are kept; longer than any batch and any reader of one version."""
@@ -52,11 +52,11 @@ class LakeSettings:
 class ElasticsearchSettings:
     """Where the index is."""
 
-    url: str = "http://127.0.0.1:9200"
+    url: str = field(default="http://127.0.0.1:9200", repr=False)
     """Where Elasticsearch answers."""
     ca: str | None = None
     """File of the certificate authority."""
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
     """Secret; always shown masked."""
     index: str = "metajournal"
     """Alias that searches use."""
@@ -86,7 +86,7 @@ class StreamSettings:
     """Batches of at least so many events are folded by Spark tasks, smaller ones in the driver."""
     master: str = "local[4]"
     """Spark's master: `local[n]`, or the URL of a cluster whose workers reach Kafka and the lake."""
-    spark: Mapping[str, str] = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further Spark options by their whole names (`spark.executor.memory`); they win over the project's own."""
     min_trigger_interval_ms: int = 0
     """Milliseconds between the starts of two batches; 0: as fast as events come."""
@@ -137,7 +137,7 @@ class Settings:
     """Everything that can be set, one section a part."""
 
     journal: JournalSettings = field(default_factory=JournalSettings)
-    kafka: Mapping[str, str] = field(default_factory=_kafka_defaults)
+    kafka: Mapping[str, str] = field(default_factory=_kafka_defaults, repr=False)
     """librdkafka's dotted keys, passed through to every Kafka client."""
     lake: LakeSettings = field(default_factory=LakeSettings)
     elasticsearch: ElasticsearchSettings = field(default_factory=ElasticsearchSettings)

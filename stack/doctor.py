@@ -8,13 +8,14 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from ..schemas.errors import MetajournalError
+from ..schemas.setting_keys import hidden_texts, scrubbed, url_shown
 from ..schemas.settings import Settings
 from .java import find_java
 from .parts import GROUPS, known_parts, parts_in
@@ -157,25 +158,25 @@ def _ports() -> Check:
 
 
 def _services(settings: Settings) -> Iterator[Check]:
-    servers = settings.kafka.get("bootstrap.servers", "")
-    yield _reach("Kafka", servers, lambda: _kafka(settings))
-    yield _reach("Elasticsearch", settings.elasticsearch.url, lambda: _search(settings))
+    servers, hidden = settings.kafka.get("bootstrap.servers", ""), hidden_texts(settings)
+    yield _reach("Kafka", url_shown(servers), lambda: _kafka(settings), hidden)
+    yield _reach("Elasticsearch", url_shown(settings.elasticsearch.url), lambda: _search(settings), hidden)
 
 
-def _reach(name: str, where: str, ask: Callable[[], str]) -> Check:
+def _reach(name: str, where: str, ask: Callable[[], str], hidden: Sequence[str]) -> Check:
     """A service that nobody has started yet is a note: `up` starts one."""
     try:
         return Check(name, f"{ask()} at {where}", "an answer", "fine")
     except Exception as error:
-        return Check(name, f"no answer at {where}: {_words(error)}", "an answer", "note", "metajournal up")
+        return Check(name, f"no answer at {where}: {_words(error, hidden)}", "an answer", "note", "metajournal up")
 
 
-def _words(error: Exception) -> str:
-    """One line of an exception; librdkafka's have their words inside."""
+def _words(error: Exception, hidden: Sequence[str]) -> str:
+    """One line of an exception, without what the settings hide; librdkafka's have their words inside."""
     from confluent_kafka import KafkaError
 
     inner = error.args[0] if error.args else None
-    text = inner.str() if isinstance(inner, KafkaError) else str(error)
+    text = scrubbed(inner.str() if isinstance(inner, KafkaError) else str(error), hidden)
     return text.splitlines()[0][:120] if text else type(error).__name__
 
 

@@ -168,7 +168,8 @@ def _environment(home: Path) -> dict[str, str]:
     kept = {
         key: value for key, value in os.environ.items() if not key.startswith(("METAJOURNAL__", "METAJOURNAL_CONF"))
     }
-    return {**kept, "METAJOURNAL_HOME": str(home)}
+    # They start in the home's folder, which must not be where Python looks for modules.
+    return {**kept, "METAJOURNAL_HOME": str(home), "PYTHONSAFEPATH": "1"}
 
 
 def _wait_ready(kept: Kept, told: Path, began_ms: int, deadline: float) -> None:

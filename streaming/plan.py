@@ -30,7 +30,7 @@ class Pin:
     name: str
     uri: str
     version: int
-    storage_options: Mapping[str, str]
+    storage_options: Mapping[str, str] = field(repr=False)
 
     def open(self) -> Table:
         return _Pinned(self)

@@ -30,6 +30,7 @@ from ..producers.topics import Epochs, ensure_topics, wanted_topics
 from ..rules.digest import RULES_DIGEST
 from ..schemas.errors import DamagedTableError, LakeWriteError, MetajournalError, StreamError, UnavailableError
 from ..schemas.positions import Cut, offset_of, position
+from ..schemas.setting_keys import hidden_texts
 from ..schemas.settings import Settings
 from .engine import Engine, PartitionKey
 from .mending import wait_for_mend
@@ -79,7 +80,8 @@ class Stream:
         self._failure: BaseException | None = None
         self._engine: Engine | None = None
         self._said_idle: dict[PartitionKey, float] = {}
-        self._status = StatusFile(settings.stack.home, "stream", settings.stream.metrics_file)
+        metrics, hidden = settings.stream.metrics_file, hidden_texts(settings)
+        self._status = StatusFile(settings.stack.home, "stream", metrics, hidden=hidden)
         self._spark_log = spark_log(settings.stack.home)
         self._checkpoint = ""
         self._folded_at = 0.0

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..reporting import ReportFile
 from ..schemas.positions import Cut, behind, cut_to_json
+from ..schemas.setting_keys import scrubbed
 from .report import Report
 
 _EVERY_S = 1.0
@@ -23,10 +24,12 @@ class StatusFile:
         home: folder, or None.
         name: `stream`.
         metrics: file that gets one JSON line for each batch, or None.
+        hidden: texts that no message shows.
     """
 
-    def __init__(self, home: str | None, name: str, metrics: str | None = None) -> None:
+    def __init__(self, home: str | None, name: str, metrics: str | None = None, *, hidden: Sequence[str] = ()) -> None:
         self._metrics = None if metrics is None else ReportFile(Path(metrics))
+        self._hidden = hidden
         self._file = None if home is None else ReportFile(Path(home) / f"{name}.json")
         self._facts: dict[str, Any] = {"pid": os.getpid(), "state": "starting", "message": "", "freshness_s": None}
         self._written = 0.0
@@ -54,7 +57,7 @@ class StatusFile:
 
         A stream that waits knows only of the batch in hand; without one it does not know how far behind it is.
         """
-        self._facts |= {"state": state, "message": message, "mend": mend}
+        self._facts |= {"state": state, "message": scrubbed(message, self._hidden), "mend": mend}
         if state != "running" and self._oldest_ms is None:
             self._facts["freshness_s"] = None
         self._write()

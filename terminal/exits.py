@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -28,10 +30,11 @@ from ..schemas.errors import (
     UnknownEntityError,
     UnknownEventError,
 )
+from ..schemas.setting_keys import scrubbed
 from .inputs import check_arguments
 from .logs import log_error
 from .naming import meant_urn
-from .rendering import OutputError, forgive_encodings, print_error, writing
+from .rendering import OutputError, forgive_encodings, plain, print_error, writing
 
 FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 130, 141
 
@@ -94,7 +97,10 @@ class Commands(click.Group):
         def logged() -> bool:
             return any(getattr(context.obj, "logs_json", False) for context in given)
 
-        return leave(ended(run, as_json="--json" in words, logged=logged))
+        def hidden() -> Sequence[str]:
+            return [text for context in given for text in getattr(context.obj, "hidden", ())]
+
+        return leave(ended(run, as_json="--json" in words, logged=logged, hidden=hidden))
 
 
 def _outputs_are_open() -> bool:
@@ -109,10 +115,20 @@ def _outputs_are_open() -> bool:
     return sys.stdout is not None
 
 
-def ended(run: Callable[[], Any], *, as_json: bool, logged: Callable[[], bool] = lambda: False) -> int:
-    """Run a command and return its exit code, its errors printed; or logged, where its log is JSON lines."""
+def ended(
+    run: Callable[[], Any],
+    *,
+    as_json: bool,
+    logged: Callable[[], bool] = lambda: False,
+    hidden: Callable[[], Sequence[str]] = lambda: (),
+) -> int:
+    """Run a command and return its exit code, its errors printed; or logged, where its log is JSON lines.
+
+    Args:
+        hidden: gives the texts that no error shows, once the settings were read.
+    """
     try:
-        return _told(run, as_json, logged)
+        return _told(run, as_json, logged, hidden)
     except BrokenPipeError:
         _forget(sys.stdout)
         return PIPE
@@ -122,7 +138,9 @@ def ended(run: Callable[[], Any], *, as_json: bool, logged: Callable[[], bool] =
         return exit_code(error)
 
 
-def _told(run: Callable[[], Any], as_json: bool, logged: Callable[[], bool]) -> int:
+def _told(
+    run: Callable[[], Any], as_json: bool, logged: Callable[[], bool], hidden: Callable[[], Sequence[str]]
+) -> int:
     """As `ended`, but for output that nobody takes. Raises: BrokenPipeError, OutputError."""
     try:
         result = run()
@@ -138,19 +156,31 @@ def _told(run: Callable[[], Any], as_json: bool, logged: Callable[[], bool]) -> 
     except MetajournalError as error:
         if isinstance(error, InvalidUrnError) and (meant := meant_urn(error.text)):
             error.hint = f"Did you mean {meant}? {error.hint}"
+        message, hint = scrubbed(error.message, hidden()), scrubbed(error.hint, hidden())
         if logged() and not as_json:
-            log_error(error.code, error.message, error.hint)
+            log_error(error.code, message, hint)
         else:
-            print_error(error.code, error.message, error.hint, as_json=as_json, data=error.data)
+            print_error(error.code, message, hint, as_json=as_json, data=_scrubbed(plain(error.data), hidden()))
         return exit_code(error)
     except Exception as error:
         if os.environ.get("METAJOURNAL_TRACE") == "1":
-            raise
-        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            with suppress(OSError):
+                sys.stderr.write(scrubbed(traceback.format_exc(), hidden()))
+            return PROBLEM
+        text = scrubbed(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, hidden())
         _check_stdout()
         hint = "This is a defect of metajournal: please report it with the output of METAJOURNAL_TRACE=1."
         print_error("internal", text.split("\n")[0], hint, as_json=as_json)
         return PROBLEM
+
+
+def _scrubbed(value: Any, hidden: Sequence[str]) -> Any:
+    """A value of JSON whose texts show nothing hidden."""
+    if isinstance(value, dict):
+        return {key: _scrubbed(one, hidden) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_scrubbed(one, hidden) for one in value]
+    return scrubbed(value, hidden) if isinstance(value, str) else value
 
 
 def _check_stdout() -> None:

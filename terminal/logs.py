@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Final, TextIO
 
+from ..schemas.setting_keys import scrubbed
 from ..schemas.settings import LogSettings
 from .rendering import safe, time_text
 
@@ -23,22 +25,28 @@ _TEXT: Final = "%(asctime)s %(levelname)-7s %(message)s"
 class JsonLines(logging.Formatter):
     """A log record as one JSON object on one line; `extra={"data": {…}}` adds fields to it."""
 
+    def __init__(self, hidden: Sequence[str] = ()) -> None:
+        super().__init__()
+        self._hidden = hidden
+
     def format(self, record: logging.LogRecord) -> str:
         line = {"time": time_text(int(record.created * 1000)), "level": record.levelname.lower(), "logger": record.name}
         line |= {"message": record.getMessage(), **getattr(record, "data", {})}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        shown = {key: scrubbed(one, self._hidden) if isinstance(one, str) else one for key, one in line.items()}
+        return json.dumps(shown, ensure_ascii=False, default=str)
 
 
 class Lines(logging.Formatter):
     """A log record as a line for people."""
 
-    def __init__(self) -> None:
+    def __init__(self, hidden: Sequence[str] = ()) -> None:
         super().__init__(_TEXT, "%H:%M:%S")
+        self._hidden = hidden
 
     def format(self, record: logging.LogRecord) -> str:
-        return safe(super().format(record))
+        return safe(scrubbed(super().format(record), self._hidden))
 
 
 class _Handler(logging.StreamHandler[TextIO]):
@@ -62,18 +70,19 @@ class _Handler(logging.StreamHandler[TextIO]):
             super().handleError(record)
 
 
-def start_logging(asked: LogSettings | None = None) -> bool:
+def start_logging(asked: LogSettings | None = None, hidden: Sequence[str] = ()) -> bool:
     """Send logs to standard error.
 
     Args:
         asked: form and level; the defaults where None.
+        hidden: texts that no line shows.
     Returns:
         Whether they are JSON lines.
     """
     wanted = asked or LogSettings()
     as_json = wanted.format == "json" or (wanted.format == "auto" and not sys.stderr.isatty())
     handler = _Handler(sys.stderr)
-    handler.setFormatter(JsonLines() if as_json else Lines())
+    handler.setFormatter(JsonLines(hidden) if as_json else Lines(hidden))
     logging.basicConfig(level=logging.ERROR, handlers=[handler], force=True)
     logging.getLogger(OWN).setLevel(wanted.level.upper())
     return as_json

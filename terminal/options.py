@@ -32,19 +32,24 @@ class Options:
         self._connect = connect
         self.logs_json = False
         """Whether the command's log, and so the error that ends it, are JSON lines."""
+        self.hidden: tuple[str, ...] = ()
+        """Texts that the settings hide, once they were read."""
 
     def start_logging(self) -> None:
         """Show the log on standard error, as `[log]` says."""
         from .logs import start_logging
 
-        self.logs_json = start_logging(self.settings.log)
+        self.logs_json = start_logging(self.settings.log, self.hidden)
 
     @property
     def loaded(self) -> Loaded:
         """The settings, and where each comes from."""
         from ..config import load
+        from ..schemas.setting_keys import hidden_texts
 
-        return load(self.file, self.overrides)
+        loaded = load(self.file, self.overrides)
+        self.hidden = hidden_texts(loaded.settings)
+        return loaded
 
     @property
     def settings(self) -> Settings:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any, NamedTuple
@@ -17,13 +16,12 @@ from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import event_types
 from ..schemas.positions import Cut, Position, cut_of
 from ..schemas.registry import role
+from ..schemas.times import time_ms
 from .inputs import is_text
 
 EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in event_types().values()}
 ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")
 """Keys of a JSON line that say something about the event and are not its own."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Typed(NamedTuple):
@@ -117,24 +115,23 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def moment(text: str) -> int:
-    """A time in milliseconds UTC, from such a number or from ISO 8601 (without a zone: UTC).
+    """A time in milliseconds UTC, as `times.time_ms` reads it.
 
     Raises:
-        InputError: the text is neither.
+        InputError: the text is none.
     """
-    if text.isascii() and text.isdigit() and len(text) <= 15:
-        return int(text)
     try:
-        read = datetime.fromisoformat(text)
+        return time_ms(text)
     except ValueError as error:
         raise InputError(
-            f"{text!r} is no time.", code="not-a-time", hint="Write 2026-01-31T12:00:00Z, or milliseconds since 1970."
-        ) from error
-    return ((read if read.tzinfo else read.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
+            f"{error}.",
+            code="not-a-time",
+            hint="Write ISO 8601 (UTC without a zone), or seconds or milliseconds since 1970.",
+        ) from None
 
 
 def point(text: str) -> Position | Cut | int:
-    """A position (`topic/partition/value`), a cut (several, with commas between) or a time in milliseconds.
+    """A position (`topic/partition/value`), a cut (several, with commas between) or a time, in milliseconds.
 
     Raises:
         InvalidPositionError: it has slashes and is no position.

@@ -137,10 +137,11 @@ def test_an_empty_variable_means_none_where_a_key_may_be_none(read: Any) -> None
 
 
 def test_a_secret_is_read_from_its_file_and_never_shown(read: Any, tmp_path: Path) -> None:
-    secret = tmp_path / "key"
+    secret, file = tmp_path / "key", tmp_path / "named.toml"
     secret.write_text("s3cret\n", "utf-8")
+    file.write_text(f'[kafka]\nsasl.password.file = "{secret}"\n', "utf-8")
     loaded = read(
-        file=f'[kafka]\nsasl.password.file = "{secret}"\n',
+        METAJOURNAL_CONFIG=str(file),
         METAJOURNAL__ELASTICSEARCH__API_KEY_FILE=str(secret),
         METAJOURNAL__ELASTICSEARCH__URL="https://user:s3cret@host:9200",
     )
@@ -194,3 +195,89 @@ def test_no_number_is_not_a_number_of_seconds(read: Any) -> None:
 def test_a_home_of_an_impossible_name_is_said(read: Any) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         read(METAJOURNAL_HOME="/" + "x" * 300)
+
+
+HARMFUL = [
+    ("kafka", "sasl.kerberos.kinit.cmd", "touch /tmp/x"),
+    ("kafka", "sasl.kerberos.principal", "alice; touch /tmp/x"),  # librdkafka puts it into a shell's command line
+    ("kafka", "sasl.kerberos.keytab", '"; touch /tmp/x; "'),
+    ("kafka", "plugin.library.paths", "/tmp/evil.so"),
+    ("kafka", "PLUGIN.library.paths", "/tmp/evil.so"),
+    ("kafka", "ssl.engine.location", "/tmp/evil.so"),
+    ("kafka", "ssl.providers", "/tmp/evil"),
+    ("kafka", "sasl.oauthbearer.assertion.file", "/home/alice/.ssh/id_rsa"),
+    ("kafka", "sasl.oauthbearer.assertion.jwt.template.file", "/home/alice/.config"),
+    ("kafka", "sasl.oauthbearer.metadata.authentication.type", "azure_imds"),
+    ("kafka", "offset.store.path", "/home/alice/.bashrc"),
+    ("kafka", "sasl.password.file", "/home/alice/.ssh/id_rsa"),
+    ("kafka", "some.later.key", "x"),
+    ("elasticsearch", "api_key_file", "/home/alice/.ssh/id_rsa"),
+    ("lake.storage_options", "AWS_PROFILE", "prod"),
+    ("lake.storage_options", "aws_web_identity_token_file", "/home/alice/token"),
+    ("lake.storage_options", "AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1/"),
+    ("lake.storage_options", "azure_use_azure_cli", "true"),
+    ("lake.storage_options", "azure_federated_token_file", "/home/alice/token"),
+    ("lake.storage_options", "azure_msi_endpoint", "http://127.0.0.1/"),
+    ("lake.storage_options", "google_application_credentials", "/home/alice/gcs.json"),
+    ("lake.storage_options", "google_service_account", "/home/alice/gcs.json"),
+    ("stream.spark", "spark.driver.extraJavaOptions", "-XX:OnOutOfMemoryError=true"),
+    ("stream.spark", "spark.jars", "/tmp/evil.jar"),
+    ("stream.spark", "spark.pyspark.python", "/tmp/evil"),
+    ("stream", "master", "spark://evil:7077"),
+]
+
+
+@pytest.mark.parametrize(("section", "key", "value"), HARMFUL)
+def test_what_may_run_a_program_counts_only_where_somebody_named_it(
+    read: Any, tmp_path: Path, section: str, key: str, value: str
+) -> None:
+    text = f"[{section}]\n'{key}' = '{value}'\n"
+    with pytest.raises(ConfigError, match="was found in the working folder and not named") as caught:
+        read(file=text)
+    assert f"{section}.{key}" in caught.value.message
+    assert "--config metajournal.toml" in caught.value.hint
+    assert value not in str(caught.value) + caught.value.hint or value == "x"
+    if not key.endswith("file"):
+        other = tmp_path / "named.toml"
+        other.write_text(text, "utf-8")
+        assert read(METAJOURNAL_CONFIG=str(other)).origins[f"{section}.{key}"] == f"file {other}"
+        assert read({f"{section}.{key}": value}).origins[f"{section}.{key}"] == "argument"
+        assert read(stack=text).origins[f"{section}.{key}"].endswith("home/metajournal.toml")
+
+
+@pytest.mark.parametrize(("section", "key", "value"), HARMFUL)
+def test_what_may_run_a_program_counts_from_the_command_lines_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, section: str, key: str, value: str
+) -> None:
+    monkeypatch.setenv("METAJOURNAL_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    told = str(tmp_path / "key") if key in ("sasl.password.file", "api_key_file") else value
+    (tmp_path / "key").write_text("k")
+    Path("metajournal.toml").write_text(f"[{section}]\n'{key}' = '{told}'\n", "utf-8")
+    with pytest.raises(ConfigError):
+        load(None)
+    assert load("metajournal.toml").settings != Settings()
+
+
+def test_secrets_and_harmless_keys_may_stand_in_a_file_that_was_found(read: Any) -> None:
+    loaded = read(
+        file="[kafka]\nsasl.password = 'hunter22'\nssl.ca.location = '/ca'\n[elasticsearch]\napi_key = 'hunter22'\n"
+        "[lake.storage_options]\nAZURE_STORAGE_SAS_KEY = 'hunter22'\naws_secret_access_key = 'hunter22'\n"
+        "region = 'eu'\n[stream]\nmaster = 'local[2]'\nspark = {'spark.executor.memory' = '1g'}\n"
+    )
+    assert loaded.settings.kafka["sasl.password"] == loaded.settings.elasticsearch.api_key == "hunter22"
+    assert loaded.settings.stream.spark == {"spark.executor.memory": "1g"}
+    assert "hunter22" not in repr(loaded)
+
+
+@pytest.mark.parametrize("name", ["aws_web_identity_token_file", "AZURE_FEDERATED_TOKEN_FILE"])
+def test_an_option_that_wants_a_files_name_itself_gets_it(read: Any, name: str) -> None:
+    assert read({f"lake.storage_options.{name}": "/run/token"}).settings.lake.storage_options == {name: "/run/token"}
+
+
+@pytest.mark.parametrize("given", ["kafka.sasl.password:hunter22", "kafka.sasl.password hunter22"])
+def test_a_secret_that_was_assigned_without_a_sign_is_not_repeated(given: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(None, [given])
+    assert "hunter22" not in str(caught.value) + str(caught.value.data)
+    assert "kafka.sasl.password" in caught.value.message

@@ -116,10 +116,10 @@ def test_what_a_how_to_page_shows_can_be_read_and_its_links_lead_somewhere(guide
     text = guide.read_text("utf-8")
     for language, block in FENCE.findall(text):
         if language == "toml":
-            (tmp_path / "metajournal.toml").write_text(
-                re.sub(r'= "/run/secrets/\w+"', f'= "{__file__}"', block), "utf-8"
-            )
-            load_settings(environ={"METAJOURNAL_HOME": str(tmp_path / "home")}, folder=tmp_path)
+            file = tmp_path / "metajournal.toml"
+            file.write_text(re.sub(r'= "/run/secrets/\w+"', f'= "{__file__}"', block), "utf-8")
+            named = {"METAJOURNAL_CONFIG": str(file)} if "--config" in text else {}
+            load_settings(environ={"METAJOURNAL_HOME": str(tmp_path / "home"), **named}, folder=tmp_path)
             continue
         assert language == "python"
         for node in ast.walk(ast.parse(block)):

@@ -34,7 +34,7 @@ class FilesClient(LakeClient):
             start, end: both or none; the files that touch the time between them, both ends included. Milliseconds,
                 aware datetimes, ISO 8601, or numbers as text.
             work_id: instead of times.
-            at: as the journal told it at a position, a cut or a time (aware datetime, milliseconds UTC); None: now.
+            at: as the journal told it at a position, a cut or a time (as `start`); None: now.
         Raises:
             FilesQueryError: it cannot be asked like that; its code says which way.
             NotFinalError: the lake has not reached that point.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LATEST_MS = 253_402_300_799_999  # the year 9999: nothing later has a form that people write
 _PROGRESS_EVERY = 50_000
 _OPTIONS = {"start": "--from", "end": "--to", "work_id": "--work-id", "where": "--where", "what": "--what"}
+_QUOTING = re.compile(r"""(, not |: (?=['"]))""")
 _ARGUMENT = re.compile(rf"\b({'|'.join(_OPTIONS)})\b")
 _SHOWN = ("where", "what", "data-version", "id", "hash", "work_id", "path")
 
@@ -100,8 +101,8 @@ def _check_asked(asked: Mapping[str, str | None]) -> None:
 
 def _in_options(sentence: str) -> str:
     """A sentence about arguments with the options for them; what it quotes of a value stays."""
-    said, quoting, value = sentence.partition(", not ")
-    return _ARGUMENT.sub(lambda found: _OPTIONS[found[0]], said) + quoting + value
+    said, *quoted = _QUOTING.split(sentence, 1)
+    return "".join([_ARGUMENT.sub(lambda found: _OPTIONS[found[0]], said), *quoted])
 
 
 @files.command()

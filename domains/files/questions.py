@@ -75,7 +75,7 @@ def _time(name: str, value: Any) -> int:
         return time_ms(value)
     except ValueError as error:
         raise FilesQueryError(
-            f"{name} {error}.",
+            f"{name}: {error}.",
             code="unreadable-time",
-            hint="Write 2026-01-31T12:00:00Z, seconds, or milliseconds since 1970.",
+            hint="Write ISO 8601 (UTC without a zone), or seconds or milliseconds since 1970.",
         ) from None

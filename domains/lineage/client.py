@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...lake_client import LakeClient, Point, point
 from ...producers.topics import Epochs
+from ...schemas.arguments import time_of
 from ...schemas.settings import Settings
 from ...schemas.urn import Urn
-from .events import LATEST_AT_MS, as_millis
+from .events import LATEST_AT_MS
 
 if TYPE_CHECKING:
     from .queries import LineageReader
@@ -32,8 +33,9 @@ class LineageClient(LakeClient):
 
         Args:
             data: URN of a dataset, stream, file or any other data.
-            start, end: the window, milliseconds UTC, aware datetimes or their text; from the beginning, to the end of
-                time. A run counts when it started before the end and had not stopped before the start.
+            start, end: the window: milliseconds UTC, aware datetimes, or text (ISO 8601, UTC without a zone; or a
+                number, milliseconds above 1e11 and seconds otherwise); from the beginning, to the end of time. A run
+                counts when it started before the end and had not stopped before the start.
             levels: how often to go from data to programs to data.
             direction: "both"; "upstream", to who wrote it and what these read; "downstream", the reverse.
             limit: most nodes; an answer that is cut there has `"partial": true` and says why.
@@ -112,10 +114,11 @@ class LineageClient(LakeClient):
         return self._lineages
 
 
-def _time(as_of: Any) -> Any:
-    return None if as_of is None else as_millis(as_of)
+def _time(as_of: Any) -> int | None:
+    return None if as_of is None else time_of("as_of", as_of)
 
 
-def _window(start: Any, end: Any) -> tuple[Any, Any]:
+def _window(start: Any, end: Any) -> tuple[int, int]:
     """A window in milliseconds; open ends are the beginning and the end of time."""
-    return (0 if start is None else as_millis(start)), (LATEST_AT_MS + 1 if end is None else as_millis(end))
+    first = 0 if start is None else time_of("start", start)
+    return first, LATEST_AT_MS + 1 if end is None else time_of("end", end)

@@ -2,7 +2,7 @@
 
 All of them are facts: they have no precondition, and what they mean together is the same in whatever order they come.
 Here spellings become the log's own, before anything is sent: "in" and "out" (and capitals, as in "READ") are read and
-write, a `datetime` or its text is milliseconds. Each class is kept in step with its contract in `contracts/lineage/`.
+write, a `datetime` or text is milliseconds. Each class is kept in step with its contract in `contracts/lineage/`.
 
 Source: docs on the lineage domain; the source text's sections Lineage Table, UseDataset and Stream.
 """
@@ -26,6 +26,7 @@ from ...schemas.events.checks import (
     urn_faults,
 )
 from ...schemas.limits import MAX_ENTRIES, MAX_KEY_BYTES, MAX_URN_BYTES
+from ...schemas.times import time_ms
 from ...schemas.urn import Urn
 
 READ: Final = "read"
@@ -231,15 +232,13 @@ def utc_day(time_ms: int) -> str:
 
 
 def as_millis(value: Any) -> Any:
-    """Milliseconds of an aware `datetime`, or of its text (ISO 8601); anything else stays for `validate` to judge."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            return value
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return (value - _EPOCH) // timedelta(milliseconds=1)
-    return value
+    """Milliseconds of a `datetime` or text, as `times.time_ms` reads it; else it stays for `validate` to judge."""
+    if not isinstance(value, str | datetime):
+        return value
+    try:
+        return time_ms(value)
+    except ValueError:
+        return value
 
 
 def as_access(value: Any) -> Any:
@@ -301,8 +300,11 @@ def _run_faults(value: Any) -> list[Fault]:
 def _time_faults(field: str, value: Any) -> list[Fault]:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LATEST_AT_MS:
         return []
-    if isinstance(value, datetime):
-        return [Fault(field, "must have a time zone")]
+    if isinstance(value, str | datetime):  # `as_millis` could not read it
+        try:
+            time_ms(value)
+        except ValueError as error:
+            return [Fault(field, str(error))]
     return [Fault(field, f"must be milliseconds since 1970 (UTC), 0 to {LATEST_AT_MS}, not {_short(value)}")]
 
 

@@ -18,8 +18,9 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from ...schemas.errors import InvalidUrnError, MetajournalError
 from ...schemas.limits import MAX_ENTRIES
+from ...schemas.times import time_ms
 from ...schemas.urn import Urn, dataset, run
-from .events import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped, as_millis
+from .events import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
 
 SCHEMA_URL: Final = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 PRODUCER: Final = "urn:metajournal:openlineage"
@@ -128,9 +129,11 @@ def facts_of(event: Any) -> list[Any]:
     """
     if isinstance(event, Mapping) and "run" not in event and ("dataset" in event or "job" in event):
         raise NoRunEventError(f"It tells of no run, but of a {'dataset' if 'dataset' in event else 'job'} alone.")
-    at = as_millis(_text(event, "eventTime"))
-    if not isinstance(at, int):
-        raise NoRunEventError(f"eventTime is no time with a zone: {_text(event, 'eventTime')[:80]!r}.")
+    text = _text(event, "eventTime")
+    try:
+        at = time_ms(text, zone_required=True)
+    except ValueError:
+        raise NoRunEventError(f"eventTime is no time with a zone: {text[:80]!r}.") from None
     facet = _facet(event)
     try:
         facts = _facts(_run_of(event, facet), at, event, facet)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...reporting import ReportFile
+from ...schemas.setting_keys import hidden_texts, scrubbed
 from ...schemas.settings import Settings
 
 STATUS_FILE: Final = "indexer.json"
@@ -19,6 +20,7 @@ class StatusFile:
     def __init__(self, settings: Settings) -> None:
         home = settings.stack.home
         self._file = None if home is None else ReportFile(Path(home) / STATUS_FILE)
+        self._hidden = hidden_texts(settings)
         self._last_s = 0.0
         self._state = ""
 
@@ -31,4 +33,5 @@ class StatusFile:
         if self._file is None:
             return
         self._last_s, self._state = time.monotonic(), status["state"]
+        status = {**status, "message": scrubbed(str(status.get("message", "")), self._hidden)}
         self._file.replace(lambda: {"written_ms": round(time.time() * 1000), **status})

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from ...schemas.errors import ConfigError
 
+_HIDDEN = "(?i)secret|password|passphrase|token|credential|jaas|keystore|(access|account|sas|api)[._]?key"
+"""Names of options whose values Spark masks in plans, errors and logs: its default, and those of Kafka's security."""
+
 SESSION = {
     "spark.app.name": "metajournal-stream",
     "spark.ui.enabled": "false",
@@ -37,6 +40,8 @@ SESSION = {
     ),
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.numRecentProgressUpdates": "2",
+    "spark.redaction.regex": _HIDDEN,
+    "spark.sql.redaction.options.regex": f"{_HIDDEN}|url",
 }
 """Settings of the driver's session; the master and what else `[stream]` says come on top."""
 

@@ -62,7 +62,8 @@ def test_what_cannot_be_asked_is_said_before_anything_is_connected_to(words: tup
         ),
         (
             ("--from", "the end", "--to", "1"),
-            "--from must be a time like 2026-01-31T12:00:00Z or a number, not 'the end'.",
+            "--from: 'the end' is not a valid time (ISO 8601, seconds or milliseconds since 1970), for example"
+            " 2026-11-23T10:00:00Z, 1700000000 or 1700000000000.",
         ),
         (("--what", "", "--work-id", "w"), "--what must be text, not ''."),
     ],

@@ -103,7 +103,7 @@ def test_lineage_is_emitted_drawn_listed_imported_and_exported(installation: Ins
     assert [(one["data"], one["access"], one["runs"]) for one in told["relations"]] == [
         ("dataset.typed-lineage.clean", "write", ["r1"]), ("dataset.typed-lineage.raw", "read", ["r1"]),
     ]  # fmt: skip
-    assert json_of(installation, "lineage", str(RAW), "--to", "100")["relations"] == []
+    assert json_of(installation, "lineage", str(RAW), "--to", "0.1")["relations"] == []  # seconds
     before = json_of(installation, "lineage", str(RAW), "--as-at", results[1]["position"])
     assert before["relations"] == []
     assert "→ read by spark.typed-lineage.Nightly.wash  1 run" in "\n".join(said(installation, "lineage", str(RAW)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +16,7 @@ from metajournal.indexer.fill.progress import Progress
 from metajournal.stack.home import Entry
 from metajournal.stack.process import ProcessId
 from metajournal.stack.status import Component, Stage, _behind, _component, _stages
+from metajournal.stack.supervisor import _environment
 
 
 @pytest.mark.parametrize(
@@ -188,3 +191,12 @@ def test_an_indexer_knows_how_far_behind_it_is_once_it_has_read_the_outcomes_tha
     assert not progress.has_read({("outcomes", 0): 4, ("outcomes", 1): 0, ("state", 0): 9})
     progress.reached(("outcomes", 0), 4)
     assert progress.has_read({("outcomes", 0): 4, ("outcomes", 1): 0, ("state", 0): 50})
+
+
+def test_a_home_cannot_slip_modules_under_what_is_started_in_it(tmp_path: Path) -> None:
+    """`python -m` looks in the folder that it is started in first, and a home may be a stranger's folder."""
+    (tmp_path / "click.py").write_text("raise SystemExit('a stranger ran')")
+    command = [sys.executable, "-m", "metajournal.cli", "--version"]
+    environment = _environment(tmp_path)
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
