@@ -201,7 +201,7 @@ class Journal(LineageClient, FilesClient):
     def states(self, domain: str = "catalog", **asked: Any) -> Subscription[State]:
         """The current state of every entity, then each new one. Arguments and errors as `subscribe`."""
         self._check_open()
-        return subscriptions.states(self.settings, self.epochs, domain, **_subscribed(asked))
+        return subscriptions.states(self.settings, self.epochs, domain, **self._subscribed(asked))
 
     def subscribe(self, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
         """A subscription to the changes of a domain: an iterator, and a context manager that commits at its end.
@@ -209,15 +209,25 @@ class Journal(LineageClient, FilesClient):
         Args:
             domain: a served domain.
             since, group, timeout_s, limit, commit_interval_s: see `consumers.subscription.Subscription`.
-            kinds, namespace, urn, scope, tenant, types, tags, keys, touches: conditions, each one text or several; see
+            kinds, namespace, urn, scope, types, tags, keys, touches: conditions, each one text or several; see
                 `consumers.filters.Filter`.
+            tenant: whose changes, one or several; `journal.tenant` of the settings where None, every tenant's for "*".
         Raises:
             InputError: a condition or `since` cannot be.
             PositionExpired: changes since then are no longer in the topic.
             KafkaUnavailableError: no broker answers.
         """
         self._check_open()
-        return subscriptions.changes(self.settings, self.epochs, domain, **_subscribed(asked))
+        return subscriptions.changes(self.settings, self.epochs, domain, **self._subscribed(asked))
+
+    def _subscribed(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What is asked of a subscription, its conditions as one filter."""
+        check_names(asked, [*_HOW, *parameters(Filter.of)], "A subscription")
+        for name in ("timeout_s", "limit", "commit_interval_s"):
+            check_number(name, asked.get(name))
+        how = {key: asked[key] for key in _HOW if key in asked}
+        conditions = {key: one for key, one in asked.items() if key not in _HOW}
+        return {**how, "wanted": Filter.of(**{**conditions, "tenant": asked.get("tenant") or self._tenant(None)})}
 
     def search(self, query: str = "", **asked: Any) -> Results:
         """Find entities by words, tags, properties and schemas. See `indexer.search.Search.search`."""
@@ -324,15 +334,6 @@ class Journal(LineageClient, FilesClient):
 
 
 _HOW = ("since", "group", "timeout_s", "limit", "commit_interval_s")
-
-
-def _subscribed(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked of a subscription, its conditions as one filter."""
-    check_names(asked, [*_HOW, *parameters(Filter.of)], "A subscription")
-    for name in ("timeout_s", "limit", "commit_interval_s"):
-        check_number(name, asked.get(name))
-    how = {key: asked[key] for key in _HOW if key in asked}
-    return {**how, "wanted": Filter.of(**{key: one for key, one in asked.items() if key not in _HOW})}
 
 
 def _chosen(metadata: Mapping[str, Metadata], scope: str) -> list[Metadata]:

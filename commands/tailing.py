@@ -44,7 +44,7 @@ _SIGNS = (("additions", "+"), ("deletions", "-"))
 @click.option(
     "--scope", type=click.Choice(["USER", "SYSTEM"], case_sensitive=False), help="Only this scope's metadata."
 )
-@click.option("--tenant", metavar="NAME", multiple=True, help="Only this tenant's entities; all, where none is given.")
+@click.option("--tenant", metavar="NAME", multiple=True, help="This tenant's entities instead of our own; '*': every tenant's.")
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only where this tag came or went.")
 @click.option("--key", "keys", metavar="KEY", multiple=True, help="Only where this property came, went or changed.")
 @click.option(
