@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
 
 from .producers.topics import Epochs
 from .rules.entity import EntityRow
-from .schemas.arguments import check_number, check_whole, marks_of, point_of
+from .schemas.arguments import Inside, check_number, check_whole, marks_of, point_of
 from .schemas.errors import InputError, MissingExtraError, UnknownEntityError
-from .schemas.positions import Cut, Position
+from .schemas.positions import Cut
 from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
     from .indexer.results import Hit
-    from .lake.cuts import At
     from .lake.reading import Answer, LakeReader
 
-Point: TypeAlias = "Position | Cut | datetime | int"
-"""A point of the journal: a position (that event included), a position by (topic, partition), or a time."""
+Point: TypeAlias = "Inside | datetime | int"
+"""A point of the journal: a position or what has one (that event included), several of these, a cut of next positions,
+or a time."""
 WAIT_S = 10.0
 """Seconds to wait for the lake to hold an event."""
 _LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
@@ -34,7 +34,7 @@ class Asked(TypedDict, total=False):
 
     as_at: Point | None
     tenant: str | None
-    at_least: Position | Cut | None
+    at_least: Inside | None
     timeout_s: float
 
 
@@ -62,10 +62,11 @@ class LakeClient:
 
         Args:
             entity: its URN.
-            as_at: a Position (that event included), a cut (a position by topic and partition; the entity's own one, or
-                the latest of their times), an aware datetime or milliseconds UTC; None: now.
+            as_at: as the journal told it then: a Position or a receipt (that event included), several of these, a cut
+                {(topic, partition): next position}, an aware datetime or milliseconds UTC; None: now. Where the
+                positions are of other partitions than the entity's, that stands at the latest of their times.
             tenant: `journal.tenant` of the settings where None.
-            at_least: an event's position (`receipt.position`), or a cut of next positions, that the answer must know.
+            at_least: what the answer must know: as `as_at`, but for times.
             timeout_s: seconds to wait for that.
         Raises:
             UnknownEntityError: it does not exist (then).
@@ -80,7 +81,7 @@ class LakeClient:
 
     def answer(
         self, entity: Urn | str, *, as_at: Point | None = None, tenant: str | None = None,
-        at_least: Position | Cut | None = None, timeout_s: float = WAIT_S,
+        at_least: Inside | None = None, timeout_s: float = WAIT_S,
     ) -> Answer:  # fmt: skip
         """What `show` shows, with how far the lake is and whether an event still to come could change it."""
         urn, at = Urn.parse(entity), point(as_at)
@@ -90,7 +91,7 @@ class LakeClient:
 
     def history(
         self, entity: Urn | str, *, limit: int | None = None, before: int | None = None, tenant: str | None = None,
-        at_least: Position | Cut | None = None, timeout_s: float = WAIT_S,
+        at_least: Inside | None = None, timeout_s: float = WAIT_S,
     ) -> list[EntityRow]:  # fmt: skip
         """Rows of an entity, oldest first: all, or page by page from the newest back.
 
@@ -105,15 +106,16 @@ class LakeClient:
         check_whole("limit", limit, 1)
         check_whole("before", before, 0)
         self._wait(at_least, timeout_s)
-        return self.lake.history(self._tenant(tenant), urn, limit=limit, before=before)
+        who = self._tenant(tenant)
+        return self.lake.history(who, urn, limit=limit, before=before)
 
-    def wait(self, at_least: Position | Cut, *, timeout_s: float = WAIT_S) -> None:
+    def wait(self, at_least: Inside, *, timeout_s: float = WAIT_S) -> None:
         """Wait until the lake holds an event, so that every question asked of it from now on knows it.
 
         An outcome is told just before the lake holds it: who asks at once waits here, or gives `at_least` to `show`.
 
         Args:
-            at_least: its position (`receipt.position`), or a cut of next positions.
+            at_least: its position or receipt, several of these, or a cut of next positions.
             timeout_s: seconds to wait.
         Raises:
             NotYetVisibleError: the lake did not get there in time; `behind` says how much it lacks.
@@ -122,7 +124,7 @@ class LakeClient:
         """
         self._wait(at_least, timeout_s)
 
-    def _wait(self, at_least: Position | Cut | None, timeout_s: float) -> None:
+    def _wait(self, at_least: Inside | None, timeout_s: float) -> None:
         check_number("timeout_s", timeout_s)
         if at_least is not None:
             self.lake.wait(marks_of("at_least", at_least), timeout_s)
@@ -140,9 +142,10 @@ class LakeClient:
             NotFinalError, InputError, MissingExtraError: as `show`.
         """
         found: list[Answer | None] = []
+        at = point(as_at)
         for hit in hits:
             try:
-                found.append(self.answer(hit if isinstance(hit, str) else hit.urn, as_at=as_at, tenant=tenant))
+                found.append(self.answer(hit if isinstance(hit, str) else hit.urn, as_at=at, tenant=tenant))
             except UnknownEntityError:
                 found.append(None)
         return found
@@ -168,5 +171,6 @@ class LakeClient:
         return self._lake
 
 
-def point(as_at: Point | None) -> At | None:
+def point(as_at: Point | None) -> Cut | int | None:
+    """What `as_at` says, as the lake takes it; once more it stays as it is."""
     return None if as_at is None else point_of("as_at", as_at)

@@ -15,25 +15,26 @@ from .rendering import console, note, print_json
 from .searching import SEARCHING
 from .tailing import tail
 
-_AT_LEAST = click.option("--at-least", metavar="POSITION", help="Wait until the lake holds this position.")
+_AT_LEAST = click.option(
+    "--at-least", metavar="POSITIONS", help="Wait until the lake holds this position (or these, with commas between)."
+)
 
 
 @click.command()
 @click.argument("urn", shell_complete=complete_urn)
-@click.option("--as-at", metavar="POSITION|CUT|TIME", help="As the journal told it then, instead of now.")
+@click.option("--as-at", metavar="POSITIONS|TIME", help="As the journal told it then, instead of now.")
 @_AT_LEAST
 @json_option
 @options
 def show(given: Options, /, urn: str, as_at: str | None, at_least: str | None, as_json: bool) -> None:
     """Show an entity: its metadata in both scopes."""
     from ..client import WRITTEN_KINDS
-    from ..schemas.positions import Position
     from ..schemas.urn import Urn
-    from .parsing import point
+    from .parsing import point, positions
     from .views import entity_json, entity_view
 
     entity, at = Urn.parse(urn), point(as_at) if as_at else None
-    after = Position.parse(at_least) if at_least else None
+    after = positions(at_least) if at_least else None
     with given.journal() as journal:
         answer = journal.answer(entity, as_at=at, at_least=after)
         shown = entity_json(answer.row)
@@ -64,9 +65,10 @@ def history(
     """
     from ..schemas.positions import Position
     from ..schemas.urn import Urn
+    from .parsing import positions
     from .views import entity_json, history_view
 
-    entity, after = Urn.parse(urn), Position.parse(at_least) if at_least else None
+    entity, after = Urn.parse(urn), positions(at_least) if at_least else None
     most = None if limit is None else limit + 1  # the row before a page says what the page's first row changed
     with given.journal() as journal:
         found = journal.history(entity, limit=most, before=before, at_least=after)

@@ -10,13 +10,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from inspect import signature
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from .errors import InputError
-from .positions import Cut, Position
+from .positions import Cut, Placed, Position, cut_of, positions_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_MS = 1 << 53
+Inside: TypeAlias = Position | Placed | Iterable[Position | Placed] | Cut
+"""How a caller says what must be inside: a position (that event included), what has one (a receipt, a change), several
+of these, or a cut of next positions."""
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
@@ -76,40 +79,52 @@ def check_whole(name: str, value: object, least: int) -> None:
         )
 
 
-def point_of(name: str, value: Position | Cut | datetime | int) -> Position | Cut | int:
-    """A Position or a cut as it is, a time as milliseconds UTC.
+def point_of(name: str, value: Inside | datetime | int) -> Cut | int:
+    """A point of the journal: a cut of next positions, or a time in milliseconds UTC.
 
     Raises:
-        InputError: it is none of them, a cut of nothing, or a datetime without a zone.
+        InputError: it is none of `Inside`, nothing at all, or a datetime without a zone.
     """
-    if isinstance(value, Position) or _is_cut(value):
-        return value
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        return (value - _EPOCH) // timedelta(milliseconds=1)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST_MS:
-        return value
+    if isinstance(value, datetime):
+        if value.tzinfo is not None:
+            return (value - _EPOCH) // timedelta(milliseconds=1)
+    elif isinstance(value, int):
+        if not isinstance(value, bool) and abs(value) < _MOST_MS:
+            return value
+    elif cut := _cut(value):
+        return cut
     no_zone = ", which has no time zone" if isinstance(value, datetime) else ""
     raise InputError(
         f"{name} is no point in time: {value!r:.60}{no_zone}.",
         code="wrong-type",
-        hint="Give a Position (`Position.parse(text)`), a cut of some, an aware datetime, or milliseconds since 1970.",
+        hint="Give a Position (`Position.parse(text)`), a receipt, several of them, a cut of next positions, an aware"
+        " datetime, or milliseconds since 1970.",
         argument=name,
     )
 
 
-def marks_of(name: str, value: Position | Cut) -> Cut:
-    """What must be held for a position, or a cut of next positions, to be inside.
+def marks_of(name: str, value: Inside) -> Cut:
+    """What must be held for something to be inside, as a cut; an empty one where nothing is asked for.
 
     Raises:
-        InputError: it is neither.
+        InputError: it is none of `Inside`.
     """
-    if isinstance(value, Position):
-        return {(value.topic, value.partition): value.value + 1}
+    cut = _cut(value)
+    if cut is None:
+        raise InputError(
+            f"{name} must be a position (receipt.position), a receipt, several of them or a cut, not {value!r:.60}.",
+            code="wrong-type",
+            argument=name,
+        )
+    return cut
+
+
+def _cut(value: Any) -> Cut | None:
+    """The cut that a value says; None where it says none."""
     if _is_cut(value) or value == {}:
-        return value
-    raise InputError(
-        f"{name} must be a position (receipt.position) or a cut, not {value!r:.60}.", code="wrong-type", argument=name
-    )
+        return value  # type: ignore[no-any-return]
+    positions = positions_of(value)
+    return None if positions is None else cut_of(positions)
 
 
 def _is_cut(value: object) -> TypeGuard[Cut]:

@@ -35,7 +35,7 @@ from metajournal.producers.kafka import make_producer, producer_config
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import InvalidEventError
 from metajournal.schemas.kinds import SERVED_DOMAINS
-from metajournal.schemas.positions import position
+from metajournal.schemas.positions import cut_of, position
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, Fold
 from tests.streaming.test_engine import PARTITIONS, journal_of
@@ -277,6 +277,17 @@ def test_what_history_prints_can_be_given_to_as_at(monkeypatch: pytest.MonkeyPat
     assert f"--as-at {position}; its event: metajournal why {position}" in told.stdout
     shown = typed(monkeypatch, journal, "show", KEPT, "--as-at", position, "--json")
     assert json.loads(shown.stdout)["user"]["tags"] == ["a"]
+
+
+def test_several_receipts_are_one_point(journal: Journal) -> None:
+    places = [Position(TOPIC, one.partition, one.position) for one in records()]
+    assert journal.show(KEPT, as_at=places) == journal.show(KEPT, at_least=places, timeout_s=0) == journal.show(KEPT)
+    marks = cut_of(places)
+    assert journal.show(KEPT, as_at=marks, at_least=marks, timeout_s=0) == journal.show(KEPT)
+    assert journal.metadata(KEPT, as_at=iter(places)) == journal.metadata(KEPT)
+    assert [one.row for one in journal.then([KEPT, LATER], iter(places)) if one is not None] == [
+        journal.show(KEPT), journal.show(LATER),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
