@@ -10,15 +10,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
 from .config import load_settings
 from .consumers import subscription as subscriptions
-from .consumers.filters import Filter
+from .consumers.filters import SCOPES, Filter
 from .consumers.records import Change, State
 from .consumers.subscription import Subscription
 from .files_client import FilesClient
-from .lake_client import Asked, Point
+from .lake_client import Asked, point
 from .lineage_client import LineageClient
 from .producers.emitter import Emitter
 from .producers.files import record_files
@@ -274,37 +274,59 @@ class Journal(LineageClient, FilesClient):
 
         return trace(self.settings, lambda: self.epochs, self.lake.tables(), event, timeout_s=timeout_s)
 
-    def metadata(self, entity: Urn | str, **asked: Unpack[Asked]) -> Mapping[str, Metadata]:
-        """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`. Arguments and errors as `show`.
+    @overload
+    def metadata(
+        self, entity: Urn | str, scope: None = None, **asked: Unpack[Asked]
+    ) -> Mapping[str, Metadata]: ...  # fmt: skip
+
+    @overload
+    def metadata(self, entity: Urn | str, scope: str, **asked: Unpack[Asked]) -> Metadata: ...
+
+    def metadata(
+        self, entity: Urn | str, scope: str | None = None, **asked: Unpack[Asked]
+    ) -> Mapping[str, Metadata] | Metadata:
+        """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`, or what it carries in the asked one.
 
         SYSTEM of a dataset or stream also tells the latest write that lineage knows, computed now: `latest_write_time`
         (milliseconds), and `latest_write_program` or, of a writer from outside, `latest_write_source`.
-        """
-        row = self.show(entity, **asked)
-        written = self._latest_write(Urn.parse(entity), asked.get("as_at"), asked.get("tenant"))
-        return {
-            "USER": Metadata(dict(row.user_properties), tuple(row.user_tags)),
-            "SYSTEM": Metadata({**row.system_properties, **written}, tuple(row.system_tags)),
-        }
 
-    def _latest_write(self, entity: Urn, as_at: Point | None, tenant: str | None) -> dict[str, str]:
+        Args:
+            scope: "USER", "SYSTEM", or "BOTH" for the two together: tags of either, and of a key that both have the
+                value of USER; None: both apart.
+            asked: arguments of `show`, and its errors.
+        Raises:
+            InputError: there is no such scope.
+        """
+        if scope not in (None, "BOTH", *SCOPES):
+            raise InputError(f"The scope must be USER, SYSTEM or BOTH, not {scope!r}.", code="no-such-scope")
+        asked["as_at"] = point(asked.get("as_at"))
+        row = self.show(entity, **asked)
+        user = Metadata(dict(row.user_properties), tuple(row.user_tags))
+        if scope == "USER":
+            return user
+        written = self._latest_write(Urn.parse(entity), asked)
+        system = Metadata({**row.system_properties, **written}, tuple(row.system_tags))
+        if scope == "SYSTEM":
+            return system
+        return {"USER": user, "SYSTEM": system} if scope is None else _together(user, system)
+
+    def _latest_write(self, entity: Urn, asked: Asked) -> dict[str, str]:
         """The latest write as properties."""
-        found = self.latest_write(entity, as_at=as_at, tenant=tenant) if entity.kind in WRITTEN_KINDS else None
+        if entity.kind not in WRITTEN_KINDS:
+            return {}
+        found = self.latest_write(entity, as_at=asked.get("as_at"), tenant=asked.get("tenant"))
         if found is None:
             return {}
         who = {f"latest_write_{name}": found[name] for name in ("program", "source") if found[name] is not None}
         return {**who, "latest_write_time": str(found["at"])}
 
     def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> dict[str, str]:
-        """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `show`."""
-        merged: dict[str, str] = {}
-        for one in reversed(_chosen(self.metadata(entity, **asked), scope)):
-            merged |= one.properties
-        return merged
+        """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `metadata`."""
+        return self.metadata(entity, scope, **asked).properties
 
     def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> tuple[str, ...]:
-        """Tags of an entity in a scope, sorted, each once. Arguments and errors as `show`."""
-        return tuple(sorted({tag for one in _chosen(self.metadata(entity, **asked), scope) for tag in one.tags}))
+        """Tags of an entity in a scope, sorted, each once. Arguments and errors as `metadata`."""
+        return self.metadata(entity, scope, **asked).tags
 
     def record_files(
         self,
@@ -336,9 +358,6 @@ class Journal(LineageClient, FilesClient):
 _HOW = ("since", "group", "timeout_s", "limit", "commit_interval_s")
 
 
-def _chosen(metadata: Mapping[str, Metadata], scope: str) -> list[Metadata]:
-    if scope == "BOTH":
-        return list(metadata.values())
-    if scope not in metadata:
-        raise InputError(f"The scope must be USER, SYSTEM or BOTH, not {scope!r}.", code="no-such-scope")
-    return [metadata[scope]]
+def _together(user: Metadata, system: Metadata) -> Metadata:
+    """What an entity carries in either scope; a key of USER hides the same one of SYSTEM."""
+    return Metadata(system.properties | user.properties, tuple(sorted({*user.tags, *system.tags})))
