@@ -314,7 +314,8 @@ class Journal(LineageClient, FilesClient):
         """The latest write as properties."""
         if entity.kind not in WRITTEN_KINDS:
             return {}
-        found = self.latest_write(entity, as_at=asked.get("as_at"), tenant=asked.get("tenant"))
+        as_at, as_of, tenant = asked.get("as_at"), asked.get("as_of"), asked.get("tenant")
+        found = self.latest_write(entity, as_at=as_at, as_of=as_of, tenant=tenant)
         if found is None:
             return {}
         who = {f"latest_write_{name}": found[name] for name in ("program", "source") if found[name] is not None}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from .producers.topics import Epochs
 from .rules.entity import EntityRow
 from .schemas.arguments import Inside, check_number, check_whole, marks_of, point_of
 from .schemas.errors import InputError, MissingExtraError, UnknownEntityError
+from .schemas.events.lineage import as_millis
 from .schemas.positions import Cut
 from .schemas.settings import Settings
 from .schemas.urn import Urn
@@ -33,6 +34,7 @@ class Asked(TypedDict, total=False):
     """Arguments of `answer`, and of those that ask it."""
 
     as_at: Point | None
+    as_of: Any
     tenant: str | None
     at_least: Inside | None
     timeout_s: float
@@ -65,6 +67,9 @@ class LakeClient:
             as_at: as the journal told it then: a Position or a receipt (that event included), several of these, a cut
                 {(topic, partition): next position}, an aware datetime or milliseconds UTC; None: now. Where the
                 positions are of other partitions than the entity's, that stands at the latest of their times.
+            as_of: as it was at this time, whenever that was told: an aware datetime, its text or milliseconds UTC. Its
+                accepted events up to then are folded in the order of their event times. With `as_at`: what was known
+                at one time about another.
             tenant: `journal.tenant` of the settings where None.
             at_least: what the answer must know: as `as_at`, but for times.
             timeout_s: seconds to wait for that.
@@ -72,7 +77,7 @@ class LakeClient:
             UnknownEntityError: it does not exist (then).
             NotFinalError: the lake has not reached that position, or the time is still to come.
             NotYetVisibleError: the lake did not hold `at_least` in time; `behind` says how much it lacks.
-            InputError: `as_at` or `at_least` is nothing of these.
+            InputError: `as_at`, `as_of` or `at_least` is nothing of these.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
         row = self.answer(entity, **asked).row
@@ -80,24 +85,28 @@ class LakeClient:
         return row
 
     def answer(
-        self, entity: Urn | str, *, as_at: Point | None = None, tenant: str | None = None,
+        self, entity: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
         at_least: Inside | None = None, timeout_s: float = WAIT_S,
     ) -> Answer:  # fmt: skip
         """What `show` shows, with how far the lake is and whether an event still to come could change it."""
         urn, at = Urn.parse(entity), point(as_at)
         self._wait(at_least, timeout_s)
         who = self._tenant(tenant)
+        if as_of is not None:
+            return self.lake.as_of(who, urn, as_millis(as_of), at)
         return self.lake.current(who, urn) if at is None else self.lake.as_at(who, urn, at)
 
     def history(
-        self, entity: Urn | str, *, limit: int | None = None, before: int | None = None, tenant: str | None = None,
-        at_least: Inside | None = None, timeout_s: float = WAIT_S,
+        self, entity: Urn | str, *, limit: int | None = None, before: int | None = None, as_of: Any = None,
+        tenant: str | None = None, at_least: Inside | None = None, timeout_s: float = WAIT_S,
     ) -> list[EntityRow]:  # fmt: skip
         """Rows of an entity, oldest first: all, or page by page from the newest back.
 
         Args:
             limit: so many of the newest; None: all.
             before: only rows below this logical timestamp; that of a page's first row gives the page before it.
+            as_of: the rows that its events up to this time make, in the order of event times (see `show`); `before`
+                is then the place of the row with that logical timestamp.
             tenant, at_least, timeout_s: as of `show`.
         Raises:
             InputError: `limit` is no whole number from 1 on, or `before` none from 0 on; and as `show`.
@@ -107,6 +116,8 @@ class LakeClient:
         check_whole("before", before, 0)
         self._wait(at_least, timeout_s)
         who = self._tenant(tenant)
+        if as_of is not None:
+            return self.lake.history_as_of(who, urn, as_millis(as_of), limit=limit, before=before)
         return self.lake.history(who, urn, limit=limit, before=before)
 
     def wait(self, at_least: Inside, *, timeout_s: float = WAIT_S) -> None:

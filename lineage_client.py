@@ -96,10 +96,11 @@ class LineageClient(LakeClient):
         return self.lineages.accesses(who, of, limit=limit, cursor=cursor, at=at, as_of=by)
 
     def latest_write(
-        self, data: Urn | str, *, as_at: Point | None = None, tenant: str | None = None
+        self, data: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
     ) -> dict[str, Any] | None:
         """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
-        return self.lineages.latest_write(self._tenant(tenant), Urn.parse(data), at=point(as_at))
+        who, of = self._tenant(tenant), Urn.parse(data)
+        return self.lineages.latest_write(who, of, at=point(as_at), as_of=_time(as_of))
 
     @property
     def lineages(self) -> LineageReader:

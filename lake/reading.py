@@ -1,4 +1,4 @@
-"""Reading entities from the lake without Spark: current, AS AT a point, and the whole history.
+"""Reading entities from the lake without Spark: current, AS AT a point, AS OF a time, and the whole history.
 
 Every read is cut at the journal table's marks, so a reader never sees rows of a batch that the stream has not
 finished, whatever state a crash left the tables in. An answer says from which position it speaks and whether it is
@@ -8,14 +8,16 @@ final, so that "not there yet" is never mistaken for "nothing found".
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from deltalake.exceptions import TableNotFoundError
 
+from ..rules.admission import EARLIEST_MS, LATEST_MS
 from ..rules.entity import EntityRow
 from ..schemas.errors import (
+    InputError,
     InvalidPositionError,
     NotFinalError,
     NotYetVisibleError,
@@ -28,6 +30,7 @@ from ..schemas.positions import Cut, Position, behind, behind_text, cut_of
 from ..schemas.times import time_shown
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
+from .as_of import rows_as_of
 from .columns import JOURNAL_TABLE
 from .cuts import At, time_text, to_come
 from .entities import milliseconds, row_from_dict
@@ -114,6 +117,66 @@ class LakeReader:
         if answer.row is None or answer.row.deleted:
             raise self._unknown_then(tenant, answer, at)
         return answer
+
+    def as_of(self, tenant: str, urn: Urn, as_of_ms: int, at: At | None = None) -> Answer:
+        """The entity as its events up to a time make it, in the order of their own times (see `as_of`).
+
+        Args:
+            as_of_ms: the time, milliseconds UTC.
+            at: only events that the journal had at that point; see `as_at`.
+        Raises:
+            UnknownEntityError: it did not exist then.
+            InputError: the time is none of the years 1 to 9999.
+            NotFinalError: as `as_at`.
+            OperatorError: as `as_of.rows_as_of`.
+        """
+        seen, rows = self._rows_as_of(tenant, urn, as_of_ms, at)
+        if not rows or rows[-1].deleted:
+            raise self._unknown_as_of(tenant, urn, as_of_ms, seen, rows)
+        return Answer(urn, rows[-1], seen.held_to, at is not None and seen.final)
+
+    def history_as_of(
+        self, tenant: str, urn: Urn, as_of_ms: int, *, limit: int | None = None, before: int | None = None
+    ) -> list[EntityRow]:
+        """The rows that an entity's events up to a time make, in the order in which they took effect.
+
+        Args:
+            limit: so many of the last ones; None: all.
+            before: only rows in front of the one with this logical timestamp, which need not ascend here.
+        Raises:
+            UnknownEntityError: no event speaks of it by then.
+            InputError: none of the rows has that logical timestamp. Else as `as_of`.
+        """
+        seen, rows = self._rows_as_of(tenant, urn, as_of_ms, None)
+        if not rows:
+            raise self._unknown_as_of(tenant, urn, as_of_ms, seen, rows)
+        if before is not None:
+            rows = rows[: _place_of(rows, before)]
+        return rows if limit is None else rows[-limit:]
+
+    def _rows_as_of(self, tenant: str, urn: Urn, as_of_ms: int, at: At | None) -> tuple[_Seen, list[EntityRow]]:
+        _check_time(as_of_ms)
+        seen = self._seen_at(tenant, urn, at)
+        if urn.kind == "run":
+            self._refresh(("runs",))
+        return seen, rows_as_of(self._lake, seen.key, tenant, urn, seen.sql(), as_of_ms)
+
+    def _unknown_as_of(
+        self, tenant: str, urn: Urn, as_of_ms: int, seen: _Seen, rows: Sequence[EntityRow]
+    ) -> UnknownEntityError:
+        """Why an entity was not there as of a time: not by then, or deleted by then; or there is none at all."""
+        if not rows and not self._rows(tenant, urn, f"logical_timestamp < {seen.mark} limit 1"):
+            return _unknown(urn, seen.held_to)
+        why = (
+            f"its deletion is of {time_text(rows[-1].event_time)}" if rows else "no accepted event tells of it by then"
+        )
+        return UnknownEntityError(
+            str(urn),
+            f"There was no {urn} as of {time_shown(as_of_ms)}: {why}.",
+            code="unknown-then",
+            hint=f"Ask as of another time; `metajournal history {urn} --json` tells the event time of every change.",
+            held_to=str(seen.held_to),
+        )
 
     def _unknown_then(self, tenant: str, answer: Answer, at: At) -> UnknownEntityError:
         """Why an entity was not there at a point: never yet, or deleted before it; or there is none at all.
@@ -302,6 +365,28 @@ def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> Unkn
         " (`--at-least POSITION`).",
         held_to=str(held_to),
     )
+
+
+def _place_of(rows: Sequence[EntityRow], before: int) -> int:
+    """Where the row of a logical timestamp stands. Raises: InputError: none has it."""
+    for place, row in enumerate(rows):
+        if row.logical_timestamp == before:
+            return place
+    raise InputError(
+        f"No change by that time has the logical timestamp {before}.",
+        code="no-such-change",
+        hint="With as_of, `before` is the logical timestamp of the first row of a page: the page before it comes.",
+    )
+
+
+def _check_time(as_of_ms: int) -> None:
+    if type(as_of_ms) is not int or not EARLIEST_MS <= as_of_ms <= LATEST_MS:
+        raise InputError(
+            f"as_of must be a time of the years 1 to 9999, not {as_of_ms!r:.60}.",
+            code="wrong-type",
+            hint="Give an aware datetime, its text with a zone, or milliseconds since 1970.",
+            argument="as_of",
+        )
 
 
 def _not_final(urn: Urn | None, held_to: Position) -> NotFinalError:

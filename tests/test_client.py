@@ -118,7 +118,7 @@ class OneEntity:
 class NeverWritten:
     """Lineage that knows of no write."""
 
-    def latest_write(self, tenant: str, data: Urn, *, at: Any = None) -> None:
+    def latest_write(self, tenant: str, data: Urn, *, at: Any = None, as_of: Any = None) -> None:
         return None
 
 

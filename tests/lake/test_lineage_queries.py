@@ -527,6 +527,16 @@ def test_as_at_and_as_of_together_are_what_was_known_then_about_a_time(nightly: 
     assert told(reader(nightly).lineage("default", RAW, 0, 1_000, at=at)) != told(found)
 
 
+def test_the_latest_write_as_of_a_time_is_the_latest_by_then(nightly: Fold) -> None:
+    known = reader(nightly)
+    found = {as_of: known.latest_write("default", CLEAN, as_of=as_of) for as_of in (119, 120, 319, 320, 999)}
+    assert {as_of: one and one["at"] for as_of, one in found.items()} == {
+        119: None, 120: 120, 319: 120, 320: 320, 999: 320,
+    }  # fmt: skip
+    assert known.latest_write("default", CLICKS, as_of=49) is None
+    assert known.latest_write("default", CLICKS, as_of=50) == known.latest_write("default", CLICKS)
+
+
 def test_pages_as_of_a_time_are_of_that_question_alone(nightly: Fold) -> None:
     known = reader(nightly)
     first = known.runs("default", WASH, 0, 1_000, limit=1, as_of=400)
