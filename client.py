@@ -10,17 +10,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
 from .config import load_settings
 from .consumers import subscription as subscriptions
-from .consumers.filters import Filter
+from .consumers.filters import SCOPES, Filter
 from .consumers.records import Change, State
 from .consumers.subscription import Subscription
 from .domains.files.client import FilesClient
 from .domains.files.recording import record_files
 from .domains.lineage.client import LineageClient
-from .lake_client import Asked, Point
+from .lake_client import Asked, point
 from .producers.emitter import Emitter
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
@@ -201,7 +201,7 @@ class Journal(LineageClient, FilesClient):
     def states(self, domain: str = "catalog", **asked: Any) -> Subscription[State]:
         """The current state of every entity, then each new one. Arguments and errors as `subscribe`."""
         self._check_open()
-        return subscriptions.states(self.settings, self.epochs, domain, **_subscribed(asked))
+        return subscriptions.states(self.settings, self.epochs, domain, **self._subscribed(asked))
 
     def subscribe(self, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
         """A subscription to the changes of a domain: an iterator, and a context manager that commits at its end.
@@ -209,15 +209,25 @@ class Journal(LineageClient, FilesClient):
         Args:
             domain: a served domain.
             since, group, timeout_s, limit, commit_interval_s: see `consumers.subscription.Subscription`.
-            kinds, namespace, urn, scope, tenant, types, tags, keys, touches: conditions, each one text or several; see
+            kinds, namespace, urn, scope, types, tags, keys, touches: conditions, each one text or several; see
                 `consumers.filters.Filter`.
+            tenant: whose changes, one or several; `journal.tenant` of the settings where None, every tenant's for "*".
         Raises:
             InputError: a condition or `since` cannot be.
             PositionExpired: changes since then are no longer in the topic.
             KafkaUnavailableError: no broker answers.
         """
         self._check_open()
-        return subscriptions.changes(self.settings, self.epochs, domain, **_subscribed(asked))
+        return subscriptions.changes(self.settings, self.epochs, domain, **self._subscribed(asked))
+
+    def _subscribed(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What is asked of a subscription, its conditions as one filter."""
+        check_names(asked, [*_HOW, *parameters(Filter.of)], "A subscription")
+        for name in ("timeout_s", "limit", "commit_interval_s"):
+            check_number(name, asked.get(name))
+        how = {key: asked[key] for key in _HOW if key in asked}
+        conditions = {key: one for key, one in asked.items() if key not in _HOW}
+        return {**how, "wanted": Filter.of(**{**conditions, "tenant": asked.get("tenant") or self._tenant(None)})}
 
     def search(self, query: str = "", **asked: Any) -> Results:
         """Find entities by words, tags, properties and schemas. See `indexer.search.searching.Search.search`."""
@@ -267,37 +277,60 @@ class Journal(LineageClient, FilesClient):
 
         return trace(self.settings, lambda: self.epochs, self.lake.tables(), event, timeout_s=timeout_s)
 
-    def metadata(self, entity: Urn | str, **asked: Unpack[Asked]) -> Mapping[str, Metadata]:
-        """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`. Arguments and errors as `show`.
+    @overload
+    def metadata(
+        self, entity: Urn | str, scope: None = None, **asked: Unpack[Asked]
+    ) -> Mapping[str, Metadata]: ...  # fmt: skip
+
+    @overload
+    def metadata(self, entity: Urn | str, scope: str, **asked: Unpack[Asked]) -> Metadata: ...
+
+    def metadata(
+        self, entity: Urn | str, scope: str | None = None, **asked: Unpack[Asked]
+    ) -> Mapping[str, Metadata] | Metadata:
+        """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`, or what it carries in the asked one.
 
         SYSTEM of a dataset or stream also tells the latest write that lineage knows, computed now: `latest_write_time`
         (milliseconds), and `latest_write_program` or, of a writer from outside, `latest_write_source`.
-        """
-        row = self.show(entity, **asked)
-        written = self._latest_write(Urn.parse(entity), asked.get("as_at"), asked.get("tenant"))
-        return {
-            "USER": Metadata(dict(row.user_properties), tuple(row.user_tags)),
-            "SYSTEM": Metadata({**row.system_properties, **written}, tuple(row.system_tags)),
-        }
 
-    def _latest_write(self, entity: Urn, as_at: Point | None, tenant: str | None) -> dict[str, str]:
+        Args:
+            scope: "USER", "SYSTEM", or "BOTH" for the two together: tags of either, and of a key that both have the
+                value of USER; None: both apart.
+            asked: arguments of `show`, and its errors.
+        Raises:
+            InputError: there is no such scope.
+        """
+        if scope not in (None, "BOTH", *SCOPES):
+            raise InputError(f"The scope must be USER, SYSTEM or BOTH, not {scope!r}.", code="no-such-scope")
+        asked["as_at"] = point(asked.get("as_at"))
+        row = self.show(entity, **asked)
+        user = Metadata(dict(row.user_properties), tuple(row.user_tags))
+        if scope == "USER":
+            return user
+        written = self._latest_write(Urn.parse(entity), asked)
+        system = Metadata({**row.system_properties, **written}, tuple(row.system_tags))
+        if scope == "SYSTEM":
+            return system
+        return {"USER": user, "SYSTEM": system} if scope is None else _together(user, system)
+
+    def _latest_write(self, entity: Urn, asked: Asked) -> dict[str, str]:
         """The latest write as properties."""
-        found = self.latest_write(entity, as_at=as_at, tenant=tenant) if entity.kind in WRITTEN_KINDS else None
+        if entity.kind not in WRITTEN_KINDS:
+            return {}
+        as_at, as_of, tenant = asked.get("as_at"), asked.get("as_of"), asked.get("tenant")
+        found = self.latest_write(entity, as_at=as_at, as_of=as_of, tenant=tenant)
         if found is None:
             return {}
         who = {f"latest_write_{name}": found[name] for name in ("program", "source") if found[name] is not None}
         return {**who, "latest_write_time": str(found["at"])}
 
     def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> dict[str, str]:
-        """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `show`."""
-        merged: dict[str, str] = {}
-        for one in reversed(_chosen(self.metadata(entity, **asked), scope)):
-            merged |= one.properties
-        return merged
+        """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `metadata`."""
+        return self.metadata(entity, scope, **asked).properties
 
     def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> tuple[str, ...]:
-        """Tags of an entity in a scope, sorted, each once. Arguments and errors as `show`."""
-        return tuple(sorted({tag for one in _chosen(self.metadata(entity, **asked), scope) for tag in one.tags}))
+        """Tags of an entity in a scope, sorted, each once. Arguments and errors as `metadata`."""
+        return self.metadata(entity, scope, **asked).tags
 
     def record_files(
         self,
@@ -329,18 +362,6 @@ class Journal(LineageClient, FilesClient):
 _HOW = ("since", "group", "timeout_s", "limit", "commit_interval_s")
 
 
-def _subscribed(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What is asked of a subscription, its conditions as one filter."""
-    check_names(asked, [*_HOW, *parameters(Filter.of)], "A subscription")
-    for name in ("timeout_s", "limit", "commit_interval_s"):
-        check_number(name, asked.get(name))
-    how = {key: asked[key] for key in _HOW if key in asked}
-    return {**how, "wanted": Filter.of(**{key: one for key, one in asked.items() if key not in _HOW})}
-
-
-def _chosen(metadata: Mapping[str, Metadata], scope: str) -> list[Metadata]:
-    if scope == "BOTH":
-        return list(metadata.values())
-    if scope not in metadata:
-        raise InputError(f"The scope must be USER, SYSTEM or BOTH, not {scope!r}.", code="no-such-scope")
-    return [metadata[scope]]
+def _together(user: Metadata, system: Metadata) -> Metadata:
+    """What an entity carries in either scope; a key of USER hides the same one of SYSTEM."""
+    return Metadata(system.properties | user.properties, tuple(sorted({*user.tags, *system.tags})))

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from .producers.topics import Epochs
 from .rules.entity import EntityRow
-from .schemas.arguments import check_number, check_whole, marks_of, point_of
+from .schemas.arguments import Inside, check_number, check_whole, marks_of, point_of, time_of
 from .schemas.errors import InputError, MissingExtraError, UnknownEntityError
-from .schemas.positions import Cut, Position
+from .schemas.positions import Cut
 from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
     from .indexer.search.results import Hit
-    from .lake.cuts import At
     from .lake.reading import Answer, LakeReader
 
-Point: TypeAlias = "Position | Cut | datetime | int | str"
-"""A point of the journal: a position (that event included), a position by (topic, partition), or a time (milliseconds,
-an aware datetime, text)."""
+Point: TypeAlias = "Inside | datetime | int | str"
+"""A point of the journal: a position or what has one (that event included), several of these, a cut of next positions,
+or a time (milliseconds, an aware datetime, text)."""
 WAIT_S = 10.0
 """Seconds to wait for the lake to hold an event."""
 _LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
@@ -34,8 +33,9 @@ class Asked(TypedDict, total=False):
     """Arguments of `answer`, and of those that ask it."""
 
     as_at: Point | None
+    as_of: Any
     tenant: str | None
-    at_least: Position | Cut | None
+    at_least: Inside | None
     timeout_s: float
 
 
@@ -63,17 +63,20 @@ class LakeClient:
 
         Args:
             entity: its URN.
-            as_at: a Position (that event included), a cut (a position by topic and partition; the entity's own one, or
-                the latest of their times), or a time: an aware datetime, milliseconds UTC, text (ISO 8601, or a number:
-                milliseconds above 1e11, seconds otherwise); None: now.
+            as_at: as the journal told it then: a Position or a receipt (that event included), several of these, a cut
+                {(topic, partition): next position}, or a time: an aware datetime, milliseconds UTC, text (ISO 8601, or
+                a number: milliseconds above 1e11, seconds otherwise); None: now. Where the positions are of other
+                partitions than the entity's, that stands at the latest of their times.
+            as_of: as it was at this time, whenever that was told; a time as of `as_at`. Its accepted events up to then
+                are folded in the order of their event times. With `as_at`: what was known at one time about another.
             tenant: `journal.tenant` of the settings where None.
-            at_least: an event's position (`receipt.position`), or a cut of next positions, that the answer must know.
+            at_least: what the answer must know: as `as_at`, but for times.
             timeout_s: seconds to wait for that.
         Raises:
             UnknownEntityError: it does not exist (then).
             NotFinalError: the lake has not reached that position, or the time is still to come.
             NotYetVisibleError: the lake did not hold `at_least` in time; `behind` says how much it lacks.
-            InputError: `as_at` or `at_least` is nothing of these.
+            InputError: `as_at`, `as_of` or `at_least` is nothing of these.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
         row = self.answer(entity, **asked).row
@@ -81,24 +84,28 @@ class LakeClient:
         return row
 
     def answer(
-        self, entity: Urn | str, *, as_at: Point | None = None, tenant: str | None = None,
-        at_least: Position | Cut | None = None, timeout_s: float = WAIT_S,
+        self, entity: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
+        at_least: Inside | None = None, timeout_s: float = WAIT_S,
     ) -> Answer:  # fmt: skip
         """What `show` shows, with how far the lake is and whether an event still to come could change it."""
         urn, at = Urn.parse(entity), point(as_at)
         self._wait(at_least, timeout_s)
         who = self._tenant(tenant)
+        if as_of is not None:
+            return self.lake.as_of(who, urn, time_of("as_of", as_of), at)
         return self.lake.current(who, urn) if at is None else self.lake.as_at(who, urn, at)
 
     def history(
-        self, entity: Urn | str, *, limit: int | None = None, before: int | None = None, tenant: str | None = None,
-        at_least: Position | Cut | None = None, timeout_s: float = WAIT_S,
+        self, entity: Urn | str, *, limit: int | None = None, before: int | None = None, as_of: Any = None,
+        tenant: str | None = None, at_least: Inside | None = None, timeout_s: float = WAIT_S,
     ) -> list[EntityRow]:  # fmt: skip
         """Rows of an entity, oldest first: all, or page by page from the newest back.
 
         Args:
             limit: so many of the newest; None: all.
             before: only rows below this logical timestamp; that of a page's first row gives the page before it.
+            as_of: the rows that its events up to this time make, in the order of event times (see `show`); `before`
+                is then the place of the row with that logical timestamp.
             tenant, at_least, timeout_s: as of `show`.
         Raises:
             InputError: `limit` is no whole number from 1 on, or `before` none from 0 on; and as `show`.
@@ -107,15 +114,18 @@ class LakeClient:
         check_whole("limit", limit, 1)
         check_whole("before", before, 0)
         self._wait(at_least, timeout_s)
-        return self.lake.history(self._tenant(tenant), urn, limit=limit, before=before)
+        who = self._tenant(tenant)
+        if as_of is not None:
+            return self.lake.history_as_of(who, urn, time_of("as_of", as_of), limit=limit, before=before)
+        return self.lake.history(who, urn, limit=limit, before=before)
 
-    def wait(self, at_least: Position | Cut, *, timeout_s: float = WAIT_S) -> None:
+    def wait(self, at_least: Inside, *, timeout_s: float = WAIT_S) -> None:
         """Wait until the lake holds an event, so that every question asked of it from now on knows it.
 
         An outcome is told just before the lake holds it: who asks at once waits here, or gives `at_least` to `show`.
 
         Args:
-            at_least: its position (`receipt.position`), or a cut of next positions.
+            at_least: its position or receipt, several of these, or a cut of next positions.
             timeout_s: seconds to wait.
         Raises:
             NotYetVisibleError: the lake did not get there in time; `behind` says how much it lacks.
@@ -124,7 +134,7 @@ class LakeClient:
         """
         self._wait(at_least, timeout_s)
 
-    def _wait(self, at_least: Position | Cut | None, timeout_s: float) -> None:
+    def _wait(self, at_least: Inside | None, timeout_s: float) -> None:
         check_number("timeout_s", timeout_s)
         if at_least is not None:
             self.lake.wait(marks_of("at_least", at_least), timeout_s)
@@ -142,9 +152,10 @@ class LakeClient:
             NotFinalError, InputError, MissingExtraError: as `show`.
         """
         found: list[Answer | None] = []
+        at = point(as_at)
         for hit in hits:
             try:
-                found.append(self.answer(hit if isinstance(hit, str) else hit.urn, as_at=as_at, tenant=tenant))
+                found.append(self.answer(hit if isinstance(hit, str) else hit.urn, as_at=at, tenant=tenant))
             except UnknownEntityError:
                 found.append(None)
         return found
@@ -170,5 +181,6 @@ class LakeClient:
         return self._lake
 
 
-def point(as_at: Point | None) -> At | None:
+def point(as_at: Point | None) -> Cut | int | None:
+    """What `as_at` says, as the lake takes it; once more it stays as it is."""
     return None if as_at is None else point_of("as_at", as_at)

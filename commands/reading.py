@@ -15,32 +15,39 @@ from ..terminal.rendering import console, note, print_json
 from .searching import SEARCHING
 from .tailing import tail
 
-_AT_LEAST = click.option("--at-least", metavar="POSITION", help="Wait until the lake holds this position.")
+_AT_LEAST = click.option(
+    "--at-least", metavar="POSITIONS", help="Wait until the lake holds this position (or these, with commas between)."
+)
+_AS_OF = click.option(
+    "--as-of", metavar="TIME", help="By what had happened then, whenever it was told: event times count."
+)
 
 
 @click.command()
 @click.argument("urn", shell_complete=complete_urn)
-@click.option("--as-at", metavar="POSITION|CUT|TIME", help="As the journal told it then, instead of now.")
+@click.option("--as-at", metavar="POSITIONS|TIME", help="As the journal told it then, instead of now.")
+@_AS_OF
 @_AT_LEAST
 @json_option
 @options
-def show(given: Options, /, urn: str, as_at: str | None, at_least: str | None, as_json: bool) -> None:
+def show(
+    given: Options, /, urn: str, as_at: str | None, as_of: str | None, at_least: str | None, as_json: bool
+) -> None:
     """Show an entity: its metadata in both scopes."""
     from ..client import WRITTEN_KINDS
-    from ..schemas.positions import Position
     from ..schemas.urn import Urn
-    from ..terminal.parsing import point
+    from ..terminal.parsing import moment, point, positions
     from ..terminal.views import entity_json, entity_view
 
     entity, at = Urn.parse(urn), point(as_at) if as_at else None
-    after = Position.parse(at_least) if at_least else None
+    after, of = positions(at_least) if at_least else None, moment(as_of) if as_of else None
     with given.journal() as journal:
-        answer = journal.answer(entity, as_at=at, at_least=after)
+        answer = journal.answer(entity, as_at=at, as_of=of, at_least=after)
         shown = entity_json(answer.row)
         if entity.kind in WRITTEN_KINDS:
-            shown["latest_write"] = journal.latest_write(entity, as_at=at)
+            shown["latest_write"] = journal.latest_write(entity, as_at=at, as_of=of)
     if as_json:
-        print_json(shown if at is None else {**shown, "final": answer.final})
+        print_json(shown if at is None and of is None else {**shown, "final": answer.final})
         return
     console().print(entity_view(shown))
     if at is not None and not answer.final:
@@ -51,25 +58,29 @@ def show(given: Options, /, urn: str, as_at: str | None, at_least: str | None, a
 @click.argument("urn", shell_complete=complete_urn)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only so many of the newest changes.")
 @click.option("--before", type=click.IntRange(0), metavar="TIMESTAMP", help="Changes below this logical timestamp.")
+@_AS_OF
 @_AT_LEAST
 @json_option
 @options
 def history(
-    given: Options, /, urn: str, limit: int | None, before: int | None, at_least: str | None, as_json: bool
-) -> None:
+    given: Options, /, urn: str, limit: int | None, before: int | None, as_of: str | None, at_least: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Show the changes of an entity, oldest first: all of them, or a page with --limit.
 
     A row's position, for --as-at and `metajournal why`, is TOPIC/PARTITION/LOGICAL_TIMESTAMP; with --json it stands in
-    each row.
+    each row. With --as-of the changes stand in the order of their event times.
     """
     from ..schemas.positions import Position
     from ..schemas.urn import Urn
+    from ..terminal.parsing import moment, positions
     from ..terminal.views import entity_json, history_view
 
-    entity, after = Urn.parse(urn), Position.parse(at_least) if at_least else None
+    entity, after = Urn.parse(urn), positions(at_least) if at_least else None
+    of = moment(as_of) if as_of else None
     most = None if limit is None else limit + 1  # the row before a page says what the page's first row changed
     with given.journal() as journal:
-        found = journal.history(entity, limit=most, before=before, at_least=after)
+        found = journal.history(entity, limit=most, before=before, as_of=of, at_least=after)
         place = journal.lake.place(given.settings.journal.tenant, entity)
     rows = [{**entity_json(row), "position": str(Position(*place, row.logical_timestamp))} for row in found]
     earlier, page = (rows[0], rows[1:]) if most is not None and len(rows) == most else (None, rows)
@@ -79,9 +90,10 @@ def history(
     if not page:
         note(f"The journal says nothing of {entity} before that.")
         return
-    console().print(history_view(page, earlier))
-    at = Position(*place, page[-1]["logical_timestamp"])
-    console().print(Text(f"as at the last: --as-at {at}; its event: metajournal why {at}", style="dim"), soft_wrap=True)
+    console().print(history_view(page, earlier, by="system_time" if of is None else "event_time"))
+    last = page[-1]["position"]
+    as_at = f"as at the last: --as-at {last}; its event:" if of is None else "the last one's event:"
+    console().print(Text(f"{as_at} metajournal why {last}", style="dim"), soft_wrap=True)
     if earlier is not None:
         note(f"There are earlier ones: --limit {limit} --before {page[0]['logical_timestamp']}")
 

@@ -35,9 +35,11 @@ _SCOPE = click.option(
 @click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
 @click.option("--facets", is_flag=True, help="Count all hits by kind, namespace and tag too.")
 @click.option("--why", "--explain", "why", is_flag=True, help="Show every reason for each hit, and its place's reason.")
-@click.option("--at-least", metavar="POSITION", help="Wait until the index shows this position.")
 @click.option(
-    "--as-at", metavar="POSITION|CUT|TIME",
+    "--at-least", metavar="POSITIONS", help="Wait until the index shows this position (or these, with commas between)."
+)
+@click.option(
+    "--as-at", metavar="POSITIONS|TIME",
     help="Show too what each hit looked like then. What is found is what the index shows now.",
 )  # fmt: skip
 @json_option
@@ -56,14 +58,13 @@ def search(
     metajournal search 'properties:owner'         who has such a key
     """
     from ..indexer.search.searching import Search
-    from ..schemas.positions import Position
-    from ..terminal.parsing import point
+    from ..terminal.parsing import point, positions
     from ..terminal.views import results_json, results_view
     from .search_views import explained_view, facets_view, then_json, then_view, without_filters
 
     if as_at and (why or asked["facets"]):
         raise click.UsageError("--as-at goes with neither --why nor --facets: these speak of now.")
-    after, at = Position.parse(at_least) if at_least else None, point(as_at) if as_at else None
+    after, at = positions(at_least) if at_least else None, point(as_at) if as_at else None
     with Search(given.settings) as catalog:
         found = catalog.search(query, at_least=after, **{key: one for key, one in asked.items() if one})
         filtered = [f"--{option}" for key, option in _FILTERS.items() if asked[key]]

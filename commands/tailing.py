@@ -31,7 +31,8 @@ _SIGNS = (("additions", "+"), ("deletions", "-"))
 @click.option(
     "--since",
     metavar="POINT",
-    help="Begin after this position, at this time, or at 'earliest' or 'latest' (default; with --state: earliest).",
+    help="Begin after this position (or these, with commas between), at this time, or at 'earliest' or 'latest' "
+    "(default; with --state: earliest).",
 )
 @click.option("--group", metavar="NAME", help="Share the changes with others of this group, and go on where it ended.")
 @click.option(
@@ -44,7 +45,9 @@ _SIGNS = (("additions", "+"), ("deletions", "-"))
 @click.option(
     "--scope", type=click.Choice(["USER", "SYSTEM"], case_sensitive=False), help="Only this scope's metadata."
 )
-@click.option("--tenant", metavar="NAME", multiple=True, help="Only this tenant's entities; all, where none is given.")
+@click.option(
+    "--tenant", metavar="NAME", multiple=True, help="This tenant's entities instead of our own; '*': every tenant's."
+)
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only where this tag came or went.")
 @click.option("--key", "keys", metavar="KEY", multiple=True, help="Only where this property came, went or changed.")
 @click.option(

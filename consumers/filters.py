@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from ..schemas.errors import InputError
+from ..schemas.header import TENANT_PATTERN
 from ..schemas.kinds import kind_of
 from ..schemas.urn import Urn
 
@@ -17,6 +18,8 @@ Words: TypeAlias = str | Iterable[str] | None
 """One text, several, or None for any."""
 SCOPES: Final = ("USER", "SYSTEM")
 TOUCHES: Final = ("additions", "deletions")
+ALL_TENANTS: Final = "*"
+"""Asks for every tenant's changes; no tenant can have this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,9 @@ class Filter:
         Args:
             urn: a URN, or the beginning of some with `*` behind it: `dataset:default/*`.
             scope: USER or SYSTEM.
+            tenant: names; None or `*`: every tenant.
         Raises:
-            InputError: no such kind or scope; a `*` that does not stand last.
+            InputError: no such kind or scope; not a tenant's name; a `*` that does not stand last.
             InvalidUrnError: a text without `*` is no URN.
         """
         asked = _set(urn)
@@ -80,7 +84,7 @@ class Filter:
             frozenset(str(Urn.parse(one)) for one in asked if "*" not in one),
             tuple(sorted(_prefix(one) for one in asked if "*" in one)),
             scopes,
-            _set(tenant),
+            _tenants(_set(tenant)),
             _set(types),
             _set(tags),
             _set(keys),
@@ -143,6 +147,20 @@ def _check_kind(kind: str) -> None:
         kind_of(kind)
     except ValueError as error:
         raise InputError(f"{kind!r} is no kind: {error}.", code="no-such-kind") from error
+
+
+def _tenants(names: frozenset[str]) -> frozenset[str]:
+    """The tenants to choose, none for all. A name that no tenant can have would wait for ever."""
+    if ALL_TENANTS in names:
+        return frozenset()
+    for name in sorted(names):
+        if not TENANT_PATTERN.fullmatch(name):
+            raise InputError(
+                f"{name!r:.60} is not a tenant's name.",
+                code="no-such-tenant",
+                hint=f"A name matches {TENANT_PATTERN.pattern}; `*` alone asks for every tenant.",
+            )
+    return names
 
 
 def _prefix(text: str) -> str:

@@ -1,6 +1,6 @@
 """`since`, as an offset for each partition of the target topics and what is passed over from there on.
 
-A position, a cut and a time all become a cut: the last position of each journal partition that is *not* asked for. The
+Positions, a cut and a time all become the last position of each journal partition that is *not* asked for. The
 watermarks of the outcomes topic turn it into offsets. Left to others: finding watermarks (watermarks), dropping what
 stands at or below the cut (ledger).
 
@@ -10,14 +10,14 @@ topic cannot expire: of each entity the newest state is always there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NoReturn, TypeAlias
 
 from ..producers.topics import Epochs
 from ..schemas.errors import InputError, PositionExpired
-from ..schemas.positions import EPOCH_SHIFT, Cut, Position
+from ..schemas.positions import EPOCH_SHIFT, Cut, Placed, Position, cut_of, positions_of
 from ..schemas.registry import changes_of, served_domains
 from ..schemas.times import time_ms
 from ..schemas.topics import TopicNames
@@ -25,7 +25,7 @@ from .ledger import Place, Source, below
 from .records import Partition
 from .watermarks import LookUp, Watermark
 
-Since: TypeAlias = Position | Cut | datetime | int | str
+Since: TypeAlias = Position | Placed | Iterable[Position | Placed] | Cut | datetime | int | str
 """Where to begin: a point, a time as `times.time_ms` reads it, "earliest" or "latest"."""
 _NO_TIME: Final = -(1 << 62)
 
@@ -54,12 +54,12 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A cut: the last position of each journal partition that is not asked for, and a time in the same sense."""
+    """The last position of each journal partition that is not asked for, and a time in the same sense."""
 
     last: Mapping[Source, int]
     since_ms: int = _NO_TIME
-    named: Source | None = None
-    """The journal partition of the one position that was named."""
+    named: frozenset[Source] = frozenset()
+    """The journal partitions of the positions that were named."""
 
 
 class Starts:
@@ -178,7 +178,7 @@ class Starts:
             self._found[source] = self._watermark(source, lambda one: one.to > last + 1)[0]
         found = self._found[source]
         first = found.ends.get(at, 0) if found is not None else 0
-        if first < low and source != asked.named and last >= self._next(source) - 1:
+        if first < low and source not in asked.named and last >= self._next(source) - 1:
             return high  # an idle partition: nothing stands in the journal above the cut, so nothing can be gone
         return first
 
@@ -200,10 +200,11 @@ class Starts:
         )
 
     def _cut(self, since: object) -> _Asked:
-        if isinstance(since, Position):
-            return self._after(since)
         if isinstance(since, Mapping):
             return self._given(since)
+        positions = positions_of(since)  # type: ignore[arg-type]  # anything may be asked
+        if positions is not None:
+            return self._after(positions) if positions else self._given({})
         try:
             since_ms = time_ms(since)
             why = f"{since!r} is too far away"
@@ -213,16 +214,20 @@ class Starts:
             return self._at(since_ms)
         raise InputError(
             f"`since` is no point to begin at: {why}.",
-            hint='Give a Position, a cut, a time (aware datetime, milliseconds, text), "earliest" or "latest".',
+            hint="Give a Position, a receipt, several of them, a cut, a time (aware datetime, milliseconds, text), "
+            '"earliest" or "latest".',
         )
 
-    def _after(self, since: Position) -> _Asked:
-        self._check(since.topic, since.partition, since)
-        source = (since.topic, since.partition)
-        if since.epoch != self._journals[since.topic].epoch:
-            raise PositionExpired(f"The event at {since} is no longer in the journal topic.", earliest=None)
-        others = self._at(self._look_up.append_time(since))
-        return _Asked({**others.last, source: since.value}, others.since_ms, source)
+    def _after(self, positions: list[Position]) -> _Asked:
+        """Behind the last of some positions in each partition; the others from the earliest of their times on."""
+        for one in positions:
+            self._check(one.topic, one.partition, one)
+            if one.epoch != self._journals[one.topic].epoch:
+                raise PositionExpired(f"The event at {one} is no longer in the journal topic.", earliest=None)
+        ends = [Position(*source, below - 1) for source, below in cut_of(positions).items()]
+        others = self._at(min(map(self._look_up.append_time, ends)))
+        named = {(one.topic, one.partition): one.value for one in ends}
+        return _Asked({**others.last, **named}, others.since_ms, frozenset(named))
 
     def _at(self, time_ms: int) -> _Asked:
         """The append time of the broker tells exactly which events are older, whatever the clocks did."""
@@ -241,16 +246,16 @@ class Starts:
         for key, value in cut.items():
             if not isinstance(key, tuple) or len(key) != 2 or not isinstance(value, int) or isinstance(value, bool):
                 raise InputError(
-                    f"{key!r}: {value!r} is no part of a cut.", hint="A cut is {(topic, partition): position}."
+                    f"{key!r}: {value!r} is no part of a cut.", hint="A cut is {(topic, partition): next position}."
                 )
             topic, number = key
             self._check(topic, number, f"{topic}/{number}/{value}")
-            if value >= self._next((topic, number)):
+            if value > (end := self._next((topic, number))):
                 raise InputError(
-                    f"There is no event at {topic}/{number}/{value} yet.",
-                    hint="A cut holds the last position that is known of each partition, not the next one.",
+                    f"The journal has not come to {topic}/{number}/{value} yet: its next position there is {end}.",
+                    hint="A cut holds the next position of each partition, as a search's `position_vector` does.",
                 )
-            last[topic, number] = value
+            last[topic, number] = value - 1
         return _Asked(last)
 
     def _check(self, topic: object, number: object, shown: object) -> None:

@@ -33,6 +33,7 @@ from confluent_kafka import KafkaException, Message
 
 from ..producers.topics import Epochs
 from ..schemas.errors import DecodeError, InputError, InvalidUrnError, KafkaUnavailableError, MetajournalError
+from ..schemas.positions import positions_of
 from ..schemas.registry import change_domains, served_domains
 from ..schemas.settings import Settings
 from .filters import Filter
@@ -99,10 +100,11 @@ class Subscription(Generic[T]):
         topics: what to read.
         made: a change or state of a message; None where its record is not asked for.
         compacted: they are state topics.
-        since: where to begin, for partitions that the group has no commit of: after a Position (the other partitions
-            at its append time) or a cut {(journal topic, partition): position}, at a time (milliseconds
-            UTC, an aware datetime, text of ISO 8601), "earliest" (all that is left), "latest" (from this call on).
-            Default: "latest" for changes, "earliest" for states.
+        since: where to begin, for partitions that the group has no commit of: after a Position, or what has one (a
+            receipt, a change), or several of these (the other partitions at the earliest append time of the last of
+            each); at a cut of next positions {(journal topic, partition): position} (the others with all that is
+            left); at a time (milliseconds UTC, an aware datetime, text of ISO 8601); "earliest" (all that is left),
+            "latest" (from this call on). Default: "latest" for changes, "earliest" for states.
         group: members of one group share the partitions and go on where they left off.
         wanted: conditions; what is left out counts as read.
         timeout_s: the iteration ends when no change came for so many seconds; what stood in the topics at the
@@ -153,6 +155,8 @@ class Subscription(Generic[T]):
         self._hand: tuple[Reading, Identity] | None = None
         self._quiet_since = 0.0
         begin: Since = since if since is not None else "earliest" if compacted else "latest"
+        named = positions_of(begin)  # type: ignore[arg-type]  # anything may be asked
+        begin = begin if named is None else named  # asked again wherever partitions move
         try:
             self._intake = Intake(
                 settings, epochs, domain, topics,

@@ -8,9 +8,9 @@ from typing import Any, Final, TypeVar
 
 from elasticsearch import ApiError, Elasticsearch
 
-from ..schemas.arguments import marks_of
+from ..schemas.arguments import Inside, marks_of
 from ..schemas.errors import NotYetVisibleError, OperatorError, SearchUnavailableError
-from ..schemas.positions import Cut, Position, behind, behind_text
+from ..schemas.positions import Cut, behind, behind_text
 from ..schemas.setting_keys import url_shown
 from .connection import is_away, is_no_connection, is_refused, reason_of
 from .errors import IndexMissingError, InvalidQueryError
@@ -117,11 +117,11 @@ class Deadline:
             time.sleep(_POLL_S)
 
 
-def wanted_marks(at_least: Position | Cut | None) -> Cut:
+def wanted_marks(at_least: Inside | None) -> Cut:
     """The marks that an index must show: an event's position is inside once the mark is beyond it.
 
     Raises:
-        InputError: it is neither a position nor a cut.
+        InputError: it is nothing that can be inside.
     """
     return {} if at_least is None else marks_of("at_least", at_least)
 

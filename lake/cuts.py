@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..schemas.errors import InputError, InvalidPositionError, NotFinalError
-from ..schemas.positions import Cut, Position
+from ..schemas.positions import Cut, Position, cut_of
 from ..schemas.registry import served_domains
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
@@ -26,8 +26,8 @@ from .entities import milliseconds
 from .tables import Lake, quoted
 
 At = Position | int | Cut
-"""A position (that event included), milliseconds UTC (events appended then included), or a position for each of several
-partitions (those events included; the others stand at the latest of their times)."""
+"""A position (that event included), milliseconds UTC (events appended then included), or a cut: the next position of
+each of several partitions (the others stand at the latest of the times of what it holds)."""
 SEEN_BY: Final = ("journal_partition", "logical_timestamp", "system_time")
 """Columns that say whether a row is seen."""
 _FARTHEST: Final = (1 << 63) - 1
@@ -126,7 +126,7 @@ class Cuts:
         if at is None:
             return Bounds(topic, marks, {}, False)
         if isinstance(at, Position):
-            at = {(at.topic, at.partition): at.value}
+            at = cut_of([at])
         if isinstance(at, Mapping):
             return self._at_cut(topic, marks, at)
         if not isinstance(at, int) or isinstance(at, bool):
@@ -145,8 +145,8 @@ class Cuts:
     def _at_cut(self, topic: str, marks: Mapping[int, int], cut: Cut) -> Bounds:
         if not cut:
             raise InputError("The cut is empty.", hint="Give a position for at least one partition.")
-        times = [self._time_of(Position(*key, value)) for key, value in cut.items()]
-        named = {partition: value + 1 for (one, partition), value in cut.items() if one == topic}
+        times = [self._time_below(Position(*key, value)) for key, value in cut.items()]
+        named = {partition: value for (one, partition), value in cut.items() if one == topic}
         rest = {partition: mark for partition, mark in marks.items() if partition not in named}
         return self._until(topic, {**marks, **named}, rest, max(times))
 
@@ -155,23 +155,23 @@ class Cuts:
         passed = [self._lake.journal.clock((topic, one)) > time_ms for one in timed]
         return Bounds(topic, below, dict.fromkeys(timed, time_ms), all(passed))
 
-    def _time_of(self, at: Position) -> int:
-        """The running system_time of a position, milliseconds UTC; 0 before its partition's first record."""
+    def _time_below(self, at: Position) -> int:
+        """The running system_time in front of a next position, milliseconds UTC; 0 before the first record."""
         if at.topic not in map(self._names.journal, served_domains()) or not 0 <= at.partition < self._count(at.topic):
             raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
-        if at.value >= self._lake.journal.mark((at.topic, at.partition)):
+        if at.value > self._lake.journal.mark((at.topic, at.partition)):
             raise self._not_final(at)
         rows = self._lake.journal.query(
             "system_time",
             f"topic = {quoted(at.topic)} and journal_partition = {at.partition}"
-            f" and logical_timestamp <= {int(at.value)} order by logical_timestamp desc limit 1",
+            f" and logical_timestamp < {int(at.value)} order by logical_timestamp desc limit 1",
         )
         return milliseconds(rows[0]["system_time"]) if rows else 0
 
     def _not_final(self, at: Position) -> NotFinalError:
         held = self._lake.journal.mark((at.topic, at.partition)) if at.partition < self._count(at.topic) else 0
         return NotFinalError(
-            f"That point is not final yet: the lake holds {at.topic}/{at.partition} up to {held}.",
+            f"That point is not final yet: the lake holds {at.topic}/{at.partition} below {held}.",
             hint="Ask again when the stream has passed it (`metajournal status` shows how far it is).",
             held_to=str(Position(at.topic, at.partition, held)),
         )

@@ -1,4 +1,4 @@
-"""Reading entities from the lake without Spark: current, AS AT a position or a time, and the whole history.
+"""Reading entities from the lake without Spark: current, AS AT a point, AS OF a time, and the whole history.
 
 Every read is cut at the journal table's marks, so a reader never sees rows of a batch that the stream has not
 finished, whatever state a crash left the tables in. An answer says from which position it speaks and whether it is
@@ -8,14 +8,16 @@ final, so that "not there yet" is never mistaken for "nothing found".
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from deltalake.exceptions import TableNotFoundError
 
+from ..rules.admission import EARLIEST_MS, LATEST_MS
 from ..rules.entity import EntityRow
 from ..schemas.errors import (
+    InputError,
     InvalidPositionError,
     NotFinalError,
     NotYetVisibleError,
@@ -23,13 +25,14 @@ from ..schemas.errors import (
     UnknownEntityError,
 )
 from ..schemas.hashing import partition_of
-from ..schemas.positions import Cut, Position, behind, behind_text
+from ..schemas.positions import Cut, Position, behind, behind_text, cut_of
 from ..schemas.registry import served_domains
 from ..schemas.times import time_shown
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
+from .as_of import rows_as_of
 from .columns import JOURNAL_TABLE
-from .cuts import time_text, to_come
+from .cuts import At, time_text, to_come
 from .damage import asked_again
 from .entities import milliseconds, row_from_dict
 from .lookup import rows_of_key
@@ -56,6 +59,24 @@ class Answer:
     final: bool
 
 
+class _Seen(NamedTuple):
+    """What is seen of an entity's history: below `below` (next position), and by a time where there is one."""
+
+    key: PartitionKey
+    mark: int
+    below: int
+    until_ms: int | None
+    final: bool
+
+    @property
+    def held_to(self) -> Position:
+        return Position(*self.key, self.mark)
+
+    def sql(self) -> str:
+        until = "" if self.until_ms is None else f" and epoch_us(system_time) <= {self.until_ms * 1000}"
+        return f"logical_timestamp < {self.below}{until}"
+
+
 class LakeReader:
     """Look-ups of entities; each reads the few files and row groups that can hold the key.
 
@@ -77,36 +98,90 @@ class LakeReader:
         Raises:
             UnknownEntityError: the entity has no live row; `held_to` in its data says how far the lake has looked.
         """
-        return self._found(self._newest(tenant, urn, None, None))
+        return self._found(self._newest(tenant, urn, self._seen_at(tenant, urn, None)))
 
     @asked_again
-    def as_at(self, tenant: str, urn: Urn, at: Position | Cut | int, *, final_only: bool = False) -> Answer:
+    def as_at(self, tenant: str, urn: Urn, at: At, *, final_only: bool = False) -> Answer:
         """The entity as the log told it at a position of its partition, or at a system_time in milliseconds UTC.
 
         Args:
-            at: a Position (that event included), a cut (the entity's partition stands at its own position in it, or at
-                the latest of their times), or milliseconds UTC (events appended at that time included).
+            at: see `cuts.At`. Where a cut does not name the entity's partition, that stands at the latest of the times
+                of what the cut holds.
             final_only: refuse an answer that an event still to come could change.
         Raises:
             UnknownEntityError: it did not exist then; the message says since when it does.
             NotFinalError: the lake has not passed that point (a position), the time is still to come, or `final_only`
                 and it is not final.
         """
-        if isinstance(at, Mapping):
-            answer = self._at_cut(tenant, urn, at)
-        elif isinstance(at, Position):
-            answer = self._at_position(tenant, urn, at)
-        else:
-            answer = self._newest(tenant, urn, None, at)
-            if not answer.final and at > time.time() * 1000:
-                raise to_come(at, answer.held_to, urn)
+        seen = self._seen_at(tenant, urn, at)
+        answer = self._newest(tenant, urn, seen)
         if final_only and not answer.final:
             raise _not_final(urn, answer.held_to)
         if answer.row is None or answer.row.deleted:
             raise self._unknown_then(tenant, answer, at)
         return answer
 
-    def _unknown_then(self, tenant: str, answer: Answer, at: Position | Cut | int) -> UnknownEntityError:
+    def as_of(self, tenant: str, urn: Urn, as_of_ms: int, at: At | None = None) -> Answer:
+        """The entity as its events up to a time make it, in the order of their own times (see `as_of`).
+
+        Args:
+            as_of_ms: the time, milliseconds UTC.
+            at: only events that the journal had at that point; see `as_at`.
+        Raises:
+            UnknownEntityError: it did not exist then.
+            InputError: the time is none of the years 1 to 9999.
+            NotFinalError: as `as_at`.
+            OperatorError: as `as_of.rows_as_of`.
+        """
+        seen, rows = self._rows_as_of(tenant, urn, as_of_ms, at)
+        if not rows or rows[-1].deleted:
+            raise self._unknown_as_of(tenant, urn, as_of_ms, seen, rows)
+        return Answer(urn, rows[-1], seen.held_to, at is not None and seen.final)
+
+    def history_as_of(
+        self, tenant: str, urn: Urn, as_of_ms: int, *, limit: int | None = None, before: int | None = None
+    ) -> list[EntityRow]:
+        """The rows that an entity's events up to a time make, in the order in which they took effect.
+
+        Args:
+            limit: so many of the last ones; None: all.
+            before: only rows in front of the one with this logical timestamp, which need not ascend here.
+        Raises:
+            UnknownEntityError: no event speaks of it by then.
+            InputError: none of the rows has that logical timestamp. Else as `as_of`.
+        """
+        seen, rows = self._rows_as_of(tenant, urn, as_of_ms, None)
+        if not rows:
+            raise self._unknown_as_of(tenant, urn, as_of_ms, seen, rows)
+        if before is not None:
+            rows = rows[: _place_of(rows, before)]
+        return rows if limit is None else rows[-limit:]
+
+    def _rows_as_of(self, tenant: str, urn: Urn, as_of_ms: int, at: At | None) -> tuple[_Seen, list[EntityRow]]:
+        _check_time(as_of_ms)
+        seen = self._seen_at(tenant, urn, at)
+        if urn.kind == "run":
+            self._refresh(("runs",))
+        return seen, rows_as_of(self._lake, seen.key, tenant, urn, seen.sql(), as_of_ms)
+
+    def _unknown_as_of(
+        self, tenant: str, urn: Urn, as_of_ms: int, seen: _Seen, rows: Sequence[EntityRow]
+    ) -> UnknownEntityError:
+        """Why an entity was not there as of a time: not by then, or deleted by then; or there is none at all."""
+        if not rows and not self._rows(tenant, urn, f"logical_timestamp < {seen.mark} limit 1"):
+            return _unknown(urn, seen.held_to)
+        why = (
+            f"its deletion is of {time_text(rows[-1].event_time)}" if rows else "no accepted event tells of it by then"
+        )
+        return UnknownEntityError(
+            str(urn),
+            f"There was no {urn} as of {time_shown(as_of_ms)}: {why}.",
+            code="unknown-then",
+            hint=f"Ask as of another time; `metajournal history {urn} --json` tells the event time of every change.",
+            held_to=str(seen.held_to),
+        )
+
+    def _unknown_then(self, tenant: str, answer: Answer, at: At) -> UnknownEntityError:
         """Why an entity was not there at a point: never yet, or deleted before it; or there is none at all.
 
         A time is told as it was read, and the journal's word with its position: a logical timestamp alone is taken for
@@ -196,43 +271,45 @@ class LakeReader:
             return None
         return self._lake
 
-    def _at_cut(self, tenant: str, urn: Urn, cut: Cut) -> Answer:
-        key, _ = self._held(tenant, urn)
-        times = [self._time_of(Position(*one, value)) for one, value in cut.items()]
-        if key in cut:
-            return self._at_position(tenant, urn, Position(*key, cut[key]))
-        return self._newest(tenant, urn, None, max(times))
-
-    def _at_position(self, tenant: str, urn: Urn, at: Position) -> Answer:
+    def _seen_at(self, tenant: str, urn: Urn, at: At | None) -> _Seen:
+        """What is seen of an entity now, or as at a point. Raises: as `as_at`."""
         key, mark = self._held(tenant, urn)
-        if (at.topic, at.partition) != key:
-            return self._newest(tenant, urn, None, self._time_of(at))
-        if at.value >= mark:
-            raise _not_final(urn, Position(*key, mark))
-        return self._newest(tenant, urn, at.value, None)
+        if at is None:
+            return _Seen(key, mark, mark, None, False)
+        if isinstance(at, int):
+            final = self._lake.journal.clock(key) > at
+            if not final and at > time.time() * 1000:
+                raise to_come(at, Position(*key, mark), urn)
+            return _Seen(key, mark, mark, at, final)
+        cut = cut_of([at]) if isinstance(at, Position) else at
+        self._check_reached(urn, cut)
+        if key in cut:
+            return _Seen(key, mark, cut[key], None, True)
+        until_ms = max(self._time_below(Position(*one, below)) for one, below in cut.items())
+        return _Seen(key, mark, mark, until_ms, self._lake.journal.clock(key) > until_ms)
 
-    def _time_of(self, at: Position) -> int:
-        """The running system_time of another partition's position, milliseconds UTC; 0 before its first record."""
+    def _check_reached(self, urn: Urn, cut: Cut) -> None:
+        """Refuse a cut that names no partition of the journal, or that the lake has not reached."""
+        for (topic, partition), below in cut.items():
+            if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
+                place = f"{topic}/{partition}"
+                raise InvalidPositionError(f"{place}/{below} is no position of this journal.", text=place)
+            mark = self._lake.journal.mark((topic, partition))
+            if below > mark:
+                raise _not_final(urn, Position(topic, partition, mark))
+
+    def _time_below(self, at: Position) -> int:
+        """The running system_time in front of a next position, milliseconds UTC; 0 before its first record."""
         where = f"topic = {quoted(at.topic)} and journal_partition = {at.partition}"
-        if at.topic not in map(self._names.journal, served_domains()) or at.partition >= self._count(at.topic):
-            raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
-        mark = self._lake.journal.mark((at.topic, at.partition))
-        if at.value >= mark:
-            raise _not_final(None, Position(at.topic, at.partition, mark))
         rows = self._lake.journal.query(
             "system_time",
-            f"{where} and logical_timestamp <= {at.value} order by logical_timestamp desc limit 1",
+            f"{where} and logical_timestamp < {int(at.value)} order by logical_timestamp desc limit 1",
         )
         return milliseconds(rows[0]["system_time"]) if rows else _BEFORE_ALL_MS
 
-    def _newest(self, tenant: str, urn: Urn, position: int | None, time_ms: int | None) -> Answer:
-        key, mark = self._held(tenant, urn)
-        where = f"logical_timestamp < {mark if position is None else min(mark, position + 1)}"
-        if time_ms is not None:
-            where += f" and epoch_us(system_time) <= {int(time_ms) * 1000}"
-        rows = self._rows(tenant, urn, f"{where} order by logical_timestamp desc, seq desc limit 1")
-        final = position is not None or (time_ms is not None and self._lake.journal.clock(key) > time_ms)
-        return Answer(urn, rows[0] if rows else None, Position(*key, mark), final)
+    def _newest(self, tenant: str, urn: Urn, seen: _Seen) -> Answer:
+        rows = self._rows(tenant, urn, f"{seen.sql()} order by logical_timestamp desc, seq desc limit 1")
+        return Answer(urn, rows[0] if rows else None, seen.held_to, seen.final)
 
     def _held(self, tenant: str, urn: Urn) -> tuple[PartitionKey, int]:
         """The journal partition of an entity and the journal table's mark there."""
@@ -294,10 +371,32 @@ def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> Unkn
     )
 
 
+def _place_of(rows: Sequence[EntityRow], before: int) -> int:
+    """Where the row of a logical timestamp stands. Raises: InputError: none has it."""
+    for place, row in enumerate(rows):
+        if row.logical_timestamp == before:
+            return place
+    raise InputError(
+        f"No change by that time has the logical timestamp {before}.",
+        code="no-such-change",
+        hint="With as_of, `before` is the logical timestamp of the first row of a page: the page before it comes.",
+    )
+
+
+def _check_time(as_of_ms: int) -> None:
+    if type(as_of_ms) is not int or not EARLIEST_MS <= as_of_ms <= LATEST_MS:
+        raise InputError(
+            f"as_of must be a time of the years 1 to 9999, not {as_of_ms!r:.60}.",
+            code="wrong-type",
+            hint="Give an aware datetime, its text with a zone, or milliseconds since 1970.",
+            argument="as_of",
+        )
+
+
 def _not_final(urn: Urn | None, held_to: Position) -> NotFinalError:
     """The error of a point that the lake has not passed."""
     return NotFinalError(
-        f"That point is not final yet: the lake holds {held_to.topic}/{held_to.partition} up to {held_to.value}.",
+        f"That point is not final yet: the lake holds {held_to.topic}/{held_to.partition} below {held_to.value}.",
         code="not-final",
         hint="Ask again when the stream has passed it (`metajournal status` shows how far it is).",
         urn=None if urn is None else str(urn),

@@ -10,13 +10,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from inspect import signature
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 from .errors import InputError
-from .positions import Cut, Position
+from .positions import Cut, Placed, Position, cut_of, positions_of
 from .times import time_ms
 
 _MOST_MS = 1 << 53
+Inside: TypeAlias = Position | Placed | Iterable[Position | Placed] | Cut
+"""How a caller says what must be inside: a position (that event included), what has one (a receipt, a change), several
+of these, or a cut of next positions."""
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
@@ -93,14 +96,14 @@ def time_of(name: str, value: Any) -> int:
         ) from None
 
 
-def point_of(name: str, value: Position | Cut | datetime | int | str) -> Position | Cut | int:
-    """A Position or a cut as it is, a time (as `times.time_ms` reads it) as milliseconds UTC.
+def point_of(name: str, value: Inside | datetime | int | str) -> Cut | int:
+    """A point of the journal: a cut of next positions, or a time (as `times.time_ms` reads it) in milliseconds UTC.
 
     Raises:
-        InputError: it is none of them, a cut of nothing, or a datetime without a zone.
+        InputError: it is none of `Inside`, nothing at all, or a datetime without a zone.
     """
-    if isinstance(value, Position) or _is_cut(value):
-        return value
+    if cut := _cut(value):
+        return cut
     try:
         milliseconds = time_ms(value)
         why = f"{value!r:.60} is too far away"
@@ -111,25 +114,34 @@ def point_of(name: str, value: Position | Cut | datetime | int | str) -> Positio
     raise InputError(
         f"{name} is no point in time: {why}.",
         code="wrong-type",
-        hint="Give a Position (`Position.parse(text)`), a cut of some, an aware datetime, milliseconds since 1970, or "
-        "text of ISO 8601.",
+        hint="Give a Position (`Position.parse(text)`), a receipt, several of them, a cut of next positions, an aware"
+        " datetime, milliseconds since 1970, or text of ISO 8601.",
         argument=name,
     )
 
 
-def marks_of(name: str, value: Position | Cut) -> Cut:
-    """What must be held for a position, or a cut of next positions, to be inside.
+def marks_of(name: str, value: Inside) -> Cut:
+    """What must be held for something to be inside, as a cut; an empty one where nothing is asked for.
 
     Raises:
-        InputError: it is neither.
+        InputError: it is none of `Inside`.
     """
-    if isinstance(value, Position):
-        return {(value.topic, value.partition): value.value + 1}
+    cut = _cut(value)
+    if cut is None:
+        raise InputError(
+            f"{name} must be a position (receipt.position), a receipt, several of them or a cut, not {value!r:.60}.",
+            code="wrong-type",
+            argument=name,
+        )
+    return cut
+
+
+def _cut(value: Any) -> Cut | None:
+    """The cut that a value says; None where it says none."""
     if _is_cut(value) or value == {}:
-        return value
-    raise InputError(
-        f"{name} must be a position (receipt.position) or a cut, not {value!r:.60}.", code="wrong-type", argument=name
-    )
+        return value  # type: ignore[no-any-return]
+    positions = positions_of(value)
+    return None if positions is None else cut_of(positions)
 
 
 def _is_cut(value: object) -> TypeGuard[Cut]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from .errors import InvalidPositionError
 
@@ -17,7 +17,7 @@ MAX_OFFSET: Final = (1 << EPOCH_SHIFT) - 1
 MAX_EPOCH: Final = (1 << (63 - EPOCH_SHIFT)) - 1
 
 Cut: TypeAlias = Mapping[tuple[str, int], int]
-"""A position for each (topic, partition). As a mark it is the *next* position: everything below it is inside."""
+"""The *next* position of each (topic, partition), as a mark is: everything below it is inside."""
 
 
 def position(epoch: int, offset: int) -> int:
@@ -74,17 +74,38 @@ class Position:
         return cls(topic, int(partition), int(value))
 
 
+class Placed(Protocol):
+    """What stands at a position of the journal: a receipt, a change, a state."""
+
+    @property
+    def position(self) -> Position: ...
+
+
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 19
 
 
 def cut_of(positions: Iterable[Position]) -> dict[tuple[str, int], int]:
-    """The cut that holds the greatest of the given positions per topic and partition."""
+    """The cut behind the last of the given positions in each topic and partition: their events are inside."""
     cut: dict[tuple[str, int], int] = {}
     for one in positions:
         key = (one.topic, one.partition)
-        cut[key] = max(cut.get(key, one.value), one.value)
+        cut[key] = max(cut.get(key, 0), one.value + 1)
     return cut
+
+
+def positions_of(value: Position | Placed | Iterable[Position | Placed]) -> list[Position] | None:
+    """The positions that a caller names: one, or several; each itself or by what stands there.
+
+    Returns:
+        None where it is something else, a cut too.
+    """
+    if isinstance(value, Mapping | str | bytes):
+        return None
+    several = value if isinstance(value, Iterable) else [value]
+    found = [one if isinstance(one, Position) else getattr(one, "position", None) for one in several]
+    positions = [one for one in found if isinstance(one, Position)]
+    return positions if len(positions) == len(found) else None
 
 
 def merge(*cuts: Cut) -> dict[tuple[str, int], int]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import event_types
-from ..schemas.positions import Cut, Position, cut_of
+from ..schemas.positions import Position
 from ..schemas.registry import role
 from ..schemas.times import time_ms
 from .inputs import is_text
@@ -130,22 +130,22 @@ def moment(text: str) -> int:
         ) from None
 
 
-def point(text: str) -> Position | Cut | int:
-    """A position (`topic/partition/value`), a cut (several, with commas between) or a time, in milliseconds.
+def point(text: str) -> Position | list[Position] | int:
+    """A position (`topic/partition/value`), several with commas between, or a time in milliseconds.
 
     Raises:
         InvalidPositionError: it has slashes and is no position.
-        InputError: it is no time either, or a cut has two positions of one partition.
+        InputError: it is no time either.
     """
     if "/" not in text:
         return moment(text)
-    positions = [Position.parse(one.strip()) for one in text.split(",")]
-    if len(positions) == 1:
-        return positions[0]
-    cut = cut_of(positions)
-    if len(cut) < len(positions):
-        raise InputError("A cut has one position of each partition.", hint="Write topic/partition/value,...")
-    return cut
+    several = positions(text)
+    return several[0] if len(several) == 1 else several
+
+
+def positions(text: str) -> list[Position]:
+    """Positions, with commas between. Raises: InvalidPositionError: one of them is none."""
+    return [Position.parse(one.strip()) for one in text.split(",")]
 
 
 def typed_options(

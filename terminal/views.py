@@ -75,20 +75,24 @@ def _value(key: str, value: str) -> str:
     return value if key in ("description", "schema") else value.replace("\n", ", ")
 
 
-def history_view(entities: Sequence[Mapping[str, Any]], before: Mapping[str, Any] | None = None) -> RenderableType:
-    """Rows of one entity, oldest first, each with what it changed.
+_TIMES = {"system_time": "written at", "event_time": "happened at"}
+
+
+def history_view(
+    entities: Sequence[Mapping[str, Any]], before: Mapping[str, Any] | None = None, *, by: str = "system_time"
+) -> RenderableType:
+    """Rows of one entity in their order, each with what it changed.
 
     Args:
         before: the row before the first of them; None where there is none.
+        by: the time that they are ordered by, system_time or event_time.
     """
     rows = []
     for one in entities:
         change = "deleted" if one["deleted"] else ", ".join(differences(before, one)) or _quiet(before)
-        rows.append(
-            (time_text(one["system_time"]), one["logical_timestamp"], one["actor"] or "-", shortened(change, 90))
-        )
+        rows.append((time_text(one[by]), one["logical_timestamp"], one["actor"] or "-", shortened(change, 90)))
         before = one
-    return table(["written at", "logical timestamp", "actor", "what changed"], rows)
+    return table([_TIMES[by], "logical timestamp", "actor", "what changed"], rows)
 
 
 def _quiet(before: Mapping[str, Any] | None) -> str:

@@ -118,7 +118,7 @@ class OneEntity:
 class NeverWritten:
     """Lineage that knows of no write."""
 
-    def latest_write(self, tenant: str, data: Urn, *, at: Any = None) -> None:
+    def latest_write(self, tenant: str, data: Urn, *, at: Any = None, as_of: Any = None) -> None:
         return None
 
 
@@ -133,8 +133,13 @@ def test_metadata_is_given_by_scope_or_merged() -> None:
     assert journal.properties(PURCHASES) == {"a": "1", "schema": "x", "owner": "alice"}
     assert journal.tags(PURCHASES) == ("hot", "pii")
     assert journal.tags(PURCHASES, "USER") == ("pii",)
-    with pytest.raises(InputError, match="USER, SYSTEM or BOTH"):
-        journal.tags(PURCHASES, "ALL")
+    for read in (journal.tags, journal.properties, journal.metadata):
+        with pytest.raises(InputError, match="USER, SYSTEM or BOTH"):
+            read(PURCHASES, "ALL")
+    assert journal.metadata(PURCHASES, scope="USER") == user
+    assert journal.metadata(PURCHASES, "SYSTEM") == system
+    assert journal.metadata(PURCHASES, "BOTH") == (journal.properties(PURCHASES), journal.tags(PURCHASES))
+    assert journal.metadata(PURCHASES, scope=None) == {"USER": user, "SYSTEM": system}
 
 
 def _pair(row: EntityRow, scope: str) -> tuple[dict[str, str], tuple[str, ...]]:

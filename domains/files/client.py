@@ -34,15 +34,15 @@ class FilesClient(LakeClient):
             start, end: both or none; the files that touch the time between them, both ends included. Milliseconds,
                 aware datetimes, ISO 8601, or numbers as text.
             work_id: instead of times.
-            at: as the journal told it at a position, a cut or a time (as `start`); None: now.
+            at: as the journal told it at a point (see `show`); None: now.
         Raises:
             FilesQueryError: it cannot be asked like that; its code says which way.
             NotFinalError: the lake has not reached that point.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
-        asked = {"where": where, "what": what, "start": start, "end": end, "work_id": work_id}
-        page = self.files_page(**asked, limit=_FILES_A_PAGE, at=at, tenant=tenant)
-        return self._all_files(page, {**asked, "at": at, "tenant": tenant})
+        asked: dict[str, Any] = {"where": where, "what": what, "start": start, "end": end, "work_id": work_id}
+        asked |= {"at": point(at), "tenant": tenant}
+        return self._all_files(self.files_page(**asked, limit=_FILES_A_PAGE), asked)
 
     def _all_files(self, page: FilesPage, asked: Mapping[str, Any]) -> Iterator[FileRecordRow]:
         yield from page.files

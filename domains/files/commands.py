@@ -42,7 +42,7 @@ _SHOWN = ("where", "what", "data-version", "id", "hash", "work_id", "path")
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Most files."
 )
 @click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
-@click.option("--as-at", metavar="POSITION|CUT|TIME", help="As the journal told it then, instead of now.")
+@click.option("--as-at", metavar="POSITIONS|TIME", help="As the journal told it then, instead of now.")
 @json_option
 @click.pass_context
 def files(
@@ -108,7 +108,7 @@ def _in_options(sentence: str) -> str:
 @files.command()
 @click.argument("what")
 @click.argument("where")
-@click.option("--as-at", metavar="POSITION|CUT|TIME", help="As the journal told it then, instead of now.")
+@click.option("--as-at", metavar="POSITIONS|TIME", help="As the journal told it then, instead of now.")
 @json_option
 @options
 def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json: bool) -> int:

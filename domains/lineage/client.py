@@ -39,8 +39,8 @@ class LineageClient(LakeClient):
             levels: how often to go from data to programs to data.
             direction: "both"; "upstream", to who wrote it and what these read; "downstream", the reverse.
             limit: most nodes; an answer that is cut there has `"partial": true` and says why.
-            as_at: as the journal told it then: a Position (that event included), a time, or a cut. The answer has
-                `"final": false` where facts still to come can change it.
+            as_at: as the journal told it then (see `show`). The answer has `"final": false` where facts still to come
+                can change it.
             as_of: only facts about this time or an earlier one (as the window's ends); a run that stopped later has
                 not stopped. With `as_at`: what was known at one time about another.
             final_only: refuse such an answer.
@@ -98,10 +98,11 @@ class LineageClient(LakeClient):
         return self.lineages.accesses(who, of, limit=limit, cursor=cursor, at=at, as_of=by)
 
     def latest_write(
-        self, data: Urn | str, *, as_at: Point | None = None, tenant: str | None = None
+        self, data: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
     ) -> dict[str, Any] | None:
         """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
-        return self.lineages.latest_write(self._tenant(tenant), Urn.parse(data), at=point(as_at))
+        who, of = self._tenant(tenant), Urn.parse(data)
+        return self.lineages.latest_write(who, of, at=point(as_at), as_of=_time(as_of))
 
     @property
     def lineages(self) -> LineageReader:

@@ -31,6 +31,9 @@ _OTHER_KINDS: Final = "metajournal://"
 _STATUS_OF: Final = {"COMPLETE": "COMPLETED", "FAIL": "FAILED", "ABORT": "KILLED"}
 _TYPE_OF: Final = {status: event_type for event_type, status in _STATUS_OF.items()}
 _TYPES: Final = frozenset({*_STATUS_OF, "START", "RUNNING", "OTHER"})
+_UUID_DIGITS: Final = "-".join(rf"[0-9a-f]{{{count}}}" for count in (8, 4, 4, 4, 12))
+_UUID: Final = re.compile(rf"(?:urn:uuid:)?{_UUID_DIGITS}|\{{{_UUID_DIGITS}\}}", re.ASCII | re.IGNORECASE)
+"""The ways to write a UUID: bare, as a URN, in braces. Its digits alone may be any other id."""
 _BLANKS: Final = re.compile(r"\s*")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -180,7 +183,13 @@ def _run_of(event: Mapping[str, Any], facet: Mapping[str, Any]) -> Urn:
     if isinstance(named, str):
         return Urn.parse(named)
     job, name = _text(event, "job", "namespace"), _text(event, "job", "name")
-    return run(job, name, "workflow", name, _text(event, "run", "runId"))
+    return run(job, name, "workflow", name, _canonical(_text(event, "run", "runId")))
+
+
+def _canonical(run_id: str) -> str:
+    """A UUID in its one form, lower case and nothing around it (RFC 9562, section 4); any other id as it is."""
+    found = _UUID.fullmatch(run_id)
+    return run_id if found is None else str(UUID(run_id.lower()))
 
 
 def _facet(event: Any) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ import orjson
 from ...lake.cuts import At, Bounds, Cuts
 from ...lake.damage import asked_again
 from ...lake.reading import LakeReader
+from ...lake.selecting import select_rows
 from ...lake.tables import quoted
 from ...schemas.errors import InputError, NotFinalError, UnknownEntityError
 from ...schemas.urn import Urn
@@ -34,7 +35,7 @@ from .questions import (
     check_number,
     check_window,
 )
-from .relations import LakeRelations, Times, in_window, select_rows, told_by
+from .relations import LakeRelations, Times, in_window, told_by
 from .walk import DIRECTIONS, Direction, Walked, document, run_id, walk
 
 
@@ -240,21 +241,26 @@ class LineageReader(LakeReader):
         return Page([_access_json(*row) for row in rows[:limit]], following)
 
     @asked_again
-    def latest_write(self, tenant: str, data: Urn, *, at: At | None = None) -> dict[str, Any] | None:
+    def latest_write(
+        self, tenant: str, data: Urn, *, at: At | None = None, as_of: int | None = None
+    ) -> dict[str, Any] | None:
         """The latest write to data that any fact tells of, or None.
 
+        Args:
+            at, as_of: as of `lineage`, but that `as_of` may be any time.
         Returns:
             {"at", "program", "run", "source"}: of a run's access the first three, of a write to a stream from outside
             `at` and `source`; the others are null. Of several at one time a run's, then the greatest URN.
         """
         seen = self._seen(at)
-        found = [(at_ms, run, program, None) for at_ms, run, program in self._latest_access(tenant, data, seen)]
+        accesses = self._latest_access(tenant, data, seen, as_of)
+        found = [(at_ms, run, program, None) for at_ms, run, program in accesses]
         if data.kind == "stream":
             rows = select_rows(
                 self._lake,
                 "external_writes",
                 {"tenant": tenant, "stream": str(data)},
-                f"""select min(epoch_ms(happened_at)) as first, source from rows where {seen.sql()}
+                f"""select min(epoch_ms(happened_at)) as first, source from rows where {seen.sql()}{told_by(as_of)}
                 group by source, day order by first desc, source desc limit 1""",
             )
             found += [(at_ms, "", "", source) for at_ms, source in rows]
@@ -263,7 +269,7 @@ class LineageReader(LakeReader):
         at_ms, run, program, source = max(found, key=lambda one: one[:3])
         return {"at": at_ms, "program": program or None, "run": run or None, "source": source}
 
-    def _latest_access(self, tenant: str, data: Urn, seen: Bounds) -> list[Any]:
+    def _latest_access(self, tenant: str, data: Urn, seen: Bounds, as_of: int | None) -> list[Any]:
         programs = sorted(LakeRelations(self._lake, tenant, seen, (0, 0), 0).programs_of([str(data)]))
         if not programs:
             return []
@@ -272,7 +278,7 @@ class LineageReader(LakeReader):
             "accesses",
             {"tenant": [tenant], "program": programs},
             f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from rows
-            where data = {quoted(str(data))} and access = 'write' and {seen.sql()}
+            where data = {quoted(str(data))} and access = 'write' and {seen.sql()}{told_by(as_of)}
             group by run, component order by first desc, run desc limit 1""",
         )
 

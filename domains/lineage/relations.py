@@ -6,7 +6,7 @@ tenant, the bounds of a cut, a window. What is found is told in any order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from ...lake import scan
 from ...lake.cuts import Bounds
 from ...lake.lookup import possible_files
+from ...lake.selecting import select_rows
 from ...lake.tables import Lake, quoted
 from .near import MOST_HELD, Near
 from .walk import Relation
@@ -121,27 +122,6 @@ class LakeRelations:
                 yield Relation(data, program, access, runs, [one for one in components if one])
 
 
-def select_rows(lake: Lake, name: str, key: Mapping[str, str | Sequence[str]], statement: str) -> list[Any]:
-    """Rows of a statement over those of a table that have one of the values in each column of a key.
-
-    Args:
-        key: a value or several by column, those that the table is sorted by first; it finds the files to read.
-        statement: SQL over `rows`.
-    """
-    several = {column: [one] if isinstance(one, str) else list(one) for column, one in key.items()}
-    table = lake.tables[name].delta
-    paths = possible_files(table, several)
-    if not paths:
-        return []
-    with scan.cursor() as cursor:
-        source = scan.source(cursor, table, paths)
-        where = " and ".join(f"{column} in ({', '.join(map(quoted, some))})" for column, some in several.items())
-        found: list[Any] = cursor.sql(
-            f"with rows as not materialized (select * from {source} where {where}) {_joinable(statement)}"
-        ).fetchall()
-        return found
-
-
 class Times(NamedTuple):
     """SQL over all rows of a run: its times in milliseconds and its status, null where there is none.
 
@@ -177,9 +157,3 @@ def told_by(as_of: int | None) -> str:
 def in_window(start_ms: int, end_ms: int) -> str:
     """Whether a run counts: it starts before the end and has not stopped before the start."""
     return f"began < {int(end_ms)} and (ended is null or ended >= {int(start_ms)})"
-
-
-def _joinable(statement: str) -> str:
-    """A statement behind another `with`."""
-    stripped = statement.strip()
-    return f", {stripped.removeprefix('with ')}" if stripped.startswith("with ") else stripped

@@ -15,8 +15,9 @@ from typing import Any, Final, cast
 
 from elasticsearch import ApiError
 
+from ...schemas.arguments import Inside
 from ...schemas.errors import InputError, InvalidPositionError, OperatorError
-from ...schemas.positions import Cut, Position, behind, merge
+from ...schemas.positions import Cut, behind, merge
 from ...schemas.settings import Settings
 from ...schemas.urn import Urn
 from ..connection import cause_of, is_away, make_client, reason_of
@@ -84,7 +85,7 @@ class Search:
         kinds: Collection[str] | str | None = None,
         scope: str | None = None,
         tenant: str | None = None,
-        at_least: Position | Cut | None = None,
+        at_least: Inside | None = None,
         timeout_s: float = 10.0,
         limit: int = 20,
         cursor: str | None = None,
@@ -100,7 +101,8 @@ class Search:
             kinds: only entities of these kinds.
             scope: USER or SYSTEM: which metadata may match (names always may); None or BOTH for all.
             tenant: whose entities; the settings' tenant where None.
-            at_least: an event's position, or a cut of next positions, that the answer must show.
+            at_least: what the answer must show: an event's position or receipt, several of these, or a cut of next
+                positions.
             timeout_s: seconds to wait for that and for an Elasticsearch that is away.
             limit: most hits of this page, 0 to 1,000.
             cursor: from an earlier answer to the same search; goes on behind its last hit, over what that answer was
@@ -113,7 +115,7 @@ class Search:
         Raises:
             InvalidQueryError: the query is too long or an option is wrong.
             InvalidCursorError: the cursor is none, or belongs to another search.
-            InputError: the search is closed, or `at_least` is neither a position nor a cut.
+            InputError: the search is closed, or `at_least` is nothing of these.
             InvalidPositionError: `at_least` is of another journal.
             NotYetVisibleError: the index did not show `at_least` in time; `behind` says how much it lacks.
             IndexMissingError: there is no index yet.

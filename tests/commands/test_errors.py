@@ -32,10 +32,11 @@ from metajournal.cli import main
 from metajournal.producers.kafka import make_producer, producer_config
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import InvalidEventError
-from metajournal.schemas.positions import position
+from metajournal.schemas.positions import cut_of, position
 from metajournal.schemas.registry import served_domains
 from metajournal.terminal.exits import exit_code
 from metajournal.terminal.options import Options
+from tests.builders import NOON
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, Fold
 from tests.streaming.test_engine import PARTITIONS, journal_of
@@ -160,6 +161,15 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 CALLED: list[tuple[str, str, Callable[[Journal], Any], str]] = [
     ("no-such-entity", "unknown-entity", lambda j: j.show("dataset:a/b"), "metajournal search"),
     ("deleted", "unknown-entity", lambda j: j.show(GONE), "was deleted at"),
+    ("as-of-before", "unknown-then", lambda j: j.show(KEPT, as_of=NOON), "no accepted event tells of it by then"),
+    ("as-of-after", "unknown-then", lambda j: j.show(GONE, as_of=NOON + 10), "its deletion is of 2015-09-03"),
+    ("as-of-text", "wrong-type", lambda j: j.history(KEPT, as_of="monday"), "as_of must be a time"),
+    (
+        "as-of-before-what",
+        "no-such-change",
+        lambda j: j.history(KEPT, as_of=NOON + 10, before=7),
+        "No change by that time",
+    ),
     ("before-it-was", "unknown-then", lambda j: j.show(LATER, as_at=1), "the journal speaks of it since"),
     (
         "after-it-was-deleted",
@@ -277,6 +287,38 @@ def test_what_history_prints_can_be_given_to_as_at(monkeypatch: pytest.MonkeyPat
     assert f"--as-at {position}; its event: metajournal why {position}" in told.stdout
     shown = typed(monkeypatch, journal, "show", KEPT, "--as-at", position, "--json")
     assert json.loads(shown.stdout)["user"]["tags"] == ["a"]
+
+
+def test_as_of_a_time_only_what_had_happened_by_then_is_shown(
+    monkeypatch: pytest.MonkeyPatch, journal: Journal
+) -> None:
+    first, last = journal.history(KEPT)
+    assert journal.tags(KEPT, as_of=first.event_time) == ()
+    assert journal.metadata(KEPT, "USER", as_of=last.event_time).tags == ("a",)
+    assert journal.history(KEPT, as_of=last.event_time - 1) == [first]
+    by_then = ("--as-of", str(first.event_time))
+    shown = json.loads(typed(monkeypatch, journal, "show", KEPT, *by_then, "--json").stdout)
+    assert (shown["user"]["tags"], shown["final"]) == ([], False)
+    both = typed(
+        monkeypatch, journal, "show", KEPT, "--as-of", "2030-01-01", "--as-at", str(first.system_time), "--json"
+    )
+    assert json.loads(both.stdout)["user"]["tags"] == []
+    rows = json.loads(typed(monkeypatch, journal, "history", KEPT, *by_then, "--json").stdout)
+    assert [row["logical_timestamp"] for row in rows] == [first.logical_timestamp]
+    drawn = typed(monkeypatch, journal, "history", KEPT, "--as-of", "2030-01-01").stdout
+    assert "happened at" in drawn
+    assert "--as-at" not in drawn
+
+
+def test_several_receipts_are_one_point(journal: Journal) -> None:
+    places = [Position(TOPIC, one.partition, one.position) for one in records()]
+    assert journal.show(KEPT, as_at=places) == journal.show(KEPT, at_least=places, timeout_s=0) == journal.show(KEPT)
+    marks = cut_of(places)
+    assert journal.show(KEPT, as_at=marks, at_least=marks, timeout_s=0) == journal.show(KEPT)
+    assert journal.metadata(KEPT, as_at=iter(places)) == journal.metadata(KEPT)
+    assert [one.row for one in journal.then([KEPT, LATER], iter(places)) if one is not None] == [
+        journal.show(KEPT), journal.show(LATER),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,11 @@ def test_a_time_is_read_to_the_millisecond(text: str) -> None:
     assert parsing.moment(text) * 1000 == since // timedelta(microseconds=1)
 
 
-def test_a_point_is_a_position_a_cut_or_a_time() -> None:
+def test_a_point_is_a_position_several_or_a_time() -> None:
     one, other = Position("t", 0, 5), Position("t", 1, 7)
     assert parsing.point("t/0/5") == one
-    assert parsing.point("t/0/5,t/1/7") == parsing.point(f"{one}, {other}") == {("t", 0): 5, ("t", 1): 7}
+    assert parsing.point("t/0/5,t/1/7") == parsing.point(f"{one}, {other}") == [one, other]
+    assert parsing.positions("t/0/5") == [one]
     assert parsing.point("1970-01-01T00:00:01Z") == 1_000
-    with pytest.raises(InputError, match="one position of each partition"):
-        parsing.point("t/0/5,t/0/6")
     with pytest.raises(InvalidPositionError):
         parsing.point("t/0/5,t/0")

@@ -53,7 +53,7 @@ def lines(here: Installation, *words: str, code: int = 0) -> list[Any]:
 
 
 def test_each_change_is_one_json_value_on_one_line(here: Installation, wire: Wire) -> None:
-    found = lines(here, "--since", "earliest")
+    found = lines(here, "--since", "earliest", "--tenant", "*")
     assert len(found) == 4
     [first] = [one for one in found if one["urn"] == "dataset:default/a"]
     assert first["id"] == f"{wire.journal}/0/{START}/0/USER"
@@ -65,14 +65,18 @@ def test_each_change_is_one_json_value_on_one_line(here: Installation, wire: Wir
 @pytest.mark.parametrize(
     ("words", "count"),
     [
-        ("--kind app", 2),
-        ("--kind app --scope SYSTEM", 1),
-        ("--namespace shop --kind dataset", 0),
+        ("", 2),
+        ("--kind app", 0),
+        ("--tenant acme", 2),
+        ("--tenant * --kind app", 2),
+        ("--tenant * --kind app --scope SYSTEM", 1),
+        ("--tenant * --namespace shop --kind dataset", 0),
         ("--urn dataset:default/*", 2),
         ("--tenant acme --tenant default", 4),
         ("--tag pii", 1),
-        ("--limit 3", 3),
-        ("--state", 3),
+        ("--tenant * --limit 3", 3),
+        ("--tenant * --state", 3),
+        ("--state", 2),
     ],
 )
 def test_options_say_which_changes(here: Installation, wire: Wire, words: str, count: int) -> None:
@@ -80,7 +84,7 @@ def test_options_say_which_changes(here: Installation, wire: Wire, words: str, c
 
 
 def test_a_group_goes_on_where_it_ended(here: Installation, wire: Wire) -> None:
-    assert len(lines(here, "--group", here.settings.journal.prefix, "--since", "earliest")) == 4
+    assert len(lines(here, "--group", here.settings.journal.prefix, "--since", "earliest", "--tenant", "*")) == 4
     assert lines(here, "--group", here.settings.journal.prefix) == []
     wire.batch([Event(0, 2)])
     words = ("tail", "--timeout", "0.2", "--group", here.settings.journal.prefix, "--json")
@@ -91,7 +95,8 @@ def test_a_group_goes_on_where_it_ended(here: Installation, wire: Wire) -> None:
 
 
 def test_people_get_one_line_for_each_change(here: Installation, wire: Wire) -> None:
-    done = here.metajournal("tail", "--since", "earliest", "--scope", "user", "--timeout", "0.2")
+    words = ("--since", "earliest", "--scope", "user", "--tenant", "*")
+    done = here.metajournal("tail", "--timeout", "0.2", *words)
     assert done.returncode == 0, done.stderr
     shown = [line.rstrip() for line in done.stdout.splitlines()]
     assert len(shown) == 3
@@ -120,6 +125,7 @@ def test_a_line_says_what_came_what_went_and_what_changed() -> None:
         ("--since /", 2, "invalid-position"),
         ("--domain nowhere", 2, "bad-input"),
         ("--kind Data", 2, "no-such-kind"),
+        ("--tenant a*", 2, "no-such-tenant"),
         ("--urn dataset:x", 2, "invalid-urn"),
     ],
 )
@@ -130,7 +136,7 @@ def test_wrong_words_are_usage_errors(here: Installation, wire: Wire, words: str
 
 
 def test_interrupting_ends_it_well_and_keeps_what_was_printed(here: Installation, wire: Wire) -> None:
-    words = [*CLI, "tail", "--group", here.settings.journal.prefix, "--since", "earliest", "--json"]
+    words = [*CLI, "tail", "--tenant", "*", "--group", here.settings.journal.prefix, "--since", "earliest", "--json"]
     process = subprocess.Popen(
         words,
         stdout=subprocess.PIPE,
@@ -165,7 +171,7 @@ def test_a_reader_that_goes_away_ends_it(here: Installation, wire: Wire) -> None
 
 
 def test_what_happens_while_it_runs_is_printed_at_once(here: Installation, wire: Wire) -> None:
-    words = [*CLI, "tail", "--since", "earliest", "--json", "--limit", "6"]
+    words = [*CLI, "tail", "--tenant", "*", "--since", "earliest", "--json", "--limit", "6"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd=here.folder, env=here.environment)
     assert process.stdout is not None
     for _ in range(4):

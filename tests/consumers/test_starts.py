@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -71,12 +71,40 @@ def test_every_kind_of_start_gives_exactly_what_comes_after_it(settings: Setting
         assert read(settings, epochs, middle.system_time) == these(since)
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=middle.system_time)
         assert read(settings, epochs, moment) == these(since)
-    cut = {(wire.journal, one.partition): one.value for one in events[:30]}
+    cut = {(wire.journal, one.partition): one.value + 1 for one in events[:30]}
     assert read(settings, epochs, cut) == these(
-        one for one in events if one.value > cut.get((wire.journal, one.partition), -1)
+        one for one in events if one.value >= cut.get((wire.journal, one.partition), -1)
     )
     assert read(settings, epochs, {}) == read(settings, epochs, "earliest") == these(events)
     assert read(settings, epochs, "latest") == []
+
+
+class Receipt(NamedTuple):
+    """What a caller keeps of an event."""
+
+    position: Position
+
+
+def test_several_positions_or_receipts_are_one_start_behind_the_last_of_each_partition(
+    settings: Settings, epochs: Epochs, wire: Wire
+) -> None:
+    events = journal(settings, epochs, 60)
+    wire.batch(events)
+    partitions = sorted({one.partition for one in events})
+    assert len(partitions) > 2
+    named = [one for one in events[20:40] if one.partition in partitions[:2]]
+    lasts = {one.partition: one for one in named}
+    earliest = min(one.system_time for one in lasts.values())
+    wanted = these(
+        one
+        for one in events
+        if (one.value > lasts[one.partition].value if one.partition in lasts else one.system_time >= earliest)
+    )
+    places = [wire.position(one) for one in named]
+    assert read(settings, epochs, places) == wanted
+    assert read(settings, epochs, (Receipt(one) for one in places)) == wanted
+    assert read(settings, epochs, Receipt(places[0])) == read(settings, epochs, places[0])
+    assert read(settings, epochs, []) == these(events)
 
 
 def test_the_first_offset_read_is_that_of_the_last_watermark(settings: Settings, epochs: Epochs, wire: Wire) -> None:
@@ -145,7 +173,7 @@ def test_a_start_whose_changes_are_deleted_is_an_error_with_the_earliest_that_is
     mine = [one for one in events if one.partition == at]
     topic = wire.names.changes("catalog")
     deleted(kafka, topic, at, len(mine) // 2)
-    for since in (wire.position(mine[0]), {(wire.journal, at): mine[1].value}, mine[0].system_time, {}):
+    for since in (wire.position(mine[0]), {(wire.journal, at): mine[1].value + 1}, mine[0].system_time, {}):
         with pytest.raises(PositionExpired) as caught:
             changes(settings, epochs, since=since)
         assert (caught.value.data["topic"], caught.value.data["partition"]) == (topic, at)
@@ -167,7 +195,7 @@ def test_an_idle_partition_whose_changes_are_gone_keeps_nobody_from_starting(
     mine = [one for one in events if one.partition == at]
     wire.publish(events)
     deleted(kafka, wire.names.changes("catalog"), at, len(mine))
-    cut = {(wire.journal, one.partition): one.value for one in events}
+    cut = {(wire.journal, one.partition): one.value + 1 for one in events}
     del cut[wire.journal, next(one.partition for one in events if one.partition != at)]
     assert {one[0] for one in read(settings, epochs, cut)} == {
         one.partition for one in events if (wire.journal, one.partition) not in cut
@@ -178,9 +206,9 @@ def test_states_since_a_cut_are_those_that_changed_after_it(settings: Settings, 
     events = journal(settings, epochs, 40)
     wire.batch(events[:20])
     wire.batch(events[20:])
-    cut = {(wire.journal, one.partition): one.value for one in events[:20]}
+    cut = {(wire.journal, one.partition): one.value + 1 for one in events[:20]}
     found = told(list(states(settings, epochs, since=cut, timeout_s=0.2)))
-    assert sorted(found) == these(one for one in events if one.value > cut.get((wire.journal, one.partition), -1))
+    assert sorted(found) == these(one for one in events if one.value >= cut.get((wire.journal, one.partition), -1))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +219,9 @@ def test_states_since_a_cut_are_those_that_changed_after_it(settings: Settings, 
         ("yesterday", "no point to begin at"),
         ({("other", 0): START}, "no position of"),
         ({"JOURNAL": START}, "no part of a cut"),
-        ({("JOURNAL", 0): START}, "no event at"),
+        ({("JOURNAL", 0): START + 1}, "has not come to"),
+        ([Position("other", 0, START)], "no position of"),
+        ([5], "no point to begin at"),
         ({("JOURNAL", 9): START}, "no position of"),
         (10**30, "no point to begin at"),
         (-(10**30), "no point to begin at"),

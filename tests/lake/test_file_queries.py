@@ -157,10 +157,10 @@ def test_as_at_any_position_or_time_is_what_the_log_said_then(
     record = journal[number]
     wanted = Naive(events[: number + 1]).answer(**question)
     assert told(found, asked, 2, at=Position(TOPIC, record.partition, record.position)) == wanted
-    assert told(found, asked, 2, at={(TOPIC, record.partition): record.position}) == wanted
+    assert told(found, asked, 2, at={(TOPIC, record.partition): record.position + 1}) == wanted
     assert told(found, asked, 2, at=record.append_time) == wanted
     assert told(found, asked, 2, at=record.append_time - 1) == Naive(events[:number]).answer(**question)
-    each = {(TOPIC, one.partition): one.position for one in journal[: number + 1]}
+    each = {(TOPIC, one.partition): one.position + 1 for one in journal[: number + 1]}
     assert told(found, asked, 2, at=each) == wanted
     latest = found.latest("default", "x", "a", at=record.append_time).files
     assert [row.urn for row in latest] == [one for one in [Naive(events[: number + 1]).latest("x", "a")] if one]
@@ -242,7 +242,7 @@ def test_an_answer_is_final_once_no_event_can_change_it(tmp_path: Path) -> None:
     assert not found.page("default", ALL).final
     assert found.page("default", ALL, at=NOON - 1).final
     assert not found.page("default", ALL, at=journal[-1].append_time).final
-    assert found.page("default", ALL, at={(TOPIC, one.partition): one.position for one in journal}).final
+    assert found.page("default", ALL, at={(TOPIC, one.partition): one.position + 1 for one in journal}).final
 
 
 def test_tenants_see_their_own_files_only(tmp_path: Path) -> None:

@@ -323,7 +323,7 @@ def test_lineage_as_at_an_earlier_point_is_what_the_journal_told_then(nightly: F
     by_time = known.lineage("default", RAW, 0, 1_000, at=NOON + 1_000)
     assert told(by_time) == told(after_first)
     assert known.run("default", Urn.parse(run_of(WASH, 1)), at=place[1])["stop"] == -1
-    cut = {(TOPIC, records[1].partition): records[1].position}
+    cut = {(TOPIC, records[1].partition): records[1].position + 1}
     assert told(known.lineage("default", RAW, 0, 1_000, at=cut)) == told(after_first)
     assert [one["id"] for one in known.runs("default", WASH, 0, 1_000, at=place[1]).items] == ["r1"]
 
@@ -525,6 +525,16 @@ def test_as_at_and_as_of_together_are_what_was_known_then_about_a_time(nightly: 
     found = reader(nightly).lineage("default", RAW, 0, 1_000, at=at, as_of=250)
     assert told(found) == {("raw", "wash", "read", "r1"), ("clean", "wash", "write", "r1")}
     assert told(reader(nightly).lineage("default", RAW, 0, 1_000, at=at)) != told(found)
+
+
+def test_the_latest_write_as_of_a_time_is_the_latest_by_then(nightly: Fold) -> None:
+    known = reader(nightly)
+    found = {as_of: known.latest_write("default", CLEAN, as_of=as_of) for as_of in (119, 120, 319, 320, 999)}
+    assert {as_of: one and one["at"] for as_of, one in found.items()} == {
+        119: None, 120: 120, 319: 120, 320: 320, 999: 320,
+    }  # fmt: skip
+    assert known.latest_write("default", CLICKS, as_of=49) is None
+    assert known.latest_write("default", CLICKS, as_of=50) == known.latest_write("default", CLICKS)
 
 
 def test_pages_as_of_a_time_are_of_that_question_alone(nightly: Fold) -> None:

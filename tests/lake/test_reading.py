@@ -191,13 +191,18 @@ def test_the_journal_is_looked_at_before_the_tables_that_its_marks_speak_of(
 
 def test_as_at_a_cut_holds_the_entitys_own_position_or_else_the_latest_of_the_times(fold: Fold) -> None:
     own, other = journal()[1], journal()[2]
-    both = {(TOPIC, one.partition): one.position for one in (own, other)}
+    both = {(TOPIC, one.partition): one.position + 1 for one in (own, other)}
     answer = reader(fold).as_at("default", PURCHASES, both)
     assert answer.row is not None
     assert answer.row.user_properties == {"owner": "ali"}
     assert answer.final
-    by_time = reader(fold).as_at("default", PURCHASES, {(TOPIC, other.partition): other.position})
+    by_time = reader(fold).as_at("default", PURCHASES, {(TOPIC, other.partition): other.position + 1})
     assert by_time.row == answer.row
+    before = reader(fold).as_at("default", PURCHASES, {**both, (TOPIC, own.partition): own.position})
+    assert before.row is not None
+    assert before.row.user_properties == {}
+    marks = {key: reader(fold)._lake.journal.mark(key) for key in both}
+    assert reader(fold).as_at("default", PURCHASES, marks).row == reader(fold).current("default", PURCHASES).row
     with pytest.raises(NotFinalError):
         reader(fold).as_at("default", PURCHASES, {**both, (TOPIC, other.partition): other.position + 1000})
     with pytest.raises(InvalidPositionError):

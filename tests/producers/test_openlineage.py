@@ -83,6 +83,41 @@ def test_what_is_no_run_event_is_refused_with_why(change: dict[str, Any], words:
         facts_of({**EVENT, **change})
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+        "3F2504E0-4F89-41D3-9A0C-0305E82C3301",
+        "{3F2504E0-4f89-41d3-9a0c-0305e82c3301}",
+        "urn:uuid:3f2504e0-4f89-41d3-9a0c-0305e82c3301",
+        "URN:UUID:3F2504E0-4F89-41D3-9A0C-0305E82C3301",
+    ],
+)
+def test_one_uuid_is_one_run_however_it_is_written(form: str) -> None:
+    job = EVENT["job"]
+    (told, *_) = facts_of({**EVENT, "run": {"runId": form}})
+    assert told.run == run(
+        job["namespace"], job["name"], "workflow", job["name"], "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
+    )
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Nightly-4711",
+        "3F2504E04F8941D39A0C0305E82C3301",
+        "{3F2504E0-4F89-41D3-9A0C-0305E82C3301",
+        "3F2504E0-4F89-41D3-9A0C-0305E82C3301-A",
+        "urn:uuid:{3F2504E0-4F89-41D3-9A0C-0305E82C3301}",
+        "3F2504E0-4F89-41D3-9A0C-0305E82C330\u0661",
+    ],
+)
+def test_an_id_that_is_no_uuid_stays_as_it_is(form: str) -> None:
+    job = EVENT["job"]
+    (told, *_) = facts_of({**EVENT, "run": {"runId": form}})
+    assert told.run == run(job["namespace"], job["name"], "workflow", job["name"], form)
+
+
 def test_files_are_read_as_lines_or_as_one_array_and_the_rest_goes_on() -> None:
     good, bad = json.dumps(EVENT), json.dumps({"job": {}})
     lines = [good, "\n", "{", bad, "[1]", good]

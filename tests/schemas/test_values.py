@@ -69,7 +69,9 @@ def test_marks_show_what_stands_below_them() -> None:
     assert not positions.shows({("t", 0): first.value}, first)
     assert positions.shows({("t", 0): first.value + 1}, first)
     assert positions.behind({}, {("t", 0): positions.position(1, 7)}) == {("t", 0): 7}
-    assert positions.cut_of([first, Position("t", 0, first.value + 3)]) == {("t", 0): first.value + 3}
+    several = [first, Position("t", 0, first.value + 3), Position("t", 1, 5), first]
+    assert positions.cut_of(several) == {("t", 0): first.value + 4, ("t", 1): 6}
+    assert all(positions.shows(positions.cut_of(several), one) for one in several)
     assert (first.epoch, first.offset) == (1, 0)
 
 

@@ -1,0 +1,206 @@
+"""An entity as of a time: its accepted events, folded again in the order of their own times.
+
+The history rows of an entity name every position at which the journal accepted something of it, so nothing but those
+events is read, and no table is scanned. Facts go by the time that they speak of, everything else by its event time; of
+events of one time the journal's order decides. What a domain adds stands in the file `as_of` of its folder.
+
+What the journal accepted stays accepted, also where the other order finds the entity missing: an annotation whose time
+is before its entity's waits for it. `docs/decisions/` says why, and what is bad about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from ..rules import Accepted, At, EntityRow, Rejected, apply
+from ..rules.tables import KEYS, TABLE_OF
+from ..schemas.encoding.codec import decode
+from ..schemas.errors import OperatorError
+from ..schemas.header import Header
+from ..schemas.registry import domains_in, role
+from ..schemas.urn import Urn
+from . import scan
+from .lookup import possible_files
+from .selecting import select_rows
+from .tables import Lake, PartitionKey
+
+
+class Told(NamedTuple):
+    """An accepted event.
+
+    Attributes:
+        happened_at: the time that orders it, milliseconds UTC.
+        at: its place in the journal.
+    """
+
+    happened_at: int
+    at: At
+    header: Header
+    event: Any
+
+    @property
+    def order(self) -> tuple[int, int]:
+        return self.happened_at, self.at.position
+
+
+def rows_as_of(
+    lake: Lake, place: PartitionKey, tenant: str, urn: Urn, seen: str, as_of_ms: int
+) -> list[EntityRow]:  # fmt: skip
+    """The rows of an entity's events up to a time, in the order of that time.
+
+    Args:
+        lake: where the tables are, refreshed by the caller.
+        place: the journal topic and partition of the entity.
+        seen: which rows of the history tables are seen, as SQL: below the marks, or as at an earlier point.
+        as_of_ms: events of later times are left out, milliseconds UTC.
+    Returns:
+        The last one is what stood then. A row is in the place where it took effect, and bears its event's own times:
+        the row of an annotation that waited for its entity comes behind the entity's first.
+    Raises:
+        OperatorError: the journal table lacks an event that a history table has a row of.
+        UnknownFingerprint: a newer version wrote one of the events.
+    """
+    told = _standing(list(_told(lake, place, _positions(lake, tenant, urn, seen))))
+    return refolded(urn, [one for one in told if one.happened_at <= as_of_ms])
+
+
+def refolded(urn: Urn, told: Iterable[Told]) -> list[EntityRow]:
+    """The rows that events give an entity in the order of their times; they may come in any order."""
+    fold = _Refold()
+    for one in sorted(told, key=lambda one: one.order):
+        fold.take(one)
+    return [row for row in fold.made if row.urn == urn]
+
+
+class _Refold:
+    """Applies events one after the other; it is also what the rules read, the rows so far."""
+
+    def __init__(self) -> None:
+        self.made: list[EntityRow] = []
+        self._newest: dict[str, EntityRow] = {}
+        self._facts: dict[tuple[str, ...], Any] = {}
+        self._waiting: list[Told] = []
+
+    def entity(self, urn: str) -> EntityRow | None:
+        return self._newest.get(urn)
+
+    def programs(self, app: str) -> list[EntityRow]:
+        return [row for row in self._newest.values() if row.kind == "program" and row.aggregate == app]
+
+    def fact(self, table: str, *key: str) -> Any:
+        return self._facts.get((table, *key))
+
+    def take(self, told: Told) -> None:
+        # What `expected` asked for was so in the journal's order, and is meaningless in another one.
+        outcome = apply(told.header._replace(expected=None), told.event, told.at, self)
+        if isinstance(outcome, Accepted):
+            self._keep(outcome)
+        elif isinstance(outcome, Rejected) and outcome.reason == "unknown-entity":
+            self._waiting.append(told)
+        if _hook(told.event, "begins", _any)(told.event):
+            self._wake(told)
+
+    def _keep(self, outcome: Accepted) -> None:
+        self.made += outcome.rows
+        self._newest.update((row.urn, row) for row in outcome.rows)
+        for fact in outcome.facts:
+            table = TABLE_OF[type(fact)]
+            self._facts[table, *fact[1 : 1 + len(KEYS[table])]] = fact
+
+    def _wake(self, beginning: Told) -> None:
+        """Apply what waited for an entity that begins: what came behind the beginning in the journal.
+
+        What came before it there belongs to an earlier life of the entity, and ended with that.
+        """
+        woken = [
+            one
+            for one in self._waiting
+            if one.event.entity in beginning.header.entities and one.at.position > beginning.at.position
+        ]
+        if woken:
+            self._waiting = [one for one in self._waiting if one not in woken]
+            for one in woken:
+                self.take(one)
+
+
+def _positions(lake: Lake, tenant: str, urn: Urn, seen: str) -> list[int]:
+    """Where the journal accepted something that can touch an entity, ascending: it may end with its aggregate."""
+    keys: list[tuple[str, Mapping[str, str]]] = [("entities", {"urn": name}) for name in {str(urn), str(urn.aggregate)}]
+    for domain in domains_in(urn.domain):
+        module = role(domain.name, "as_of")
+        if module is not None and hasattr(module, "positions_in"):
+            keys += module.positions_in(urn)
+    statement = f"select distinct logical_timestamp from rows where {seen}"
+    rows = [select_rows(lake, name, {"tenant": tenant, **key}, statement) for name, key in keys]
+    return sorted({position for some in rows for (position,) in some})
+
+
+def _told(lake: Lake, place: PartitionKey, positions: list[int]) -> Iterator[Told]:
+    """The events at some positions of a journal partition."""
+    rows = _journal_rows(lake, place, positions) if positions else []
+    if len(rows) != len(positions):
+        raise OperatorError(
+            f"The journal table lacks {len(positions) - len(rows):,} events of {place[0]}/{place[1]} whose rows stand"
+            " in the history tables, so nothing can be said as of a time.",
+            hint="Compare them with `metajournal verify`; the journal topic still has what is lacking.",
+        )
+    for position, system_time, value in rows:
+        header, event, _ = decode(value)
+        happened_at = _hook(event, "happened_at", _when_emitted)(header, event)
+        yield Told(happened_at, At(position, system_time), header, event)
+
+
+def _journal_rows(lake: Lake, place: PartitionKey, positions: list[int]) -> list[tuple[int, int, bytes]]:
+    """Position, system_time in milliseconds and value of each of some records."""
+    topic, partition = place
+    table = lake.journal.delta
+    among: Mapping[str, list[Any]] = {
+        "topic": [topic], "journal_partition": [partition], "logical_timestamp": positions
+    }  # fmt: skip
+    paths = possible_files(table, among)
+    if not paths:
+        return []
+    with scan.cursor() as cursor:
+        cursor.register("wanted", pa.table({"logical_timestamp": positions}))
+        found: list[tuple[int, int, bytes]] = cursor.sql(
+            f"""select logical_timestamp, epoch_ms(system_time), event_payload
+            from {scan.source(cursor, table, paths)} semi join wanted using (logical_timestamp)
+            where topic = $topic and journal_partition = $partition
+            and logical_timestamp between {positions[0]} and {positions[-1]}""",
+            params={"topic": topic, "partition": partition},
+        ).fetchall()
+        return found
+
+
+def _standing(told: Sequence[Told]) -> list[Told]:
+    """The same without the events that others of them supersede whatever their order."""
+    gone: set[int] = set()
+    by_domain: dict[str, list[int]] = {}
+    for index, one in enumerate(told):
+        by_domain.setdefault(_domain_of(one.event), []).append(index)
+    for domain, indices in by_domain.items():
+        module = role(domain, "as_of")
+        if module is not None and hasattr(module, "superseded"):
+            gone |= {indices[number] for number in module.superseded([told[index].event for index in indices])}
+    return [one for index, one in enumerate(told) if index not in gone]
+
+
+def _domain_of(event: Any) -> str:
+    return str(event.TYPE).partition(".")[0]
+
+
+def _hook(event: Any, name: str, default: Callable[..., Any]) -> Callable[..., Any]:
+    """What the event's domain says in its file `as_of`."""
+    found: Callable[..., Any] = getattr(role(_domain_of(event), "as_of"), name, default)
+    return found
+
+
+def _any(*_: Any) -> bool:
+    return True
+
+
+def _when_emitted(header: Header, _: Any) -> int:
+    return header.event_time

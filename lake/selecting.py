@@ -1,0 +1,37 @@
+"""Statements over the rows of a table that have some values in its key columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import scan
+from .lookup import possible_files
+from .tables import Lake, quoted
+
+
+def select_rows(lake: Lake, name: str, key: Mapping[str, str | Sequence[str]], statement: str) -> list[Any]:
+    """Rows of a statement over those of a table that have one of the values in each column of a key.
+
+    Args:
+        key: a value or several by column, those that the table is sorted by first; it finds the files to read.
+        statement: SQL over `rows`.
+    """
+    several = {column: [one] if isinstance(one, str) else list(one) for column, one in key.items()}
+    table = lake.tables[name].delta
+    paths = possible_files(table, several)
+    if not paths:
+        return []
+    with scan.cursor() as cursor:
+        source = scan.source(cursor, table, paths)
+        where = " and ".join(f"{column} in ({', '.join(map(quoted, some))})" for column, some in several.items())
+        found: list[Any] = cursor.sql(
+            f"with rows as not materialized (select * from {source} where {where}) {_joinable(statement)}"
+        ).fetchall()
+        return found
+
+
+def _joinable(statement: str) -> str:
+    """A statement behind another `with`."""
+    stripped = statement.strip()
+    return f", {stripped.removeprefix('with ')}" if stripped.startswith("with ") else stripped
