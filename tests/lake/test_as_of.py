@@ -208,7 +208,7 @@ journals = st.lists(sending(events, st.integers(0, 9)), min_size=8, max_size=40)
 )
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(journals, st.data())
 def test_an_entity_as_of_a_time_is_what_a_naive_refold_of_the_accepted_events_gives(
     sent: list[Sent], data: st.DataObject
@@ -353,7 +353,7 @@ facts = st.one_of(
 )
 
 
-@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(16), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(sending(facts, st.integers(-NOON, -NOON + 9)), min_size=1, max_size=8))
 def test_a_runs_own_row_says_what_lineage_says_of_the_run(sent: list[Sent]) -> None:
     """By the times that its facts speak of, whenever they were sent."""
