@@ -20,8 +20,10 @@ if TYPE_CHECKING:
         TagsAdded,
         TagsRemoved,
     )
+    from metajournal.domains.catalog.urns import app, dataset, program, run, stream
     from metajournal.domains.files.events import FileMetadata, FileRecord, FilesRecorded
     from metajournal.domains.files.recording import content_hash, file_record
+    from metajournal.domains.files.urns import file_urn
     from metajournal.domains.lineage.events import Access, AccessesRecorded, ExternalWrite, RunStarted, RunStopped
     from metajournal.producers.units import Unit
     from metajournal.producers.verdicts import Accepted, Duplicate, Rejected, Shelved, Unchanged
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     )
     from metajournal.schemas.positions import Cut, Position
     from metajournal.schemas.settings import Settings
-    from metajournal.schemas.urn import Urn, app, dataset, file_urn, program, run, stream, urn
+    from metajournal.schemas.urn import Urn, urn
 
 __all__ = [
     "Accepted",
@@ -127,7 +129,9 @@ _ROOMS = {
     "metajournal.domains.files.events": ("FileMetadata", "FileRecord", "FilesRecorded"),
     "metajournal.schemas.positions": ("Cut", "Position"),
     "metajournal.schemas.settings": ("Settings",),
-    "metajournal.schemas.urn": ("Urn", "app", "dataset", "file_urn", "program", "run", "stream", "urn"),
+    "metajournal.domains.catalog.urns": ("app", "dataset", "program", "run", "stream"),
+    "metajournal.domains.files.urns": ("file_urn",),
+    "metajournal.schemas.urn": ("Urn", "urn"),
 }
 _HOMES = {name: module for module, names in _ROOMS.items() for name in names}
 

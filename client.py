@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from .indexer.search.searching import Search, Suggestion
     from .tracing import Trace
 
-WRITTEN_KINDS = frozenset({"dataset", "stream"})
-"""Kinds whose readers are also told of the latest write."""
-
 
 class Metadata(NamedTuple):
     """What an entity carries in one scope."""
@@ -194,20 +191,20 @@ class Journal(LineageClient, FilesClient):
         if self._emitter is not None:
             self._emitter.close()
 
-    def changes(self, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
+    def changes(self, domain: str | None = None, **asked: Any) -> Subscription[Change]:
         """Changes of a domain, each once: from now on, or from where one asks. Arguments and errors as `subscribe`."""
         return self.subscribe(domain, **asked)
 
-    def states(self, domain: str = "catalog", **asked: Any) -> Subscription[State]:
+    def states(self, domain: str | None = None, **asked: Any) -> Subscription[State]:
         """The current state of every entity, then each new one. Arguments and errors as `subscribe`."""
         self._check_open()
         return subscriptions.states(self.settings, self.epochs, domain, **self._subscribed(asked))
 
-    def subscribe(self, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
+    def subscribe(self, domain: str | None = None, **asked: Any) -> Subscription[Change]:
         """A subscription to the changes of a domain: an iterator, and a context manager that commits at its end.
 
         Args:
-            domain: a served domain.
+            domain: a served domain; None: the one whose changes are those of properties and tags (`catalog`).
             since, group, timeout_s, limit, commit_interval_s: see `consumers.subscription.Subscription`.
             kinds, namespace, urn, scope, types, tags, keys, touches: conditions, each one text or several; see
                 `consumers.filters.Filter`.
@@ -312,17 +309,6 @@ class Journal(LineageClient, FilesClient):
         if scope == "SYSTEM":
             return system
         return {"USER": user, "SYSTEM": system} if scope is None else _together(user, system)
-
-    def _latest_write(self, entity: Urn, asked: Asked) -> dict[str, str]:
-        """The latest write as properties."""
-        if entity.kind not in WRITTEN_KINDS:
-            return {}
-        as_at, as_of, tenant = asked.get("as_at"), asked.get("as_of"), asked.get("tenant")
-        found = self.latest_write(entity, as_at=as_at, as_of=as_of, tenant=tenant)
-        if found is None:
-            return {}
-        who = {f"latest_write_{name}": found[name] for name in ("program", "source") if found[name] is not None}
-        return {**who, "latest_write_time": str(found["at"])}
 
     def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> dict[str, str]:
         """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `metadata`."""

@@ -16,10 +16,11 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message, TopicPartitio
 
 from metajournal.client import Journal
 from metajournal.domains.catalog.events import PropertiesSet, TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.producers.kafka import ErrorLog, make_consumer, make_producer
 from metajournal.producers.receipts import Receipt
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import Urn, dataset
+from metajournal.schemas.urn import Urn
 
 EVENTS: Final = 20_000
 ENTITIES: Final = 10_000

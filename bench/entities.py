@@ -15,10 +15,11 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Any, Final
 
+from metajournal.domains.catalog.urns import dataset, program, stream
 from metajournal.rules.documents import state_document
 from metajournal.rules.entity import EntityRow
 from metajournal.schemas.positions import position
-from metajournal.schemas.urn import Urn, dataset, program, stream
+from metajournal.schemas.urn import Urn
 from metajournal.sources.python_environment import python_environment
 
 PARTITIONS: Final = 4

@@ -21,8 +21,8 @@ from typing import Any, Final
 from metajournal.client import Journal
 from metajournal.config import load
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet, TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import dataset
 from metajournal.stack.home import SETTINGS_FILE
 from metajournal.stack.supervisor import down, up
 

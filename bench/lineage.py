@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench.show import _column, _journal_rows
+from metajournal.domains.catalog.urns import dataset
 from metajournal.domains.lineage.queries import LineageReader
 from metajournal.lake.columns import TIMESTAMP
 from metajournal.lake.compaction import live_files
@@ -29,7 +30,6 @@ from metajournal.lake.files import run_of
 from metajournal.lake.runs import MOST_LOOSE
 from metajournal.lake.tables import Lake, Reached
 from metajournal.schemas.topics import TopicNames
-from metajournal.schemas.urn import dataset
 
 TREES: Final = 100
 NODES: Final = 100

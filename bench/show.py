@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.columns import ENTITIES, JOURNAL, TIMESTAMP
 from metajournal.lake.compaction import live_files
 from metajournal.lake.files import run_of
@@ -29,7 +30,6 @@ from metajournal.lake.reading import LakeReader
 from metajournal.lake.runs import MOST_LOOSE
 from metajournal.lake.tables import Lake, Reached
 from metajournal.schemas.topics import TopicNames
-from metajournal.schemas.urn import dataset
 
 ENTITIES_COUNT: Final = 1_000_000
 BACKLOG_ROWS: Final = 50_000

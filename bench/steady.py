@@ -22,9 +22,9 @@ from bench import latency
 from metajournal.client import Journal
 from metajournal.config import load
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.tables import Lake
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import dataset
 from metajournal.stack.home import SETTINGS_FILE
 from metajournal.stack.supervisor import down, up
 

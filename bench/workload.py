@@ -17,7 +17,8 @@ from metajournal.domains.catalog.events import (
     TagsAdded,
     TagsRemoved,
 )
-from metajournal.schemas.urn import Urn, dataset
+from metajournal.domains.catalog.urns import dataset
+from metajournal.schemas.urn import Urn
 
 _SCHEMA_TEXT: Final = (
     '{"type":"record","name":"purchase","fields":[{"name":"id","type":"long"},{"name":"customer","type":"string"},'

@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from ..domains.catalog.events import EntityRegistered, TagsAdded
+from ..domains.catalog.urns import dataset
 from ..schemas.positions import Position
-from ..schemas.urn import Urn, dataset
+from ..schemas.urn import Urn
 from ..terminal.exits import FINE, PROBLEM
 from ..terminal.rendering import print_json, table
 from ..terminal.views import detail_text, entity_json, entity_view, history_view, hits_view, outcome_json

@@ -12,11 +12,12 @@ from hashlib import blake2b
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from ..domains.catalog.urns import dataset
 from ..domains.files.commands import file_json
 from ..domains.lineage.views import lineage_view
 from ..indexer.fill.rebuild import rebuild_index
 from ..schemas.positions import Position
-from ..schemas.urn import Urn, dataset
+from ..schemas.urn import Urn
 from ..sources.python_files import WHERE, files_of, read_files
 from ..sources.python_requirements import building, requirements, run_of
 from ..terminal.rendering import table, time_text

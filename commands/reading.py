@@ -34,7 +34,7 @@ def show(
     given: Options, /, urn: str, as_at: str | None, as_of: str | None, at_least: str | None, as_json: bool
 ) -> None:
     """Show an entity: its metadata in both scopes."""
-    from ..client import WRITTEN_KINDS
+    from ..domains.lineage.client import WRITTEN_KINDS
     from ..schemas.urn import Urn
     from ..terminal.parsing import moment, point, positions
     from ..terminal.views import entity_json, entity_view

@@ -16,7 +16,7 @@ __all__ = ["Change", "read_changes"]
 def read_changes(
     settings: Settings,
     epochs: Epochs,
-    domain: str = "catalog",
+    domain: str | None = None,
     *,
     since: Since | None = None,
     timeout_s: float | None = None,

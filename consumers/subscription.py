@@ -34,7 +34,7 @@ from confluent_kafka import KafkaException, Message
 from ..producers.topics import Epochs
 from ..schemas.errors import DecodeError, InputError, InvalidUrnError, KafkaUnavailableError, MetajournalError
 from ..schemas.positions import positions_of
-from ..schemas.registry import change_domains, served_domains
+from ..schemas.registry import change_domains, owner_of_undeclared, served_domains
 from ..schemas.settings import Settings
 from .filters import Filter
 from .intake import Intake
@@ -55,12 +55,12 @@ _CLOSING_S: Final = 3.0
 _MOST_SEQ: Final = (1 << 31) - 1
 
 
-def changes(settings: Settings, epochs: Epochs, domain: str = "catalog", **asked: Any) -> Subscription[Change]:
-    """A subscription to the change records of a domain; arguments and errors as `Subscription`."""
-    names = settings.journal.topics
+def changes(settings: Settings, epochs: Epochs, domain: str | None = None, **asked: Any) -> Subscription[Change]:
+    """A subscription to the change records of a domain, of annotations where None; else as `Subscription`."""
+    names, domain = settings.journal.topics, domain or owner_of_undeclared()
     wanted: Filter = asked.get("wanted") or Filter()
     topics = [names.changes(domain)] if wanted.scopes != {"SYSTEM"} else []
-    if domain == "catalog" and wanted.scopes != {"USER"}:
+    if domain == owner_of_undeclared() and wanted.scopes != {"USER"}:
         topics.append(names.annotations_system)
 
     def made(message: Message, told: Identity) -> Change | None:
@@ -70,8 +70,9 @@ def changes(settings: Settings, epochs: Epochs, domain: str = "catalog", **asked
     return Subscription(settings, epochs, domain, topics, made, **asked)
 
 
-def states(settings: Settings, epochs: Epochs, domain: str = "catalog", **asked: Any) -> Subscription[State]:
-    """A subscription to the current states of a domain's entities; arguments and errors as `Subscription`."""
+def states(settings: Settings, epochs: Epochs, domain: str | None = None, **asked: Any) -> Subscription[State]:
+    """A subscription to the current states of a domain's entities, as `changes`."""
+    domain = domain or owner_of_undeclared()
     wanted: Filter = asked.get("wanted") or Filter()
 
     def made(message: Message, told: Identity) -> State | None:

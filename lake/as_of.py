@@ -126,15 +126,25 @@ class _Refold:
                 self.take(one)
 
 
-def _positions(lake: Lake, tenant: str, urn: Urn, seen: str) -> list[int]:
-    """Where the journal accepted something that can touch an entity, ascending: it may end with its aggregate."""
+def tables_of(urn: Urn) -> tuple[str, ...]:
+    """The history tables that tell where something of an entity was accepted."""
+    return tuple({name: None for name, _ in _keys(urn)})
+
+
+def _keys(urn: Urn) -> list[tuple[str, Mapping[str, str]]]:
+    """Tables, and what finds the rows in them that tell of an entity: it may end with its aggregate."""
     keys: list[tuple[str, Mapping[str, str]]] = [("entities", {"urn": name}) for name in {str(urn), str(urn.aggregate)}]
     for domain in domains_in(urn.domain):
         module = role(domain.name, "as_of")
         if module is not None and hasattr(module, "positions_in"):
             keys += module.positions_in(urn)
+    return keys
+
+
+def _positions(lake: Lake, tenant: str, urn: Urn, seen: str) -> list[int]:
+    """Where the journal accepted something that can touch an entity, ascending."""
     statement = f"select distinct logical_timestamp from rows where {seen}"
-    rows = [select_rows(lake, name, {"tenant": tenant, **key}, statement) for name, key in keys]
+    rows = [select_rows(lake, name, {"tenant": tenant, **key}, statement) for name, key in _keys(urn)]
     return sorted({position for some in rows for (position,) in some})
 
 

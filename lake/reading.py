@@ -30,7 +30,7 @@ from ..schemas.registry import served_domains
 from ..schemas.times import time_shown
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
-from .as_of import rows_as_of
+from .as_of import rows_as_of, tables_of
 from .columns import JOURNAL_TABLE
 from .cuts import At, time_text, to_come
 from .damage import asked_again
@@ -160,8 +160,7 @@ class LakeReader:
     def _rows_as_of(self, tenant: str, urn: Urn, as_of_ms: int, at: At | None) -> tuple[_Seen, list[EntityRow]]:
         _check_time(as_of_ms)
         seen = self._seen_at(tenant, urn, at)
-        if urn.kind == "run":
-            self._refresh(("runs",))
+        self._refresh(tables_of(urn))
         return seen, rows_as_of(self._lake, seen.key, tenant, urn, seen.sql(), as_of_ms)
 
     def _unknown_as_of(

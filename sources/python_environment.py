@@ -27,10 +27,10 @@ from itertools import count
 from pathlib import Path, PurePosixPath
 
 from ..domains.catalog.events import EntityRegistered
+from ..domains.catalog.urns import dataset
 from ..schemas.errors import InvalidUrnError
 from ..schemas.hashing import canonical_json
 from ..schemas.limits import MAX_ENTITY_BYTES, MAX_ENTRIES
-from ..schemas.urn import dataset
 
 NAMESPACE = "python"
 EVENT_BUDGET_BYTES = MAX_ENTITY_BYTES * 3 // 4  # room for later annotations of the same entity

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from ..domains.catalog.urns import dataset, run
 from ..domains.lineage.events import (
     LATEST_AT_MS,
     READ,
@@ -29,7 +30,7 @@ from ..domains.lineage.events import (
     RunStopped,
 )
 from ..schemas.limits import MAX_ENTRIES
-from ..schemas.urn import Urn, dataset, run
+from ..schemas.urn import Urn
 from .python_environment import NAMESPACE, Installed, canonical_name
 
 APP: Final = "build"

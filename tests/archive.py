@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from metajournal.domains.catalog.events import TagsAdded
 from metajournal.domains.files.events import DAY_MS, FileMetadata, FileRecord, FilesRecorded
-from metajournal.schemas.urn import file_urn
+from metajournal.domains.files.urns import file_urn
 
 FIRST_DAY = 16_636
 START = FIRST_DAY * DAY_MS + 3_600_000

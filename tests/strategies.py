@@ -13,11 +13,12 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from metajournal.domains.catalog import events as catalog
+from metajournal.domains.catalog.urns import app, dataset, program, run, stream
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import partition_of, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES
-from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
+from metajournal.schemas.urn import Urn, urn
 from tests.builders import NOON, header_for, raw_record
 from tests.model import JournalRecord
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from metajournal.lake.columns import ENTITIES_TABLE, JOURNAL_TABLE
+from metajournal.lake.declared import SPECS
 from metajournal.schemas.registry import domains
 
 ROOT = Path(__file__).parents[1]
@@ -125,3 +127,45 @@ def test_the_package_list_is_the_folders() -> None:
     with_contracts = {f"metajournal.{'.'.join(path.parent.parent.relative_to(ROOT).parts)}"
                       for path in (ROOT / "domains").rglob("*.avsc")}  # fmt: skip
     assert with_contracts <= {name for name, data in project["package-data"].items() if "contracts/*.avsc" in data}
+
+
+LAYERS = [*ROOMS, "config", "tracing", "terminal", "lake_client", "client"]
+SAYS_SOMETHING_ELSE = {
+    "chain": "itertools",
+    "file": "the scheme of an address; the files domain's own key in a change record is checked where it is there",
+    "object": "a type of Elasticsearch",
+    "stream": "the component of that name, and the extra that it needs",
+    "tables": "the file of a domain by that role, and a key of the lake's pointer",
+}
+"""Words that are a kind's or a domain's too; not where they are compared with one."""
+EXCEPTIONS = {
+    ("indexer/fill/bulk.py", "dataset"): "a document that every index takes, to tell whose fault a refusal is",
+    ("terminal/views.py", "program"): "a key of the latest write, as lineage tells it",
+}
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The texts of a module's code, but its prose."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.value
+
+
+@pytest.mark.parametrize("part", LAYERS)
+def test_no_layer_names_what_a_domain_declares(part: str) -> None:
+    """'No room names a domain': neither one, nor its kinds, event types or tables."""
+    own = {name for name, spec in SPECS.items() if name in (JOURNAL_TABLE, ENTITIES_TABLE)}
+    declared = {domain.name for domain in domains()} | (set(SPECS) - own)
+    declared |= {name for domain in domains() for name in (*domain.kind_names, *domain.event_types)}
+    for path in files(part):
+        name = str(path.relative_to(ROOT))
+        found = {text for text in texts(path) if text in declared and text not in SAYS_SOMETHING_ELSE}
+        assert {text for text in found if (name, text) not in EXCEPTIONS} == set(), name
+
+
+def test_every_exception_is_needed() -> None:
+    for (name, text), reason in EXCEPTIONS.items():
+        assert reason
+        assert text in texts(ROOT / name), name

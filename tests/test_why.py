@@ -16,6 +16,7 @@ from metajournal.commands.tracing import trace_json, trace_view
 from metajournal.consumers import finding
 from metajournal.consumers.finding import Looked
 from metajournal.domains.catalog.events import EntityDeleted
+from metajournal.domains.catalog.urns import app
 from metajournal.lake import scan
 from metajournal.lake.events import judged_events, key_columns, rows_made
 from metajournal.lake.tables import Lake
@@ -23,7 +24,6 @@ from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import InvalidPositionError, KafkaUnavailableError, UnknownEventError
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.settings import ElasticsearchSettings
-from metajournal.schemas.urn import app
 from metajournal.tracing import NOT_FOLDED, made_at, read_event, read_id, trace
 from tests.builders import header_for, record_of
 from tests.installation import Installation

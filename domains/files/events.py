@@ -21,7 +21,8 @@ from ...schemas.errors import Fault, InvalidEventError, InvalidUrnError
 from ...schemas.events.base import as_tuple, text_fault
 from ...schemas.events.checks import count_faults, empty_faults
 from ...schemas.limits import MAX_BUCKETS, MAX_ENTRIES, MAX_FILE_TEXT_BYTES, MAX_KEY_BYTES, MAX_URN_BYTES
-from ...schemas.urn import Urn, file_urn, siblings
+from ...schemas.urn import Urn, siblings
+from .urns import file_urn
 
 DAY_MS: Final = 86_400_000
 RESERVED_WORK_ID: Final = "null"

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 from ...lake.columns import OF_HISTORIES, TableSpec, history
 from ...lake.entities import microseconds, milliseconds, records
 from ...lake.rows import OF_EVENT, RowColumns, each_once
-from ...schemas.urn import file_urn
 from .events import DAY_MS
 from .rows import FileRecordRow, index_keys
+from .urns import file_urn
 
 FILE_RECORDS = history(
     [pa.field("urn", pa.string(), nullable=False), pa.field("bucket", pa.int64(), nullable=False)],

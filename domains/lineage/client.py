@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...lake_client import LakeClient, Point, point
+from ...lake_client import Asked, LakeClient, Point, point
 from ...producers.topics import Epochs
 from ...schemas.arguments import time_of
 from ...schemas.settings import Settings
@@ -15,6 +15,10 @@ from .events import LATEST_AT_MS
 if TYPE_CHECKING:
     from .queries import LineageReader
     from .questions import Page
+
+
+WRITTEN_KINDS = frozenset({"dataset", "stream"})
+"""Kinds whose readers are also told of the latest write."""
 
 
 class LineageClient(LakeClient):
@@ -103,6 +107,17 @@ class LineageClient(LakeClient):
         """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
         who, of = self._tenant(tenant), Urn.parse(data)
         return self.lineages.latest_write(who, of, at=point(as_at), as_of=_time(as_of))
+
+    def _latest_write(self, entity: Urn, asked: Asked) -> dict[str, str]:
+        """The latest write as properties."""
+        if entity.kind not in WRITTEN_KINDS:
+            return {}
+        as_at, as_of, tenant = asked.get("as_at"), asked.get("as_of"), asked.get("tenant")
+        found = self.latest_write(entity, as_at=as_at, as_of=as_of, tenant=tenant)
+        if found is None:
+            return {}
+        who = {f"latest_write_{name}": found[name] for name in ("program", "source") if found[name] is not None}
+        return {**who, "latest_write_time": str(found["at"])}
 
     @property
     def lineages(self) -> LineageReader:

@@ -15,5 +15,6 @@ DOMAIN: Final = Domain(
         "lineage.RunStopped.1",
         "lineage.ExternalWrite.1",
     ),
+    imports=("catalog",),
     journal="catalog",
 )

@@ -19,7 +19,8 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from ...schemas.errors import InvalidUrnError, MetajournalError
 from ...schemas.limits import MAX_ENTRIES
 from ...schemas.times import time_ms
-from ...schemas.urn import Urn, dataset, run
+from ...schemas.urn import Urn
+from ..catalog.urns import dataset, run
 from .events import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
 
 SCHEMA_URL: Final = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from metajournal.domains.catalog.events import EntityRegistered
-from metajournal.schemas.urn import dataset
+from metajournal.domains.catalog.urns import dataset
 from tests.builders import record_of
 from tests.streaming.harness import Fold
 

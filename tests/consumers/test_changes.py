@@ -17,12 +17,12 @@ from confluent_kafka.admin import (
 from metajournal.consumers.changes import Change, read_changes
 from metajournal.consumers.subscription import changes as subscribed
 from metajournal.domains.catalog.events import TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.topics import Epochs, ensure_topics
 from metajournal.schemas.errors import InputError, PositionExpired
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import dataset
 from tests.producers.published import publish_changes
 
 START = 1 << 40

@@ -13,12 +13,12 @@ from metajournal.consumers.starts import Start, Starts
 from metajournal.consumers.subscription import changes, states
 from metajournal.consumers.watermarks import LookUp
 from metajournal.domains.catalog.events import TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.topics import Epochs, ensure_topics
 from metajournal.schemas.errors import InputError, PositionExpired
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import dataset
 from tests.consumers.test_subscriptions import deleted, each, own, told
 from tests.consumers.wire import START, Event, Wire
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from metajournal.domains.catalog.urns import dataset
 from metajournal.fold.records import Place, Record, Shelved, read
 from metajournal.schemas.encoding import bulk, codec
 from metajournal.schemas.encoding.codegen import UnsupportedSchemaError
@@ -23,7 +24,6 @@ from metajournal.schemas.encoding.known import current_contracts
 from metajournal.schemas.errors import NotSingleObject, Undecodable, UnknownFingerprint
 from metajournal.schemas.hashing import DIGEST_HEADER, digest
 from metajournal.schemas.limits import MAX_EVENT_BYTES
-from metajournal.schemas.urn import dataset
 from tests.builders import header_for
 from tests.faults.envelopes import PROMISES, events_about
 from tests.faults.scale import times

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from metajournal.domains.catalog import events as events
+from metajournal.domains.catalog.urns import app, dataset, program, run, stream
 from metajournal.domains.files import events as files
 from metajournal.domains.lineage import events as lineage
 from metajournal.fold.folded import Prior
@@ -31,7 +32,7 @@ from metajournal.schemas.events import event_types
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Unit
 from metajournal.schemas.positions import position
-from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
+from metajournal.schemas.urn import Urn, urn
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, table_of

@@ -22,13 +22,14 @@ from typing import IO, Any, Final, NamedTuple
 
 from metajournal.client import Journal
 from metajournal.domains.catalog.events import PropertiesSet
+from metajournal.domains.catalog.urns import dataset
 from metajournal.producers.ids import EventIds
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.units import Unit
 from metajournal.schemas.errors import KafkaUnavailableError, OutcomeUnknownError
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import Urn, dataset
+from metajournal.schemas.urn import Urn
 
 AGGREGATES: Final = [dataset("faults", f"table_{number}") for number in range(9)]
 _SINGLE: Final = 30

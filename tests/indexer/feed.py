@@ -14,6 +14,7 @@ from typing import Any, Final
 import pyarrow as pa
 from confluent_kafka import Producer
 
+from metajournal.domains.catalog.urns import dataset
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.documents import document_id
 from metajournal.indexer.shown import read_shown
@@ -26,7 +27,7 @@ from metajournal.rules.entity import EntityRow
 from metajournal.schemas.hashing import canonical_json, partition_of
 from metajournal.schemas.positions import behind, position
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import Urn, dataset
+from metajournal.schemas.urn import Urn
 from tests.index import index_holds
 from tests.journals import Filled
 

@@ -11,10 +11,10 @@ import pytest
 from elastic_transport import ApiResponseMeta, ConnectionTimeout, HttpHeaders, NodeConfig
 from elasticsearch import ApiError
 
+from metajournal.domains.catalog.urns import dataset
 from metajournal.indexer.errors import IndexerError
 from metajournal.indexer.fill.bulk import BulkWriter
 from metajournal.indexer.fill.patience import Patience, StartOver, Stopped
-from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import state
 
 STATES = [state(dataset("default", f"d{number}"), user={"n": str(number)}, offset=number) for number in range(4)]

@@ -8,12 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metajournal.domains.catalog.urns import dataset
 from metajournal.indexer.documents import document_id, entries, index_document, reduced_document
 from metajournal.indexer.fill.bulk import item_of
 from metajournal.indexer.mapping import PROPERTIES
 from metajournal.schemas.hashing import canonical_json
 from metajournal.schemas.limits import MAX_ENTITY_BYTES
-from metajournal.schemas.urn import dataset, urn
+from metajournal.schemas.urn import urn
 from tests.indexer.corpus import CORPUS, State, state
 
 ENTITY = dataset("default", "things")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from elastic_transport import ConnectionError as NoConnection
 
+from metajournal.domains.catalog.urns import dataset
 from metajournal.indexer.fill.bulk import BulkWriter
 from metajournal.indexer.fill.flights import AT_ONCE, Flights
 from metajournal.indexer.fill.patience import Patience, StartOver
-from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import State, state
 from tests.wait import eventually
 

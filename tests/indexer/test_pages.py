@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
+from metajournal.domains.catalog.urns import dataset
 from metajournal.indexer.search.searching import Hit, Search, Sort
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
-from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import State, state
 from tests.indexer.loading import load
 

@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka import Producer
 from elasticsearch import Elasticsearch
 
+from metajournal.domains.catalog.urns import dataset
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.errors import AliasReplacedError, IndexerError, MappingMismatchError
 from metajournal.indexer.fill.runner import Indexer
@@ -29,7 +30,6 @@ from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.errors import NotYetVisibleError
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
-from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import State, state
 from tests.journals import Filled
 from tests.wait import eventually

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from metajournal.domains.catalog.urns import dataset
 from metajournal.indexer import waiting
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.errors import (
@@ -43,7 +44,6 @@ from metajournal.schemas.errors import (
 )
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
-from metajournal.schemas.urn import dataset
 from tests.indexer.corpus import CORPUS, FINDABLE, NAME_OF, State, state
 from tests.indexer.failing import failing
 from tests.indexer.loading import load

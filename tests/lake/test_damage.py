@@ -11,6 +11,7 @@ import pytest
 
 from metajournal import AccessesRecorded, RunStarted, RunStopped, Urn
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet
+from metajournal.domains.catalog.urns import dataset
 from metajournal.domains.files.events import FilesRecorded
 from metajournal.domains.files.queries import FileQueries, FilesAsked
 from metajournal.domains.lineage.queries import LineageReader
@@ -24,7 +25,6 @@ from metajournal.lake.tables import Lake, Table
 from metajournal.schemas.errors import DamagedTableError, StaleReadError
 from metajournal.schemas.settings import LakeSettings, Settings
 from metajournal.schemas.topics import TopicNames
-from metajournal.schemas.urn import dataset
 from tests.archive import START, a_file
 from tests.builders import NOON
 from tests.damage import WAYS, assert_named, damaged, data_files

@@ -21,6 +21,7 @@ from metajournal.domains.files.events import DAY_MS, FileRecord, FilesRecorded
 from metajournal.domains.files.queries import FileQueries, FilesAsked, FilesPage
 from metajournal.domains.files.rows import FileRecordRow
 from metajournal.domains.files.tables import FILE_RECORDS, row_from_dict, rows_to_arrow
+from metajournal.domains.files.urns import file_urn
 from metajournal.lake import group_index
 from metajournal.lake.declared import SPECS
 from metajournal.lake.tables import Lake
@@ -33,7 +34,6 @@ from metajournal.schemas.errors import (
 )
 from metajournal.schemas.positions import Position
 from metajournal.schemas.topics import TopicNames
-from metajournal.schemas.urn import file_urn
 from tests.archive import START, a_file, recordings, starts, whats, wheres
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord, Model

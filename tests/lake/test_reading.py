@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet
+from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.declared import SPECS
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.table import Table
@@ -21,7 +22,6 @@ from metajournal.schemas.errors import (
 )
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.topics import TopicNames
-from metajournal.schemas.urn import dataset
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, Crash, EndsAt, Fold, placed

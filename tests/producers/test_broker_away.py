@@ -16,6 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
 
 from metajournal.domains.catalog.events import TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.producers.answers import Administrator
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.kafka import ErrorLog, make_admin
@@ -26,7 +27,6 @@ from metajournal.schemas.encoding.codec import decode
 from metajournal.schemas.errors import NotYetVisibleError, OutcomeUnknownError
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.settings import ClientSettings, Settings
-from metajournal.schemas.urn import dataset
 from metajournal.stack.jars import ensure_parts
 from metajournal.stack.kafka import start_kafka
 from metajournal.stack.parts import Parts

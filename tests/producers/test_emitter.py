@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
+from metajournal.domains.catalog.urns import dataset, program
 from metajournal.producers.compacted import read_all
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.topics import check_topics, ensure_topics
@@ -30,7 +31,7 @@ from metajournal.schemas.hashing import DIGEST_HEADER, digest, partition_of
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import dataset, program, urn
+from metajournal.schemas.urn import urn
 from tests.topics import read
 from tests.wait import eventually
 

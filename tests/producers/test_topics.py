@@ -19,12 +19,12 @@ from confluent_kafka.admin import (
 )
 
 from metajournal.domains.catalog.events import TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.producers.compacted import read_all, write_all
 from metajournal.producers.emitter import Emitter
 from metajournal.producers.topics import Epochs, TopicEpoch, check_topics, ensure_topics, read_epochs
 from metajournal.schemas.errors import TopicMismatchError
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import dataset
 from tests.new_topics import remake_topics
 from tests.wait import eventually
 

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 
 from metajournal.client import Journal
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet, TagsAdded
+from metajournal.domains.catalog.urns import app, dataset, program
 from metajournal.producers import transactions
 from metajournal.producers.topics import ensure_topics
 from metajournal.producers.transactions import CommitUnknown
@@ -30,7 +31,7 @@ from metajournal.schemas.header import Header, Unit
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.limits import MAX_EVENT_BYTES, MAX_UNIT_BYTES, MAX_UNIT_EVENTS
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import Urn, app, dataset, program, urn
+from metajournal.schemas.urn import Urn, urn
 from tests.model import Model
 from tests.producers.published import publish_outcome
 from tests.topics import journal_records, read

@@ -18,13 +18,13 @@ from confluent_kafka import Producer
 
 from metajournal.client import Journal
 from metajournal.domains.catalog.events import TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.producers import transactions
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.encoding.codec import decode
 from metajournal.schemas.errors import KafkaUnavailableError, OutcomeUnknownError
 from metajournal.schemas.ids import id_bytes
 from metajournal.schemas.settings import ClientSettings, JournalSettings, Settings
-from metajournal.schemas.urn import dataset
 from metajournal.stack.jars import ensure_parts
 from metajournal.stack.kafka import start_kafka
 from metajournal.stack.parts import Parts
@@ -44,7 +44,7 @@ import pickle, sys
 from metajournal.client import Journal
 from metajournal.producers import transactions
 from metajournal.domains.catalog.events import TagsAdded
-from metajournal.schemas.urn import dataset
+from metajournal.domains.catalog.urns import dataset
 settings = pickle.load(sys.stdin.buffer)
 committed, tries = transactions._Sender._committed, []
 def waiting(self, producer, deadline):

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
+from metajournal.domains.catalog.urns import app, dataset, program
 from metajournal.rules import UNCHANGED, Accepted, At, EntityRow, Outcome, Rejected, apply
 from metajournal.rules.admission import EARLIEST_MS, LATEST_MS, refusal
 from metajournal.schemas.errors import Fault
 from metajournal.schemas.limits import MAX_ENTITY_BYTES, MAX_ENTRIES, MAX_KEY_BYTES
-from metajournal.schemas.urn import Urn, app, dataset, program
+from metajournal.schemas.urn import Urn
 from tests.builders import header_for
 from tests.rules.harness import Catalog
 

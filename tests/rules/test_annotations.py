@@ -14,9 +14,9 @@ from metajournal.domains.catalog.events import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.domains.catalog.urns import dataset
 from metajournal.rules import UNCHANGED, Outcome
 from metajournal.schemas.limits import RESERVED_PROPERTIES
-from metajournal.schemas.urn import dataset
 from tests.builders import NOON
 from tests.rules.harness import Catalog, given, kept
 

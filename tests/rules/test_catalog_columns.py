@@ -34,8 +34,8 @@ from metajournal.domains.catalog.events import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.domains.catalog.urns import dataset
 from metajournal.rules import Accepted, Rejected
-from metajournal.schemas.urn import dataset
 from tests.properties import examples
 from tests.rules.harness import Catalog
 from tests.strategies import ACTORS, GROUPS, ordinary_events

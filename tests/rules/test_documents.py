@@ -19,10 +19,11 @@ from metajournal.domains.catalog.events import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.domains.catalog.urns import app, dataset, program, run, stream
 from metajournal.rules import EntityRow
 from metajournal.rules.documents import state_document
 from metajournal.schemas.limits import RESERVED_PROPERTIES
-from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
+from metajournal.schemas.urn import Urn, urn
 from tests.builders import NOON
 from tests.rules.harness import Catalog
 

@@ -13,8 +13,9 @@ from metajournal.domains.catalog.events import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.domains.catalog.urns import app, dataset, program, run, stream
 from metajournal.rules import UNCHANGED, Accepted
-from metajournal.schemas.urn import Urn, app, dataset, program, run, stream, urn
+from metajournal.schemas.urn import Urn, urn
 from tests.builders import NOON
 from tests.rules.harness import Catalog, given
 

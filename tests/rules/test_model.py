@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, TagsAdded, TagsRemoved
+from metajournal.domains.catalog.urns import app, dataset, program
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.errors import UnknownSchemaError
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.schemas.positions import position
-from metajournal.schemas.urn import app, dataset, program, urn
+from metajournal.schemas.urn import urn
 from tests.builders import NOON, header_for, raw_record, record_of
 from tests.model import JournalRecord, Model, Verdict
 

@@ -14,13 +14,13 @@ import pytest
 
 import metajournal.rules
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
+from metajournal.domains.catalog.urns import app, dataset, program, run, stream
 from metajournal.rules import UNCHANGED, Accepted, At, ForeignRowError, Outcome, Rejected, apply
 from metajournal.rules.digest import RULES_DIGEST, rules_digest
 from metajournal.schemas import registry
 from metajournal.schemas.domain import Domain
 from metajournal.schemas.events import event_types
 from metajournal.schemas.registry import served
-from metajournal.schemas.urn import app, dataset, program, run, stream
 from tests.builders import header_for
 from tests.model import ModelRows
 from tests.rules.harness import Catalog

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded, TagsRemoved
+from metajournal.domains.catalog.urns import dataset
 from metajournal.rules import EntityRow
 from metajournal.rules.entity import excess, metadata_size
 from metajournal.schemas.hashing import canonical_json
 from metajournal.schemas.limits import MAX_ENTITY_BYTES, MAX_KEY_BYTES
-from metajournal.schemas.urn import dataset
 from tests.rules.harness import Catalog
 
 PURCHASES = dataset("default", "purchases")

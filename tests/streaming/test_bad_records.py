@@ -12,13 +12,13 @@ import pytest
 from confluent_kafka import Message, Producer
 
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.tables import Lake
 from metajournal.producers.shelving import shelve
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.hashing import DIGEST_HEADER, digest, partition_of
 from metajournal.schemas.positions import Position, offset_of, position
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import dataset
 from metajournal.stack.supervisor import read_told
 from tests.builders import header_for, record_of
 from tests.processes import running_stream, stream

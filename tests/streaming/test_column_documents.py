@@ -18,10 +18,11 @@ from metajournal.domains.catalog.events import (
     TagsAdded,
     TagsRemoved,
 )
+from metajournal.domains.catalog.urns import dataset, stream
 from metajournal.lake.tables import Lake
 from metajournal.rules.admission import EARLIEST_MS, LATEST_MS
 from metajournal.schemas.header import Unit
-from metajournal.schemas.urn import dataset, stream, urn
+from metajournal.schemas.urn import urn
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
 from tests.properties import examples

@@ -22,13 +22,14 @@ from metajournal.domains.catalog.events import (
     PropertiesSet,
     TagsAdded,
 )
+from metajournal.domains.catalog.urns import dataset
 from metajournal.fold.folded import ACCEPTED, Verdict
 from metajournal.fold.records import Place
 from metajournal.lake.tables import Lake
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import record_key
 from metajournal.schemas.positions import position
-from metajournal.schemas.urn import dataset, urn
+from metajournal.schemas.urn import urn
 from metajournal.streaming.folder import PartitionFolder
 from tests.builders import NOON, header_for, raw_record, record_of
 from tests.model import JournalRecord

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
+from metajournal.domains.catalog.urns import app, dataset, program
 from metajournal.fold.folded import SHELVED, Judged, Verdict
 from metajournal.fold.records import Place, Record
 from metajournal.lake.tables import Lake
@@ -20,7 +21,6 @@ from metajournal.rules.entity import EntityRow
 from metajournal.schemas.errors import StreamError, UnknownSchemaError
 from metajournal.schemas.hashing import digest, partition_of
 from metajournal.schemas.positions import position
-from metajournal.schemas.urn import app, dataset, program
 from metajournal.streaming.deadletters import dead_letter
 from metajournal.streaming.engine import Engine
 from tests.builders import header_for, raw_record, record_of

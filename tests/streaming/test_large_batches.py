@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet
+from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import dataset
 from tests.builders import header_for, record_of
 from tests.processes import running_stream
 from tests.topics import folded_to_the_end, write

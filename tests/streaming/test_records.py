@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.fold.folded import Prior
 from metajournal.fold.journal import journal_rows, journal_table
 from metajournal.fold.judging import fold
@@ -21,7 +22,6 @@ from metajournal.lake.spelling import spelled, spelled_all
 from metajournal.schemas.encoding import bulk
 from metajournal.schemas.hashing import canonical_json, digest
 from metajournal.schemas.positions import position
-from metajournal.schemas.urn import dataset
 from tests.builders import header_for, record_of
 from tests.model import JournalRecord
 from tests.properties import examples

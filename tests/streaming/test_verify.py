@@ -6,9 +6,9 @@ from pathlib import Path
 
 from metajournal.commands.refolding import _mends
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
+from metajournal.domains.catalog.urns import dataset
 from metajournal.schemas.header import Unit
 from metajournal.schemas.ids import id_text
-from metajournal.schemas.urn import dataset
 from metajournal.streaming.verify import _units
 from tests.builders import header_for, record_of
 from tests.streaming.harness import TOPIC, Fold, placed

@@ -17,7 +17,9 @@ from confluent_kafka import Producer
 
 from metajournal.client import Journal
 from metajournal.domains.catalog import events as catalog
+from metajournal.domains.catalog.urns import app, dataset, program, stream
 from metajournal.domains.files import events as files
+from metajournal.domains.files.urns import file_urn
 from metajournal.domains.lineage import events as lineage
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.shelving import shelve
@@ -26,7 +28,7 @@ from metajournal.schemas.hashing import DIGEST_HEADER, digest, partition_of, rec
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import Urn, app, dataset, file_urn, program, stream, urn
+from metajournal.schemas.urn import Urn, urn
 from tests.archive import FIRST_DAY, HASH, a_file
 from tests.builders import NOON, header_for
 

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, Final
 
 from metajournal.client import Journal
+from metajournal.domains.files.urns import file_urn
 from metajournal.schemas.errors import UnknownEntityError
 from metajournal.schemas.hashing import partition_of, record_key
 from metajournal.schemas.positions import Position
-from metajournal.schemas.urn import file_urn
 from tests.archive import FIRST_DAY
 from tests.builders import NOON
 from tests.upgrades.journal import DATASETS, DAY_MS, ENTITIES, PLACES, PROGRAMS, RUNS, STREAMS

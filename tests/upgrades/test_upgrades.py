@@ -10,7 +10,9 @@ import pytest
 
 from metajournal.client import Journal
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
+from metajournal.domains.catalog.urns import dataset, run
 from metajournal.domains.files.events import FilesRecorded
+from metajournal.domains.files.urns import file_urn
 from metajournal.domains.lineage.events import AccessesRecorded, RunStarted
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.fill.compare import compare_index
@@ -20,7 +22,6 @@ from metajournal.producers.topics import check_topics
 from metajournal.producers.verdicts import Accepted
 from metajournal.rules.digest import RULES_DIGEST
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import dataset, file_urn, run
 from metajournal.stack.supervisor import read_told
 from metajournal.streaming.rebuild import InProcess
 from metajournal.streaming.verify import verify_lake

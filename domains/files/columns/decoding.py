@@ -28,8 +28,8 @@ from ....schemas.encoding.known import current_contracts
 from ....schemas.errors import InvalidUrnError, NotSingleObject, Undecodable
 from ....schemas.header import Header
 from ....schemas.limits import MAX_BUCKETS, MAX_ENTRIES, MAX_EVENT_BYTES, MAX_FILE_TEXT_BYTES
-from ....schemas.urn import file_urn
 from ..events import DAY_MS, RESERVED_WORK_ID, FilesRecorded
+from ..urns import file_urn
 
 _NUMBER: Final = rb"([\x80-\xff]{0,8}[\x00-\x7f])"
 _LENGTH: Final = rb"([\x80-\xff]?[\x00-\x7f])"
