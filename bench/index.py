@@ -8,6 +8,7 @@ the same mapping, at the best of three settings, and refreshes it once. Both sid
 from __future__ import annotations
 
 import gc
+import json
 import multiprocessing
 import statistics
 import time
@@ -19,7 +20,6 @@ from itertools import islice
 from typing import Any, Final
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
 from elasticsearch import ApiError, Elasticsearch
 
 from bench.entities import PARTITIONS, states
@@ -28,9 +28,9 @@ from metajournal.indexer.fill.bulk import item_of
 from metajournal.indexer.fill.runner import run_indexer
 from metajournal.indexer.mapping import concrete_name, index_body
 from metajournal.indexer.shown import read_shown
+from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.hashing import canonical_json
-from metajournal.schemas.positions import position
-from metajournal.schemas.registry import served_domains
+from metajournal.schemas.positions import offset_of, position
 from metajournal.schemas.settings import Settings
 
 ENTITIES: Final = 20_000
@@ -115,11 +115,8 @@ def indexer_rate(settings: Settings, records: list[tuple[str, bytes, int]]) -> f
     )
     topics = own.journal.topics
     state, outcomes, journal = topics.state("catalog"), topics.outcomes("catalog"), topics.journal("catalog")
-    admin = AdminClient(dict(own.kafka))
-    served = [name for domain in served_domains() for name in (topics.state(domain), topics.outcomes(domain))]
-    made = admin.create_topics([NewTopic(one, PARTITIONS, 1) for one in served])
-    for future in made.values():
-        future.result()
+    ensure_topics(replace(own, journal=replace(own.journal, partitions=PARTITIONS)))
+    _fill(own, journal, 1 + max(offset_of(json.loads(value)["logical_timestamp"]) for _, value, _ in records))
     client = make_client(own)
     running = multiprocessing.get_context("spawn").Process(target=run_indexer, args=(own,), daemon=True)
     running.start()
@@ -143,6 +140,16 @@ def indexer_rate(settings: Settings, records: list[tuple[str, bytes, int]]) -> f
         client.options(ignore_status=404).indices.delete(index=concrete_name(names))
         client.close()
     return len(records) / took_s
+
+
+def _fill(settings: Settings, journal: str, count: int) -> None:
+    """Have the journal hold what the states speak of: the indexer passes over what claims more."""
+    producer = Producer({**settings.kafka, "log_level": 3, "linger.ms": 5})
+    for partition in range(PARTITIONS):
+        for _ in range(count):
+            producer.produce(journal, b"", partition=partition)
+            producer.poll(0)
+        producer.flush()
 
 
 def _publish_states(producer: Producer, topic: str, records: list[tuple[str, bytes, int]]) -> dict[int, int]:

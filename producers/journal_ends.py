@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ..schemas.errors import KafkaUnavailableError
 from ..schemas.positions import EPOCH_SHIFT
@@ -121,14 +121,25 @@ class JournalEnds:
                 stopping=lambda: self._stopping() or self._errors.hopeless is not None,
             )  # fmt: skip
         except KafkaException as error:
-            raise _unknown(place, error) from error
+            raise _unknown(place, _refusal(consumer, place[0]) or error.args[0]) from error
         return int(high)
 
 
-def _unknown(place: Partition, error: KafkaException) -> KafkaUnavailableError:
-    problem = error.args[0]
-    message = f"Where {place[0]}, partition {place[1]}, ends cannot be asked: {problem.str()}."
-    if problem.code() not in NOT_ALLOWED:
-        return KafkaUnavailableError(message)
-    hint = f"Allow this client to describe the topic {place[0]} (docs/how-to/secure-connections.md)."
-    return KafkaUnavailableError(message, code="not-allowed", hint=hint)
+def _refusal(consumer: Consumer, topic: str) -> KafkaError | None:
+    """What the cluster's metadata say against a topic: its ends are merely not known to who may not describe it."""
+    try:
+        error: KafkaError | None = consumer.list_topics(topic, timeout=_ANSWER_S).topics[topic].error
+    except KafkaException:
+        return None
+    return error
+
+
+def _unknown(place: Partition, problem: KafkaError) -> KafkaUnavailableError:
+    topic, partition = place
+    if problem.code() in NOT_ALLOWED:
+        return KafkaUnavailableError(
+            f"Where {topic}, partition {partition}, ends may not be asked: {problem.str()}.",
+            code="not-allowed",
+            hint="Allow this client to describe the journal topics (docs/how-to/secure-connections.md).",
+        )
+    return KafkaUnavailableError(f"Where {topic}, partition {partition}, ends cannot be asked: {problem.str()}.")
