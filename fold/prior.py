@@ -21,15 +21,15 @@ from ..lake.entities import COLUMNS, row_from_dict
 from ..lake.lookup import BELOW, PARTITION, keys_with_rows, newest_rows, newest_rows_below
 from ..lake.tables import Table, quoted
 from ..rules.entity import EntityRow
-from ..rules.tables import KEYS
+from ..rules.tables import KEYS, key_of
 from ..schemas.ids import id_text
-from .folded import FactKey, Folded, IdKey, Prior, RowKey, Verdict
+from .folded import Folded, IdKey, KeyOfFact, MembersKey, Prior, RowKey, Verdict
 from .readings import Needs, Readings
 from .records import Place
 from .snapshot import Snapshot
 
 _KEYS_PER_QUERY = 500
-_APPS_PER_QUERY = 20  # so many alternatives still keep files and row groups from being read
+_AGGREGATES_PER_QUERY = 20  # so many alternatives still keep files and row groups from being read
 _MANY_MISSING = 64
 PartitionKey = tuple[str, int]
 _T = TypeVar("_T")
@@ -69,10 +69,10 @@ class PriorRows:
         self._snapshot: Snapshot | None = None
         self._fits = True
         self._below = below
-        self._own_programs: dict[RowKey, dict[str, EntityRow]] = {}
+        self._own_members: dict[MembersKey, dict[str, EntityRow]] = {}
         self._own_events: dict[IdKey, tuple[int, Verdict]] = {}
         self._cache: OrderedDict[RowKey, EntityRow | None] = OrderedDict()
-        self._facts: OrderedDict[FactKey, Any] = OrderedDict()
+        self._facts: OrderedDict[KeyOfFact, Any] = OrderedDict()
         self._limit = cache_rows
         self._marked: dict[tuple[str, int], dict[IdKey, tuple[int, Verdict]]] = {}
 
@@ -83,14 +83,12 @@ class PriorRows:
             batch: the readings of each partition.
         """
         needs = [one.needs() for one in batch]
-        missing = [{key for key in need.rows if key not in self._cache} | set(need.apps) for need in needs]
+        missing = [{key for key in need.rows if key not in self._cache} for need in needs]
         found = self._rows(batch, missing)
         for keys in missing:
             self._cache.update((key, found.get(key)) for key in keys if key not in self._cache)
         prior = [
-            Prior(
-                self._known(need), self._programs(one, need), self._originals(one, need), self._known_facts(one, need)
-            )
+            Prior(self._known(need), self._members(one, need), self._originals(one, need), self._known_facts(one, need))
             for one, need in zip(batch, needs, strict=True)
         ]
         self._shrink()
@@ -149,20 +147,21 @@ class PriorRows:
         if self._limit is None:
             return self._cache  # all of it stays, so nobody minds who was asked for last
         known: dict[RowKey, EntityRow | None] = {}
-        for key in need.rows | need.apps:
+        for key in need.rows:
             self._cache.move_to_end(key)
             known[key] = self._cache[key]
         return known
 
-    def _known_facts(self, one: Readings, need: Needs) -> dict[FactKey, Any]:
+    def _known_facts(self, one: Readings, need: Needs) -> dict[KeyOfFact, Any]:
         """The newest rows of other tables than `entities` that a partition's events may ask for."""
         if not need.facts:
             return {}
         below = one.start if self._below is None else self._below
-        missing: dict[str, list[FactKey]] = {}
+        missing: dict[str, list[KeyOfFact]] = {}
         for key in need.facts:
             if key not in self._facts:
-                missing.setdefault(key[0], []).append(key)
+                table, _, _ = key
+                missing.setdefault(table, []).append(key)
         for table, keys in missing.items():
             self._facts.update(dict.fromkeys(keys))
             self._facts.update(self._newest_facts(table, keys, one.place, below))
@@ -171,15 +170,18 @@ class PriorRows:
         return {key: self._facts[key] for key in need.facts}
 
     def _newest_facts(
-        self, table: str, keys: Sequence[FactKey], place: Place, below: int
-    ) -> Iterator[tuple[FactKey, Any]]:
-        names = ("tenant", *KEYS[table])
-        columns = zip(*(key[1:] for key in keys), strict=True)
-        wanted = pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
+        self, table: str, keys: Sequence[KeyOfFact], place: Place, below: int
+    ) -> Iterator[tuple[KeyOfFact, Any]]:
+        schema = self._lake.tables[table].schema
+        names = ("tenant", *KEYS[table]._fields)
+        columns = zip(*((tenant, *key) for _, tenant, key in keys), strict=True)
+        wanted = pa.table(
+            {name: pa.array(column, schema.field(name).type) for name, column in zip(names, columns, strict=True)}
+        )
         rows = newest_rows(self._lake.tables[table].delta, wanted, place.partition, below)
         make = made_row(table)
-        for row in rows.to_pylist(maps_as_pydicts="strict"):
-            yield (table, *(row[name] for name in names)), make(row)
+        for made in map(make, rows.to_pylist(maps_as_pydicts="strict")):
+            yield (table, made.tenant, key_of(made)), made
 
     def _rows(self, batch: Sequence[Readings], missing: Sequence[set[RowKey]]) -> dict[RowKey, EntityRow]:
         """The newest rows of all missing keys of a batch, in one pass over what can hold them."""
@@ -234,14 +236,15 @@ class PriorRows:
         table = self._lake.tables["entities"].sql(f"select * from ({ranked}) where age = 1")
         return map(row_from_dict, table.to_pylist(maps_as_pydicts="strict"))
 
-    def _programs(self, one: Readings, need: Needs) -> dict[RowKey, list[EntityRow]]:
-        found: dict[RowKey, dict[str, EntityRow]] = {key: {} for key in need.apps}
-        for tenant, keys in groupby(sorted(need.apps), key=itemgetter(0)):
-            for apps in _chunks([app for _, app in keys], _APPS_PER_QUERY):
-                these = f"tenant = {quoted(tenant)} and aggregate in ({', '.join(map(quoted, apps))})"
-                for row in self._newest(f"{these} and kind = 'program' and {self._before(one)}"):
-                    found[tenant, row.aggregate][row.urn] = row
-        return {key: list({**rows, **self._own_programs.get(key, {})}.values()) for key, rows in found.items()}
+    def _members(self, one: Readings, need: Needs) -> dict[MembersKey, list[EntityRow]]:
+        """The newest rows of the aggregates' entities of each kind that a partition's events may ask for."""
+        found: dict[MembersKey, dict[str, EntityRow]] = {key: {} for key in need.members}
+        for (tenant, kind), keys in groupby(sorted(need.members, key=itemgetter(0, 2, 1)), key=itemgetter(0, 2)):
+            for aggregates in _chunks([aggregate for _, aggregate, _ in keys], _AGGREGATES_PER_QUERY):
+                these = f"tenant = {quoted(tenant)} and aggregate in ({', '.join(map(quoted, aggregates))})"
+                for row in self._newest(f"{these} and kind = {quoted(kind)} and {self._before(one)}"):
+                    found[tenant, row.aggregate, kind][row.urn] = row
+        return {key: list({**rows, **self._own_members.get(key, {})}.values()) for key, rows in found.items()}
 
     def _originals(self, one: Readings, need: Needs) -> KnownOriginals:
         start = one.start if self._below is None else self._below
@@ -270,8 +273,8 @@ class PriorRows:
                 self._remember_events(one)
             self.remember((one.place.topic, one.place.partition), one.marked)
             for key, row in one.current.items():
-                if row.kind == "program" and self._below is not None:
-                    self._own_programs.setdefault((row.tenant, row.aggregate), {})[row.urn] = row
+                if self._below is not None and row.urn != row.aggregate:
+                    self._own_members.setdefault((row.tenant, row.aggregate, row.kind), {})[row.urn] = row
                 self._cache[key] = row
                 if self._limit is not None:
                     self._cache.move_to_end(key)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ....fold.folded import Folded, IdKey, Judged
 from ....fold.journal import journal_table
-from ....fold.records import records_of
+from ....fold.records import digest_of, records_of
 from ....lake.faults import writing
 from ....rules import Accepted, At, apply
 from ....rules.entity import EntityRow
@@ -160,7 +160,7 @@ def _identity(one: Judged) -> IdKey:
 def _rows_of(one: Judged) -> tuple[EntityRow, ...]:
     """The rows that an event of new files has made."""
     header, event, _ = decode(one.record.value or b"")
-    outcome = apply(header, event, At(one.record.position, one.system_time), NOTHING)
+    outcome = apply(header, event, At(one.record.position, one.system_time, digest_of(one.record)), NOTHING)
     return outcome.rows if isinstance(outcome, Accepted) else ()
 
 
