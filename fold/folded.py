@@ -61,16 +61,16 @@ class FactChange(NamedTuple):
 
 
 class Originals(Protocol):
-    """Earlier events by identity: those that the batch's marked events ask for, and all marked ones."""
+    """Earlier events by identity: originals of the batch's marked events, and what its others may be copies of."""
 
     def find(self, key: IdKey) -> tuple[int, Verdict] | None:
         """Position and verdict of the lowest earlier event with this identity, where it is known."""
 
     def marked(self, key: IdKey) -> tuple[int, Verdict] | None:
-        """The same among earlier events that were marked `repeat`."""
+        """The same, where any earlier event with this identity was marked `repeat`."""
 
     def any_marked(self) -> bool:
-        """Whether any earlier event was marked `repeat`."""
+        """Whether any event of the batch has the identity of an earlier one that was marked `repeat`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ class Folded:
     facts: dict[str, list[FactChange]] = field(default_factory=dict)
     current: dict[RowKey, EntityRow] = field(default_factory=dict)
     current_facts: dict[KeyOfFact, Any] = field(default_factory=dict)
-    marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
+    marked: set[bytes] = field(default_factory=set)
+    """Ids of the events that were marked `repeat`."""
     stopped_by: UnknownSchema | None = None
     columns: pa.Table | None = None
     """The table that the records were read from, a row for each of `judged`; None where they came one by one."""

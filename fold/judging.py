@@ -210,13 +210,11 @@ class _Seen:
         """The lowest event with an identity that a marked event of this batch has."""
         return self._originals.find(key) or self._here.get(key)
 
-    def remember(
-        self, header: Header, position: int, verdict: Verdict, marked: dict[IdKey, tuple[int, Verdict]]
-    ) -> None:
+    def remember(self, header: Header, position: int, verdict: Verdict, marked: set[bytes]) -> None:
         if not (self._keep_all or header.repeat):
             return
         key = (header.tenant, header.aggregate, header.event_id)
         self._here.setdefault(key, (position, verdict))
         if header.repeat:
             self._marked_here.add(key)
-            marked.setdefault(key, self._first(key) or self._here[key])
+            marked.add(header.event_id)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from ..lake.declared import made_row
@@ -22,10 +23,12 @@ from ..lake.lookup import BELOW, PARTITION, keys_with_rows, newest_rows, newest_
 from ..lake.tables import Table, quoted
 from ..rules.entity import EntityRow
 from ..rules.tables import KEYS, key_of
+from ..schemas.encoding.cursor import Numbers
 from ..schemas.ids import id_text
 from .folded import Folded, IdKey, KeyOfFact, MembersKey, Prior, RowKey, Verdict
 from .readings import Needs, Readings
-from .records import Place
+from .records import Place, Shelved
+from .repeats import Repeats, ids_of
 from .snapshot import Snapshot
 
 _KEYS_PER_QUERY = 500
@@ -71,10 +74,11 @@ class PriorRows:
         self._below = below
         self._own_members: dict[MembersKey, dict[str, EntityRow]] = {}
         self._own_events: dict[IdKey, tuple[int, Verdict]] = {}
+        self._own_marked: set[IdKey] = set()
         self._cache: OrderedDict[RowKey, EntityRow | None] = OrderedDict()
         self._facts: OrderedDict[KeyOfFact, Any] = OrderedDict()
         self._limit = cache_rows
-        self._marked: dict[tuple[str, int], dict[IdKey, tuple[int, Verdict]]] = {}
+        self._repeats: dict[PartitionKey, Repeats] = {}
 
     def fetch(self, batch: Sequence[Readings]) -> list[Prior]:
         """The prior rows of each partition of a batch.
@@ -124,18 +128,21 @@ class PriorRows:
             if held is None or event[0] < held[0]:
                 self._own_events[key] = event
 
-    def marked(self, place: Place, start: int) -> dict[IdKey, tuple[int, Verdict]]:
-        """Earlier events of a partition that were marked `repeat`: read once, then kept."""
+    def repeats(self, place: Place, start: int) -> Repeats:
+        """The ids of a partition's earlier events that were marked `repeat`: read once, then kept in 8 bytes each."""
         key = (place.topic, place.partition)
-        if key not in self._marked:
-            self._marked[key] = dict(self._journal(place, start, "repeat"))
-        return self._marked[key]
+        if key not in self._repeats:
+            self._repeats[key] = Repeats().plus(self._marked_before(place, start))
+        return self._repeats[key]
 
-    def remember(self, key: tuple[str, int], marked: Mapping[IdKey, tuple[int, Verdict]]) -> None:
-        """Take over marked events of a partition that somebody else has found."""
-        held = self._marked.setdefault(key, {})
-        for identity, original in marked.items():
-            held.setdefault(identity, original)
+    def begin_with(self, key: PartitionKey, repeats: Repeats) -> None:
+        """Take over the ids of a partition's earlier marked events from who has read them."""
+        self._repeats[key] = repeats
+
+    def remember(self, key: PartitionKey, marked: Collection[bytes]) -> None:
+        """Add the ids of a partition's newest marked events. (Where none are kept yet, all will be read.)"""
+        if key in self._repeats:
+            self._repeats[key] = self._repeats[key].plus(ids_of(marked))
 
     def forget_rows(self) -> None:
         """Drop the cached rows, after others have folded."""
@@ -248,23 +255,39 @@ class PriorRows:
 
     def _originals(self, one: Readings, need: Needs) -> KnownOriginals:
         start = one.start if self._below is None else self._below
-        found = {key: self._own_events[key] for key in need.originals if key in self._own_events}
-        for chunk in _chunks(sorted(need.originals), _KEYS_PER_QUERY):
-            ids = ", ".join(quoted(id_text(event_id)) for _, _, event_id in chunk)
-            found |= dict(self._journal(one.place, start, f"event_id in ({ids})"))
-        return KnownOriginals(found, self.marked(one.place, start))
+        wanted = need.originals | _suspects(one, self.repeats(one.place, start))
+        found = {key: self._own_events[key] for key in wanted if key in self._own_events}
+        marked = self._own_marked & wanted
+        for chunk in _chunks(sorted(wanted), _KEYS_PER_QUERY):
+            for key, event, repeat in self._earlier(one.place, start, chunk):
+                found[key] = event
+                if repeat:
+                    marked.add(key)
+        return KnownOriginals(found, marked)
 
-    def _journal(self, place: Place, start: int, where: str) -> Iterator[tuple[IdKey, tuple[int, Verdict]]]:
-        """Identity, position and verdict of earlier events of a partition, highest first: the lowest one wins."""
+    def _earlier(
+        self, place: Place, start: int, keys: Iterable[IdKey]
+    ) -> Iterator[tuple[IdKey, tuple[int, Verdict], bool]]:
+        """Earlier events of a partition with some ids: identity, position and verdict, and whether it is marked.
+
+        Highest first: the lowest one of an identity comes last.
+        """
+        ids = ", ".join(quoted(id_text(event_id)) for _, _, event_id in keys)
         rows = self._lake.journal.query(
-            "tenant, aggregate, event_id, logical_timestamp, outcome, reason, detail, duplicate_of",
-            f"topic = {quoted(place.topic)} and {_below(place, start)} and {where} order by logical_timestamp desc",
+            "tenant, aggregate, event_id, logical_timestamp, outcome, reason, detail, duplicate_of, repeat",
+            f"{_before(place, start)} and event_id in ({ids}) order by logical_timestamp desc",
         )
         for row in rows:
             detail = None if row["detail"] is None else json.loads(row["detail"])
             verdict = Verdict(row["outcome"], row["reason"], detail, row["duplicate_of"])
             key = (row["tenant"], row["aggregate"], bytes.fromhex(row["event_id"].replace("-", "")))
-            yield key, (row["logical_timestamp"], verdict)
+            yield key, (row["logical_timestamp"], verdict), row["repeat"]
+
+    def _marked_before(self, place: Place, start: int) -> Numbers:
+        """The ids of all earlier events of a partition that are marked: bytes, 16 a row."""
+        statement = f"select event_id from journal where {_before(place, start)} and repeat"
+        column = self._lake.journal.sql(statement)["event_id"]
+        return ids_of([bytes.fromhex("".join(chunk.to_pylist()).replace("-", "")) for chunk in column.chunks])
 
     def advance(self, folded: Iterable[Folded]) -> None:
         """Take over a finished batch's rows: call this after step 6 only (or after a slice, within a task)."""
@@ -290,6 +313,8 @@ class PriorRows:
             if header is not None:
                 key = (header.tenant, header.aggregate, header.event_id)
                 self._own_events.setdefault(key, (judged.record.position, judged.verdict))
+                if header.repeat:
+                    self._own_marked.add(key)
 
     def _shrink(self) -> None:
         if self._snapshot is not None and self._limit is not None and len(self._cache) > self._limit:
@@ -304,9 +329,14 @@ class PriorRows:
 
 
 class KnownOriginals:
-    """Earlier events by identity: what this batch asked for, and all marked ones of the partition."""
+    """Earlier events by identity: what this batch asked for.
 
-    def __init__(self, found: Mapping[IdKey, tuple[int, Verdict]], marked: Mapping[IdKey, tuple[int, Verdict]]) -> None:
+    Args:
+        found: the lowest of each.
+        marked: those of which any was marked `repeat`.
+    """
+
+    def __init__(self, found: Mapping[IdKey, tuple[int, Verdict]], marked: Collection[IdKey]) -> None:
         self._found = found
         self._marked = marked
 
@@ -314,10 +344,24 @@ class KnownOriginals:
         return self._found.get(key)
 
     def marked(self, key: IdKey) -> tuple[int, Verdict] | None:
-        return self._marked.get(key)
+        return self._found.get(key) if key in self._marked else None
 
     def any_marked(self) -> bool:
         return bool(self._marked)
+
+
+def _suspects(one: Readings, repeats: Repeats) -> set[IdKey]:
+    """Identities of the events that may be copies of marked ones."""
+    headers = [reading.header for _, reading in one.items if not isinstance(reading, Shelved)] if repeats else []
+    if not headers:
+        return set()
+    hits = [headers[at] for at in np.flatnonzero(repeats.hits(ids_of([header.event_id for header in headers])))]
+    return {(header.tenant, header.aggregate, header.event_id) for header in hits}
+
+
+def _before(place: Place, start: int) -> str:
+    """The condition of the journal table's rows of a partition's earlier records."""
+    return f"topic = {quoted(place.topic)} and {_below(place, start)}"
 
 
 def _below(place: Place, start: int) -> str:

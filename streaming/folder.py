@@ -41,8 +41,8 @@ class PartitionFolder:
         self._task = task
         self._names = plan.names
         self._prior = PriorRows(lake, cache_rows=None, below=task.start)
-        if task.marked is not None:
-            self._prior.remember((task.place.topic, task.place.partition), task.marked)
+        if task.repeats is not None:
+            self._prior.begin_with((task.place.topic, task.place.partition), task.repeats)
         pins = {name: plan.pins[name] for name in plan.written}
         self._root = next(iter(pins.values())).uri if pins else ""
         self._files = {name: TableFiles(pin.name, pin.uri, pin.storage_options) for name, pin in pins.items()}
@@ -159,7 +159,7 @@ class PartitionFolder:
         part.end, part.system_time = folded.end, folded.system_time
         part.stopped_by = None if folded.stopped_by is None else folded.stopped_by.fingerprint
         part.verdicts.update(judged.verdict.outcome for judged in folded.judged)
-        part.marked.update({key: value for key, value in folded.marked.items() if key not in part.marked})
+        part.marked |= folded.marked
         times = [judged.record.append_time for judged in folded.judged]
         part.oldest_ms = min([*times, *([] if part.oldest_ms is None else [part.oldest_ms])], default=None)
 

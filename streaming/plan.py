@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
 
-from ..fold.folded import IdKey, Verdict
 from ..fold.records import Place
+from ..fold.repeats import Repeats
 from ..lake.files import DataFile
 from ..lake.tables import Table
 from ..schemas.settings import Settings
@@ -73,7 +73,7 @@ class Task:
         end: the planned end.
         system_time: the running system_time at the mark, milliseconds UTC.
         held: up to where each history table holds it already.
-        marked: earlier events of it that were marked `repeat`, with their originals; None: look them up.
+        repeats: earlier events of it that were marked `repeat`; None: look them up.
     """
 
     place: Place
@@ -82,7 +82,7 @@ class Task:
     end: int
     system_time: int
     held: Mapping[str, int]
-    marked: Mapping[IdKey, tuple[int, Verdict]] | None
+    repeats: Repeats | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,7 @@ class Part:
         staged: whether there are records to publish.
         oldest_ms: append time of the oldest record, milliseconds UTC.
         seconds: processor time of each step, and "wait", the time until the records were there.
+        marked: ids of its events that were marked `repeat`.
         differing: positions whose outcome is not what the journal table says (at most 100), where it was asked.
     """
 
@@ -131,7 +132,7 @@ class Part:
     verdicts: Counter[str] = field(default_factory=Counter)
     rows: int = 0
     oldest_ms: int | None = None
-    marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
+    marked: set[bytes] = field(default_factory=set)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     differing: list[int] = field(default_factory=list)
 
