@@ -26,6 +26,7 @@ from metajournal.fold.prior import KnownOriginals
 from metajournal.fold.published import documents
 from metajournal.fold.readings import Readings, read_table
 from metajournal.fold.records import SOURCE, Place
+from metajournal.fold.repeats import Repeats
 from metajournal.lake.declared import made_arrow
 from metajournal.lake.files import TableFiles
 from metajournal.lake.tables import Lake
@@ -106,7 +107,7 @@ def measure_task(files: int = FILES) -> dict[str, float]:
             one.name: Pin(one.name, one.uri, one.delta.version(), one.storage_options) for one in lake.tables.values()
         }
         held = {one.name: 1 << 40 for one in lake.histories}
-        task = Task(PLACE, 1, 1 << 40, end, 0, held, {})
+        task = Task(PLACE, 1, 1 << 40, end, 0, held, Repeats())
         plan = Plan({(TOPIC, 0): task}, pins, tuple(pins), NAMES, {}, Staging(folder))
         start = time.process_time()
         (part,) = fold_batch(plan, table.to_batches(max_chunksize=10))

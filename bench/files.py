@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from metajournal.domains.files.queries import FileQueries, FilesAsked
 from metajournal.lake.columns import JOURNAL
 from metajournal.lake.declared import made_arrow
 from metajournal.lake.tables import Lake, Reached
-from metajournal.rules import Accepted, At, EntityRow, apply
+from metajournal.rules import Accepted, At, EntityRow, FactKey, apply
 from metajournal.schemas.hashing import partition_of, record_key
 from metajournal.schemas.header import Header
 from metajournal.schemas.topics import TopicNames
@@ -92,10 +92,10 @@ class _Rows:
     def entity(self, urn: str) -> EntityRow | None:
         return self.newest.get(urn)
 
-    def programs(self, _app: str) -> list[EntityRow]:
+    def members(self, _aggregate: str, _kinds: Collection[str]) -> list[EntityRow]:
         return []
 
-    def fact(self, _table: str, *_key: str) -> Any:
+    def fact(self, _key: FactKey) -> Any:
         return None
 
 
@@ -106,7 +106,7 @@ def fill(folder: str, records: int) -> Lake:
     table, made, number = lake.tables["file_records"], [], 0
     for number, event in enumerate(events(records), 1):
         header = Header(number.to_bytes(16, "big"), "default", event.TYPE, event.aggregate, event.entities, "bench", 0)
-        outcome = apply(header, event, At(_FIRST + number, 1_700_000_000_000 + number), rows)
+        outcome = apply(header, event, At(_FIRST + number, 1_700_000_000_000 + number, bytes(16)), rows)
         if isinstance(outcome, Accepted):
             rows.newest.update((row.urn, row) for row in outcome.rows)
             partition = partition_of(record_key("default", event.aggregate), _PARTITIONS)

@@ -31,6 +31,7 @@ from metajournal.fold.prior import KnownOriginals, PriorRows
 from metajournal.fold.published import documents
 from metajournal.fold.readings import Readings, read_table
 from metajournal.fold.records import SOURCE, Place
+from metajournal.fold.repeats import Repeats
 from metajournal.lake.columns import ENTITIES as SCHEMA
 from metajournal.lake.entities import rows_to_arrow
 from metajournal.schemas.encoding import codec
@@ -77,8 +78,8 @@ class NoPrior(PriorRows):
     def __init__(self) -> None:
         super().__init__(None, None, 0)  # type: ignore[arg-type]
 
-    def marked(self, *_: Any) -> Any:
-        return {}
+    def repeats(self, *_: Any) -> Repeats:
+        return Repeats()
 
     def newest_of(self, *_: Any) -> pa.Table:
         return SCHEMA.empty_table()

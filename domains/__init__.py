@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
+from importlib import resources
 
 
 def names() -> list[str]:
     """The folders beside this file that declare a domain, by name."""
-    return sorted(folder.name for folder in files(__name__).iterdir() if (folder / "domain.py").is_file())
+    return sorted(folder.name for folder in resources.files(__name__).iterdir() if (folder / "domain.py").is_file())

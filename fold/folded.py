@@ -8,13 +8,15 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from ..rules.entity import EntityRow
+from ..rules.entity import EntityRow, FactKey
 from ..schemas.header import Header
 from .records import Place, Record, UnknownSchema
 
 RowKey = tuple[str, str]
-FactKey = tuple[str, ...]
-"""Table, tenant, and the values of the table's key columns."""
+MembersKey = tuple[str, str, str]
+"""Tenant, aggregate, and the kind of those of its entities that are meant."""
+KeyOfFact = tuple[str, str, FactKey]
+"""Table, tenant, and the key in the table: keys of two tables may have equal values."""
 IdKey = tuple[str, str, bytes]
 
 ACCEPTED, UNCHANGED, REJECTED, DUPLICATE, SHELVED = "accepted", "unchanged", "rejected", "duplicate", "shelved"
@@ -59,16 +61,16 @@ class FactChange(NamedTuple):
 
 
 class Originals(Protocol):
-    """Earlier events by identity: those that the batch's marked events ask for, and all marked ones."""
+    """Earlier events by identity: originals of the batch's marked events, and what its others may be copies of."""
 
     def find(self, key: IdKey) -> tuple[int, Verdict] | None:
         """Position and verdict of the lowest earlier event with this identity, where it is known."""
 
     def marked(self, key: IdKey) -> tuple[int, Verdict] | None:
-        """The same among earlier events that were marked `repeat`."""
+        """The same, where any earlier event with this identity was marked `repeat`."""
 
     def any_marked(self) -> bool:
-        """Whether any earlier event was marked `repeat`."""
+        """Whether any event of the batch has the identity of an earlier one that was marked `repeat`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +79,14 @@ class Prior:
 
     Attributes:
         rows: newest row by (tenant, URN); a key that is missing was not fetched, None says that there is none.
-        programs: newest rows of the programs by (tenant, app URN).
+        members: newest rows of entities of one kind in an aggregate; none but those that events may ask for are in it.
         facts: newest rows of other tables; as `rows`.
     """
 
     rows: Mapping[RowKey, EntityRow | None]
-    programs: Mapping[RowKey, Sequence[EntityRow]]
+    members: Mapping[MembersKey, Sequence[EntityRow]]
     originals: Originals
-    facts: Mapping[FactKey, Any] = field(default_factory=dict)
+    facts: Mapping[KeyOfFact, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -99,8 +101,9 @@ class Folded:
     changes: list[Change] = field(default_factory=list)
     facts: dict[str, list[FactChange]] = field(default_factory=dict)
     current: dict[RowKey, EntityRow] = field(default_factory=dict)
-    current_facts: dict[FactKey, Any] = field(default_factory=dict)
-    marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
+    current_facts: dict[KeyOfFact, Any] = field(default_factory=dict)
+    marked: set[bytes] = field(default_factory=set)
+    """Ids of the events that were marked `repeat`."""
     stopped_by: UnknownSchema | None = None
     columns: pa.Table | None = None
     """The table that the records were read from, a row for each of `judged`; None where they came one by one."""

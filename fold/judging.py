@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ..rules import apply
-from ..rules.entity import At, EntityRow, ForeignRowError
+from ..rules import apply, load
+from ..rules.entity import At, EntityRow, FactKey, ForeignRowError
 from ..rules.outcome import Accepted, Rejected
-from ..rules.tables import KEYS, TABLE_OF
+from ..rules.tables import TABLE_OF, key_of
 from ..schemas.header import Header
+from ..schemas.registry import for_each_domain
 from ..schemas.urn import Urn
 from .folded import (
     ACCEPTED,
@@ -23,21 +24,24 @@ from .folded import (
     UNCHANGED,
     Change,
     FactChange,
-    FactKey,
     Folded,
     IdKey,
     Judged,
+    KeyOfFact,
+    MembersKey,
     Originals,
     Prior,
     RowKey,
     Verdict,
 )
 from .readings import Readings
-from .records import Shelved
+from .records import Shelved, digest_of
 
 _FEW_ENTITIES = 8
 
 _ACCEPTED, _UNCHANGED = Verdict(ACCEPTED), Verdict(UNCHANGED)
+
+for_each_domain(load)  # a domain whose rules lack a type must not wait for the first such event
 
 
 def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
@@ -71,7 +75,8 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
         header, event, _ = reading
         verdict = None if unmarked else seen.original(header)
         if verdict is None:
-            verdict = _judge(At(position, system_time), header, event, rows, folded)
+            at = tuple.__new__(At, (position, system_time, digest_of(record)))
+            verdict = _judge(at, header, event, rows, folded)
         if not unmarked:
             seen.remember(header, position, verdict, folded.marked)
         judged.append(tuple.__new__(Judged, (record, system_time, header, verdict)))  # past its own slower constructor
@@ -97,12 +102,14 @@ class PartitionRows:
     """The rules' row reader: the prior rows under the rows of this batch, only of the event's own aggregate."""
 
     def __init__(
-        self, prior: Prior, current: dict[RowKey, EntityRow], current_facts: dict[FactKey, Any] | None = None
+        self, prior: Prior, current: dict[RowKey, EntityRow], current_facts: dict[KeyOfFact, Any] | None = None
     ) -> None:
         self._prior = prior
         self._current = current
         self._current_facts = {} if current_facts is None else current_facts
-        self._programs: dict[RowKey, dict[str, EntityRow]] = {}
+        self._members: dict[MembersKey, dict[str, EntityRow]] = {
+            key: {row.urn: row for row in rows} for key, rows in prior.members.items()
+        }
         self._header: Header | None = None
         self._set_of: Header | None = None
         self._set: frozenset[str] = frozenset()
@@ -128,49 +135,46 @@ class PartitionRows:
             self._set_of, self._set = header, frozenset(header.entities)
         return self._set
 
-    def fact(self, table: str, *key: str) -> Any:
+    def fact(self, key: FactKey) -> Any:
         """The newest row of another table. Raises ForeignRowError for one that nobody said would be read."""
         header = self._own()
-        named = (table, header.tenant, *key)
+        named = (key.TABLE, header.tenant, key)
         found = self._current_facts.get(named)
         if found is not None:
             return found
-        if named not in self._prior.facts or not any(one in self._named(header) for one in key):
-            raise ForeignRowError(f"an event of {header.aggregate} asked for {key} of {table}")
+        if named not in self._prior.facts or not any(value in self._named(header) for value in key):
+            raise ForeignRowError(f"an event of {header.aggregate} asked for {key} of {key.TABLE}")
         return self._prior.facts[named]
 
     def advance_fact(self, after: Any) -> FactChange:
         """Make a row of another table the newest of its key; gives it with the one before, where that is known."""
-        table = TABLE_OF[type(after)]
-        key = (table, after.tenant, *after[1 : 1 + len(KEYS[table])])
+        key = (TABLE_OF[type(after)], after.tenant, key_of(after))
         before = self._current_facts.get(key) or self._prior.facts.get(key)
         if key in self._prior.facts:
             self._current_facts[key] = after
         return FactChange(before, after)
 
-    def programs(self, app: str) -> list[EntityRow]:
-        """The newest rows of an app's programs, by URN. Raises ForeignRowError unless the app is the aggregate."""
-        header = self._own()
-        if app != header.aggregate:
-            raise ForeignRowError(f"an event of {header.aggregate} asked for the programs of {app}")
-        rows = self._programs_of((header.tenant, str(app)))
-        return [rows[urn] for urn in sorted(rows)]
+    def members(self, aggregate: str, kinds: Collection[str]) -> list[EntityRow]:
+        """The newest rows of an aggregate's entities of some kinds: those from before, under those made here.
 
-    def _programs_of(self, app: RowKey) -> dict[str, EntityRow]:
-        """An app's programs by URN: those from before, and under them all that this batch has made."""
-        found = self._programs.get(app)
-        if found is None:
-            found = self._programs[app] = {row.urn: row for row in self._prior.programs.get(app, ())}
-        return found
+        Raises:
+            ForeignRowError: it is not the event's own aggregate, or nobody said that these kinds would be read.
+        """
+        header = self._own()
+        named = [(header.tenant, header.aggregate, kind) for kind in kinds]
+        if aggregate != header.aggregate or not self._members.keys() >= {*named}:
+            raise ForeignRowError(f"an event of {header.aggregate} asked for {', '.join(kinds)} of {aggregate}")
+        return [row for key in named for row in self._members[key].values()]
 
     def advance(self, after: EntityRow) -> EntityRow | None:
         """Make a row the newest of its key and give the one before."""
         key = (after.tenant, after.urn)
         before = self._current.get(key) or self._prior.rows.get(key)
-        if after.kind == "program":
-            programs = self._programs_of((after.tenant, after.aggregate))
-            before = before or programs.get(after.urn)
-            programs[after.urn] = after
+        if self._members:
+            members = self._members.get((after.tenant, after.aggregate, after.kind))
+            if members is not None:
+                before = before or members.get(after.urn)
+                members[after.urn] = after
         self._current[key] = after
         return before
 
@@ -206,13 +210,11 @@ class _Seen:
         """The lowest event with an identity that a marked event of this batch has."""
         return self._originals.find(key) or self._here.get(key)
 
-    def remember(
-        self, header: Header, position: int, verdict: Verdict, marked: dict[IdKey, tuple[int, Verdict]]
-    ) -> None:
+    def remember(self, header: Header, position: int, verdict: Verdict, marked: set[bytes]) -> None:
         if not (self._keep_all or header.repeat):
             return
         key = (header.tenant, header.aggregate, header.event_id)
         self._here.setdefault(key, (position, verdict))
         if header.repeat:
             self._marked_here.add(key)
-            marked.setdefault(key, self._first(key) or self._here[key])
+            marked.add(header.event_id)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from ..lake.declared import made_row
@@ -21,15 +22,17 @@ from ..lake.entities import COLUMNS, row_from_dict
 from ..lake.lookup import BELOW, PARTITION, keys_with_rows, newest_rows, newest_rows_below
 from ..lake.tables import Table, quoted
 from ..rules.entity import EntityRow
-from ..rules.tables import KEYS
+from ..rules.tables import KEYS, key_of
+from ..schemas.encoding.cursor import Numbers
 from ..schemas.ids import id_text
-from .folded import FactKey, Folded, IdKey, Prior, RowKey, Verdict
+from .folded import Folded, IdKey, KeyOfFact, MembersKey, Prior, RowKey, Verdict
 from .readings import Needs, Readings
-from .records import Place
+from .records import Place, Shelved
+from .repeats import Repeats, ids_of
 from .snapshot import Snapshot
 
 _KEYS_PER_QUERY = 500
-_APPS_PER_QUERY = 20  # so many alternatives still keep files and row groups from being read
+_AGGREGATES_PER_QUERY = 20  # so many alternatives still keep files and row groups from being read
 _MANY_MISSING = 64
 PartitionKey = tuple[str, int]
 _T = TypeVar("_T")
@@ -69,12 +72,13 @@ class PriorRows:
         self._snapshot: Snapshot | None = None
         self._fits = True
         self._below = below
-        self._own_programs: dict[RowKey, dict[str, EntityRow]] = {}
+        self._own_members: dict[MembersKey, dict[str, EntityRow]] = {}
         self._own_events: dict[IdKey, tuple[int, Verdict]] = {}
+        self._own_marked: set[IdKey] = set()
         self._cache: OrderedDict[RowKey, EntityRow | None] = OrderedDict()
-        self._facts: OrderedDict[FactKey, Any] = OrderedDict()
+        self._facts: OrderedDict[KeyOfFact, Any] = OrderedDict()
         self._limit = cache_rows
-        self._marked: dict[tuple[str, int], dict[IdKey, tuple[int, Verdict]]] = {}
+        self._repeats: dict[PartitionKey, Repeats] = {}
 
     def fetch(self, batch: Sequence[Readings]) -> list[Prior]:
         """The prior rows of each partition of a batch.
@@ -83,14 +87,12 @@ class PriorRows:
             batch: the readings of each partition.
         """
         needs = [one.needs() for one in batch]
-        missing = [{key for key in need.rows if key not in self._cache} | set(need.apps) for need in needs]
+        missing = [{key for key in need.rows if key not in self._cache} for need in needs]
         found = self._rows(batch, missing)
         for keys in missing:
             self._cache.update((key, found.get(key)) for key in keys if key not in self._cache)
         prior = [
-            Prior(
-                self._known(need), self._programs(one, need), self._originals(one, need), self._known_facts(one, need)
-            )
+            Prior(self._known(need), self._members(one, need), self._originals(one, need), self._known_facts(one, need))
             for one, need in zip(batch, needs, strict=True)
         ]
         self._shrink()
@@ -126,18 +128,21 @@ class PriorRows:
             if held is None or event[0] < held[0]:
                 self._own_events[key] = event
 
-    def marked(self, place: Place, start: int) -> dict[IdKey, tuple[int, Verdict]]:
-        """Earlier events of a partition that were marked `repeat`: read once, then kept."""
+    def repeats(self, place: Place, start: int) -> Repeats:
+        """The ids of a partition's earlier events that were marked `repeat`: read once, then kept in 8 bytes each."""
         key = (place.topic, place.partition)
-        if key not in self._marked:
-            self._marked[key] = dict(self._journal(place, start, "repeat"))
-        return self._marked[key]
+        if key not in self._repeats:
+            self._repeats[key] = Repeats().plus(self._marked_before(place, start))
+        return self._repeats[key]
 
-    def remember(self, key: tuple[str, int], marked: Mapping[IdKey, tuple[int, Verdict]]) -> None:
-        """Take over marked events of a partition that somebody else has found."""
-        held = self._marked.setdefault(key, {})
-        for identity, original in marked.items():
-            held.setdefault(identity, original)
+    def begin_with(self, key: PartitionKey, repeats: Repeats) -> None:
+        """Take over the ids of a partition's earlier marked events from who has read them."""
+        self._repeats[key] = repeats
+
+    def remember(self, key: PartitionKey, marked: Collection[bytes]) -> None:
+        """Add the ids of a partition's newest marked events. (Where none are kept yet, all will be read.)"""
+        if key in self._repeats:
+            self._repeats[key] = self._repeats[key].plus(ids_of(marked))
 
     def forget_rows(self) -> None:
         """Drop the cached rows, after others have folded."""
@@ -149,20 +154,21 @@ class PriorRows:
         if self._limit is None:
             return self._cache  # all of it stays, so nobody minds who was asked for last
         known: dict[RowKey, EntityRow | None] = {}
-        for key in need.rows | need.apps:
+        for key in need.rows:
             self._cache.move_to_end(key)
             known[key] = self._cache[key]
         return known
 
-    def _known_facts(self, one: Readings, need: Needs) -> dict[FactKey, Any]:
+    def _known_facts(self, one: Readings, need: Needs) -> dict[KeyOfFact, Any]:
         """The newest rows of other tables than `entities` that a partition's events may ask for."""
         if not need.facts:
             return {}
         below = one.start if self._below is None else self._below
-        missing: dict[str, list[FactKey]] = {}
+        missing: dict[str, list[KeyOfFact]] = {}
         for key in need.facts:
             if key not in self._facts:
-                missing.setdefault(key[0], []).append(key)
+                table, _, _ = key
+                missing.setdefault(table, []).append(key)
         for table, keys in missing.items():
             self._facts.update(dict.fromkeys(keys))
             self._facts.update(self._newest_facts(table, keys, one.place, below))
@@ -171,15 +177,18 @@ class PriorRows:
         return {key: self._facts[key] for key in need.facts}
 
     def _newest_facts(
-        self, table: str, keys: Sequence[FactKey], place: Place, below: int
-    ) -> Iterator[tuple[FactKey, Any]]:
-        names = ("tenant", *KEYS[table])
-        columns = zip(*(key[1:] for key in keys), strict=True)
-        wanted = pa.table({name: pa.array(column, pa.string()) for name, column in zip(names, columns, strict=True)})
+        self, table: str, keys: Sequence[KeyOfFact], place: Place, below: int
+    ) -> Iterator[tuple[KeyOfFact, Any]]:
+        schema = self._lake.tables[table].schema
+        names = ("tenant", *KEYS[table]._fields)
+        columns = zip(*((tenant, *key) for _, tenant, key in keys), strict=True)
+        wanted = pa.table(
+            {name: pa.array(column, schema.field(name).type) for name, column in zip(names, columns, strict=True)}
+        )
         rows = newest_rows(self._lake.tables[table].delta, wanted, place.partition, below)
         make = made_row(table)
-        for row in rows.to_pylist(maps_as_pydicts="strict"):
-            yield (table, *(row[name] for name in names)), make(row)
+        for made in map(make, rows.to_pylist(maps_as_pydicts="strict")):
+            yield (table, made.tenant, key_of(made)), made
 
     def _rows(self, batch: Sequence[Readings], missing: Sequence[set[RowKey]]) -> dict[RowKey, EntityRow]:
         """The newest rows of all missing keys of a batch, in one pass over what can hold them."""
@@ -234,34 +243,51 @@ class PriorRows:
         table = self._lake.tables["entities"].sql(f"select * from ({ranked}) where age = 1")
         return map(row_from_dict, table.to_pylist(maps_as_pydicts="strict"))
 
-    def _programs(self, one: Readings, need: Needs) -> dict[RowKey, list[EntityRow]]:
-        found: dict[RowKey, dict[str, EntityRow]] = {key: {} for key in need.apps}
-        for tenant, keys in groupby(sorted(need.apps), key=itemgetter(0)):
-            for apps in _chunks([app for _, app in keys], _APPS_PER_QUERY):
-                these = f"tenant = {quoted(tenant)} and aggregate in ({', '.join(map(quoted, apps))})"
-                for row in self._newest(f"{these} and kind = 'program' and {self._before(one)}"):
-                    found[tenant, row.aggregate][row.urn] = row
-        return {key: list({**rows, **self._own_programs.get(key, {})}.values()) for key, rows in found.items()}
+    def _members(self, one: Readings, need: Needs) -> dict[MembersKey, list[EntityRow]]:
+        """The newest rows of the aggregates' entities of each kind that a partition's events may ask for."""
+        found: dict[MembersKey, dict[str, EntityRow]] = {key: {} for key in need.members}
+        for (tenant, kind), keys in groupby(sorted(need.members, key=itemgetter(0, 2, 1)), key=itemgetter(0, 2)):
+            for aggregates in _chunks([aggregate for _, aggregate, _ in keys], _AGGREGATES_PER_QUERY):
+                these = f"tenant = {quoted(tenant)} and aggregate in ({', '.join(map(quoted, aggregates))})"
+                for row in self._newest(f"{these} and kind = {quoted(kind)} and {self._before(one)}"):
+                    found[tenant, row.aggregate, kind][row.urn] = row
+        return {key: list({**rows, **self._own_members.get(key, {})}.values()) for key, rows in found.items()}
 
     def _originals(self, one: Readings, need: Needs) -> KnownOriginals:
         start = one.start if self._below is None else self._below
-        found = {key: self._own_events[key] for key in need.originals if key in self._own_events}
-        for chunk in _chunks(sorted(need.originals), _KEYS_PER_QUERY):
-            ids = ", ".join(quoted(id_text(event_id)) for _, _, event_id in chunk)
-            found |= dict(self._journal(one.place, start, f"event_id in ({ids})"))
-        return KnownOriginals(found, self.marked(one.place, start))
+        wanted = need.originals | _suspects(one, self.repeats(one.place, start))
+        found = {key: self._own_events[key] for key in wanted if key in self._own_events}
+        marked = self._own_marked & wanted
+        for chunk in _chunks(sorted(wanted), _KEYS_PER_QUERY):
+            for key, event, repeat in self._earlier(one.place, start, chunk):
+                found[key] = event
+                if repeat:
+                    marked.add(key)
+        return KnownOriginals(found, marked)
 
-    def _journal(self, place: Place, start: int, where: str) -> Iterator[tuple[IdKey, tuple[int, Verdict]]]:
-        """Identity, position and verdict of earlier events of a partition, highest first: the lowest one wins."""
+    def _earlier(
+        self, place: Place, start: int, keys: Iterable[IdKey]
+    ) -> Iterator[tuple[IdKey, tuple[int, Verdict], bool]]:
+        """Earlier events of a partition with some ids: identity, position and verdict, and whether it is marked.
+
+        Highest first: the lowest one of an identity comes last.
+        """
+        ids = ", ".join(quoted(id_text(event_id)) for _, _, event_id in keys)
         rows = self._lake.journal.query(
-            "tenant, aggregate, event_id, logical_timestamp, outcome, reason, detail, duplicate_of",
-            f"topic = {quoted(place.topic)} and {_below(place, start)} and {where} order by logical_timestamp desc",
+            "tenant, aggregate, event_id, logical_timestamp, outcome, reason, detail, duplicate_of, repeat",
+            f"{_before(place, start)} and event_id in ({ids}) order by logical_timestamp desc",
         )
         for row in rows:
             detail = None if row["detail"] is None else json.loads(row["detail"])
             verdict = Verdict(row["outcome"], row["reason"], detail, row["duplicate_of"])
             key = (row["tenant"], row["aggregate"], bytes.fromhex(row["event_id"].replace("-", "")))
-            yield key, (row["logical_timestamp"], verdict)
+            yield key, (row["logical_timestamp"], verdict), row["repeat"]
+
+    def _marked_before(self, place: Place, start: int) -> Numbers:
+        """The ids of all earlier events of a partition that are marked: bytes, 16 a row."""
+        statement = f"select event_id from journal where {_before(place, start)} and repeat"
+        column = self._lake.journal.sql(statement)["event_id"]
+        return ids_of([bytes.fromhex("".join(chunk.to_pylist()).replace("-", "")) for chunk in column.chunks])
 
     def advance(self, folded: Iterable[Folded]) -> None:
         """Take over a finished batch's rows: call this after step 6 only (or after a slice, within a task)."""
@@ -270,8 +296,8 @@ class PriorRows:
                 self._remember_events(one)
             self.remember((one.place.topic, one.place.partition), one.marked)
             for key, row in one.current.items():
-                if row.kind == "program" and self._below is not None:
-                    self._own_programs.setdefault((row.tenant, row.aggregate), {})[row.urn] = row
+                if self._below is not None and row.urn != row.aggregate:
+                    self._own_members.setdefault((row.tenant, row.aggregate, row.kind), {})[row.urn] = row
                 self._cache[key] = row
                 if self._limit is not None:
                     self._cache.move_to_end(key)
@@ -287,6 +313,8 @@ class PriorRows:
             if header is not None:
                 key = (header.tenant, header.aggregate, header.event_id)
                 self._own_events.setdefault(key, (judged.record.position, judged.verdict))
+                if header.repeat:
+                    self._own_marked.add(key)
 
     def _shrink(self) -> None:
         if self._snapshot is not None and self._limit is not None and len(self._cache) > self._limit:
@@ -301,9 +329,14 @@ class PriorRows:
 
 
 class KnownOriginals:
-    """Earlier events by identity: what this batch asked for, and all marked ones of the partition."""
+    """Earlier events by identity: what this batch asked for.
 
-    def __init__(self, found: Mapping[IdKey, tuple[int, Verdict]], marked: Mapping[IdKey, tuple[int, Verdict]]) -> None:
+    Args:
+        found: the lowest of each.
+        marked: those of which any was marked `repeat`.
+    """
+
+    def __init__(self, found: Mapping[IdKey, tuple[int, Verdict]], marked: Collection[IdKey]) -> None:
         self._found = found
         self._marked = marked
 
@@ -311,10 +344,24 @@ class KnownOriginals:
         return self._found.get(key)
 
     def marked(self, key: IdKey) -> tuple[int, Verdict] | None:
-        return self._marked.get(key)
+        return self._found.get(key) if key in self._marked else None
 
     def any_marked(self) -> bool:
         return bool(self._marked)
+
+
+def _suspects(one: Readings, repeats: Repeats) -> set[IdKey]:
+    """Identities of the events that may be copies of marked ones."""
+    headers = [reading.header for _, reading in one.items if not isinstance(reading, Shelved)] if repeats else []
+    if not headers:
+        return set()
+    hits = [headers[at] for at in np.flatnonzero(repeats.hits(ids_of([header.event_id for header in headers])))]
+    return {(header.tenant, header.aggregate, header.event_id) for header in hits}
+
+
+def _before(place: Place, start: int) -> str:
+    """The condition of the journal table's rows of a partition's earlier records."""
+    return f"topic = {quoted(place.topic)} and {_below(place, start)}"
 
 
 def _below(place: Place, start: int) -> str:

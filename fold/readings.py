@@ -9,22 +9,29 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..rules import facts_read
+from ..rules import reads, reads_more
 from ..schemas.encoding.codec import Decoded
 from ..schemas.errors import InvalidEventError
 from ..schemas.header import TENANT_PATTERN, Header
-from .folded import FactKey, IdKey, RowKey
+from .folded import IdKey, KeyOfFact, MembersKey, RowKey
 from .records import Place, Reading, Record, Shelved, UnknownSchema, read, read_side_by_side, records_of
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a partition's records need to know from before: rows by key, programs by app, originals by event id."""
+    """What a partition's records need to know from before.
+
+    Attributes:
+        rows: entities that events name.
+        members: entities of one kind of an aggregate.
+        originals: identities of events that are marked `repeat`.
+        facts: rows of other tables.
+    """
 
     rows: frozenset[RowKey]
-    apps: frozenset[RowKey]
+    members: frozenset[MembersKey]
     originals: frozenset[IdKey]
-    facts: frozenset[FactKey] = frozenset()
+    facts: frozenset[KeyOfFact] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -49,32 +56,28 @@ class Readings:
     @cached_property
     def _needs(self) -> Needs:
         rows: set[RowKey] = set()
-        apps: set[RowKey] = set()
+        members: set[MembersKey] = set()
         originals: set[IdKey] = set()
-        facts: set[FactKey] = set()
+        facts: set[KeyOfFact] = set()
         for _, reading in self.items:
             if isinstance(reading, Shelved):
                 continue
-            header = reading.header
+            header, event, _ = reading
             tenant, aggregate = header.tenant, header.aggregate
             if header.repeat:
                 originals.add((tenant, aggregate, header.event_id))
-            kind = header.type
-            if not kind.startswith("catalog."):
-                if _is_judged_by_rows(header, reading.event):
-                    rows.update((tenant, urn) for urn in header.entities)
-                    facts.update((table, tenant, *key) for table, key in facts_read(reading.event))
-                continue
-            deleted = kind.startswith("catalog.EntityDeleted.")
-            if len(header.entities) == 1 and not deleted and (tenant, header.entities[0]) in rows:
+            more = reads_more(event.TYPE)
+            if not more and len(header.entities) == 1 and (tenant, header.entities[0]) in rows:
                 continue  # it asks for no more, whatever it is
-            if not _is_judged_by_rows(header, reading.event):
+            if not _is_judged_by_rows(header, event):
                 continue  # the rules refuse it before they read any row
             for urn in header.entities:
                 rows.add((tenant, urn))
-            if deleted and aggregate.startswith("app:"):
-                apps.add((tenant, aggregate))
-        return Needs(frozenset(rows), frozenset(apps), frozenset(originals), frozenset(facts))
+            if more:
+                asked = reads(header, event)
+                facts.update((key.TABLE, tenant, key) for key in asked.facts)
+                members.update((tenant, aggregate, kind) for kind in asked.members)
+        return Needs(frozenset(rows), frozenset(members), frozenset(originals), frozenset(facts))
 
 
 def _is_judged_by_rows(header: Header, event: Any) -> bool:

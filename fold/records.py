@@ -193,6 +193,14 @@ def read_side_by_side(records: Sequence[Record], place: Place) -> list[Reading]:
     return found
 
 
+def digest_of(record: Record) -> bytes:
+    """The digest in the headers of a record that was read as an event: there is one, and it is the value's."""
+    headers = record.headers
+    found = headers[0][1] if len(headers) == 1 else next(value for name, value in headers if name == DIGEST_HEADER)
+    assert found is not None  # else it would be shelved
+    return found
+
+
 def is_whole(record: Record, place: Place) -> bool:
     """Whether nothing speaks against decoding a record."""
     headers, value = record.headers, record.value

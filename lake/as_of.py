@@ -10,15 +10,16 @@ is before its entity's waits for it. `docs/decisions/` says why, and what is bad
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ..rules import Accepted, At, EntityRow, Rejected, apply
-from ..rules.tables import KEYS, TABLE_OF
+from ..rules import Accepted, At, EntityRow, FactKey, Rejected, apply
+from ..rules.tables import TABLE_OF, key_of
 from ..schemas.encoding.codec import decode
 from ..schemas.errors import OperatorError
+from ..schemas.hashing import digest
 from ..schemas.header import Header
 from ..schemas.registry import domains_in, role
 from ..schemas.urn import Urn
@@ -81,17 +82,17 @@ class _Refold:
     def __init__(self) -> None:
         self.made: list[EntityRow] = []
         self._newest: dict[str, EntityRow] = {}
-        self._facts: dict[tuple[str, ...], Any] = {}
+        self._facts: dict[tuple[str, FactKey], Any] = {}
         self._waiting: list[Told] = []
 
     def entity(self, urn: str) -> EntityRow | None:
         return self._newest.get(urn)
 
-    def programs(self, app: str) -> list[EntityRow]:
-        return [row for row in self._newest.values() if row.kind == "program" and row.aggregate == app]
+    def members(self, aggregate: str, kinds: Collection[str]) -> list[EntityRow]:
+        return [row for row in self._newest.values() if row.kind in kinds and row.aggregate == aggregate]
 
-    def fact(self, table: str, *key: str) -> Any:
-        return self._facts.get((table, *key))
+    def fact(self, key: FactKey) -> Any:
+        return self._facts.get((key.TABLE, key))
 
     def take(self, told: Told) -> None:
         # What `expected` asked for was so in the journal's order, and is meaningless in another one.
@@ -107,8 +108,7 @@ class _Refold:
         self.made += outcome.rows
         self._newest.update((row.urn, row) for row in outcome.rows)
         for fact in outcome.facts:
-            table = TABLE_OF[type(fact)]
-            self._facts[table, *fact[1 : 1 + len(KEYS[table])]] = fact
+            self._facts[TABLE_OF[type(fact)], key_of(fact)] = fact
 
     def _wake(self, beginning: Told) -> None:
         """Apply what waited for an entity that begins: what came behind the beginning in the journal.
@@ -160,7 +160,7 @@ def _told(lake: Lake, place: PartitionKey, positions: list[int]) -> Iterator[Tol
     for position, system_time, value in rows:
         header, event, _ = decode(value)
         happened_at = _hook(event, "happened_at", _when_emitted)(header, event)
-        yield Told(happened_at, At(position, system_time), header, event)
+        yield Told(happened_at, At(position, system_time, digest(value)), header, event)
 
 
 def _journal_rows(lake: Lake, place: PartitionKey, positions: list[int]) -> list[tuple[int, int, bytes]]:

@@ -1,20 +1,22 @@
 """What rules may ask and answer, and how they are found: pure and deterministic.
 
-`apply` finds the rules of an event by the domain in its type: the file `rules` of its folder, with a function
-`apply(header, event, at, rows)`. Rules read no clock, no file and no random number; the same journal gives the same
-rows on any machine.
+The rules of a domain stand in the file `rules` of its folder. `RULES` there names the function that judges the events
+of each type that the domain declares; `READS`, of those types whose rule asks for more than the entities that the
+header names, the function that says what for. Rules read no clock, no file and no random number; the same journal
+gives the same rows on any machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Protocol, cast
+from typing import Any, Final, NamedTuple
 
+from ..schemas.domain import Domain
 from ..schemas.events import Event
 from ..schemas.header import Header
-from ..schemas.registry import role
-from .entity import At, EntityRow, ForeignRowError, RowReader
+from ..schemas.registry import domain_named, role
+from .entity import At, EntityRow, FactKey, ForeignRowError, Reads, RowReader
 from .outcome import UNCHANGED, Accepted, Outcome, Rejected, Unchanged
 
 __all__ = [
@@ -22,18 +24,29 @@ __all__ = [
     "Accepted",
     "At",
     "EntityRow",
+    "FactKey",
     "ForeignRowError",
     "Outcome",
+    "Reads",
     "Rejected",
     "RowReader",
     "Unchanged",
     "apply",
-    "facts_read",
+    "load",
+    "reads",
+    "reads_more",
 ]
 
+Rule = Callable[[Header, Any, At, RowReader], Outcome]
+Reading = Callable[[Header, Any], Reads]
+_NOTHING_MORE: Final = Reads()
 
-class _Rule(Protocol):
-    def __call__(self, header: Header, event: Event, at: At, rows: RowReader) -> Outcome: ...
+
+class _Rules(NamedTuple):
+    """A domain's, by event type."""
+
+    rules: Mapping[str, Rule]
+    reads: Mapping[str, Reading]
 
 
 def apply(header: Header, event: Event, at: At, rows: RowReader) -> Outcome:
@@ -50,24 +63,48 @@ def apply(header: Header, event: Event, at: At, rows: RowReader) -> Outcome:
     return _rule(event.TYPE)(header, event, at, rows)
 
 
-def facts_read(event: Event) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """The rows of other tables than `entities` that `apply` may ask for, as (table, key without the tenant).
+def reads(header: Header, event: Event) -> Reads:
+    """What `apply` may ask for besides the entities that the header names.
 
-    None of an event that is refused by its form.
+    Nothing of an event that is refused by its form.
     """
-    named = _facts(event.TYPE)
-    return () if named is None or event.validate() else named(event)
+    reading = _reading(event.TYPE)
+    return _NOTHING_MORE if reading is None or event.validate() else reading(header, event)
 
 
 @cache
-def _facts(event_type: str) -> Callable[[Any], Iterable[tuple[str, tuple[str, ...]]]] | None:
-    """What a domain's module says of the rows that its rules read; most read entities alone."""
-    return getattr(role(event_type.partition(".")[0], "rules"), "facts_read", None)
+def reads_more(event_type: str) -> bool:
+    """Whether events of a type may read anything but the entities that their headers name; most do not."""
+    return _reading(event_type) is not None
+
+
+def load(domain: Domain) -> None:
+    """Load a domain's rules. Raises: TypeError: an event type that it declares has no rule, or a rule no such type."""
+    if domain.served:
+        _rules_of(domain.name)
 
 
 @cache
-def _rule(event_type: str) -> _Rule:
-    """The rules of a type's domain. A decoded event's type comes from a known contract, so the module is there."""
-    module = role(event_type.partition(".")[0], "rules")
-    assert module is not None
-    return cast(_Rule, module.apply)
+def _rule(event_type: str) -> Rule:
+    return _rules_of(event_type.partition(".")[0]).rules[event_type]
+
+
+@cache
+def _reading(event_type: str) -> Reading | None:
+    return _rules_of(event_type.partition(".")[0]).reads.get(event_type)
+
+
+@cache
+def _rules_of(name: str) -> _Rules:
+    """The rules of a domain, held against its declaration: an event that no rule names must never be judged."""
+    domain, module = domain_named(name), role(name, "rules")
+    declared = frozenset(() if domain is None else domain.event_types)
+    found = _Rules({}, {}) if module is None else _Rules(module.RULES, getattr(module, "READS", {}))
+    differ = sorted((declared ^ found.rules.keys()) | (found.reads.keys() - declared))
+    if differ:
+        raise TypeError(
+            f"The domain {name} must have a rule for each event type that it declares, and for no other; "
+            f"these differ: {', '.join(differ)}. "
+            "Mend event_types in its file `domain`, or RULES and READS in its file `rules`."
+        )
+    return found

@@ -17,6 +17,11 @@ from ..schemas.urn import Urn
 from .entity import EntityRow
 from .outcome import Rejected
 
+REASONS: Final = ("invalid", "wrong-aggregate", "stale-entity")
+"""Why an event of any domain may be rejected, in the order in which is looked: `invalid` with {"field", "message"} of
+each fault, `wrong-aggregate` with {"aggregate", "entities"} as they had to be, `stale-entity` with {"entity",
+"expected", "found"}. A domain declares its own ones."""
+
 EARLIEST_MS: Final = -62_135_596_800_000
 """0001-01-01T00:00:00Z. Tables and languages agree on the years 1 to 9999 only."""
 

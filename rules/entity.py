@@ -6,9 +6,9 @@ Property maps are sorted by key and tags are sorted, so equal metadata has one f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from json.encoder import encode_basestring
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from ..schemas.limits import MAX_ENTITY_BYTES, MAX_KEY_BYTES
 
@@ -19,10 +19,12 @@ class At(NamedTuple):
     Attributes:
         position: epoch * 2**40 + offset, the event's logical_timestamp.
         system_time: running append time of its journal partition, milliseconds UTC.
+        digest: the 16 bytes that its record's Kafka header has, checked against the record's value.
     """
 
     position: int
     system_time: int
+    digest: bytes
 
 
 class EntityRow(NamedTuple):
@@ -65,6 +67,32 @@ class ForeignRowError(LookupError):
     """A rule asked for a row outside the aggregate of its event. Never the producer's fault: a defect in `rules`."""
 
 
+class FactKey(Protocol):
+    """The key of a row of another history table, without the tenant: a tuple of its key columns that knows its table.
+
+    Attributes:
+        TABLE: the table's name (see `tables`).
+    """
+
+    TABLE: ClassVar[str]
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+    def __hash__(self) -> int: ...
+
+
+class Reads(NamedTuple):
+    """What a rule may ask for, besides the entities that the header names.
+
+    Attributes:
+        facts: keys of rows of other tables; one value of each is an entity that the header names.
+        members: kinds of the entities of the event's aggregate whose rows it may ask for.
+    """
+
+    facts: tuple[FactKey, ...] = ()
+    members: tuple[str, ...] = ()
+
+
 class RowReader(Protocol):
     """Newest rows of one tenant's aggregate, as they stand before the event."""
 
@@ -76,22 +104,19 @@ class RowReader(Protocol):
         """
         ...
 
-    def programs(self, app: str) -> Iterable[EntityRow]:
-        """The newest rows of an app's programs, in any order, deleted ones included or not.
+    def members(self, aggregate: str, kinds: Collection[str]) -> Iterable[EntityRow]:
+        """The newest rows of an aggregate's entities of some kinds, in any order, deleted ones included or not.
 
         Raises:
-            ForeignRowError: the app is not the aggregate of the event.
+            ForeignRowError: it is not the aggregate of the event, or the event's `reads` names not all of the kinds.
         """
         ...
 
-    def fact(self, table: str, *key: str) -> Any:
+    def fact(self, key: FactKey) -> Any:
         """The newest row of another history table; None when there is none.
 
-        Args:
-            table: its name (see `tables`).
-            key: the values of its key columns, without the tenant; one of them is an entity that the header names.
         Raises:
-            ForeignRowError: it is not among the rows that the event's `facts_read` names.
+            ForeignRowError: it is not among the rows that the event's `reads` names.
         """
         ...
 
@@ -118,8 +143,8 @@ def excess(row: EntityRow) -> int | None:
     Nearly every row ends at an upper bound that needs the number of its names and the length of its values only: no
     key and no tag that passed its event's validation is longer than MAX_KEY_BYTES.
     """
-    user, user_tags, system, system_tags = row[-4:]
-    names = len(user) + len(user_tags) + len(system) + len(system_tags)
+    user, system = row.user_properties, row.system_properties
+    names = len(user) + len(row.user_tags) + len(system) + len(row.system_tags)
     values = len("".join(user.values())) + len("".join(system.values()))
     if _WORST_BYTES_PER_CHARACTER * values + _WORST_BYTES_PER_NAME * names + _SKELETON_BYTES <= MAX_ENTITY_BYTES:
         return None

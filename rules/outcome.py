@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from .entity import EntityRow
-
-Reason = Literal["invalid", "wrong-aggregate", "stale-entity", "unknown-entity", "too-large"]
-"""Why an event was rejected, in the order in which the rules look."""
 
 Detail = Mapping[str, Any] | Sequence[Mapping[str, str]]
 """What a reader needs to act on a rejection, as JSON values: see `Rejected`."""
@@ -42,13 +39,11 @@ class Rejected:
     """The event was refused and changed nothing.
 
     Attributes:
-        reason: one of `Reason`.
-        detail: by reason: invalid, a list of {"field", "message"}; wrong-aggregate, {"aggregate", "entities"} as
-            they had to be; stale-entity, {"entity", "expected", "found"}; unknown-entity, {"entity"}; too-large,
-            {"entity", "size_bytes", "limit_bytes"}.
+        reason: one of `admission.REASONS`, or of those that the event's domain declares.
+        detail: what the reason speaks of. Of `invalid` a list of {"field", "message"}.
     """
 
-    reason: Reason
+    reason: str
     detail: Detail
 
 

@@ -177,8 +177,7 @@ class Engine:
             start, end = self.marks[key], position(epoch, ends.get(key, offset_of(self.marks[key])))
             if end > start:
                 held = {table.name: table.mark(key) for table in self._lake.histories}
-                marked = self._prior.marked(place, start)
-                tasks[key] = Task(place, epoch, start, end, self.clocks[key], held, marked)
+                tasks[key] = Task(place, epoch, start, end, self.clocks[key], held, self._prior.repeats(place, start))
         pins = {
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
             for table in self._lake.tables.values()

@@ -41,8 +41,8 @@ class PartitionFolder:
         self._task = task
         self._names = plan.names
         self._prior = PriorRows(lake, cache_rows=None, below=task.start)
-        if task.marked is not None:
-            self._prior.remember((task.place.topic, task.place.partition), task.marked)
+        if task.repeats is not None:
+            self._prior.begin_with((task.place.topic, task.place.partition), task.repeats)
         pins = {name: plan.pins[name] for name in plan.written}
         self._root = next(iter(pins.values())).uri if pins else ""
         self._files = {name: TableFiles(pin.name, pin.uri, pin.storage_options) for name, pin in pins.items()}

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
 
-from ..fold.folded import Folded, IdKey, Verdict
+from ..fold.folded import Folded
 from ..fold.records import Place
+from ..fold.repeats import Repeats
 from ..lake.damage import opening
 from ..lake.files import DataFile
 from ..lake.tables import Table
@@ -75,7 +76,7 @@ class Task:
         end: the planned end.
         system_time: the running system_time at the mark, milliseconds UTC.
         held: up to where each history table holds it already.
-        marked: earlier events of it that were marked `repeat`, with their originals; None: look them up.
+        repeats: earlier events of it that were marked `repeat`; None: look them up.
     """
 
     place: Place
@@ -84,7 +85,7 @@ class Task:
     end: int
     system_time: int
     held: Mapping[str, int]
-    marked: Mapping[IdKey, tuple[int, Verdict]] | None
+    repeats: Repeats | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,7 @@ class Part:
         staged: whether there are records to publish.
         oldest_ms: append time of the oldest record, milliseconds UTC.
         seconds: processor time of each step, and "wait", the time until the records were there.
+        marked: ids of its events that were marked `repeat`.
         differing: positions whose outcome is not what the journal table says (at most 100), where it was asked.
     """
 
@@ -133,7 +135,7 @@ class Part:
     verdicts: Counter[str] = field(default_factory=Counter)
     rows: int = 0
     oldest_ms: int | None = None
-    marked: dict[IdKey, tuple[int, Verdict]] = field(default_factory=dict)
+    marked: set[bytes] = field(default_factory=set)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     differing: list[int] = field(default_factory=list)
 
@@ -142,7 +144,7 @@ class Part:
         self.end, self.system_time = folded.end, folded.system_time
         self.stopped_by = None if folded.stopped_by is None else folded.stopped_by.fingerprint
         self.verdicts.update(judged.verdict.outcome for judged in folded.judged)
-        self.marked.update({key: value for key, value in folded.marked.items() if key not in self.marked})
+        self.marked |= folded.marked
         self.oldest_since(min((judged.record.append_time for judged in folded.judged), default=None))
 
     def oldest_since(self, time_ms: int | None) -> None:

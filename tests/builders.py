@@ -13,6 +13,9 @@ from tests.model import JournalRecord
 NOON = 1_441_310_400_000
 """A moment in milliseconds UTC, for tests that need any."""
 
+NO_DIGEST = bytes(16)
+"""A record's digest, for tests that judge events of no record."""
+
 
 def header_for(event: Any, number: int = 1, **fields: Any) -> Header:
     """A header that agrees with its event.

@@ -19,14 +19,14 @@ A record is looked at in this order, and the first thing found is its verdict:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from metajournal.domains.catalog.documents import change_records
-from metajournal.rules import Accepted, At, EntityRow, ForeignRowError, Rejected, apply
+from metajournal.rules import Accepted, At, EntityRow, FactKey, ForeignRowError, Reads, Rejected, apply, reads
 from metajournal.rules.documents import state_document
-from metajournal.rules.tables import KEYS, TABLE_OF
+from metajournal.rules.tables import TABLE_OF, key_of
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.errors import (
     InvalidUrnError,
@@ -83,9 +83,11 @@ class ModelRows:
         newest: dict[tuple[str, str], EntityRow],
         tenant: str,
         aggregate: str,
-        facts: dict[tuple[str, ...], Any] | None = None,
+        announced: Reads = Reads(),  # noqa: B008  (a value)
+        facts: dict[tuple[str, str, FactKey], Any] | None = None,
     ) -> None:
         self._newest = newest
+        self._announced = announced
         self._facts = facts or {}
         self._tenant = tenant
         self._aggregate = aggregate
@@ -95,14 +97,16 @@ class ModelRows:
             raise ForeignRowError(urn)
         return self._newest.get((self._tenant, urn))
 
-    def fact(self, table: str, *key: str) -> Any:
-        return self._facts.get((table, self._tenant, *key))
+    def fact(self, key: FactKey) -> Any:
+        if not any(one == key and one.TABLE == key.TABLE for one in self._announced.facts):
+            raise ForeignRowError(f"{key} of {key.TABLE}")
+        return self._facts.get((key.TABLE, self._tenant, key))
 
-    def programs(self, app: str) -> list[EntityRow]:
-        if app != self._aggregate:
-            raise ForeignRowError(app)
-        held = [row for (tenant, _), row in self._newest.items() if tenant == self._tenant]
-        return [row for row in held if row.aggregate == app and row.kind == "program"]
+    def members(self, aggregate: str, kinds: Collection[str]) -> list[EntityRow]:
+        if aggregate != self._aggregate or not {*kinds} <= {*self._announced.members}:
+            raise ForeignRowError(f"{kinds} of {aggregate}")
+        rows = [row for (tenant, _), row in self._newest.items() if tenant == self._tenant]
+        return [row for row in rows if row.aggregate == aggregate and row.kind in kinds]
 
 
 @dataclass
@@ -117,7 +121,7 @@ class Model:
         system_changes: the SYSTEM change topic.
         states: the state topic.
         newest: newest row by (tenant, URN), deleted ones included.
-        facts: newest row of the other tables by (table, tenant, *key).
+        facts: newest row of the other tables by (table, tenant, key).
     """
 
     topic: str = "metajournal.journal.catalog"
@@ -128,7 +132,7 @@ class Model:
     system_changes: list[Published] = field(default_factory=list)
     states: list[Published] = field(default_factory=list)
     newest: dict[tuple[str, str], EntityRow] = field(default_factory=dict)
-    facts: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    facts: dict[tuple[str, str, FactKey], Any] = field(default_factory=dict)
     _clock: dict[int, int] = field(default_factory=dict)
     _sent: dict[tuple[int, str, str, bytes], list[tuple[int, bool]]] = field(default_factory=lambda: defaultdict(list))
 
@@ -212,8 +216,8 @@ class Model:
         return original
 
     def _judged(self, record: JournalRecord, header: Header, event: Any) -> Verdict:
-        rows = ModelRows(self.newest, header.tenant, header.aggregate, self.facts)
-        outcome = apply(header, event, At(record.position, self._time(record)), rows)
+        rows = ModelRows(self.newest, header.tenant, header.aggregate, reads(header, event), self.facts)
+        outcome = apply(header, event, At(record.position, self._time(record), digest(record.value or b"")), rows)
         if isinstance(outcome, Rejected):
             return Verdict("rejected", {"reason": outcome.reason, "detail": outcome.detail})
         if not isinstance(outcome, Accepted):
@@ -223,7 +227,7 @@ class Model:
         for fact in outcome.facts:
             table = TABLE_OF[type(fact)]
             self.tables.setdefault(table, []).append(fact)
-            self.facts[table, fact.tenant, *fact[1 : 1 + len(KEYS[table])]] = fact
+            self.facts[table, fact.tenant, key_of(fact)] = fact
         return Verdict("accepted")
 
     def _write(self, partition: int, row: EntityRow) -> None:

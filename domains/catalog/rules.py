@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ...rules.admission import refusal, stale
-from ...rules.entity import At, EntityRow, RowReader, excess
+from ...rules.entity import At, EntityRow, Reads, RowReader, excess
 from ...rules.outcome import UNCHANGED, Accepted, Outcome, Rejected
 from ...schemas.hashing import canonical_json
 from ...schemas.header import Header
@@ -22,6 +22,7 @@ from ...schemas.ids import id_text
 from ...schemas.limits import MAX_ENTITY_BYTES, RESERVED_PROPERTIES
 from ...schemas.urn import Urn
 from .events import (
+    EntityDeleted,
     EntityRegistered,
     MetadataCleared,
     PropertiesRemoved,
@@ -36,44 +37,33 @@ Names = frozenset[str]
 Record = Mapping[str, Any]
 
 _NOTHING_KEPT: Final[Names] = frozenset()
+_ENDS_WITH: Final[Mapping[str, tuple[str, ...]]] = {"app": ("program",)}
+"""Kinds of entities that end with one of another kind, whose aggregate they belong to."""
+
+Decision = Callable[[Header, Any, At, EntityRow | None, RowReader], Outcome]
+"""What an event that is in order does to its entity: its live row is given, None where there is none."""
 
 
-def apply(header: Header, event: Any, at: At, rows: RowReader) -> Outcome:
-    """Judge one catalog event against the rows of its aggregate.
+def _rule(decide: Decision) -> Callable[[Header, Any, At, RowReader], Outcome]:
+    """The rule of an event about one entity: its form and its precondition come first."""
 
-    Args:
-        header: the event's header, unchecked.
-        event: one of the event classes of domains/catalog/events.py, unchecked.
-        at: its place in the log.
-        rows: newest rows of the header's aggregate in the header's tenant, before the event.
-    Returns:
-        Accepted with new rows, UNCHANGED, or Rejected.
-    """
-    refused = refusal(header, event)
-    if refused is not None:
-        return refused
-    entity = event.entity
-    newest = rows.entity(entity)
-    live = None if newest is None or newest.deleted else newest
-    refused = stale(header, entity, live)
-    if refused is not None:
-        return refused
-    change = _CHANGES.get(event.TYPE)
-    if change is not None:
-        return _unknown(entity) if live is None else _annotated(header, event, at, live, change)
-    if event.TYPE == EntityRegistered.TYPE:
-        return _registered(header, event, at, live)
-    return _deleted(header, at, live, rows)
+    def judged(header: Header, event: Any, at: At, rows: RowReader) -> Outcome:
+        refused = refusal(header, event)
+        if refused is not None:
+            return refused
+        entity = event.entity
+        newest = rows.entity(entity)
+        live = None if newest is None or newest.deleted else newest
+        refused = stale(header, entity, live)
+        return decide(header, event, at, live, rows) if refused is None else refused
 
-
-def _unknown(entity: Urn) -> Rejected:
-    return Rejected("unknown-entity", {"entity": str(entity)})
+    return judged
 
 
 # Existence
 
 
-def _registered(header: Header, event: EntityRegistered, at: At, live: EntityRow | None) -> Outcome:
+def _registered(header: Header, event: EntityRegistered, at: At, live: EntityRow | None, _: RowReader) -> Outcome:
     """A new entity, or what the event adds to a known one (both update it: the event names no more than it knows)."""
     entity = event.entity
     row = live or _blank(header, entity, at)
@@ -109,15 +99,24 @@ def _blank(header: Header, entity: Urn, at: At) -> EntityRow:
     return _row(header, at, 0, entity, entity.kind, entity.namespace, entity.name, False, None, {}, (), made, ())
 
 
-def _deleted(header: Header, at: At, live: EntityRow | None, rows: RowReader) -> Outcome:
+def _deleted(header: Header, event: EntityDeleted, at: At, live: EntityRow | None, rows: RowReader) -> Outcome:
     """The end of an entity; an app's programs end with it, its runs and lineage do not."""
     if live is None:
         return UNCHANGED
     ended = [live]
-    if live.kind == "app":
-        programs = [row for row in rows.programs(live.urn) if not row.deleted]
-        ended += sorted(programs, key=lambda row: row.urn)
+    kinds = _ending_with(event)
+    if kinds:
+        members = [row for row in rows.members(live.urn, kinds) if not row.deleted]
+        ended += sorted(members, key=lambda row: row.urn)
     return Accepted(tuple(_ended(header, at, seq, row) for seq, row in enumerate(ended)))
+
+
+def _ending_with(event: EntityDeleted) -> tuple[str, ...]:
+    return _ENDS_WITH.get(event.entity.kind, ())
+
+
+def _reads_of_deleted(_: Header, event: EntityDeleted) -> Reads:
+    return Reads(members=_ending_with(event))
 
 
 def _ended(header: Header, at: At, seq: int, row: EntityRow) -> EntityRow:
@@ -130,17 +129,24 @@ def _ended(header: Header, at: At, seq: int, row: EntityRow) -> EntityRow:
 Change = Callable[[Any, Names, Properties, Tags], tuple[Properties, Tags]]
 
 
-def _annotated(header: Header, event: Any, at: At, row: EntityRow, change: Change) -> Outcome:
-    user_properties, user_tags = row.user_properties, row.user_tags
-    system_properties, system_tags = row.system_properties, row.system_tags
-    if event.scope != "SYSTEM":
-        user_properties, user_tags = change(event, _NOTHING_KEPT, user_properties, user_tags)
-    if event.scope != "USER":
-        system_properties, system_tags = change(event, RESERVED_PROPERTIES, system_properties, system_tags)
-    same_properties = user_properties is row.user_properties and system_properties is row.system_properties
-    if same_properties and user_tags is row.user_tags and system_tags is row.system_tags:
-        return UNCHANGED
-    return _accepted(header, at, row, user_properties, user_tags, system_properties, system_tags)
+def _annotated_by(change: Change) -> Decision:
+    """What an event does that changes the annotations of an entity."""
+
+    def annotated(header: Header, event: Any, at: At, row: EntityRow | None, _: RowReader) -> Outcome:
+        if row is None:
+            return Rejected("unknown-entity", {"entity": str(event.entity)})
+        user_properties, user_tags = row.user_properties, row.user_tags
+        system_properties, system_tags = row.system_properties, row.system_tags
+        if event.scope != "SYSTEM":
+            user_properties, user_tags = change(event, _NOTHING_KEPT, user_properties, user_tags)
+        if event.scope != "USER":
+            system_properties, system_tags = change(event, RESERVED_PROPERTIES, system_properties, system_tags)
+        same_properties = user_properties is row.user_properties and system_properties is row.system_properties
+        if same_properties and user_tags is row.user_tags and system_tags is row.system_tags:
+            return UNCHANGED
+        return _accepted(header, at, row, user_properties, user_tags, system_properties, system_tags)
+
+    return annotated
 
 
 def _set(event: PropertiesSet, _: Names, properties: Properties, tags: Tags) -> tuple[Properties, Tags]:
@@ -164,15 +170,6 @@ def _untagged(event: TagsRemoved, _: Names, properties: Properties, tags: Tags) 
 
 def _cleared(_: MetadataCleared, kept: Names, properties: Properties, tags: Tags) -> tuple[Properties, Tags]:
     return _without(properties, properties.keys(), kept), tags and ()
-
-
-_CHANGES: Final[Mapping[str, Change]] = {
-    PropertiesSet.TYPE: _set,
-    PropertiesRemoved.TYPE: _unset,
-    TagsAdded.TYPE: _tagged,
-    TagsRemoved.TYPE: _untagged,
-    MetadataCleared.TYPE: _cleared,
-}
 
 
 def _merged(held: Properties, new: Properties) -> Properties:
@@ -240,3 +237,18 @@ def _row(
         header.event_time, id_text(header.event_id), header.actor, deleted, record,
         user_properties, user_tags, system_properties, system_tags,
     ))  # fmt: skip
+
+
+RULES: Final = {
+    EntityRegistered.TYPE: _rule(_registered),
+    EntityDeleted.TYPE: _rule(_deleted),
+    PropertiesSet.TYPE: _rule(_annotated_by(_set)),
+    PropertiesRemoved.TYPE: _rule(_annotated_by(_unset)),
+    TagsAdded.TYPE: _rule(_annotated_by(_tagged)),
+    TagsRemoved.TYPE: _rule(_annotated_by(_untagged)),
+    MetadataCleared.TYPE: _rule(_annotated_by(_cleared)),
+}
+"""What judges the events of each type."""
+
+READS: Final = {EntityDeleted.TYPE: _reads_of_deleted}
+"""What events of a type may ask for besides their entities."""

@@ -7,7 +7,7 @@ bucket. All rows of one record are the same but for their bucket. Source: docs o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from .events import RESERVED_WORK_ID
 
@@ -97,5 +97,12 @@ def source_record(row: FileRecordRow) -> dict[str, Any]:
     }
 
 
-ROWS: Final[Mapping[type[Any], tuple[str, tuple[str, ...]]]] = {FileRecordRow: ("file_records", ("urn", "bucket"))}
-"""The table of each class of rows, and its key columns without the tenant."""
+class FileRecordKey(NamedTuple("FileRecordKey", [("urn", str), ("bucket", int)])):
+    """The key of a file's row in one bucket."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "file_records"
+
+
+ROWS: Final[Mapping[type[Any], type[Any]]] = {FileRecordRow: FileRecordKey}
+"""Each class of rows, and that of their keys."""

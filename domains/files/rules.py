@@ -8,7 +8,7 @@ Source: docs on the files domain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from ...rules.admission import refusal
@@ -24,17 +24,8 @@ _NONE: Final[Mapping[str, str]] = {}
 _new: Final = tuple.__new__
 
 
-def apply(header: Header, event: Any, at: At, rows: RowReader) -> Outcome:
-    """Judge one record event against the rows of its aggregate.
-
-    Args:
-        header: the event's header, unchecked.
-        event: a FilesRecorded, unchecked.
-        at: its place in the log.
-        rows: newest rows of the header's aggregate in the header's tenant, before the event.
-    Returns:
-        Accepted with the rows of every file whose record is new, UNCHANGED where none is, or Rejected.
-    """
+def _recorded(header: Header, event: FilesRecorded, at: At, rows: RowReader) -> Outcome:
+    """The rows of every file whose record is new; UNCHANGED where none is."""
     refused = refusal(header, event) or _conditional(header)
     if refused is not None:
         return refused
@@ -151,6 +142,5 @@ def _stamped(properties: dict[str, str], name: str, actor: str | None) -> dict[s
     return dict(sorted(properties.items()))
 
 
-def facts_read(_: Any) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Rows of other tables that the rules may ask for: none; a file's former buckets follow from its record."""
-    return ()
+RULES: Final = {FilesRecorded.TYPE: _recorded}
+"""What judges the events of each type. It reads entities alone: a file's former buckets follow from its record."""

@@ -35,7 +35,7 @@ def add_documents(found: Documents, folded: Folded, names: TopicNames) -> None:
     if not folded.facts:
         return
     topic = names.changes("lineage")
-    for one in sorted(_facts(folded), key=lambda fact: fact[:2]):
+    for one in sorted(_facts(folded), key=lambda fact: (fact.position, fact.seq)):
         key, identity = row_key(one.tenant, one.urn), found.identity(one.position, one.seq)
         found.add(topic, FACT_TYPE, key, spelled(one.document), identity, one.system_time)
 
@@ -60,7 +60,7 @@ def _of_run(before: RunRow | None, after: RunRow) -> dict[str, Any] | None:
     """A new start, or a new stop; None where only the first access is another."""
     if after.start is not None and (before is None or before.start != after.start):
         return {"type": "RunStarted", "run": after.run, "at": after.start}
-    if after.stop is None or (before is not None and before[-2:] == after[-2:]):
+    if after.stop is None or (before is not None and (before.stop, before.status) == (after.stop, after.status)):
         return None
     return {"type": "RunStopped", "run": after.run, "at": after.stop, "status": after.status}
 

@@ -7,7 +7,7 @@ Key columns are never null: an access without a component has the empty one. Sou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 
 class RunRow(NamedTuple):
@@ -111,10 +111,38 @@ class ExternalWriteRow(NamedTuple):
     happened_at: int
 
 
-ROWS: Final[Mapping[type[Any], tuple[str, tuple[str, ...]]]] = {
-    RunRow: ("runs", ("run",)),
-    AccessRow: ("accesses", ("run", "data", "access", "component")),
-    RelationRow: ("relations", ("data", "program")),
-    ExternalWriteRow: ("external_writes", ("stream", "source", "day")),
+class RunKey(NamedTuple("RunKey", [("run", str)])):
+    """The key of what stands of a run."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "runs"
+
+
+class AccessKey(NamedTuple("AccessKey", [("run", str), ("data", str), ("access", str), ("component", str)])):
+    """The key of an access; of one without a component the empty text."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "accesses"
+
+
+class RelationKey(NamedTuple("RelationKey", [("data", str), ("program", str)])):
+    """The key of a relation."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "relations"
+
+
+class ExternalWriteKey(NamedTuple("ExternalWriteKey", [("stream", str), ("source", str), ("day", str)])):
+    """The key of a source's write to a stream on a day."""
+
+    __slots__ = ()
+    TABLE: ClassVar[str] = "external_writes"
+
+
+ROWS: Final[Mapping[type[Any], type[Any]]] = {
+    RunRow: RunKey,
+    AccessRow: AccessKey,
+    RelationRow: RelationKey,
+    ExternalWriteRow: ExternalWriteKey,
 }
-"""The table of each class of rows, and its key columns without the tenant."""
+"""Each class of rows, and that of their keys."""

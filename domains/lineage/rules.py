@@ -9,11 +9,11 @@ Source: docs on the lineage domain.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from ...rules.admission import refusal
-from ...rules.entity import At, EntityRow, RowReader
+from ...rules.entity import At, EntityRow, FactKey, Reads, RowReader
 from ...rules.outcome import UNCHANGED, Accepted, Outcome, Rejected
 from ...schemas.header import Header
 from ...schemas.ids import id_text
@@ -27,45 +27,30 @@ from .events import (
     program_of,
     utc_day,
 )
-from .rows import AccessRow, ExternalWriteRow, RelationRow, RunRow
+from .rows import (
+    AccessKey,
+    AccessRow,
+    ExternalWriteKey,
+    ExternalWriteRow,
+    RelationKey,
+    RelationRow,
+    RunKey,
+    RunRow,
+)
 
 
-def apply(header: Header, event: Any, at: At, rows: RowReader) -> Outcome:
-    """Judge one fact against what stands.
+def _rule(judge: Callable[[Header, Any, At, RowReader], Outcome]) -> Callable[[Header, Any, At, RowReader], Outcome]:
+    """The rule of a fact: UNCHANGED where it does not stand.
 
-    Args:
-        header: the event's header, unchecked.
-        event: one of the event classes of domains/lineage/events.py, unchecked.
-        at: its place in the log.
-        rows: what stood before the event.
-    Returns:
-        Accepted with new rows, UNCHANGED where the fact does not stand, or Rejected: its form, its header, or a
-        precondition, which no fact may have (the same facts in another order would then give something else).
+    Its form comes first, and that it has no precondition: the same facts in another order would then give something
+    else.
     """
-    refused = refusal(header, event) or _conditional(header)
-    if refused is not None:
-        return refused
-    if type(event) is ExternalWrite:
-        return _external_write(header, event, at, rows)
-    return _Run(header, event, at, rows).outcome()
 
+    def judged(header: Header, event: Any, at: At, rows: RowReader) -> Outcome:
+        refused = refusal(header, event) or _conditional(header)
+        return judge(header, event, at, rows) if refused is None else refused
 
-def facts_read(event: Any) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """Table and key of every row that the rule may ask for, besides the entities that the header names.
-
-    Args:
-        event: a valid one.
-    """
-    if type(event) is ExternalWrite:
-        yield "external_writes", _external_key(event)
-        return
-    run = event.entity
-    yield "runs", (run,)
-    if type(event) is AccessesRecorded:
-        program = program_of(run)
-        for access in event.accesses:
-            yield "accesses", (run, access.data, access.access, access.component or "")
-            yield "relations", (access.data, program)
+    return judged
 
 
 def _conditional(header: Header) -> Rejected | None:
@@ -74,15 +59,35 @@ def _conditional(header: Header) -> Rejected | None:
     return Rejected("invalid", [{"field": "header.expected", "message": "a fact has no precondition"}])
 
 
-def _external_key(event: ExternalWrite) -> tuple[str, str, str]:
-    return event.stream, event.source, utc_day(event.at)
+def _external_key(event: ExternalWrite) -> ExternalWriteKey:
+    return ExternalWriteKey(event.stream, event.source, utc_day(event.at))
+
+
+def _access_key(run: str, access: Access) -> AccessKey:
+    return AccessKey(run, access.data, access.access, access.component or "")
+
+
+def _reads_of_write(_: Header, event: ExternalWrite) -> Reads:
+    return Reads((_external_key(event),))
+
+
+def _reads_of_run(_: Header, event: RunFact) -> Reads:
+    return Reads((RunKey(event.entity),))
+
+
+def _reads_of_accesses(_: Header, event: AccessesRecorded) -> Reads:
+    run, program = event.entity, program_of(event.entity)
+    keys: list[FactKey] = [RunKey(run)]
+    for access in event.accesses:
+        keys += _access_key(run, access), RelationKey(access.data, program)
+    return Reads(tuple(keys))
 
 
 def _external_write(header: Header, event: ExternalWrite, at: At, rows: RowReader) -> Outcome:
     """The first write of a source to a stream on a day."""
     key = _external_key(event)
     event_id = id_text(header.event_id)
-    held = rows.fact("external_writes", *key)
+    held = rows.fact(key)
     if held is not None and (held.happened_at, held.event_id) <= (event.at, event_id):
         return UNCHANGED
     return Accepted((), (ExternalWriteRow._make((header.tenant, *key, *_origin(header, at, 0), event.at)),))
@@ -96,81 +101,95 @@ def _origin(header: Header, at: At, seq: int) -> tuple[str, int, int, int, int, 
     )  # fmt: skip
 
 
+def _accessed(header: Header, event: AccessesRecorded, at: At, rows: RowReader) -> Outcome:
+    run = _Run(header, event, at, rows)
+    return run.outcome(run.accessed(min(access.at for access in event.accesses)), run.accesses(event))
+
+
+def _started(header: Header, event: RunStarted, at: At, rows: RowReader) -> Outcome:
+    run = _Run(header, event, at, rows)
+    return run.outcome(run.started(event.at))
+
+
+def _stopped(header: Header, event: RunStopped, at: At, rows: RowReader) -> Outcome:
+    run = _Run(header, event, at, rows)
+    return run.outcome(run.stopped(event))
+
+
 class _Run:
     """One fact about a run, against what stands of the run."""
 
     def __init__(self, header: Header, event: RunFact, at: At, rows: RowReader) -> None:
         self._header = header
-        self._event = event
         self._at = at
         self._rows = rows
         self._run = event.entity
         self._program = program_of(self._run)
         self._event_id = id_text(header.event_id)
+        self._before: RunRow | None = rows.fact(RunKey(self._run))
 
-    def outcome(self) -> Outcome:
-        event, held = self._event, self._rows.fact("runs", self._run)
-        facts: list[Any] = []
-        if isinstance(event, AccessesRecorded):
-            after = self._accessed(held, min(access.at for access in event.accesses))
-            facts += self._accesses(event)
-        elif isinstance(event, RunStarted):
-            after = self._started(held, event.at)
-        else:
-            after = self._stopped(held, cast(RunStopped, event))
-        if after is not held:
-            facts.insert(0, after)
+    def outcome(self, after: RunRow, facts: Sequence[Any] = ()) -> Outcome:
+        """What the fact gives.
+
+        Args:
+            after: what stands of the run with it.
+            facts: the other rows that it makes.
+        """
+        made = tuple(facts) if after is self._before else (after, *facts)
         entity = self._entity(after)
-        return Accepted(() if entity is None else (entity,), tuple(facts)) if facts or entity is not None else UNCHANGED
+        return Accepted(() if entity is None else (entity,), made) if made or entity is not None else UNCHANGED
 
-    def _accessed(self, held: RunRow | None, at_ms: int) -> RunRow:
-        if held is not None and held.first_access is not None and held.first_access <= at_ms:
-            return held
-        return self._row(held, first_access=at_ms)
+    def accessed(self, at_ms: int) -> RunRow:
+        before = self._before
+        if before is not None and before.first_access is not None and before.first_access <= at_ms:
+            return before
+        return self._row(first_access=at_ms)
 
-    def _started(self, held: RunRow | None, at_ms: int) -> RunRow:
-        if held is not None and held.start is not None and held.start <= at_ms:
-            return held
-        return self._row(held, start=at_ms)
+    def started(self, at_ms: int) -> RunRow:
+        before = self._before
+        if before is not None and before.start is not None and before.start <= at_ms:
+            return before
+        return self._row(start=at_ms)
 
-    def _stopped(self, held: RunRow | None, event: RunStopped) -> RunRow:
-        if held is not None and held.stop is not None:
-            stands: tuple[Any, Any] = (held.stop, held.status)
+    def stopped(self, event: RunStopped) -> RunRow:
+        before = self._before
+        if before is not None and before.stop is not None:
+            stands: tuple[Any, Any] = (before.stop, before.status)
             if stands >= (event.at, event.status):
-                return held
-        return self._row(held, stop=event.at, status=event.status)
+                return before
+        return self._row(stop=event.at, status=event.status)
 
-    def _row(self, held: RunRow | None, **said: Any) -> RunRow:
+    def _row(self, **stated: Any) -> RunRow:
         """What stands of the run with what this event says."""
-        stands = (None, None, None, None) if held is None else held[-4:]
-        origin = _origin(self._header, self._at, 0)
-        return RunRow._make((self._header.tenant, self._run, *origin, self._program, *stands))._replace(**said)
+        before, origin = self._before, _origin(self._header, self._at, 0)
+        stands = (None,) * 4 if before is None else (before.start, before.first_access, before.stop, before.status)
+        return RunRow._make((self._header.tenant, self._run, *origin, self._program, *stands))._replace(**stated)
 
-    def _accesses(self, event: AccessesRecorded) -> list[Any]:
+    def accesses(self, event: AccessesRecorded) -> list[Any]:
         """Rows of the accesses that stand, and of the relations that they are the first of."""
         rows: list[Any] = []
         new: dict[str, None] = {}
-        for key, access in self._told(event).items():
-            held = self._rows.fact("accesses", *key)
+        for key, access in self._by_key(event).items():
+            held = self._rows.fact(key)
             if held is None or (access.at, self._event_id) < (held.happened_at, held.event_id):
                 recorded = None if access.metadata is None else _recorded(access.metadata)
                 values = (*_origin(self._header, self._at, len(rows)), self._program, access.at, recorded)
                 rows.append(AccessRow._make((self._header.tenant, *key, *values)))
                 new[access.data] = None
-        unmet = [data for data in new if self._rows.fact("relations", data, self._program) is None]
+        unmet = [data for data in new if self._rows.fact(RelationKey(data, self._program)) is None]
         for seq, data in enumerate(unmet):
             origin = _origin(self._header, self._at, seq)
             rows.append(RelationRow._make((self._header.tenant, data, self._program, *origin)))
         return rows
 
-    def _told(self, event: AccessesRecorded) -> dict[tuple[str, str, str, str], Access]:
-        """The event's accesses by key; of several with one key the least time, then the first."""
-        told: dict[tuple[str, str, str, str], Access] = {}
+    def _by_key(self, event: AccessesRecorded) -> dict[AccessKey, Access]:
+        """The event's accesses by key; of several with one key the earliest, then the first."""
+        accesses: dict[AccessKey, Access] = {}
         for access in event.accesses:
-            key = (self._run, access.data, access.access, access.component or "")
-            if key not in told or access.at < told[key].at:
-                told[key] = access
-        return told
+            key = _access_key(self._run, access)
+            if key not in accesses or access.at < accesses[key].at:
+                accesses[key] = access
+        return accesses
 
     def _entity(self, run: RunRow) -> EntityRow | None:
         """The run's own row, where what it says of the run changes."""
@@ -184,7 +203,10 @@ class _Run:
             system = _made(header, self._at)
             named = (header.tenant, run_urn, run_urn.kind, run_urn.namespace, run_urn.name)
             return EntityRow._make((*named, *origin, record, {}, (), system, ()))
-        return EntityRow._make((*held[:5], *origin, record, *held[-4:]))
+        return EntityRow(
+            held.tenant, held.urn, held.kind, held.namespace, held.name, *origin, record,
+            held.user_properties, held.user_tags, held.system_properties, held.system_tags,
+        )  # fmt: skip
 
 
 def _made(header: Header, at: At) -> dict[str, str]:
@@ -201,3 +223,20 @@ def _recorded(metadata: Any) -> Mapping[str, Any]:
         scope: {"properties": dict(sorted(held.properties.items())), "tags": sorted(set(held.tags))}
         for scope, held in zip(("user", "system"), metadata, strict=True)
     }
+
+
+RULES: Final = {
+    AccessesRecorded.TYPE: _rule(_accessed),
+    RunStarted.TYPE: _rule(_started),
+    RunStopped.TYPE: _rule(_stopped),
+    ExternalWrite.TYPE: _rule(_external_write),
+}
+"""What judges the events of each type."""
+
+READS: Final = {
+    AccessesRecorded.TYPE: _reads_of_accesses,
+    RunStarted.TYPE: _reads_of_run,
+    RunStopped.TYPE: _reads_of_run,
+    ExternalWrite.TYPE: _reads_of_write,
+}
+"""What events of a type may ask for besides their entities."""

@@ -1,24 +1,26 @@
 """Lineage facts through `rules.apply` one after another: what stands, by table, with a reader that is as strict as the
-fold's (it gives no row but those that `facts_read` has announced and the entities that the header names)."""
+fold's (it gives no row but those that `reads` has announced and the entities that the header names)."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from metajournal.domains.lineage.events import AccessesRecorded
-from metajournal.rules import Accepted, At, EntityRow, ForeignRowError, Outcome, apply, facts_read
+from metajournal.rules import Accepted, At, EntityRow, FactKey, ForeignRowError, Outcome, Reads, apply, reads
 from metajournal.rules.tables import KEYS, TABLE_OF
+from metajournal.rules.tables import key_of as fact_key_of
 from metajournal.schemas.header import Header
 from metajournal.schemas.positions import position
-from tests.builders import NOON, header_for
+from tests.builders import NO_DIGEST, NOON, header_for
 
 Key = tuple[str, ...]
 
 
 def key_of(row: Any) -> Key:
     """Tenant and key values of a row of a table besides `entities`."""
-    return tuple(str(getattr(row, name)) for name in ("tenant", *KEYS[TABLE_OF[type(row)]]))
+    return (str(row.tenant), *map(str, fact_key_of(row)))
 
 
 @dataclass
@@ -27,22 +29,23 @@ class Reader:
 
     held: Facts
     header: Header
-    announced: set[tuple[str, Key]]
+    announced: Reads
 
     def entity(self, urn: str) -> EntityRow | None:
         if urn not in self.header.entities:
             raise ForeignRowError(urn)
         return self.held.entities.get((self.header.tenant, str(urn)))
 
-    def fact(self, table: str, *key: str) -> Any:
-        wanted = tuple(map(str, key))
-        if (table, wanted) not in self.announced or not {*key} & {*self.header.entities}:
-            raise ForeignRowError(f"{table} {key}")
-        return self.held.tables[table].get((self.header.tenant, *wanted))
+    def fact(self, key: FactKey) -> Any:
+        announced = [one for one in self.announced.facts if one.TABLE == key.TABLE]
+        if key not in announced or not {*key} & {*self.header.entities}:
+            raise ForeignRowError(f"{key.TABLE} {key}")
+        return self.held.tables[key.TABLE].get((self.header.tenant, *map(str, key)))
 
-    def programs(self, app: str) -> list[EntityRow]:
-        rows = self.held.entities.values()
-        return [row for row in rows if row.aggregate == app and row.kind == "program"]
+    def members(self, aggregate: str, kinds: Collection[str]) -> list[EntityRow]:
+        if aggregate != self.header.aggregate or not {*kinds} <= {*self.announced.members}:
+            raise ForeignRowError(f"{kinds} of {aggregate}")
+        return [row for row in self.held.entities.values() if row.aggregate == aggregate and row.kind in kinds]
 
 
 @dataclass
@@ -63,9 +66,8 @@ class Facts:
         """
         self.records += 1
         header = header_for(event, self.records if number is None else number, **fields)
-        announced = {(table, tuple(map(str, key))) for table, key in facts_read(event)}
-        at = At(position(1, self.records), NOON + 1000 * self.records)
-        outcome = apply(header, event, at, Reader(self, header, announced))
+        at = At(position(1, self.records), NOON + 1000 * self.records, NO_DIGEST)
+        outcome = apply(header, event, at, Reader(self, header, reads(header, event)))
         if isinstance(outcome, Accepted):
             self._take(outcome)
         return outcome

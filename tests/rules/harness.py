@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metajournal.domains.catalog.documents import change_records
-from metajournal.rules import Accepted, At, EntityRow, Outcome, Rejected, apply
-from metajournal.rules.tables import KEYS, TABLE_OF
+from metajournal.rules import Accepted, At, EntityRow, FactKey, Outcome, Rejected, apply, reads
+from metajournal.rules.tables import TABLE_OF, key_of
 from metajournal.schemas.header import Header
 from metajournal.schemas.limits import RESERVED_PROPERTIES
 from metajournal.schemas.positions import position
-from tests.builders import NOON, header_for
+from tests.builders import NO_DIGEST, NOON, header_for
 from tests.model import ModelRows
 
 
@@ -22,23 +22,23 @@ class Catalog:
 
     newest: dict[tuple[str, str], EntityRow] = field(default_factory=dict)
     records: int = 0
-    facts: dict[tuple[str, ...], Any] = field(default_factory=dict)
+    facts: dict[tuple[str, str, FactKey], Any] = field(default_factory=dict)
 
     @property
     def at(self) -> At:
         """The place of the last event."""
-        return At(position(1, self.records), NOON + 1000 * self.records)
+        return At(position(1, self.records), NOON + 1000 * self.records, NO_DIGEST)
 
     def judge(self, event: Any, header: Header | None = None, **fields: Any) -> Outcome:
         """The outcome of the next event; `fields` are header fields to have otherwise."""
         self.records += 1
         header = header or header_for(event, self.records, **fields)
-        outcome = apply(header, event, self.at, ModelRows(self.newest, header.tenant, header.aggregate, self.facts))
+        rows = ModelRows(self.newest, header.tenant, header.aggregate, reads(header, event), self.facts)
+        outcome = apply(header, event, self.at, rows)
         if isinstance(outcome, Accepted):
             self.newest |= {(row.tenant, row.urn): row for row in outcome.rows}
             for fact in outcome.facts:
-                table = TABLE_OF[type(fact)]
-                self.facts[table, fact.tenant, *fact[1 : 1 + len(KEYS[table])]] = fact
+                self.facts[TABLE_OF[type(fact)], fact.tenant, key_of(fact)] = fact
         return outcome
 
     def rows(self, event: Any, **fields: Any) -> tuple[EntityRow, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,12 +11,12 @@ import pytest
 
 from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.domains.catalog.urns import app, dataset, program
-from metajournal.rules import UNCHANGED, Accepted, At, EntityRow, Outcome, Rejected, apply
+from metajournal.rules import UNCHANGED, Accepted, At, EntityRow, FactKey, Outcome, Rejected, apply
 from metajournal.rules.admission import EARLIEST_MS, LATEST_MS, refusal
 from metajournal.schemas.errors import Fault
 from metajournal.schemas.limits import MAX_ENTITY_BYTES, MAX_ENTRIES, MAX_KEY_BYTES
 from metajournal.schemas.urn import Urn
-from tests.builders import header_for
+from tests.builders import NO_DIGEST, header_for
 from tests.rules.harness import Catalog
 
 PURCHASES = dataset("default", "purchases")
@@ -28,16 +29,16 @@ class Unread:
     def entity(self, urn: str) -> EntityRow | None:
         raise AssertionError(f"read {urn}")
 
-    def programs(self, app: str) -> list[EntityRow]:
-        raise AssertionError(f"read the programs of {app}")
+    def members(self, aggregate: str, kinds: Collection[str]) -> list[EntityRow]:
+        raise AssertionError(f"read {kinds} of {aggregate}")
 
-    def fact(self, table: str, *key: str) -> Any:
-        raise AssertionError(f"read {key} of {table}")
+    def fact(self, key: FactKey) -> Any:
+        raise AssertionError(f"read {key} of {key.TABLE}")
 
 
 def judged_unread(event: Any, **fields: Any) -> Outcome:
     """The outcome of an event that must be decided without any row."""
-    return apply(header_for(event, **fields), event, At(1, 1), Unread())
+    return apply(header_for(event, **fields), event, At(1, 1, NO_DIGEST), Unread())
 
 
 def test_every_fault_of_an_event_stands_in_the_rejection() -> None:

@@ -25,9 +25,10 @@ from metajournal import (
     stream,
 )
 from metajournal.domains.lineage.events import utc_day
-from metajournal.domains.lineage.rows import AccessRow
-from metajournal.rules import UNCHANGED, Accepted, Rejected, facts_read
+from metajournal.domains.lineage.rows import AccessKey, AccessRow, ExternalWriteKey, RelationKey, RunKey
+from metajournal.rules import UNCHANGED, Accepted, Reads, Rejected, reads
 from metajournal.schemas.ids import id_text
+from tests.builders import header_for
 from tests.properties import examples
 from tests.rules.facts import Facts, accessed
 
@@ -256,17 +257,28 @@ def test_facts_are_held_against_their_header_and_form() -> None:
 
 
 def test_what_a_rule_may_read_is_announced_and_nothing_else() -> None:
-    assert list(facts_read(TagsAdded(PURCHASES, ["x"]))) == []
-    assert list(facts_read(RunStarted(RUN, -1))) == []  # refused by its form
-    assert list(facts_read(RunStarted(RUN, 1))) == [("runs", (RUN,))]
-    assert list(facts_read(ExternalWrite(EVENTS, "x", DAY_MS))) == [("external_writes", (EVENTS, "x", "1970-01-02"))]
-    assert list(facts_read(accessed(RUN, (PURCHASES, "read", 1), (PURCHASES, "write", 1, "c")))) == [
-        ("runs", (RUN,)),
-        ("accesses", (RUN, PURCHASES, "read", "")),
-        ("relations", (PURCHASES, FLOW)),
-        ("accesses", (RUN, PURCHASES, "write", "c")),
-        ("relations", (PURCHASES, FLOW)),
+    def asked(event: Any) -> list[Any]:
+        announced = reads(header_for(event), event)
+        assert not announced.members
+        return [(type(key), *key) for key in announced.facts]
+
+    assert asked(TagsAdded(PURCHASES, ["x"])) == []
+    assert asked(RunStarted(RUN, -1)) == []  # refused by its form
+    assert asked(RunStarted(RUN, 1)) == [(RunKey, RUN)]
+    assert asked(ExternalWrite(EVENTS, "x", DAY_MS)) == [(ExternalWriteKey, EVENTS, "x", "1970-01-02")]
+    assert asked(accessed(RUN, (PURCHASES, "read", 1), (PURCHASES, "write", 1, "c"))) == [
+        (RunKey, RUN),
+        (AccessKey, RUN, PURCHASES, "read", ""),
+        (RelationKey, PURCHASES, FLOW),
+        (AccessKey, RUN, PURCHASES, "write", "c"),
+        (RelationKey, PURCHASES, FLOW),
     ]
+
+
+def test_the_end_of_an_app_asks_for_its_programs_and_that_of_others_for_nothing() -> None:
+    history, purchases = EntityDeleted(RUN.aggregate), EntityDeleted(PURCHASES)
+    assert reads(header_for(history), history) == Reads(members=("program",))
+    assert reads(header_for(purchases), purchases) == Reads()
 
 
 def test_rows_say_where_they_come_from() -> None:

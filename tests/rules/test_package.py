@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from dataclasses import FrozenInstanceError, fields
 from hashlib import blake2b
@@ -15,13 +16,14 @@ import pytest
 import metajournal.rules
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.domains.catalog.urns import app, dataset, program, run, stream
-from metajournal.rules import UNCHANGED, Accepted, At, ForeignRowError, Outcome, Rejected, apply
+from metajournal.rules import UNCHANGED, Accepted, At, ForeignRowError, Outcome, Reads, Rejected, apply, load
+from metajournal.rules.admission import REASONS
 from metajournal.rules.digest import RULES_DIGEST, rules_digest
 from metajournal.schemas import registry
 from metajournal.schemas.domain import Domain
 from metajournal.schemas.events import event_types
 from metajournal.schemas.registry import served
-from tests.builders import header_for
+from tests.builders import NO_DIGEST, header_for
 from tests.model import ModelRows
 from tests.rules.harness import Catalog
 
@@ -46,31 +48,96 @@ def test_every_event_type_that_decodes_has_a_rule(event_type: str) -> None:
     assert Catalog().judge(event, header) is not None
 
 
+def declared(patch: pytest.MonkeyPatch, name: str, event_types: tuple[str, ...], **rules: Any) -> Domain:
+    """A domain of no files but its rules."""
+    domain, module = Domain(name, name, event_types=event_types), ModuleType(f"{name}.rules")
+    vars(module).update(rules)
+    patch.setitem(sys.modules, module.__name__, module)
+    patch.setitem(sys.modules, name, ModuleType(name))
+    patch.setitem(registry._declared, name, domain)
+    return domain
+
+
+def unchanged(*_: Any) -> Outcome:
+    return UNCHANGED
+
+
 def test_a_new_domain_adds_a_folder_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The file `rules` of the folder of the event's domain holds its rules."""
-    rules = ModuleType("weather.rules")
-    rules.apply = lambda header, event, at, rows: UNCHANGED  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, rules.__name__, rules)
-    monkeypatch.setitem(sys.modules, "weather", ModuleType("weather"))
-    monkeypatch.setitem(registry._declared, "weather", Domain("weather", "weather"))
+    load(declared(monkeypatch, "weather", ("weather.RainFell.1",), RULES={"weather.RainFell.1": unchanged}))
 
     class RainFell:
         TYPE = "weather.RainFell.1"
 
     header = header_for(EntityRegistered(PURCHASES))
-    assert apply(header, RainFell(), At(1, 1), ModelRows({}, "default", "x")) is UNCHANGED  # type: ignore[arg-type]
+    at = At(1, 1, NO_DIGEST)
+    assert apply(header, RainFell(), at, ModelRows({}, "default", "x")) is UNCHANGED  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "wrong"),
+    [
+        ("storms", {"RULES": {"storms.Came.1": unchanged}}, "storms.Went.1"),
+        ("winds", {"RULES": {f"winds.{one}.1": unchanged for one in ("Came", "Went", "Blew")}}, "winds.Blew.1"),
+        (
+            "tides",
+            {"RULES": {f"tides.{one}.1": unchanged for one in ("Came", "Went")}, "READS": {"tides.Rose.1": unchanged}},
+            "tides.Rose.1",
+        ),
+    ],
+)
+def test_an_event_type_without_a_rule_is_an_error_when_the_rules_are_loaded(
+    monkeypatch: pytest.MonkeyPatch, name: str, rules: dict[str, Any], wrong: str
+) -> None:
+    """So is a rule of a type that is not declared: neither is left to the first such event."""
+    domain = declared(monkeypatch, name, (f"{name}.Came.1", f"{name}.Went.1"), **rules)
+    with pytest.raises(TypeError, match=rf"these differ: {wrong}\."):
+        load(domain)
+
+
+@pytest.mark.parametrize("domain", served(), ids=lambda domain: domain.name)
+def test_the_fold_cannot_be_loaded_while_a_type_has_no_rule(domain: Domain) -> None:
+    """One type of each domain is taken away, in a process of its own."""
+    code = f"""
+from metajournal.domains.{domain.name} import rules
+del rules.RULES[{domain.event_types[-1]!r}]
+import metajournal.fold.judging
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert "TypeError" in done.stderr
+    assert domain.event_types[-1] in done.stderr
+
+
+def reasons_given(path: Path) -> set[str]:
+    """The reasons of every rejection that a file makes."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    given = [node.args[0] for node in calls if isinstance(node.func, ast.Name) and node.func.id == "Rejected"]
+    assert all(isinstance(one, ast.Constant) for one in given), path
+    return {one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+
+
+def test_admission_gives_its_own_reasons_and_no_others() -> None:
+    assert reasons_given(FOLDER / "admission.py") == set(REASONS)
+
+
+@pytest.mark.parametrize("domain", served(), ids=lambda domain: domain.name)
+def test_rules_give_the_reasons_that_their_domain_declares_and_no_others(domain: Domain) -> None:
+    given = reasons_given(FOLDER.parent / "domains" / domain.name / "rules.py")
+    assert given - set(REASONS) == set(domain.reasons)
 
 
 def test_the_model_reads_no_row_outside_the_aggregate() -> None:
     """'the row reader raises on any other', which is how a rule that reads too far would show."""
     history = app("default", "A")
-    rows = ModelRows({}, "default", history)
+    rows = ModelRows({}, "default", history, Reads(members=("program",)))
     assert rows.entity(program("default", "A", "flow", "F")) is None
-    assert rows.programs(history) == []
+    assert rows.members(history, ["program"]) == []
     with pytest.raises(ForeignRowError):
         rows.entity(PURCHASES)
     with pytest.raises(ForeignRowError):
-        rows.programs(app("default", "B"))
+        rows.members(app("default", "B"), ["program"])
+    with pytest.raises(ForeignRowError):
+        rows.members(history, ["run"])
 
 
 def test_the_digest_covers_every_rule_and_nothing_of_the_machine() -> None:
@@ -119,6 +186,7 @@ ALLOWED = {
     "importlib",
     "itertools",
     "json",
+    "operator",
     "typing",
 }
 

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from metajournal.domains.files.rules import facts_read
+from metajournal.rules import reads_more
 from metajournal.rules.entity import EntityRow
-from metajournal.rules.tables import COMMON, KEYS, TABLE_OF
+from metajournal.rules.tables import COMMON, KEYS, TABLE_OF, key_of
+from metajournal.schemas.events import event_types
 
 
 @pytest.mark.parametrize("row", TABLE_OF, ids=lambda row: row.__name__)
 def test_a_row_begins_with_tenant_key_and_the_common_fields(row: type) -> None:
     names = row._fields  # type: ignore[attr-defined]
-    key = KEYS[TABLE_OF[row]]
+    key = KEYS[TABLE_OF[row]]._fields
     assert key
     assert names[: 1 + len(key) + len(COMMON)] == ("tenant", *key, *COMMON)
+
+
+@pytest.mark.parametrize("row", TABLE_OF, ids=lambda row: row.__name__)
+def test_a_key_is_taken_out_of_a_row_and_knows_its_table(row: Any) -> None:
+    key = key_of(row(*row._fields))
+    assert type(key) is KEYS[key.TABLE] and TABLE_OF[row] == key.TABLE  # noqa: PT018  (one claim)
+    assert tuple(key) == type(key)._fields  # type: ignore[attr-defined]
 
 
 def test_the_common_fields_are_those_of_an_entity() -> None:
@@ -23,5 +33,6 @@ def test_the_common_fields_are_those_of_an_entity() -> None:
     assert EntityRow._fields[start : start + len(COMMON)] == COMMON
 
 
-def test_files_are_judged_by_their_entities_alone() -> None:
-    assert facts_read(None) == ()
+def test_most_events_are_judged_by_their_entities_alone() -> None:
+    more = {event_type for event_type in event_types() if reads_more(event_type)}
+    assert more == {"catalog.EntityDeleted.1", *(one for one in event_types() if one.startswith("lineage."))}

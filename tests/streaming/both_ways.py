@@ -19,6 +19,7 @@ from metajournal.fold.folded import ACCEPTED
 from metajournal.fold.judging import fold
 from metajournal.fold.readings import Readings
 from metajournal.fold.records import Place
+from metajournal.fold.repeats import Repeats
 from metajournal.lake.tables import Lake
 from metajournal.schemas.positions import position
 from metajournal.schemas.topics import TopicNames
@@ -58,7 +59,7 @@ def folded(
     tables = {"journal": lake.journal, **lake.tables}
     pins = {name: Pin(name, one.uri, one.delta.version(), {}) for name, one in tables.items()}
     place = Place(TOPIC, 0, 1, "catalog", fields.pop("shelved", frozenset()))
-    task = replace(Task(place, 1, position(1, 0), END, NOON, {}, {}), **fields)
+    task = replace(Task(place, 1, position(1, 0), END, NOON, {}, Repeats()), **fields)
     staging = None if rebuild else Staging(lake.path)
     written = ("entities", "accesses") if rebuild else ("entities", "accesses", "journal")
     plan = Plan({(TOPIC, 0): task}, pins, written, names, {}, staging)

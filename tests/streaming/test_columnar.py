@@ -23,8 +23,11 @@ from metajournal.domains.catalog.events import (
     TagsAdded,
 )
 from metajournal.domains.catalog.urns import dataset
-from metajournal.fold.folded import ACCEPTED, Verdict
-from metajournal.fold.records import Place
+from metajournal.fold.folded import ACCEPTED, Judged, Verdict
+from metajournal.fold.journal import journal_rows
+from metajournal.fold.records import Place, Record
+from metajournal.fold.repeats import hashes_of
+from metajournal.lake.table import Reached
 from metajournal.lake.tables import Lake
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import record_key
@@ -36,6 +39,7 @@ from tests.model import JournalRecord
 from tests.properties import examples
 from tests.strategies import journals, plain_journals
 from tests.streaming.both_ways import END, NAMES, ONE_TOPIC, assert_same, folded, in_bits_of, offsets_folded_singly
+from tests.streaming.harness import TOPIC
 
 many = settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 PURCHASES, ORDERS = dataset("default", "purchases"), dataset("default", "orders")
@@ -48,10 +52,28 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
+MARKED = (2, 3, 5, 8, 13)
+"""Numbers of ids that an earlier event about PURCHASES was marked with, in a lake of its own."""
+
+
+@pytest.fixture(scope="module")
+def lake_with_marks(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    lake = Lake(str(tmp_path_factory.mktemp("marked")))
+    lake.create()
+    place = Place(TOPIC, 0, 1, "catalog", frozenset())
+    event, judged = TagsAdded(PURCHASES, ["again"]), []
+    for number in MARKED:
+        header = header_for(event, number, repeat=True)
+        record = Record(number, NOON, record_key("default", str(PURCHASES)), b"", ())
+        judged.append((place, Judged(record, NOON, header, Verdict(ACCEPTED))))
+    lake.journal.append(journal_rows(judged), Reached({(TOPIC, 0): position(1, 0)}, {}, "other rules"))
+    return lake
+
+
 @given(st.one_of(journals(partitions=1), plain_journals(partitions=1), plain_journals(partitions=1)), st.data())
 @many
 def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
-    lake: Lake, journal: list[JournalRecord], data: st.DataObject
+    lake: Lake, lake_with_marks: Lake, journal: list[JournalRecord], data: st.DataObject
 ) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(0, len(journal)), max_size=4)))
     fields: dict[str, Any] = {}
@@ -59,9 +81,9 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
         some = data.draw(st.sampled_from(journal))
         fields["held"] = {"entities": some.position}
         fields["shelved"] = data.draw(st.sampled_from([frozenset(), frozenset({some.position})]))
-    if data.draw(st.booleans()):
-        again = ("default", str(PURCHASES), data.draw(st.integers(1, 20)).to_bytes(16, "big"))
-        fields["marked"] = {again: (position(1, 0) - 5, Verdict(ACCEPTED))}
+    used = data.draw(st.sampled_from([lake, lake_with_marks]))
+    fields["repeats"] = None  # they are looked up
+    few_bits = data.draw(st.sampled_from([None, None, 0, 7]))
     fields["rebuild"] = data.draw(st.sampled_from([False, False, True]))
     fields["names"] = data.draw(st.sampled_from([NAMES, NAMES, ONE_TOPIC]))
     with pytest.MonkeyPatch.context() as patch:
@@ -73,7 +95,9 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
             "metajournal.domains.catalog.columns.newest.MOST_BYTES", data.draw(st.sampled_from([60, 200, 32 * 1024]))
         )
         patch.setattr("metajournal.fold.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
-        assert_same(lake, journal, cuts, **fields)
+        if few_bits is not None:
+            patch.setattr("metajournal.fold.repeats.hashes_of", lambda ids: hashes_of(ids) & few_bits)
+        assert_same(used, journal, cuts, **fields)
 
 
 @given(plain_journals(partitions=1), st.data())
@@ -188,6 +212,20 @@ def test_where_nearly_nothing_is_plain_it_is_seldom_looked_for(
     plain = [record_of(TagsAdded(PURCHASES, [f"{n}"]), n) for n in range(4, 24)]
     assert_same(lake, [*odd, *plain])
     assert singly == list(range(16))
+
+
+def test_what_may_be_a_copy_of_a_marked_event_is_folded_one_by_one_and_the_rest_of_the_journal_is_not(
+    lake_with_marks: Lake, singly: list[int]
+) -> None:
+    events = [EntityRegistered(PURCHASES), EntityRegistered(ORDERS), TagsAdded(PURCHASES, ["a"])]
+    events += [TagsAdded(ORDERS, ["a"]), TagsAdded(PURCHASES, ["b"])]
+    numbered = enumerate(zip(events, (100, 101, MARKED[0], 102, 103), strict=True))
+    journal = [record_of(one, n, header=header_for(one, number)) for n, (one, number) in numbered]
+    rows = assert_same(lake_with_marks, journal, [2, 4], repeats=None)
+    assert [row["urn"] for row in rows] == [PURCHASES, ORDERS, ORDERS, PURCHASES]
+    assert singly == [2]
+    part = folded(ColumnFolder, lake_with_marks, journal, [2, 4], repeats=None).part
+    assert part.verdicts == {"accepted": 4, "duplicate": 1}
 
 
 def test_a_name_that_comes_twice_in_a_map_has_its_last_value(lake: Lake, singly: list[int]) -> None:

@@ -15,6 +15,7 @@ from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, 
 from metajournal.domains.catalog.urns import app, dataset, program
 from metajournal.fold.folded import SHELVED, Judged, Verdict
 from metajournal.fold.records import Place, Record
+from metajournal.fold.repeats import hashes_of
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.rules.entity import EntityRow
@@ -142,6 +143,23 @@ def test_a_process_that_ends_between_any_two_steps_leaves_nothing_doubled_skippe
         fold.start()
         fold.batch(records)
     assert_equal(fold, Model.of(records))
+
+
+@given(journals(partitions=PARTITIONS), st.data())
+@many
+def test_events_whose_ids_have_one_hash_are_told_apart(
+    tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], data: st.DataObject
+) -> None:
+    fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS)
+    few = data.draw(st.sampled_from([0, 1, 7]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("metajournal.fold.repeats.hashes_of", lambda ids: hashes_of(ids) & few)
+        patch.setattr("metajournal.streaming.tasks._SLICE_ROWS", data.draw(st.sampled_from([1, 3, 50_000])))
+        for _, end in pairwise(data.draw(cuts(len(journal)))):
+            if data.draw(st.booleans()):
+                fold.start()
+            fold.batch(journal, until=journal[:end], wide=data.draw(st.booleans()))
+    assert_equal(fold, Model.of(journal))
 
 
 def crash_here(fold: Fold, step: str) -> None:

@@ -15,6 +15,7 @@ from metajournal import FilesRecorded, TagsAdded, file_urn
 from metajournal.domains.files.columns import folder
 from metajournal.domains.files.columns.folder import FileFolder
 from metajournal.domains.files.events import DAY_MS
+from metajournal.fold.repeats import hashes_of
 from metajournal.streaming.folder import PartitionFolder
 from tests.archive import START, a_file, recordings
 from tests.builders import NOON, header_for, record_of
@@ -102,11 +103,14 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
         "metajournal.streaming.folder._BIT_BYTES": data.draw(st.sampled_from([1, 1500, 1 << 24])),
         "metajournal.domains.files.columns.documents.FEWEST": data.draw(st.sampled_from([1, 32])),
     }
+    few_bits = data.draw(st.sampled_from([None, None, 0, 7]))
     folds = []
     for in_columns in (True, False):
         fold = Fold(tmp_path_factory.mktemp("lake"), PARTITIONS, shelved=shelved, topic=TOPIC)
         folds.append(fold)
         with pytest.MonkeyPatch.context() as patch:
+            if few_bits is not None:
+                patch.setattr("metajournal.fold.repeats.hashes_of", lambda ids: hashes_of(ids) & few_bits)
             for name, size in sizes.items():
                 patch.setattr(name, size)
             patch.setattr(folder, "folder_of", lambda *_, made=FileFolder if in_columns else None: made)

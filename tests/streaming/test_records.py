@@ -10,19 +10,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
-from metajournal.domains.catalog.urns import dataset
+from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, TagsAdded
+from metajournal.domains.catalog.urns import app, dataset, program, run
 from metajournal.fold.folded import Prior
 from metajournal.fold.journal import journal_rows, journal_table
-from metajournal.fold.judging import fold
+from metajournal.fold.judging import PartitionRows, fold
 from metajournal.fold.prior import KnownOriginals
 from metajournal.fold.readings import Readings, read_all, read_table
 from metajournal.fold.records import Place, UnknownSchema, records_of
 from metajournal.lake.spelling import spelled, spelled_all
+from metajournal.rules import At, EntityRow, ForeignRowError, Outcome, apply
 from metajournal.schemas.encoding import bulk
 from metajournal.schemas.hashing import canonical_json, digest
+from metajournal.schemas.header import Header
 from metajournal.schemas.positions import position
-from tests.builders import header_for, record_of
+from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
 from tests.properties import examples
 from tests.strategies import journals
@@ -60,7 +62,7 @@ def assert_same(table: pa.Table, where: Place) -> Readings:
     )
     assert by_table.items == one_by_one.items
     assert by_table.needs() == one_by_one.needs()
-    prior = Prior(NoRows(), {}, KnownOriginals({}, {}))
+    prior = Prior(NoRows(), dict.fromkeys(by_table.needs().members, ()), KnownOriginals({}, {}))
     plain, fast = fold(one_by_one, prior, 5), fold(by_table, prior, 5)
     assert (fast.judged, fast.changes, fast.system_time) == (plain.judged, plain.changes, plain.system_time)
     rows = journal_rows((where, one) for one in plain.judged)
@@ -130,6 +132,42 @@ def test_headers_of_every_shape_are_kept_verbatim(headers: Any) -> None:
     column = pa.array([plain[0], strange, plain[2]], table.schema.field("headers").type)
     readings = assert_same(table.set_column(6, table.schema.field("headers"), column), place())
     assert [reading.__class__.__name__ for _, reading in readings.items] == ["Decoded", "Shelved", "Decoded"]
+
+
+@pytest.mark.parametrize("others", [(), (("a", b"1"),), (("a", None), ("b", b"2"))])
+def test_rules_are_given_the_digest_of_each_record_whatever_other_headers_it_has(
+    monkeypatch: pytest.MonkeyPatch, others: tuple[tuple[str, bytes | None], ...]
+) -> None:
+    given: list[At] = []
+
+    def noting(header: Header, event: Any, at: At, rows: Any) -> Outcome:
+        given.append(at)
+        return apply(header, event, at, rows)
+
+    monkeypatch.setattr("metajournal.fold.judging.apply", noting)
+    journal = [record_of(TagsAdded(PURCHASES, [f"t{n}"]), n, append_time=NOON + n) for n in range(3)]
+    records = [one._replace(headers=(*others, *one.headers)) for one in records_of(table_of(journal), 1)]
+    readings = read_all(records, place(), position(1, 0), position(1, 9))
+    fold(readings, Prior(NoRows(), {}, KnownOriginals({}, {})), 0)
+    assert given == [At(position(1, n), NOON + n, digest(journal[n].value or b"")) for n in range(3)]
+
+
+def test_a_rule_is_given_those_members_of_its_own_aggregate_that_were_announced() -> None:
+    history, flow = app("default", "A"), program("default", "A", "flow", "F")
+    before = EntityRow(
+        "default", flow, "program", "default", "F", history, 1, 0, 1, 1, "", None, False, None, {}, (), {}, ()
+    )
+    prior = Prior(NoRows(), {("default", history, "program"): [before]}, KnownOriginals({}, {}))
+    rows = PartitionRows(prior, {}).of(header_for(EntityDeleted(history)))
+    assert rows.members(history, ["program"]) == [before]
+    newer, other = before._replace(logical_timestamp=2), before._replace(urn=program("default", "A", "flow", "G"))
+    assert rows.advance(newer) == before
+    assert rows.advance(other) is None
+    assert rows.advance(before._replace(urn=run("default", "A", "flow", "F", "1"), kind="run")) is None
+    assert rows.members(history, ["program"]) == [newer, other]
+    for aggregate, kinds in ((app("default", "B"), ["program"]), (history, ["run"]), (history, ["program", "run"])):
+        with pytest.raises(ForeignRowError):
+            rows.members(aggregate, kinds)
 
 
 def test_a_slice_of_a_table_is_read_as_what_it_holds() -> None:

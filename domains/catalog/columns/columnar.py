@@ -105,9 +105,8 @@ class Columnar:
     def plain(self, records: pa.Table, epoch: int) -> Plain | None:
         """The plain events among records whose keys were prefetched."""
         self._settle()
-        marked = self._prior.marked(self._place, self._below)
-        spared = np.array(sorted({self._keys.number_of(key[:2]) for key in marked}), np.int64)
-        return plain_events(records, self._place, epoch, self._keys, spared, self._newest.room())
+        repeats = self._prior.repeats(self._place, self._below)
+        return plain_events(records, self._place, epoch, self._keys, repeats, self._newest.room())
 
     def lend(self, readings: Readings) -> None:
         """Let the other way see the rows and events that it needs of those that were folded in columns."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....fold.records import Place
+from ....fold.repeats import Repeats
 from ....fold.texts import NotTextError, spans, texts
 from ....rules.admission import EARLIEST_MS, LATEST_MS
 from ....schemas.encoding.bulk import Spans, spans_of
@@ -102,14 +103,16 @@ class Plain:
 _OF_EVENTS: Final = ("row", "position", "key", "kind", "event_time", "event_id", "actor", "type", "unit", "cause")
 
 
-def plain_events(table: pa.Table, place: Place, epoch: int, keys: Keys, spared: Numbers, room: Numbers) -> Plain | None:
+def plain_events(
+    table: pa.Table, place: Place, epoch: int, keys: Keys, repeats: Repeats, room: Numbers
+) -> Plain | None:
     """The plain events among some records, or None where there are none.
 
     Args:
         table: records of one partition, as `records_of` takes them.
         epoch: the topic's epoch.
         keys: numbers for the Kafka keys.
-        spared: numbers of keys whose records are not plain, whatever they are.
+        repeats: earlier events that were marked `repeat`: what may be a copy of one is not plain.
         room: of each key's number, how many bytes of names and values its entity may still be given.
     """
     positions = position(epoch, 0) + table["offset"].to_numpy()
@@ -117,10 +120,10 @@ def plain_events(table: pa.Table, place: Place, epoch: int, keys: Keys, spared: 
     known = keys.numbers(encoded.dictionary.to_pylist())
     group = encoded.indices.fill_null(len(known)).to_numpy()
     key = np.append(known, NOT_ALONE)[group]
-    fine = (key != NOT_ALONE) & ~np.isin(key, spared)
+    fine = key != NOT_ALONE
     if place.shelved:
         fine &= ~np.isin(positions, list(place.shelved))
-    read = _Read(table, fine)
+    read = _Read(table, fine, repeats)
     try:
         for one in spans_of(read.source, _KINDS.keys()):
             read.take(one, encoded)
@@ -132,7 +135,7 @@ def plain_events(table: pa.Table, place: Place, epoch: int, keys: Keys, spared: 
 class _Read:
     """The events of some records, of which not all need be plain."""
 
-    def __init__(self, table: pa.Table, fine: Numbers) -> None:
+    def __init__(self, table: pa.Table, fine: Numbers, repeats: Repeats) -> None:
         values = table["value"].combine_chunks().cast(pa.binary())
         bounds = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
         bounds = bounds.astype(np.int64)
@@ -143,6 +146,7 @@ class _Read:
         whole = fine & _undamaged(data, starts, ends, table["headers"].combine_chunks(), fine)
         self.source = Source(data, starts, np.where(whole, ends, starts), Known())
         rows = len(values)
+        self._repeats = repeats
         self._faulty = ~np.zeros(rows, np.bool_)
         self._kind, self._type = np.zeros(rows, np.int8), np.zeros(rows, np.int8)
         self._event_time = np.zeros(rows, np.int64)
@@ -164,7 +168,9 @@ class _Read:
         self._faulty[rows[repeat | (time < EARLIEST_MS) | (time > LATEST_MS)]] = True
         self._kind[rows], self._type[rows] = _KINDS[one.event_type], TYPES.index(one.event_type)
         self._event_time[rows] = time
-        self._event_id[rows] = self._sixteen(header["event_id"][0])
+        self._event_id[rows] = ids = self._sixteen(header["event_id"][0])
+        if self._repeats:
+            self._faulty[rows[self._repeats.hits(ids)]] = True
         acted, _, actor = header["actor"]
         if len(acted):
             self._actor[rows[acted]] = np.arange(self._actor_count, self._actor_count + len(acted))

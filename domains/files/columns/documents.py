@@ -69,11 +69,13 @@ def _are_first(some: Sequence[Change]) -> bool:
     first = some[0].after
     if len(some) < FEWEST or first.kind != "file" or first.user_properties or first.user_tags or first.system_tags:
         return False
-    user, tags, system, system_tags = first[-4:]
+    user, system = first.user_properties, first.system_properties
     for before, after in some:
         if before is not None or after.record is None or after.deleted:
             return False
-        if after[-4] is not user or after[-2] is not system or after[-3] != tags or after[-1] != system_tags:
+        if after.user_properties is not user or after.system_properties is not system:
+            return False
+        if after.user_tags or after.system_tags:
             return False
     return True
 

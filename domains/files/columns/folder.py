@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from ....fold.folded import Folded, IdKey, Judged
 from ....fold.journal import journal_table
-from ....fold.records import records_of
+from ....fold.records import digest_of, records_of
+from ....fold.repeats import ids_of
 from ....lake.faults import writing
 from ....rules import Accepted, At, apply
 from ....rules.entity import EntityRow
@@ -92,9 +93,10 @@ class FileFolder(PartitionFolder):
         named, marked = _named_by(rows["value"].take(pa.array(others)))
         if not found or self._part.end < self._held:
             return frozenset(numbers.tolist())
-        marked |= self._prior.marked(place, self._task.start).keys()
-        judged = [event for one in found for event in one.files.judged]
-        copies = {at for at, event in zip(numbers.tolist(), judged, strict=True) if _identity(event) in marked}
+        judged = [_identity(event) for one in found for event in one.files.judged]
+        copies = {at for at, identity in zip(numbers.tolist(), judged, strict=True) if identity in marked}
+        repeats = self._prior.repeats(place, self._task.start)
+        copies.update(numbers[repeats.hits(ids_of([event_id for _, _, event_id in judged]))].tolist())
         keys = pa.concat_tables([one.files.keys for one in found]).combine_chunks()
         number = np.repeat(numbers, np.concatenate([one.files.counts for one in found]))
         same = keys["key"].combine_chunks().dictionary_encode().indices.to_numpy()
@@ -160,7 +162,7 @@ def _identity(one: Judged) -> IdKey:
 def _rows_of(one: Judged) -> tuple[EntityRow, ...]:
     """The rows that an event of new files has made."""
     header, event, _ = decode(one.record.value or b"")
-    outcome = apply(header, event, At(one.record.position, one.system_time), NOTHING)
+    outcome = apply(header, event, At(one.record.position, one.system_time, digest_of(one.record)), NOTHING)
     return outcome.rows if isinstance(outcome, Accepted) else ()
 
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....fold.folded import ACCEPTED, Judged, Verdict
-from ....fold.records import Place, Placed, Record, is_whole
+from ....fold.records import Place, Placed, Record, digest_of, is_whole
 from ....rules import Accepted, At, apply
-from ....rules.entity import EntityRow
+from ....rules.entity import EntityRow, FactKey
 from ....schemas.encoding.cursor import Numbers
 from ....schemas.header import Header
 from ....schemas.urn import Urn
@@ -42,10 +42,10 @@ class _Nothing:
     def entity(self, _urn: str) -> None:
         return None
 
-    def programs(self, _app: str) -> Iterable[EntityRow]:
+    def members(self, _aggregate: str, _kinds: Collection[str]) -> Iterable[EntityRow]:
         return ()
 
-    def fact(self, _table: str, *_key: str) -> None:
+    def fact(self, _key: FactKey) -> None:
         return None
 
 
@@ -113,7 +113,7 @@ def _example(one: _Read, files: FileColumns, urns: pa.Array, at: int) -> tuple[E
     )  # fmt: skip
     alone = FilesRecorded.from_wire((FileRecord(of_file.url, metadata, of_file.size, of_file.created),))
     header = event.header._replace(entities=(Urn.parse(urns[at].as_py()),))
-    outcome = apply(header, alone, At(one.record.position, one.system_time), NOTHING)
+    outcome = apply(header, alone, At(one.record.position, one.system_time, digest_of(one.record)), NOTHING)
     if not isinstance(outcome, Accepted):
         return None
     return outcome.rows[0], outcome.facts[0]
