@@ -185,6 +185,7 @@ class Follower:
                 self._changed.wait_for(lambda: self._settled(key, value), min(timeout_s, threading.TIMEOUT_MAX))
             finally:
                 self._awaited.remove(value)
+                self._asked = time.monotonic()
             known = self._known
             if self._failure is not None:
                 raise copy.copy(self._failure)
@@ -218,9 +219,10 @@ class Follower:
 
     def _ensure(self) -> None:
         """See to it that the thread runs. Raises: why it cannot."""
-        self._asked = time.monotonic()
-        if self.running:
-            return
+        with self._changed:  # so that it cannot end itself between the two
+            self._asked = time.monotonic()
+            if self.running:
+                return
         with self._opening:
             if not self.running:
                 if self._closing:
