@@ -14,9 +14,10 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from json import loads
 from typing import Final, TypeVar
 
@@ -76,6 +77,7 @@ class Follower:
         self._tail: Tail | None = None
         self._thread: threading.Thread | None = None
         self._failure: MetajournalError | None = None
+        self._ends: deque[Future[int]] = deque()
         self._pinning: Future[Pin | None] | None = None
         self._pinned_at = 0.0
         self._closing = False
@@ -141,19 +143,23 @@ class Follower:
             at_least: a position that it must know; None: all that the partition holds now.
         """
         if at_least is None:
-            at_least = self._end()
+            at_least = self._end(timeout_s)
         self._check(at_least)
         pin, row, end = self._reached(
             key, at_least.value, timeout_s, lambda known: (known.pin, known.rows.get((tenant, urn)), known.next)
         )
         return row or pin.row(tenant, urn), Position(self.topic, self.partition, end)
 
-    def _end(self) -> Position:
-        """The last position that the partition holds now."""
+    def _end(self, timeout_s: float) -> Position:
+        """The last position that the partition holds now. Only the reading thread asks Kafka: a client that polls
+        answers nobody else."""
+        asked: Future[int] = Future()
+        self._ends.append(asked)  # it does not end itself while somebody asks
         self._ensure()
-        tail = self._tail
-        assert tail is not None
-        _, end = tail.ends()
+        try:
+            end = asked.result(min(timeout_s, threading.TIMEOUT_MAX))
+        except TimeoutError:
+            raise self._not_yet(0, 0, timeout_s) from None
         return Position(self.topic, self.partition, position(self._epochs[self.topic].epoch, end) - 1)
 
     def close(self) -> None:
@@ -178,24 +184,33 @@ class Follower:
             UnknownSchemaError: the stream stops before that position.
             MetajournalError: why this process cannot follow any longer.
         """
-        self._ensure()
-        with self._changed:
-            self._awaited.append(value)
-            try:
-                self._changed.wait_for(lambda: self._settled(key, value), min(timeout_s, threading.TIMEOUT_MAX))
-            finally:
-                self._awaited.remove(value)
-                self._asked = time.monotonic()
+        with self._awaiting(value):
+            self._changed.wait_for(lambda: self._settled(key, value), min(timeout_s, threading.TIMEOUT_MAX))
             known = self._known
             if self._failure is not None:
                 raise copy.copy(self._failure)
-            assert known is not None
+            if known is None:
+                raise _closed()
             if key in known.keys and known.next > value:
                 return look(known)
             if known.stopped_by is not None:
                 error = UnknownSchemaError(self.topic, self.partition, known.next, known.stopped_by.fingerprint)
                 raise error
         raise self._not_yet(value, known.next, timeout_s)
+
+    @contextmanager
+    def _awaiting(self, value: int) -> Iterator[None]:
+        """With the thread running and its lock held; it does not end itself while anybody waits."""
+        with self._changed:
+            self._awaited.append(value)
+        try:
+            self._ensure()
+            with self._changed:
+                yield
+        finally:
+            with self._changed:
+                self._awaited.remove(value)
+                self._asked = time.monotonic()
 
     def _settled(self, key: bytes, value: int) -> bool:
         known = self._known
@@ -226,7 +241,7 @@ class Follower:
         with self._opening:
             if not self.running:
                 if self._closing:
-                    raise InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
+                    raise _closed()
                 self._open()
 
     def _open(self) -> None:
@@ -276,6 +291,7 @@ class Follower:
         with ThreadPoolExecutor(1, thread_name_prefix="metajournal-pin") as pool:
             try:
                 while not self._is_over():
+                    self._tell_ends(tail)
                     self._renew(tail, pool)
                     self._read(tail)
             except MetajournalError as error:
@@ -287,6 +303,14 @@ class Follower:
                 self._fail(UnavailableError(said, code="follower-failed", hint=_INSTEAD))
             finally:
                 tail.close()
+                while self._ends:
+                    self._ends.popleft().set_exception(self._failure or _closed())
+
+    def _tell_ends(self, tail: Tail) -> None:
+        if self._ends:
+            _, end = tail.ends()
+            while self._ends:
+                self._ends.popleft().set_result(end)
 
     def _fail(self, error: MetajournalError) -> None:
         with self._changed:
@@ -296,7 +320,9 @@ class Follower:
     def _is_over(self) -> bool:
         """Whether it was closed, or nobody has asked for a minute."""
         with self._changed:
-            over = self._closing or (not self._awaited and time.monotonic() - self._asked > UNASKED_S)
+            over = self._closing or (
+                not self._awaited and not self._ends and time.monotonic() - self._asked > UNASKED_S
+            )
             if over:
                 self._thread = self._known = None
                 self._changed.notify_all()
@@ -351,6 +377,10 @@ class Follower:
             return
         self._check_behind(known.next - pin.mark)
         known.renew(pin)
+
+
+def _closed() -> InputError:
+    return InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
 
 
 def told(at: Position, verdict: Verdict) -> Outcome:

@@ -1,4 +1,4 @@
-"""What the follower judges, without Kafka: over any journal, any mark and any keys it says what stream and model say."""
+"""What the follower judges, without Kafka: over any journal, mark and keys it says what stream and model say."""
 
 from __future__ import annotations
 
