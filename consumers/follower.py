@@ -71,6 +71,8 @@ class Follower:
         self._changed = threading.Condition()
         self._opening = threading.Lock()
         self._followed: Counter[bytes] = Counter()
+        self._new: set[bytes] = set()
+        """Keys that the thread has not taken up yet."""
         self._awaited: list[int] = []
         self._asked = 0.0
         self._known: Foretold | None = None
@@ -101,6 +103,7 @@ class Follower:
         """
         with self._changed:
             self._followed[key] += 1
+            self._new.add(key)
         try:
             self._ensure()
         except BaseException:
@@ -159,7 +162,8 @@ class Follower:
         try:
             end = asked.result(min(timeout_s, threading.TIMEOUT_MAX))
         except TimeoutError:
-            raise self._not_yet(0, 0, timeout_s) from None
+            said = f"The end of {self.topic}/{self.partition} was not told within {timeout_s:g} s."
+            raise KafkaUnavailableError(said) from None
         return Position(self.topic, self.partition, position(self._epochs[self.topic].epoch, end) - 1)
 
     def close(self) -> None:
@@ -194,8 +198,7 @@ class Follower:
             if key in known.keys and known.next > value:
                 return look(known)
             if known.stopped_by is not None:
-                error = UnknownSchemaError(self.topic, self.partition, known.next, known.stopped_by.fingerprint)
-                raise error
+                raise UnknownSchemaError(self.topic, self.partition, known.next, known.stopped_by.fingerprint)
         raise self._not_yet(value, known.next, timeout_s)
 
     @contextmanager
@@ -251,7 +254,7 @@ class Follower:
         except BaseException:
             tail.close()
             raise
-        self._tail, self._failure = tail, None
+        self._tail, self._failure, self._pinning = tail, None, None
         name = f"metajournal-follower-{self.topic}-{self.partition}"
         self._thread = threading.Thread(target=self._run, args=(tail,), name=name, daemon=True)
         self._thread.start()
@@ -272,6 +275,7 @@ class Follower:
         tail.begin(offset)
         with self._changed:
             self._known = Foretold(pin, self._followed)
+            self._new.clear()
             self._pinned_at = time.monotonic()
             self._changed.notify_all()
 
@@ -288,23 +292,19 @@ class Follower:
     # Reading, in the follower's own thread
 
     def _run(self, tail: Tail) -> None:
+        error: MetajournalError = _closed()
         with ThreadPoolExecutor(1, thread_name_prefix="metajournal-pin") as pool:
             try:
                 while not self._is_over():
                     self._tell_ends(tail)
                     self._renew(tail, pool)
                     self._read(tail)
-            except MetajournalError as error:
-                self._fail(error)
-            except KafkaException as error:
-                self._fail(KafkaUnavailableError(f"{self.topic} cannot be followed: {error.args[0].str()}."))
-            except Exception as error:  # whoever waits must learn it; the next question begins anew
-                said = f"{self.topic}/{self.partition} cannot be followed: {error!r}."
-                self._fail(UnavailableError(said, code="follower-failed", hint=_INSTEAD))
+            except Exception as problem:  # whoever waits must learn it; the next question begins anew
+                error = self._fail(problem)
             finally:
                 tail.close()
                 while self._ends:
-                    self._ends.popleft().set_exception(self._failure or _closed())
+                    self._ends.popleft().set_exception(error)
 
     def _tell_ends(self, tail: Tail) -> None:
         if self._ends:
@@ -312,10 +312,18 @@ class Follower:
             while self._ends:
                 self._ends.popleft().set_result(end)
 
-    def _fail(self, error: MetajournalError) -> None:
+    def _fail(self, problem: Exception) -> MetajournalError:
+        if isinstance(problem, MetajournalError):
+            error = problem
+        elif isinstance(problem, KafkaException):
+            error = KafkaUnavailableError(f"{self.topic} cannot be followed: {problem.args[0].str()}.")
+        else:
+            said = f"{self.topic}/{self.partition} cannot be followed: {problem!r}."
+            error = UnavailableError(said, code="follower-failed", hint=_INSTEAD)
         with self._changed:
             self._failure = error
             self._changed.notify_all()
+        return error
 
     def _is_over(self) -> bool:
         """Whether it was closed, or nobody has asked for a minute."""
@@ -347,10 +355,10 @@ class Follower:
         known = self._known
         assert known is not None
         with self._changed:
-            new = set(self._followed) - known.keys
-            passed = any(map(known.has_passed, new))
-            if not passed and new:
-                known.keys |= new
+            passed = any(map(known.has_passed, self._new))
+            if self._new and not passed:
+                known.keys |= self._new
+                self._new.clear()
                 self._changed.notify_all()
         if self._pinning is None:
             age_s = time.monotonic() - self._pinned_at

@@ -148,7 +148,12 @@ def test_a_new_id_opens_no_file_of_the_journal_table(tmp_path: Path, monkeypatch
     Fold(tmp_path, 1).batch([record_of(EntityRegistered(ORDERS), 1)])
     pin = pin_of(Lake(str(tmp_path)))
     asked: list[str] = []
-    monkeypatch.setattr(Table, "query", lambda self, select, where: asked.append(where) or [])
+
+    def query(self: Table, select: str, where: str) -> list[Any]:
+        asked.append(where)
+        return []
+
+    monkeypatch.setattr(Table, "query", query)
     foretold = Foretold(pin, [OWN])
     foretold.take(messages([record_of(TagsAdded(ORDERS, ["new"]), 2)]))
     assert foretold.verdicts[position(1, 2)].outcome == "accepted"
