@@ -11,10 +11,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
+from weakref import WeakSet
 
 from .config import load_settings
 from .consumers import subscription as subscriptions
 from .consumers.filters import SCOPES, Filter
+from .consumers.followers import Follow, end_unused
 from .consumers.records import Change, State
 from .consumers.subscription import Subscription
 from .domains.files.client import FilesClient
@@ -56,6 +58,7 @@ class Journal(LineageClient, FilesClient):
         self._lock = threading.Lock()
         self._emitter: Emitter | None = None
         self._search: Search | None = None
+        self._follows: WeakSet[Follow] = WeakSet()
 
     @classmethod
     def connect(
@@ -186,6 +189,9 @@ class Journal(LineageClient, FilesClient):
             OutcomeUnknownError: events are not acknowledged within the delivery time-out.
         """
         self._closed = True
+        for follow in list(self._follows):
+            follow.close()
+        end_unused(self.settings)
         if self._search is not None:
             self._search.close()
         if self._emitter is not None:
@@ -225,6 +231,27 @@ class Journal(LineageClient, FilesClient):
         how = {key: asked[key] for key in _HOW if key in asked}
         conditions = {key: one for key, one in asked.items() if key not in _HOW}
         return {**how, "wanted": Filter.of(**{**conditions, "tenant": asked.get("tenant") or self._tenant(None)})}
+
+    def follow(self, entity: Urn | str, *, tenant: str | None = None) -> Follow:
+        """Know what becomes of an aggregate's events before the stream tells it; close it when that is no longer asked.
+
+        It reads all of the aggregate's journal partition, of all tenants, as long as somebody asks (all who ask share
+        one reader): for trusted processes that stay, with the extra `lake`. Others wait for `receipt.outcome()`.
+
+        Args:
+            entity: the aggregate, or an entity of it.
+            tenant: `journal.tenant` of the settings where None.
+        Raises:
+            MissingExtraError: the packages of the extra `lake` are not installed.
+            OtherRulesError: the lake was judged by other rules than this process has.
+            NotYetVisibleError: the lake is more than 100,000 records behind.
+            TopicMismatchError: the journal topic was made anew, or lacks what stands behind the lake.
+            UnavailableError: there is no lake, or Kafka does not answer.
+        """
+        self._check_open()
+        follow = Follow(self.settings, self.epochs, Urn.parse(entity), tenant or self.settings.journal.tenant)
+        self._follows.add(follow)
+        return follow
 
     def search(self, query: str = "", **asked: Any) -> Results:
         """Find entities by words, tags, properties and schemas. See `indexer.search.searching.Search.search`."""

@@ -5,15 +5,18 @@ The lake's packages are imported when it is first asked, so the light client nev
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
+from .consumers.followers import Follow, is_running, place_of
 from .producers.topics import Epochs
 from .rules.entity import EntityRow
 from .schemas.arguments import Inside, check_number, check_whole, marks_of, point_of, time_of
-from .schemas.errors import InputError, MissingExtraError, UnknownEntityError
-from .schemas.positions import Cut
+from .schemas.errors import InputError, MissingExtraError, OperatorError, UnavailableError, UnknownEntityError
+from .schemas.hashing import record_key
+from .schemas.positions import Cut, Position
 from .schemas.settings import Settings
 from .schemas.urn import Urn
 
@@ -89,11 +92,34 @@ class LakeClient:
     ) -> Answer:  # fmt: skip
         """What `show` shows, with how far the lake is and whether an event still to come could change it."""
         urn, at = Urn.parse(entity), point(as_at)
-        self._wait(at_least, timeout_s)
         who = self._tenant(tenant)
+        check_number("timeout_s", timeout_s)
+        until = time.monotonic() + timeout_s
+        ahead = self._ahead(who, urn, at_least, timeout_s) if at is None and as_of is None else None
+        if ahead is not None:
+            return self.lake.live(ahead)
+        self._wait(at_least, max(0.0, until - time.monotonic()))
         if as_of is not None:
             return self.lake.as_of(who, urn, time_of("as_of", as_of), at)
         return self.lake.current(who, urn) if at is None else self.lake.as_at(who, urn, at)
+
+    def _ahead(self, tenant: str, urn: Urn, at_least: Inside | None, timeout_s: float) -> Answer | None:
+        """The answer of this process's follower of an entity's partition, where one runs and that is what is asked
+        for; None where the lake has to answer."""
+        if at_least is None or self._closed:
+            return None
+        wanted = marks_of("at_least", at_least)
+        place = place_of(self.settings, self.epochs, urn, record_key(tenant, str(urn.aggregate)))
+        if {*wanted} != {place} or not is_running(self.settings, *place):
+            return None
+        from .lake.reading import Answer
+
+        try:
+            with Follow(self.settings, self.epochs, urn, tenant) as follow:
+                row, end = follow.row_and_end(at_least=Position(*place, wanted[place] - 1), timeout_s=timeout_s)
+        except (OperatorError, UnavailableError):
+            return None
+        return Answer(urn, row, end, final=False)
 
     def history(
         self, entity: Urn | str, *, limit: int | None = None, before: int | None = None, as_of: Any = None,

@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import catchup, emit, file_ingest, files, index, latency, lineage, rebuild, search, steady
+from bench import catchup, emit, file_ingest, files, follower, index, latency, lineage, rebuild, search, steady
 from bench import show as entity_show
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, Settings
 from metajournal.stack.services import Stack
@@ -71,6 +71,10 @@ def _lineage(say: Say) -> list[dict[str, Any]]:
     return [{**one, "most": 1.0} for one in lineage.measure(say=say)]
 
 
+def _follower(say: Say) -> list[dict[str, Any]]:
+    return [{**one, "most": 1.0} for one in follower.measure(say=say)]
+
+
 FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "emit": ("typed events against raw produce()", _emit),
     "catchup": ("a backlog of 1M events against a bare copy by Spark", catchup.run),
@@ -81,6 +85,7 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "file-ingest": ("archived files recorded in bulk, until they are visible and published", file_ingest.run),
     "show": ("one entity among a million, with a fresh handle", _show),
     "lineage": ("a lineage of 200 nodes among a million accesses, with a fresh handle", _lineage),
+    "follower": ("emit to verdict ahead of the stream, and opening a follower", _follower),
     "latency": ("emit to searchable at 100 events a second", _latency),
     "steady": ("500 events a second among 100,000 entities, with memory and the first hit", steady.run),
 }

@@ -36,6 +36,15 @@ class Verdict:
     detail: Any = None
     duplicate_of: int | None = None
 
+    def wire(self, position: int) -> list[Any]:
+        """Its form in an outcome record; `producers.verdicts.outcome_of` reads it."""
+        head: list[Any] = [position, self.outcome]
+        if self.duplicate_of is not None:
+            return [*head, {"of": self.duplicate_of, **(self.detail or {})}]
+        if self.reason is not None:
+            return [*head, {"reason": self.reason, "detail": self.detail}]
+        return head
+
 
 class Judged(NamedTuple):
     """One record with its verdict: a row of the journal table."""

@@ -98,7 +98,7 @@ class LakeReader:
         Raises:
             UnknownEntityError: the entity has no live row; `held_to` in its data says how far the lake has looked.
         """
-        return self._found(self._newest(tenant, urn, self._seen_at(tenant, urn, None)))
+        return self.live(self._newest(tenant, urn, self._seen_at(tenant, urn, None)))
 
     @asked_again
     def as_at(self, tenant: str, urn: Urn, at: At, *, final_only: bool = False) -> Answer:
@@ -258,7 +258,7 @@ class LakeReader:
                 if not lacking:
                     return
                 if late:
-                    said = f"The lake is behind the asked position after {timeout_s:g} s: {behind_text(lacking)}"
+                    said = f"The lake is behind the asked position after {timeout_s:.3g} s: {behind_text(lacking)}"
                     raise NotYetVisibleError(lacking, f"{said} positions.")
             time.sleep(_POLL_S)
 
@@ -340,7 +340,8 @@ class LakeReader:
         return [row_from_dict(row) for row in found.to_pylist(maps_as_pydicts="strict")]
 
     @staticmethod
-    def _found(answer: Answer) -> Answer:
+    def live(answer: Answer) -> Answer:
+        """An answer, if its entity is there. Raises: UnknownEntityError."""
         if answer.row is None or answer.row.deleted:
             raise _unknown(answer.urn, answer.held_to, answer.row)
         return answer

@@ -158,6 +158,19 @@ def check_journal(settings: Settings, *, timeout_s: float = 10.0, connect_timeou
     return epochs
 
 
+def check_epoch(settings: Settings, epochs: Epochs, topic: str, *, timeout_s: float = 10.0) -> None:
+    """Hold one journal topic against its record: whoever goes on reading it asks again now and then.
+
+    Raises:
+        KafkaUnavailableError: the broker does not answer in time.
+        TopicMismatchError: the topic is missing, was made anew or has another number of partitions.
+    """
+    found = _described(Administrator(settings), [topic], timeout_s)
+    differences = _epoch_differences(epochs, found[topic]) if topic in found else [f"{topic} is missing"]
+    if differences:
+        raise _mismatch(differences)
+
+
 def read_epochs(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
     """What `<prefix>.epochs` says, held against nothing."""
     topics: dict[str, TopicEpoch] = {}

@@ -304,6 +304,22 @@ class TopicMismatchError(OperatorError):
     HINT = "Do not go on. Correct journal.prefix or kafka.bootstrap.servers, or begin a journal under another prefix."
 
 
+class OtherRulesError(OperatorError):
+    """The lake was judged by rules of another version, so this process cannot know what the stream will say."""
+
+    CODE = "rules-differ"
+    HINT = "Wait for the outcome instead: receipt.outcome(). For verdicts ahead of the stream install its version here."
+    theirs: str
+    ours: str
+
+    def __init__(self, theirs: str, ours: str) -> None:
+        super().__init__(
+            f"The lake's newest batch was judged by the rules {theirs[:12]}, this process has {ours[:12]}.",
+            theirs=theirs,
+            ours=ours,
+        )
+
+
 class UnknownSchemaError(OperatorError):
     """A valid record was written with a schema that this version does not know; the stream stops before it."""
 

@@ -77,10 +77,4 @@ def record(
 
 
 def _verdict(one: Judged) -> list[Any]:
-    verdict = one.verdict
-    head: list[Any] = [one.record.position, verdict.outcome]
-    if verdict.duplicate_of is not None:
-        return [*head, {"of": verdict.duplicate_of, **(verdict.detail or {})}]
-    if verdict.reason is not None:
-        return [*head, {"reason": verdict.reason, "detail": verdict.detail}]
-    return head
+    return one.verdict.wire(one.record.position)

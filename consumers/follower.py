@@ -1,0 +1,396 @@
+"""Verdicts and rows of an aggregate before the stream has told them: the stream's own fold, run here.
+
+One follower for each journal partition and process, shared by all who ask: a thread that reads the end of the
+partition (tail) and judges what stands under the followed keys (foretelling) over a pin of the lake (pins). It begins
+at a pin's mark; each minute a newer one takes its place, and reading begins again there, so what is kept is a minute
+old and the stream's delay. After a minute unasked the thread ends, and begins again when it is asked.
+
+Invariant: a verdict is told only once everything below its position was read; what this process cannot know as the
+stream does is refused, with the reason, and whoever asked waits for the outcome instead.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from json import loads
+from typing import Final, TypeVar
+
+from confluent_kafka import KafkaException
+
+from ..fold.folded import Verdict
+from ..producers.topics import Epochs, read_epochs
+from ..producers.verdicts import Outcome, outcome_of
+from ..rules.entity import EntityRow
+from ..schemas.errors import (
+    InputError,
+    InvalidPositionError,
+    KafkaUnavailableError,
+    MetajournalError,
+    NotYetVisibleError,
+    UnavailableError,
+    UnknownSchemaError,
+)
+from ..schemas.hashing import canonical_json
+from ..schemas.positions import Position, offset_of, position
+from ..schemas.settings import Settings
+from .foretelling import Foretold
+from .pins import Pin, take_pin
+from .tail import Tail, lost
+
+MOST_BEHIND: Final = 100_000
+"""Most records between the lake's mark and the end of the partition."""
+PIN_S: Final = 60.0
+UNASKED_S: Final = 60.0
+_POLL_S: Final = 0.05
+_STOPPED_S: Final = 1.0
+"""Seconds between two looks at the epochs topic, while an unknown schema stands in the way."""
+_T = TypeVar("_T")
+_INSTEAD: Final = "Wait for the outcome instead: receipt.outcome()."
+
+
+class Follower:
+    """Follows one journal partition; made and shared by `followers`.
+
+    Args:
+        settings: how to reach Kafka and the lake.
+        epochs: the journal topics.
+        topic, partition: what to follow.
+    """
+
+    def __init__(self, settings: Settings, epochs: Epochs, topic: str, partition: int) -> None:
+        self.settings = settings
+        self.topic = topic
+        self.partition = partition
+        self._epochs = epochs
+        self._changed = threading.Condition()
+        self._opening = threading.Lock()
+        self._followed: Counter[bytes] = Counter()
+        self._new: set[bytes] = set()
+        """Keys that the thread has not taken up yet."""
+        self._awaited: list[int] = []
+        self._asked = 0.0
+        self._known: Foretold | None = None
+        self._tail: Tail | None = None
+        self._thread: threading.Thread | None = None
+        self._failure: MetajournalError | None = None
+        self._ends: deque[Future[int]] = deque()
+        self._pinning: Future[Pin | None] | None = None
+        self._pinned_at = 0.0
+        self._closing = False
+
+    # What is asked of it, in any thread
+
+    @property
+    def running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive() and self._failure is None
+
+    @property
+    def followed(self) -> bool:
+        """Whether anybody follows a key."""
+        return bool(self._followed)
+
+    def follow(self, key: bytes) -> None:
+        """Follow a key until it is released; begins to read where nobody did. Raises as `take_pin`, and:
+
+        Raises:
+            NotYetVisibleError: the lake is more than 100,000 records behind.
+        """
+        with self._changed:
+            self._followed[key] += 1
+            self._new.add(key)
+        try:
+            self._ensure()
+        except BaseException:
+            self.release(key)
+            raise
+
+    def release(self, key: bytes) -> None:
+        with self._changed:
+            self._followed[key] -= 1
+            if not self._followed[key]:
+                del self._followed[key]
+
+    def peek(self, key: bytes, at: Position) -> Outcome | None:
+        """The verdict of a position, where it is at hand: no lock, no wait."""
+        known = self._known
+        self._asked = time.monotonic()
+        found = known.verdicts.get(at.value) if known is not None and key in known.keys else None
+        return None if found is None else told(at, found)
+
+    def verdict(self, key: bytes, at: Position, timeout_s: float) -> Outcome:
+        """The verdict of a position under a followed key; waits until everything below it was read."""
+        self._check(at)
+        pin, found = self._reached(key, at.value, timeout_s, lambda known: (known.pin, known.verdicts.get(at.value)))
+        if found is None and at.value < pin.mark:
+            found = pin.verdict(at.value, key)
+        if found is None:
+            raise InvalidPositionError(
+                f"No event of {key.decode(errors='replace')} stands at {at}.",
+                hint="Ask whoever follows the aggregate of that event; `metajournal why` tells which it is.",
+                text=str(at),
+            )
+        return told(at, found)
+
+    def row(
+        self, key: bytes, tenant: str, urn: str, at_least: Position | None, timeout_s: float
+    ) -> tuple[EntityRow | None, Position]:
+        """The newest row of an entity under a followed key, and the position below which everything is in it.
+
+        Args:
+            at_least: a position that it must know; None: all that the partition holds now.
+        """
+        if at_least is None:
+            at_least = self._end(timeout_s)
+        self._check(at_least)
+        pin, row, end = self._reached(
+            key, at_least.value, timeout_s, lambda known: (known.pin, known.rows.get((tenant, urn)), known.next)
+        )
+        return row or pin.row(tenant, urn), Position(self.topic, self.partition, end)
+
+    def _end(self, timeout_s: float) -> Position:
+        """The last position that the partition holds now. Only the reading thread asks Kafka: a client that polls
+        answers nobody else."""
+        asked: Future[int] = Future()
+        self._ends.append(asked)  # it does not end itself while somebody asks
+        self._ensure()
+        try:
+            end = asked.result(min(timeout_s, threading.TIMEOUT_MAX))
+        except TimeoutError:
+            said = f"The end of {self.topic}/{self.partition} was not told within {timeout_s:g} s."
+            raise KafkaUnavailableError(said) from None
+        return Position(self.topic, self.partition, position(self._epochs[self.topic].epoch, end) - 1)
+
+    def close(self) -> None:
+        """End the thread; whoever waits is told."""
+        self._closing = True
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _check(self, at: Position) -> None:
+        if (at.topic, at.partition) != (self.topic, self.partition):
+            raise InvalidPositionError(
+                f"{at} is no position of {self.topic}/{self.partition}, where this aggregate's events stand.",
+                text=str(at),
+            )
+
+    def _reached(self, key: bytes, value: int, timeout_s: float, look: Callable[[Foretold], _T]) -> _T:
+        """What `look` sees, once all up to a position is read under a key.
+
+        Raises:
+            NotYetVisibleError: it is not in time; `behind` says how many positions are missing.
+            UnknownSchemaError: the stream stops before that position.
+            MetajournalError: why this process cannot follow any longer.
+        """
+        with self._awaiting(value):
+            self._changed.wait_for(lambda: self._settled(key, value), min(timeout_s, threading.TIMEOUT_MAX))
+            known = self._known
+            if self._failure is not None:
+                raise copy.copy(self._failure)
+            if known is None:
+                raise _closed()
+            if key in known.keys and known.next > value:
+                return look(known)
+            if known.stopped_by is not None:
+                raise UnknownSchemaError(self.topic, self.partition, known.next, known.stopped_by.fingerprint)
+        raise self._not_yet(value, known.next, timeout_s)
+
+    @contextmanager
+    def _awaiting(self, value: int) -> Iterator[None]:
+        """With the thread running and its lock held; it does not end itself while anybody waits."""
+        with self._changed:
+            self._awaited.append(value)
+        try:
+            self._ensure()
+            with self._changed:
+                yield
+        finally:
+            with self._changed:
+                self._awaited.remove(value)
+                self._asked = time.monotonic()
+
+    def _settled(self, key: bytes, value: int) -> bool:
+        known = self._known
+        if self._failure is not None or self._closing or known is None:
+            return True
+        return not known.goes_on() or (key in known.keys and known.next > value)
+
+    def _not_yet(self, value: int, reached: int, timeout_s: float) -> NotYetVisibleError:
+        lacking = max(0, value + 1 - reached)
+        said = self._tail.errors.latest if self._tail is not None else None
+        why = "" if said is None else f" (Kafka said: {said.text})"
+        error = NotYetVisibleError(
+            {(self.topic, self.partition): lacking},
+            f"The end of {self.topic}/{self.partition} was not read within {timeout_s:g} s: {lacking:,} positions are"
+            f" missing{why}.",
+        )
+        error.advise(_INSTEAD)
+        return error
+
+    # Opening, in the thread of whoever asks
+
+    def _ensure(self) -> None:
+        """See to it that the thread runs. Raises: why it cannot."""
+        with self._changed:  # so that it cannot end itself between the two
+            self._asked = time.monotonic()
+            if self.running:
+                return
+        with self._opening:
+            if not self.running:
+                if self._closing:
+                    raise _closed()
+                self._open()
+
+    def _open(self) -> None:
+        tail = Tail(self.settings, self.topic, self.partition)
+        try:
+            self._begin(tail, take_pin(self.settings, self._epochs, self.topic, self.partition))
+        except BaseException:
+            tail.close()
+            raise
+        self._tail, self._failure, self._pinning = tail, None, None
+        name = f"metajournal-follower-{self.topic}-{self.partition}"
+        self._thread = threading.Thread(target=self._run, args=(tail,), name=name, daemon=True)
+        self._thread.start()
+
+    def _begin(self, tail: Tail, pin: Pin) -> None:
+        """Read from a pin's mark on, and judge anew what stands there.
+
+        Raises:
+            NotYetVisibleError: that is too much.
+            TopicMismatchError: the topic does not hold it.
+        """
+        low, high = tail.ends()
+        offset = offset_of(pin.mark)
+        if not low <= offset <= high:
+            said = f"the lake ends at offset {offset}, the topic holds {low} to {high}"
+            raise lost(self.topic, self.partition, said)
+        self._check_behind(high - offset)
+        tail.begin(offset)
+        with self._changed:
+            self._known = Foretold(pin, self._followed)
+            self._new.clear()
+            self._pinned_at = time.monotonic()
+            self._changed.notify_all()
+
+    def _check_behind(self, behind: int) -> None:
+        if behind > MOST_BEHIND:
+            error = NotYetVisibleError(
+                {(self.topic, self.partition): behind},
+                f"The lake is {behind:,} records behind the end of {self.topic}/{self.partition}; from"
+                f" {MOST_BEHIND:,} on, verdicts are not told ahead of the stream.",
+            )
+            error.advise(f"{_INSTEAD} `metajournal status` shows how far the stream is.")
+            raise error
+
+    # Reading, in the follower's own thread
+
+    def _run(self, tail: Tail) -> None:
+        error: MetajournalError = _closed()
+        with ThreadPoolExecutor(1, thread_name_prefix="metajournal-pin") as pool:
+            try:
+                while not self._is_over():
+                    self._tell_ends(tail)
+                    self._renew(tail, pool)
+                    self._read(tail)
+            except Exception as problem:  # whoever waits must learn it; the next question begins anew
+                error = self._fail(problem)
+            finally:
+                tail.close()
+                while self._ends:
+                    self._ends.popleft().set_exception(error)
+
+    def _tell_ends(self, tail: Tail) -> None:
+        if self._ends:
+            _, end = tail.ends()
+            while self._ends:
+                self._ends.popleft().set_result(end)
+
+    def _fail(self, problem: Exception) -> MetajournalError:
+        if isinstance(problem, MetajournalError):
+            error = problem
+        elif isinstance(problem, KafkaException):
+            error = KafkaUnavailableError(f"{self.topic} cannot be followed: {problem.args[0].str()}.")
+        else:
+            said = f"{self.topic}/{self.partition} cannot be followed: {problem!r}."
+            error = UnavailableError(said, code="follower-failed", hint=_INSTEAD)
+        with self._changed:
+            self._failure = error
+            self._changed.notify_all()
+        return error
+
+    def _is_over(self) -> bool:
+        """Whether it was closed, or nobody has asked for a minute."""
+        with self._changed:
+            over = self._closing or (
+                not self._awaited and not self._ends and time.monotonic() - self._asked > UNASKED_S
+            )
+            if over:
+                self._thread = self._known = None
+                self._changed.notify_all()
+            return over
+
+    def _read(self, tail: Tail) -> None:
+        messages, reached = tail.messages(_POLL_S)
+        known = self._known
+        if known is None or not known.goes_on():
+            return
+        first = position(known.pin.epoch, 0)
+        with self._changed:
+            judged = known.take(messages) if messages else False
+            known.reach(first + reached)
+            if judged or not known.goes_on() or min(self._awaited, default=known.next) < known.next:
+                self._changed.notify_all()
+        if not known.goes_on():
+            tail.pause()
+
+    def _renew(self, tail: Tail, pool: Executor) -> None:
+        """Take new keys up, and a new pin where it is due; it is taken beside the reading."""
+        known = self._known
+        assert known is not None
+        with self._changed:
+            passed = any(map(known.has_passed, self._new))
+            if self._new and not passed:
+                known.keys |= self._new
+                self._new.clear()
+                self._changed.notify_all()
+        if self._pinning is None:
+            age_s = time.monotonic() - self._pinned_at
+            if passed or age_s > (PIN_S if known.goes_on() else _STOPPED_S):
+                self._pinning = pool.submit(self._look, None if known.goes_on() else known.next)
+        elif self._pinning.done():
+            pin, self._pinning = self._pinning.result(), None
+            self._pinned_at = time.monotonic()
+            if pin is not None:
+                self._take(tail, known, pin, anew=passed or not known.goes_on())
+
+    def _look(self, stopped_at: int | None) -> Pin | None:
+        """A new pin; None while an unknown schema stands in the way that no operator has shelved."""
+        if stopped_at is not None:
+            epochs = read_epochs(self.settings)
+            if (self.topic, self.partition, stopped_at) not in epochs.shelved:
+                return None
+            self._epochs = epochs
+        return take_pin(self.settings, self._epochs, self.topic, self.partition)
+
+    def _take(self, tail: Tail, known: Foretold, pin: Pin, *, anew: bool) -> None:
+        if anew or pin.mark != known.pin.mark:
+            self._begin(tail, pin)
+            return
+        self._check_behind(known.next - pin.mark)
+        known.renew(pin)
+
+
+def _closed() -> InputError:
+    return InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
+
+
+def told(at: Position, verdict: Verdict) -> Outcome:
+    """A verdict as a receipt's outcome tells it: through the form that it has in an outcome record."""
+    return outcome_of(at, loads(canonical_json(verdict.wire(at.value))))

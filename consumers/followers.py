@@ -1,0 +1,180 @@
+"""Who follows an aggregate, and the followers that this process runs: one for each journal partition.
+
+The light client imports this and nothing of the lake; what follows is imported when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from ..producers.topics import Epochs
+from ..producers.verdicts import Outcome
+from ..rules.entity import EntityRow
+from ..schemas.arguments import check_number
+from ..schemas.errors import InputError, MissingExtraError, UnservedDomainError
+from ..schemas.hashing import partition_of, record_key
+from ..schemas.positions import Position
+from ..schemas.settings import Settings
+from ..schemas.urn import Urn
+
+if TYPE_CHECKING:
+    from .follower import Follower
+
+_LAKE_PACKAGES: Final = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
+_lock = threading.Lock()
+_made: list[Follower] = []
+
+
+class Follow:
+    """One aggregate, followed: what became of its events before the stream tells it; a context manager.
+
+        with journal.follow(orders) as follow:
+            receipt = journal.emit(TagsAdded(orders, ["pii"]))
+            follow.verdict(receipt.position).raise_if_rejected()
+            follow.row()                        # with the tag, though the lake does not have it yet
+
+    Verdicts and rows are those that the stream gives under the same rules. Where this process cannot know them it
+    raises, and `receipt.outcome()` waits for the stream instead. Make it with `Journal.follow`.
+    """
+
+    def __init__(self, settings: Settings, epochs: Epochs, entity: Urn, tenant: str) -> None:
+        self._settings = settings
+        self._tenant = tenant
+        self._entity = entity
+        self._key = record_key(tenant, str(entity.aggregate))
+        self._closed = True
+        place = place_of(settings, epochs, entity, self._key)
+        self._follower = _shared(settings, epochs, *place)
+        self._follower.follow(self._key)
+        self._closed = False
+
+    def verdict(self, position: Position, *, timeout_s: float | None = None) -> Outcome:
+        """What becomes of an event of this aggregate, known as soon as its partition was read up to it.
+
+        Args:
+            position: where it stands (`receipt.position`).
+            timeout_s: seconds to wait; `client.outcome_timeout_s` where None.
+        Returns:
+            The same as `receipt.outcome()`.
+        Raises:
+            NotYetVisibleError: it was not read in time, or the lake is more than 100,000 records behind.
+            UnknownSchemaError: a record of an unknown schema stands before it, at which the stream stops, too.
+            OtherRulesError: the lake was judged by other rules than this process has.
+            TopicMismatchError: the journal topic was made anew, or lacks what stands behind the lake.
+            InvalidPositionError: no event of this aggregate stands there.
+            InputError: it is closed.
+            UnavailableError: there is no lake, or Kafka does not answer.
+        """
+        self._check_open()
+        return self._follower.verdict(self._key, position, self._limit(timeout_s))
+
+    def peek(self, position: Position) -> Outcome | None:
+        """The same where it is known already; None where it is not, without waiting."""
+        return None if self._closed else self._follower.peek(self._key, position)
+
+    def row(
+        self, entity: Urn | str | None = None, *, at_least: Position | None = None, timeout_s: float | None = None
+    ) -> EntityRow | None:
+        """The newest row of an entity of this aggregate, ahead of the lake; None where it never existed.
+
+        Args:
+            entity: one of the aggregate's; None: the one that is followed.
+            at_least: a position of the aggregate's partition that it must know; None: all that stands there now.
+            timeout_s: as of `verdict`.
+        Returns:
+            The row; that of a deleted entity says so (`deleted`).
+        Raises:
+            InputError: the entity is of another aggregate, or as `verdict`.
+        """
+        return self.row_and_end(entity, at_least=at_least, timeout_s=timeout_s)[0]
+
+    def row_and_end(
+        self, entity: Urn | str | None = None, *, at_least: Position | None = None, timeout_s: float | None = None
+    ) -> tuple[EntityRow | None, Position]:
+        """`row`, with the position up to (not including) which all events are in it."""
+        self._check_open()
+        urn = self._entity if entity is None else Urn.parse(entity)
+        if urn.aggregate != self._entity.aggregate:
+            raise InputError(
+                f"{urn} is not of the aggregate {self._entity.aggregate} that is followed.",
+                hint="Follow it by itself: journal.follow(entity).",
+            )
+        return self._follower.row(self._key, self._tenant, str(urn), at_least, self._limit(timeout_s))
+
+    def close(self) -> None:
+        """Follow it no longer; further calls do nothing."""
+        if not self._closed:
+            self._closed = True
+            self._follower.release(self._key)
+
+    def _limit(self, timeout_s: float | None) -> float:
+        check_number("timeout_s", timeout_s)
+        return self._settings.client.outcome_timeout_s if timeout_s is None else timeout_s
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError("Nobody follows here any more.", code="closed", hint="Follow again: journal.follow().")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            self.close()
+
+
+def place_of(settings: Settings, epochs: Epochs, entity: Urn, key: bytes) -> tuple[str, int]:
+    """The journal topic and partition of a key. Raises: UnservedDomainError."""
+    topic = settings.journal.topics.journal(entity.domain)
+    if topic not in epochs:
+        raise UnservedDomainError(entity.domain, str(entity))
+    return topic, partition_of(key, epochs[topic].partitions)
+
+
+def is_running(settings: Settings, topic: str, partition: int) -> bool:
+    """Whether this process follows a journal partition."""
+    with _lock:
+        return any(one.running and _is_of(one, settings, topic, partition) for one in _made)
+
+
+def end_unused(settings: Settings) -> None:
+    """End the followers of an installation that nobody holds any more."""
+    with _lock:
+        unused = [one for one in _made if one.settings == settings and not one.followed]
+        _made[:] = [one for one in _made if one not in unused]
+    for one in unused:
+        one.close()
+
+
+def _shared(settings: Settings, epochs: Epochs, topic: str, partition: int) -> Follower:
+    """The follower of a partition: the one that there is, or a new one.
+
+    Raises:
+        MissingExtraError: the packages of the extra `lake` are not installed.
+    """
+    try:
+        from .follower import Follower
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _LAKE_PACKAGES:
+            raise
+        missing = MissingExtraError("lake", "Following an aggregate")
+        missing.advise(f"Wait for the outcome instead: receipt.outcome(). Or {missing.hint}.")
+        raise missing from error
+    with _lock:
+        for one in _made:
+            if _is_of(one, settings, topic, partition):
+                return one
+        made = Follower(settings, epochs, topic, partition)
+        _made.append(made)
+        return made
+
+
+def _is_of(one: Follower, settings: Settings, topic: str, partition: int) -> bool:
+    return (one.topic, one.partition) == (topic, partition) and one.settings == settings

@@ -1,0 +1,148 @@
+"""What the stream will say of some aggregates' events: its own fold over a pinned lake and the records behind it.
+
+Takes the records of one journal partition in order, from the pin's mark on. Of each it keeps the append time, for the
+running clock, and whether its schema is known, since an unknown one stops the stream; it decodes only what stands
+under a followed key. No Kafka here: records come as values, and whoever waits for a verdict waits elsewhere.
+
+Invariant: below `next`, the verdict of each event under a followed key is the one that the stream gives under the same
+rules. Verdicts and rows are those of records at or above the mark; below it the lake has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from ..fold.folded import RowKey, Verdict
+from ..fold.judging import fold
+from ..fold.prior import PriorRows
+from ..fold.readings import Readings, read_all
+from ..fold.records import Record, Shelved, UnknownSchema, read
+from ..fold.repeats import Repeats
+from ..lake.tables import Table
+from ..rules.entity import EntityRow
+from ..schemas.encoding.codec import PREFIX_BYTES, single_object_prefix
+from ..schemas.encoding.known import contracts_by_fingerprint
+from ..schemas.positions import position
+from .pins import Pin
+
+_KNOWN: Final = frozenset(map(single_object_prefix, contracts_by_fingerprint().values()))
+
+
+class Message(Protocol):
+    """One record, as Kafka's client gives it; its value is bytes whatever its stubs say."""
+
+    def offset(self) -> int | None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def headers(self) -> Any: ...
+
+
+class _Pinned:
+    """The tables of the newest pin, for whoever looks prior rows up."""
+
+    def __init__(self, pin: Pin) -> None:
+        self.pin = pin
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        return self.pin.lake.tables
+
+    @property
+    def journal(self) -> Table:
+        return self.pin.lake.journal
+
+
+class Foretold:
+    """Verdicts and rows of the followed keys behind a pin.
+
+    Args:
+        pin: where it begins.
+        keys: Kafka keys to follow.
+
+    Attributes:
+        next: everything below is read.
+        verdicts: by position.
+        rows: newest rows made at or above the mark.
+        stopped_by: what stands at `next`, where that is an unknown schema.
+    """
+
+    def __init__(self, pin: Pin, keys: Iterable[bytes]) -> None:
+        self._pinned = _Pinned(pin)
+        self._prior = PriorRows(self._pinned, cache_rows=None, below=pin.mark)
+        self._prior.begin_with(self._place_key, Repeats())  # marked events are not all read: each id is looked up
+        self._clock = pin.clock
+        self._seen: dict[bytes | None, int] = {}
+        self.keys = set(keys)
+        self.next = pin.mark
+        self.verdicts: dict[int, Verdict] = {}
+        self.rows: dict[RowKey, EntityRow] = {}
+        self.stopped_by: UnknownSchema | None = None
+
+    @property
+    def pin(self) -> Pin:
+        return self._pinned.pin
+
+    @property
+    def _place_key(self) -> tuple[str, int]:
+        return self.pin.place.topic, self.pin.place.partition
+
+    def renew(self, pin: Pin) -> None:
+        """Go on with a newer pin of the same mark."""
+        self._pinned.pin = pin
+
+    def goes_on(self) -> bool:
+        """Whether no unknown schema stands in the way."""
+        return self.stopped_by is None
+
+    def has_passed(self, key: bytes) -> bool:
+        """Whether records of a key were read without being judged, so that to follow it means to begin again."""
+        return key not in self.keys and key in self._seen
+
+    def take(self, messages: Iterable[Message]) -> bool:
+        """Read records in offset order, up to an unknown schema; tells whether any stands under a followed key."""
+        own: list[Record] = []
+        place, first = self.pin.place, position(self.pin.epoch, 0)
+        clock, seen, keys = self._clock, self._seen, self.keys
+        start = self.next
+        for message in messages:
+            value = first + (message.offset() or 0)
+            time_ms, key, payload = message.timestamp()[1], message.key(), message.value() or b""
+            if payload[:PREFIX_BYTES] not in _KNOWN:
+                reading = read(_record(message, value, time_ms), place)
+                if isinstance(reading, UnknownSchema):
+                    self.next, self.stopped_by = value, reading
+                    break
+            if time_ms > clock:
+                clock = time_ms
+            if key in keys:
+                own.append(_record(message, value, clock))
+            else:
+                seen[key] = value
+            self.next = value + 1
+        self._clock = clock
+        if own:
+            self._judge(read_all(own, place, start, self.next))
+        return bool(own)
+
+    def reach(self, value: int) -> None:
+        """Everything below a position is read: what stands there are markers of transactions."""
+        if self.goes_on():
+            self.next = max(self.next, value)
+
+    def _judge(self, readings: Readings) -> None:
+        """The stream's own fold. Each record bears the running clock at its place instead of its append time, since
+        others that moved it are not here."""
+        events = [one for _, one in readings.items if not isinstance(one, Shelved)]
+        identities = [(one.header.tenant, one.header.aggregate, one.header.event_id) for one in events]
+        self._prior.remember(self._place_key, [event_id for _, _, event_id in self.pin.marked(identities)])
+        (prior,) = self._prior.fetch([readings])
+        folded = fold(readings, prior, self.pin.clock)
+        self._prior.advance([folded])
+        self.verdicts.update((judged.record.position, judged.verdict) for judged in folded.judged)
+        self.rows.update(folded.current)
+
+
+def _record(message: Message, value: int, time_ms: int) -> Record:
+    return Record(value, time_ms, message.key(), message.value(), tuple(message.headers() or ()))

@@ -1,0 +1,160 @@
+"""The lake at one moment, as the follower needs it: where its partition begins, and what stands below.
+
+A pin is taken whole and never changed: tables at the versions they had, mark and clock of one journal partition. The
+journal table is looked at first, so every other one holds all that lies below the mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow.compute as pc
+from deltalake.exceptions import TableNotFoundError
+
+from ..fold.folded import IdKey, Verdict
+from ..fold.records import Place
+from ..lake import scan
+from ..lake.entities import row_from_dict
+from ..lake.lookup import rows_of_key
+from ..lake.table import from_json, quoted
+from ..lake.tables import Lake
+from ..producers.topics import Epochs, TopicEpoch, check_epoch
+from ..rules.digest import RULES_DIGEST
+from ..rules.entity import EntityRow
+from ..schemas.errors import OtherRulesError, TopicMismatchError, UnavailableError
+from ..schemas.ids import id_text
+from ..schemas.positions import epoch_of, position
+from ..schemas.settings import Settings
+
+_VERDICT = "tenant, aggregate, event_id, logical_timestamp, outcome, reason, detail, duplicate_of"
+_NO_LAKE = "Wait for the outcome instead: receipt.outcome(). `metajournal status` shows whether the stream runs."
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The lake as it stood, for one journal partition.
+
+    Attributes:
+        lake: its tables; nobody else refreshes them.
+        place: the partition, with the positions that an operator has shelved.
+        epoch: the topic's epoch.
+        mark: next position that the journal table did not hold.
+        clock: running system_time before the mark, milliseconds UTC.
+    """
+
+    lake: Lake = field(repr=False)
+    place: Place
+    epoch: int
+    mark: int
+    clock: int
+
+    @cached_property
+    def _id_ranges(self) -> Any:
+        """The least and greatest event id of each file of the journal table."""
+        files = scan.live_files(self.lake.journal.delta)
+        if not {"min.event_id", "max.event_id"} <= set(files.column_names):
+            return None
+        return files["min.event_id"], files["max.event_id"]
+
+    def marked(self, keys: Iterable[IdKey]) -> dict[IdKey, tuple[int, Verdict]]:
+        """Position and verdict of the lowest event below the mark with each identity that was marked `repeat`.
+
+        Ids grow with time, so the statistics of the table's files leave next to none to be opened for new ones.
+        """
+        texts = [id_text(event_id) for _, _, event_id in keys if self._may_hold(id_text(event_id))]
+        if not texts:
+            return {}
+        where = f"event_id in ({', '.join(map(quoted, texts))}) and repeat order by logical_timestamp desc"
+        found: dict[IdKey, tuple[int, Verdict]] = {}
+        for row in self.lake.journal.query(_VERDICT, f"{self._below} and {where}"):
+            key = (row["tenant"], row["aggregate"], bytes.fromhex(row["event_id"].replace("-", "")))
+            found[key] = (row["logical_timestamp"], _verdict(row))
+        return found
+
+    def _may_hold(self, event_id: str) -> bool:
+        if self._id_ranges is None:
+            return True
+        least, greatest = self._id_ranges
+        within = pc.and_(pc.less_equal(least, event_id), pc.greater_equal(greatest, event_id))
+        return bool(pc.any(pc.fill_null(within, True)).as_py())
+
+    @property
+    def _below(self) -> str:
+        place = self.place
+        return (
+            f"topic = {quoted(place.topic)} and journal_partition = {place.partition} "
+            f"and logical_timestamp < {self.mark}"
+        )
+
+    def verdict(self, value: int, key: bytes) -> Verdict | None:
+        """What became of the record at a position below the mark; None where none stands there under that key."""
+        named = {
+            "topic": self.place.topic,
+            "journal_partition": self.place.partition,
+            "logical_timestamp": value,
+        }
+        for row in rows_of_key(self.lake.journal.delta, named, "").to_pylist():
+            if row["key"] == key:
+                return _verdict(row)
+        return None
+
+    def row(self, tenant: str, urn: str) -> EntityRow | None:
+        """The newest row of an entity below the mark."""
+        rest = (
+            f"and journal_partition = {self.place.partition} and logical_timestamp < {self.mark} "
+            "order by logical_timestamp desc, seq desc limit 1"
+        )
+        rows = rows_of_key(self.lake.tables["entities"].delta, {"tenant": tenant, "urn": urn}, rest)
+        found = rows.to_pylist(maps_as_pydicts="strict")
+        return row_from_dict(found[0]) if found else None
+
+
+def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> Pin:
+    """Look at the lake, and at the journal topic, as they are now.
+
+    Raises:
+        UnavailableError: there is no lake, or no stream has judged anything yet.
+        OtherRulesError: the lake's newest batch was judged by other rules than this process has.
+        TopicMismatchError: the topic is not the one that the epochs record tells.
+        KafkaUnavailableError: no broker answers.
+    """
+    check_epoch(settings, epochs, topic)
+    lake = Lake(settings.lake.path, settings.lake.storage_options)
+    try:
+        lake.refresh()
+    except TableNotFoundError as error:
+        raise UnavailableError(f"There is no lake at {lake.path}.", code="no-lake", hint=_NO_LAKE) from error
+    _check_rules(lake)
+    known = epochs[topic]
+    key = (topic, partition)
+    mark = max(lake.journal.mark(key), position(known.epoch, 0))
+    _check_mark(mark, known)
+    shelved = frozenset(value for name, number, value in epochs.shelved if (name, number) == key)
+    domain = settings.journal.topics.domain_of(topic)
+    place = Place(topic, partition, known.partitions, domain, shelved)
+    return Pin(lake, place, known.epoch, mark, lake.journal.clock(key))
+
+
+def _check_rules(lake: Lake) -> None:
+    rules = lake.journal.rules()
+    if rules is None:
+        raise UnavailableError(f"No stream has judged anything into {lake.path} yet.", code="no-lake", hint=_NO_LAKE)
+    if rules != RULES_DIGEST:
+        raise OtherRulesError(rules, RULES_DIGEST)
+
+
+def _check_mark(mark: int, known: TopicEpoch) -> None:
+    if epoch_of(mark) > known.epoch:
+        said = f"the lake holds {known.topic} in epoch {epoch_of(mark)}, this process knows epoch {known.epoch}"
+        raise TopicMismatchError(
+            f"{said[0].upper()}{said[1:]}: the journal was restored meanwhile.",
+            hint="Connect again: Journal.connect() reads the recorded epochs anew.",
+            differences=(said,),
+        )
+
+
+def _verdict(row: Mapping[str, Any]) -> Verdict:
+    return Verdict(row["outcome"], row["reason"], from_json(row["detail"]), row["duplicate_of"])

@@ -1,0 +1,89 @@
+"""The stream on a real broker without Spark: its engine folds what stands in the journal topics into a real lake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from metajournal.fold.records import SOURCE
+from metajournal.lake.tables import Lake
+from metajournal.producers.kafka import ErrorLog, make_consumer
+from metajournal.producers.topics import Epochs, read_epochs
+from metajournal.producers.verdicts import Outcome, OutcomeRecord, outcome_of
+from metajournal.schemas.positions import Position
+from metajournal.schemas.settings import Settings
+from metajournal.streaming.engine import Engine
+from tests.streaming.harness import MemoryTopics
+
+
+class BrokerStream:
+    """Folds committed records when it is told to; the topics that it publishes to are in memory."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.topics = MemoryTopics()
+        self.start()
+
+    def start(self) -> None:
+        """A new process: epochs and shelved positions are read anew."""
+        self.epochs: Epochs = read_epochs(self._settings)
+        self.lake = Lake(self._settings.lake.path)
+        self.lake.create()
+        self.engine = Engine(self._settings, self.epochs, self.lake, self.topics)  # type: ignore[arg-type]
+
+    def fold(self, most: int | None = None) -> int:
+        """Fold what is committed now, at most so many records of each partition; gives their number."""
+        ends: dict[tuple[str, int], int] = {}
+        rows: list[dict[str, Any]] = []
+        consumer = make_consumer(self._settings, ErrorLog(), role="tests", **{"enable.partition.eof": True})
+        try:
+            for key, offset in self.engine.starting_offsets().items():
+                consumer.assign([TopicPartition(*key, offset)])
+                found, ends[key] = _read(consumer, offset, most)
+                rows += map(_row, found)
+        finally:
+            consumer.close()
+        self.engine.run(pa.Table.from_pylist(rows, schema=SOURCE), ends)
+        return len(rows)
+
+    def outcomes(self) -> dict[Position, Outcome]:
+        """What it said of each record of the journal table, as a receipt tells it."""
+        spoken: dict[Position, list[Any]] = {}
+        for (topic, _), records in self.topics.records.items():
+            for one in records if ".outcomes." in topic else []:
+                said = OutcomeRecord.parse(one.value or b"")
+                spoken |= {Position(said.topic, said.partition, at): wire for at, wire in said.verdicts.items()}
+        places = Lake(self._settings.lake.path).journal.query("topic, journal_partition, logical_timestamp", "true")
+        judged = [Position(row["topic"], row["journal_partition"], row["logical_timestamp"]) for row in places]
+        return {one: outcome_of(one, spoken.get(one)) for one in judged}
+
+
+def _read(consumer: Consumer, offset: int, most: int | None) -> tuple[list[Message], int]:
+    """Records from an offset on, and the offset behind them."""
+    found: list[Message] = []
+    while most is None or len(found) < most:
+        message = consumer.poll(40)
+        assert message is not None
+        error = message.error()
+        if error is None:
+            found.append(message)
+            offset = (message.offset() or 0) + 1
+            continue
+        assert error.code() == KafkaError._PARTITION_EOF, error
+        return found, max(offset, message.offset() or 0)
+    return found, offset
+
+
+def _row(message: Message) -> dict[str, Any]:
+    headers: Any = message.headers() or []
+    return {
+        "topic": message.topic(),
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": message.timestamp()[1] * 1000,
+        "key": message.key(),
+        "value": message.value(),
+        "headers": [{"key": name, "value": value} for name, value in headers],
+    }

@@ -1,0 +1,431 @@
+"""Verdicts and rows ahead of the stream: the same as the stream's, or a refusal."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from metajournal import (
+    EntityDeleted,
+    EntityRegistered,
+    InputError,
+    Journal,
+    NotYetVisibleError,
+    PropertiesSet,
+    TagsAdded,
+    TagsRemoved,
+    UnavailableError,
+    dataset,
+    program,
+)
+from metajournal.consumers import follower as follower_module
+from metajournal.consumers import followers
+from metajournal.lake.tables import Reached
+from metajournal.producers.receipts import Receipt
+from metajournal.producers.shelving import shelve
+from metajournal.producers.topics import Epochs, ensure_topics
+from metajournal.producers.verdicts import Accepted, Duplicate, Outcome, Rejected, Unchanged
+from metajournal.schemas.errors import (
+    InvalidPositionError,
+    MetajournalError,
+    MissingExtraError,
+    OtherRulesError,
+    TopicMismatchError,
+    UnknownSchemaError,
+)
+from metajournal.schemas.hashing import DIGEST_HEADER, digest, record_key
+from metajournal.schemas.positions import Position
+from metajournal.schemas.settings import Settings
+from metajournal.schemas.urn import Urn
+from metajournal.streaming.rebuild import InProcess
+from metajournal.streaming.verify import verify_lake
+from tests.consumers.stream import BrokerStream
+from tests.wait import eventually
+
+ORDERS = dataset("follower", "orders")
+
+
+OTHERS = dataset("follower", "others")
+UNKNOWN = b"\xc3\x01" + b"\x07" * 8 + b"body"
+LONG = os.environ.get("METAJOURNAL_FAULTS") == "long"
+WAIT_S = 60.0
+
+
+@pytest.fixture
+def journal(settings: Settings) -> Iterator[Journal]:
+    """A journal of one partition, so that all stands beside all else."""
+    own = replace(settings, journal=replace(settings.journal, partitions=1))
+    ensure_topics(own)
+    with Journal.connect(own) as journal:
+        yield journal
+
+
+@pytest.fixture
+def stream(journal: Journal) -> BrokerStream:
+    """A stream that has made its lake: with one event of somebody else."""
+    stream = BrokerStream(journal.settings)
+    journal.emit(EntityRegistered(OTHERS)).position  # noqa: B018  (waits)
+    stream.fold()
+    return stream
+
+
+def raw(journal: Journal, value: bytes, entity: Urn, *, right: bool = True, aborted: bool = False) -> None:
+    """Bytes of any kind in the journal topic, under an entity's key."""
+    more: dict[str, Any] = {"transactional.id": f"tests-{random.random()}"} if aborted else {}
+    producer = Producer({**journal.settings.kafka, "partitioner": "murmur2_random", "log_level": 0, **more})
+    if aborted:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+    headers: list[tuple[str, str | bytes | None]] = [(DIGEST_HEADER, digest(value) if right else b"0" * 16)]
+    topic, key = journal.settings.journal.topics.journal("catalog"), record_key("default", str(entity.aggregate))
+    producer.produce(topic, value, key, headers=headers)
+    assert producer.flush(30) == 0
+    if aborted:
+        producer.abort_transaction(30)
+
+
+def refused(ask: Callable[[], object], kind: type[MetajournalError]) -> MetajournalError:
+    """The error of a question that is asked until it is refused."""
+
+    def check() -> MetajournalError:
+        with pytest.raises(kind) as caught:
+            ask()
+        return caught.value
+
+    return eventually(check, WAIT_S, f"a refusal ({kind.__name__})")
+
+
+def test_verdicts_and_rows_come_before_the_stream_has_seen_the_events(journal: Journal, stream: BrokerStream) -> None:
+    with journal.follow(ORDERS) as follow:
+        assert follow.row() is None
+        registered = journal.emit(EntityRegistered(ORDERS, description="What was bought"), actor="alice")
+        assert follow.verdict(registered.position) == Accepted(registered.position)
+        tagged = journal.emit(TagsAdded(ORDERS, ["pii"]))
+        twice = journal.emit(TagsAdded(ORDERS, ["pii"]))
+        again = journal.emit(TagsAdded(ORDERS, ["pii"]), event_id=tagged.event_id, repeat=True)
+        stale = journal.emit(TagsAdded(ORDERS, ["hot"]), expected=registered.position)
+        told = {one.position: follow.verdict(one.position) for one in (registered, tagged, twice, again, stale)}
+        assert told[tagged.position] == Accepted(tagged.position)
+        assert told[twice.position] == Unchanged(twice.position)
+        assert told[again.position] == Duplicate(again.position, tagged.position, Accepted(tagged.position))
+        assert isinstance(told[stale.position], Rejected)
+        assert follow.peek(tagged.position) == Accepted(tagged.position)
+        row = follow.row()
+        assert row is not None
+        assert (row.user_tags, row.logical_timestamp) == (("pii",), tagged.position.value)
+        assert journal.show(ORDERS, at_least=stale.position, timeout_s=WAIT_S) == row
+        with pytest.raises(NotYetVisibleError, match="The lake is behind"):
+            journal.lake.wait({(stale.position.topic, 0): stale.position.value + 1}, 0)
+        stream.fold()
+        said = stream.outcomes()
+        assert {at: said[at] for at in told} == told
+        assert journal.show(ORDERS) == row
+
+
+def test_show_takes_the_lake_where_nobody_follows(journal: Journal, stream: BrokerStream) -> None:
+    receipt = journal.emit(EntityRegistered(ORDERS))
+    with pytest.raises(NotYetVisibleError, match="The lake is behind the asked position after 0 s"):
+        journal.show(ORDERS, at_least=receipt.position, timeout_s=0)
+    stream.fold()
+    assert journal.show(ORDERS, at_least=receipt.position).logical_timestamp == receipt.position.value
+
+
+def test_a_follower_that_was_late_knows_what_stood_there_before(journal: Journal, stream: BrokerStream) -> None:
+    """Two aggregates share one follower: records of the second were read before anybody asked for them."""
+    with journal.follow(ORDERS) as first:
+        registered = journal.emit(EntityRegistered(ORDERS))
+        others = [journal.emit(TagsAdded(OTHERS, [tag])) for tag in ("a", "b")]
+        assert first.verdict(registered.position) == Accepted(registered.position)
+        first.row()
+        with journal.follow(OTHERS) as second:
+            twice = journal.emit(TagsAdded(OTHERS, ["a", "b"]))
+            assert second.verdict(twice.position, timeout_s=WAIT_S) == Unchanged(twice.position)
+            assert [second.verdict(one.position) for one in others] == [Accepted(one.position) for one in others]
+            row = second.row()
+            assert row is not None
+            assert row.user_tags == ("a", "b")
+            assert first.verdict(registered.position, timeout_s=WAIT_S) == Accepted(registered.position)
+        assert len(followers._made) == 1
+
+
+def test_verdicts_of_what_the_lake_has_come_from_the_lake(journal: Journal, stream: BrokerStream) -> None:
+    accepted = journal.emit(EntityRegistered(ORDERS))
+    refused = journal.emit(TagsAdded(ORDERS, ["a"]), expected=0)
+    again = journal.emit(TagsAdded(ORDERS, ["a"]), event_id=refused.event_id, repeat=True, expected=0)
+    raw(journal, b"no event", ORDERS, right=False)
+    stream.fold()
+    bad = Position(again.position.topic, 0, again.position.value + 1)
+    with journal.follow(ORDERS) as follow:
+        said = stream.outcomes()
+        places = [accepted.position, refused.position, again.position, bad]
+        assert [follow.verdict(at) for at in places] == [said[at] for at in places]
+        assert [one.word for one in map(follow.verdict, places)] == ["accepted", "rejected", "duplicate", "shelved"]
+        assert follow.peek(accepted.position) is None
+        first = Position(bad.topic, 0, 1 << 40)
+        with pytest.raises(InvalidPositionError, match="No event of default/dataset:follower/orders stands"):
+            follow.verdict(first)
+        with pytest.raises(InvalidPositionError, match="is no position of"):
+            follow.verdict(replace(first, partition=3))
+        with pytest.raises(NotYetVisibleError, match="1,000 positions are missing") as late:
+            follow.verdict(replace(bad, value=bad.value + 1_000), timeout_s=0)
+        assert "receipt.outcome()" in late.value.hint
+    with pytest.raises(InputError, match="Nobody follows here any more"):
+        follow.verdict(accepted.position)
+
+
+def test_aborted_records_and_markers_are_passed(journal: Journal, stream: BrokerStream) -> None:
+    with journal.follow(ORDERS) as follow:
+        registered = journal.emit(EntityRegistered(ORDERS))
+        registered.position  # noqa: B018  (waits)
+        raw(journal, b"aborted", ORDERS, aborted=True)
+        row = follow.row(timeout_s=WAIT_S)  # at the partition's end, where only a marker stands
+        assert row is not None
+        with journal.unit() as unit:
+            tagged = unit.emit(TagsAdded(ORDERS, ["a"]))
+            other = unit.emit(TagsAdded(OTHERS, ["a"]))
+        assert follow.verdict(tagged.position, timeout_s=WAIT_S) == Accepted(tagged.position)
+        with journal.follow(OTHERS) as second:
+            assert second.verdict(other.position, timeout_s=WAIT_S) == Accepted(other.position)
+        with pytest.raises(InvalidPositionError):
+            follow.verdict(replace(registered.position, value=registered.position.value + 1))
+
+
+def test_the_light_client_is_told_to_wait_for_the_outcome(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("follower", "foretelling", "pins"):
+        monkeypatch.delitem(sys.modules, f"metajournal.consumers.{name}")
+    for name in [one for one in sys.modules if one.startswith(("metajournal.fold", "metajournal.lake"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match="needs the extra 'lake'") as caught:
+        journal.follow(ORDERS)
+    assert "receipt.outcome()" in caught.value.hint
+
+
+def test_a_lake_of_other_rules_is_refused_at_once_and_at_the_next_pin(
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "PIN_S", 0.0)
+    with journal.follow(ORDERS) as follow:
+        receipt = journal.emit(EntityRegistered(ORDERS))
+        assert follow.verdict(receipt.position) == Accepted(receipt.position)
+        table = stream.lake.journal
+        table.append(table.schema.empty_table(), Reached({}, {}, "other rules"))
+        error = refused(lambda: follow.verdict(receipt.position), OtherRulesError)
+        assert "judged by the rules other rules" in error.message
+        assert followers.is_running(journal.settings, receipt.topic, 0) is False
+    with pytest.raises(OtherRulesError) as caught:
+        journal.follow(ORDERS)
+    assert "receipt.outcome()" in caught.value.hint
+
+
+def test_what_was_refused_is_answered_once_the_reason_is_gone(
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "PIN_S", 0.0)
+    with journal.follow(ORDERS) as follow:
+        table, ours = stream.lake.journal, stream.lake.journal.rules()
+        table.append(table.schema.empty_table(), Reached({}, {}, "other rules"))
+        receipt = journal.emit(EntityRegistered(ORDERS))
+        refused(lambda: follow.verdict(receipt.position), OtherRulesError)
+        table.append(table.schema.empty_table(), Reached({}, {}, str(ours)))
+        for _ in range(3):
+            assert follow.verdict(receipt.position) == Accepted(receipt.position)
+            assert follow.row() is not None
+
+
+def test_a_lake_that_is_far_behind_is_refused(
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "MOST_BEHIND", 3)
+    for tag in "abcd":
+        journal.emit(TagsAdded(OTHERS, [tag])).position  # noqa: B018  (waits)
+    with pytest.raises(NotYetVisibleError, match="The lake is 4 records behind") as caught:
+        journal.follow(ORDERS)
+    assert "receipt.outcome()" in caught.value.hint
+    stream.fold()
+    with journal.follow(ORDERS) as follow:
+        assert follow.row() is None
+
+
+def test_without_a_lake_nothing_is_followed(journal: Journal) -> None:
+    with pytest.raises(UnavailableError, match="There is no lake"):
+        journal.follow(ORDERS)
+    BrokerStream(journal.settings)
+    with pytest.raises(UnavailableError, match="No stream has judged anything"):
+        journal.follow(ORDERS)
+
+
+def test_a_topic_that_was_made_anew_is_refused(journal: Journal, stream: BrokerStream) -> None:
+    epochs = {name: replace(one, topic_id="another") for name, one in journal.epochs.topics.items()}
+    with Journal(journal.settings, Epochs(epochs)) as other, pytest.raises(TopicMismatchError, match="was made anew"):
+        other.follow(ORDERS)
+
+
+def test_a_topic_that_lacks_what_the_lake_holds_is_refused(journal: Journal, stream: BrokerStream) -> None:
+    table = stream.lake.journal
+    key = (journal.settings.journal.topics.journal("catalog"), 0)
+    table.append(table.schema.empty_table(), Reached({key: (1 << 40) + 1_000}, {}, table.rules() or ""))
+    with pytest.raises(TopicMismatchError, match="the lake ends at offset 1000"):
+        journal.follow(ORDERS)
+
+
+def test_it_stops_where_the_stream_does_and_goes_on_once_that_record_is_shelved(
+    journal: Journal, stream: BrokerStream
+) -> None:
+    with journal.follow(ORDERS) as follow:
+        before = journal.emit(EntityRegistered(ORDERS))
+        assert follow.verdict(before.position) == Accepted(before.position)
+        raw(journal, UNKNOWN, OTHERS)
+        behind = journal.emit(TagsAdded(ORDERS, ["a"]))
+        with pytest.raises(UnknownSchemaError, match="has the unknown schema") as caught:
+            follow.verdict(behind.position, timeout_s=WAIT_S)
+        assert follow.verdict(before.position) == Accepted(before.position)
+        with pytest.raises(UnknownSchemaError):
+            stream.fold()
+        shelve(journal.settings, Position(behind.topic, 0, caught.value.position))
+        eventually(lambda: follow.peek(behind.position), WAIT_S, "a verdict behind the shelved record")
+        stream.start()
+        stream.fold()
+        assert follow.verdict(behind.position) == stream.outcomes()[behind.position] == Accepted(behind.position)
+
+
+def test_it_ends_unasked_and_begins_again_when_it_is_asked(
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower_module, "UNASKED_S", 0.05)
+    follow = journal.follow(ORDERS)
+    topic = journal.settings.journal.topics.journal("catalog")
+    eventually(lambda: not followers.is_running(journal.settings, topic, 0), WAIT_S, "the end of the follower")
+    receipt = journal.emit(EntityRegistered(ORDERS))
+    assert follow.verdict(receipt.position) == Accepted(receipt.position)
+
+
+def test_journals_of_one_installation_share_a_follower_until_the_last_is_closed(
+    journal: Journal, stream: BrokerStream
+) -> None:
+    with Journal.connect(journal.settings) as other:
+        first, second = journal.follow(ORDERS), other.follow(OTHERS)
+        assert first._follower is second._follower
+    assert first._follower.running
+    receipt = journal.emit(EntityRegistered(ORDERS))
+    assert first.verdict(receipt.position) == Accepted(receipt.position)
+    journal.close()
+    assert not followers.is_running(journal.settings, receipt.topic, 0)
+    assert not any("follower" in one.name for one in threading.enumerate())
+
+
+class Writer:
+    """One of several who write the same aggregates at once, as hostile as they can, and ask for every verdict."""
+
+    def __init__(self, settings: Settings, seed: int, events: int, stop: threading.Event) -> None:
+        self.told: dict[Position, Outcome] = {}
+        self.failure: BaseException | None = None
+        self._settings, self._stop, self._left = settings, stop, events
+        self._choose = random.Random(seed)
+        self._datasets = [dataset("race", name) for name in ("a", "b", "c")]
+        self._programs = [program("race", "shop", "service", name) for name in ("x", "y")]
+        self._sent: list[tuple[Any, str]] = []
+        self._last = 0
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            with Journal.connect(self._settings) as journal:
+                self._write(journal)
+        except BaseException as error:
+            self.failure = error
+
+    def _write(self, journal: Journal) -> None:
+        follows: dict[Urn, Any] = {}
+        while self._left > 0 and not self._stop.is_set():
+            burst = self._burst(journal)
+            self._left -= len(burst)
+            for entity, receipt in burst:
+                aggregate = entity.aggregate
+                if aggregate not in follows or self._choose.random() < 0.02:
+                    follows[aggregate] = journal.follow(entity)  # late, among records of its own
+                at = receipt.position
+                self.told[at] = follows[aggregate].verdict(at, timeout_s=WAIT_S)
+                self._last = at.value
+
+    def _burst(self, journal: Journal) -> list[tuple[Urn, Receipt]]:
+        choose = self._choose
+        if choose.random() < 0.1:
+            with journal.unit() as unit:
+                pair = choose.sample(self._datasets, 2)
+                return [(one, unit.emit(TagsAdded(one, [choose.choice("pqr")]))) for one in pair]
+        if choose.random() < 0.05:
+            entity = choose.choice([*self._datasets, OTHERS])
+            raw(journal, choose.choice([b"", b"no event", UNKNOWN]), entity, right=False)
+        if choose.random() < 0.02:
+            raw(journal, b"aborted", choose.choice(self._datasets), aborted=True)
+        return [self._emitted(journal) for _ in range(choose.randint(1, 8))]
+
+    def _emitted(self, journal: Journal) -> tuple[Urn, Receipt]:
+        choose = self._choose
+        if choose.random() < 0.1:
+            journal.emit(TagsAdded(dataset("race", f"foreign-{choose.random()}"), ["x"]))
+        if self._sent and choose.random() < 0.15:  # sent again, marked or by a zombie that does not know
+            event, event_id = choose.choice(self._sent[-20:])
+            return event.entity, journal.emit(event, event_id=event_id, repeat=choose.random() < 0.6)
+        event = self._event()
+        expected = choose.choice([0, self._last, self._last]) if choose.random() < 0.15 else None
+        receipt = journal.emit(event, expected=expected)
+        self._sent.append((event, receipt.event_id))
+        return event.entity, receipt
+
+    def _event(self) -> Any:
+        choose = self._choose
+        entity = choose.choice([*self._datasets, *self._programs])
+        if choose.random() < 0.06:
+            return EntityDeleted(choose.choice([entity, entity.aggregate]))
+        if choose.random() < 0.25:
+            return EntityRegistered(choose.choice([entity, entity.aggregate]))
+        kind = choose.choice([TagsAdded, TagsRemoved])
+        return choose.choice([kind(entity, [choose.choice("pqr")]), PropertiesSet(entity, {"n": choose.choice("12")})])
+
+
+def test_two_writers_that_race_are_told_what_stream_and_rebuild_say_of_every_event(
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Repeats, zombies, units, aborts, damaged and foreign records between them; pins renewed all the time."""
+    monkeypatch.setattr(follower_module, "PIN_S", 0.05)
+    seed = random.randrange(1 << 32) if LONG else 11
+    sys.stdout.write(f"seed {seed}\n")
+    events, limit_s = (6_000, 900) if LONG else (1_500, 15)
+    stop = threading.Event()
+    writers = [Writer(journal.settings, seed + number, events, stop) for number in range(2)]
+    timer = threading.Timer(limit_s, stop.set)
+    timer.start()
+    for one in writers:
+        one.thread.start()
+    while any(one.thread.is_alive() for one in writers):
+        stream.fold(most=random.Random(seed).randint(1, 40))
+    timer.cancel()
+    for one in writers:
+        one.thread.join()
+        assert one.failure is None, one.failure
+    rows = {}
+    for entity in [dataset("race", name) for name in "abc"]:
+        with journal.follow(entity) as follow:
+            rows[entity] = follow.row(timeout_s=WAIT_S)
+    stream.fold()
+    said = stream.outcomes()
+    told = writers[0].told | writers[1].told
+    sys.stdout.write(f"{len(told)} verdicts\n")
+    assert len(told) >= 100
+    assert told == {at: said[at] for at in told}
+    assert {one.word for one in told.values()} == {"accepted", "unchanged", "rejected", "duplicate"}
+    for entity, row in rows.items():
+        assert row == journal.history(entity)[-1]
+    checks = {one.name: one for one in verify_lake(journal.settings, stream.epochs, stream.lake, InProcess())}
+    assert checks["outcomes"].ok, checks["outcomes"]
+    assert all(one.ok for one in checks.values()), checks

@@ -1,0 +1,198 @@
+"""What the follower judges, without Kafka: over any journal, mark and keys it says what stream and model say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from metajournal.consumers.follower import told
+from metajournal.consumers.foretelling import Foretold
+from metajournal.consumers.pins import Pin
+from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
+from metajournal.domains.catalog.urns import dataset
+from metajournal.fold.records import Place
+from metajournal.lake.table import Table
+from metajournal.lake.tables import Lake
+from metajournal.producers.verdicts import Duplicate, Outcome, OutcomeRecord, outcome_of
+from metajournal.rules.entity import EntityRow
+from metajournal.schemas.hashing import DIGEST_HEADER
+from metajournal.schemas.positions import Position, offset_of, position
+from tests.builders import header_for, raw_record, record_of
+from tests.model import JournalRecord, Model
+from tests.properties import examples
+from tests.strategies import journals
+from tests.streaming.harness import TOPIC, Fold
+
+ORDERS, SHOPS = dataset("default", "orders"), dataset("default", "shops")
+OWN = b"default/dataset:default/orders"
+UNKNOWN = b"\xc3\x01" + b"\x07" * 8 + b"body"
+
+
+@dataclass(frozen=True)
+class Message:
+    """A record as Kafka's client gives it."""
+
+    record: JournalRecord
+
+    def offset(self) -> int:
+        return offset_of(self.record.position)
+
+    def timestamp(self) -> tuple[int, int]:
+        return 2, self.record.append_time
+
+    def key(self) -> bytes | None:
+        return self.record.key
+
+    def value(self) -> bytes | None:
+        return self.record.value
+
+    def headers(self) -> Any:
+        return None if self.record.digest is None else [(DIGEST_HEADER, self.record.digest)]
+
+
+def pin_of(lake: Lake, partition: int = 0, partitions: int = 1, shelved: frozenset[int] = frozenset()) -> Pin:
+    lake.refresh()
+    place = Place(TOPIC, partition, partitions, "catalog", shelved)
+    mark = max(lake.journal.mark((TOPIC, partition)), position(1, 0))
+    return Pin(lake, place, 1, mark, lake.journal.clock((TOPIC, partition)))
+
+
+def messages(records: Sequence[JournalRecord]) -> list[Message]:
+    return list(map(Message, records))
+
+
+def outcomes_of(fold: Fold) -> dict[tuple[int, int], Outcome]:
+    """What the stream's outcome records say of each record that it has judged."""
+    spoken: dict[tuple[int, int], list[Any]] = {}
+    for (topic, _), records in fold.topics.records.items():
+        for one in records if ".outcomes." in topic else []:
+            said = OutcomeRecord.parse(one.value or b"")
+            spoken |= {(said.partition, at): wire for at, wire in said.verdicts.items()}
+    places = [(row["journal_partition"], row["logical_timestamp"]) for row in fold.journal()]
+    return {(n, at): outcome_of(Position(TOPIC, n, at), spoken.get((n, at))) for n, at in places}
+
+
+@given(journals(partitions=2, max_records=40), st.data())
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+def test_verdicts_and_rows_of_any_keys_over_any_mark_are_those_of_stream_and_model(
+    tmp_path_factory: pytest.TempPathFactory, journal: list[JournalRecord], data: st.DataObject
+) -> None:
+    fold = Fold(tmp_path_factory.mktemp("lake"), 2)
+    fold.batch(journal, until=journal[: data.draw(st.integers(0, len(journal)))])
+    pins = [pin_of(Lake(str(fold.path)), partition, 2) for partition in range(2)]
+    fold.batch(journal)
+    outcomes, model = outcomes_of(fold), Model.of(journal)
+    for pin in pins:
+        partition = pin.place.partition
+        tail = [one for one in journal if one.partition == partition and one.position >= pin.mark]
+        every = sorted({one.key for one in tail if one.key is not None})
+        keys = data.draw(st.sets(st.sampled_from(every))) if every else set()
+        foretold = Foretold(pin, keys)
+        while tail:
+            size = data.draw(st.integers(1, len(tail)))
+            foretold.take(messages(tail[:size]))
+            tail = tail[size:]
+        for one in journal:
+            if one.partition == partition and one.position >= pin.mark and one.key in keys:
+                at = Position(TOPIC, partition, one.position)
+                outcome = told(at, foretold.verdicts[one.position])
+                assert outcome == outcomes[partition, one.position]
+                assert outcome.word == model.verdicts[partition, one.position].outcome
+        newest = {key: row for key, row in model.newest.items() if _is_ahead(row, keys, pin.mark)}
+        assert foretold.rows == newest
+
+
+def _is_ahead(row: EntityRow, keys: set[bytes], mark: int) -> bool:
+    return f"{row.tenant}/{row.aggregate}".encode() in keys and row.logical_timestamp >= mark
+
+
+def test_a_clock_that_others_moved_is_the_streams(tmp_path: Path) -> None:
+    """A foreign record bears a later time than the followed one behind it."""
+    journal = [
+        record_of(EntityRegistered(SHOPS), 1, append_time=5_000),
+        record_of(EntityRegistered(ORDERS), 2, append_time=1_000),
+    ]
+    fold = Fold(tmp_path, 1)
+    foretold = Foretold(pin_of(Lake(str(tmp_path))), [OWN])
+    foretold.take(messages(journal))
+    fold.batch(journal)
+    (row,) = foretold.rows.values()
+    assert row.system_time == 5_000
+    assert row in fold.rows()
+
+
+def test_an_unmarked_copy_of_an_event_below_the_mark_that_was_marked_is_its_duplicate(tmp_path: Path) -> None:
+    registered = EntityRegistered(ORDERS)
+    marked = header_for(registered, 1, repeat=True)
+    journal = [
+        record_of(registered, 1, header=marked),
+        record_of(registered, 2, header=marked._replace(repeat=False)),
+    ]
+    fold = Fold(tmp_path, 1)
+    fold.batch(journal[:1])
+    foretold = Foretold(pin_of(Lake(str(tmp_path))), [OWN])
+    foretold.take(messages(journal[1:]))
+    outcome = told(Position(TOPIC, 0, position(1, 2)), foretold.verdicts[position(1, 2)])
+    assert isinstance(outcome, Duplicate)
+    assert outcome.of.value == position(1, 1)
+
+
+def test_a_new_id_opens_no_file_of_the_journal_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing grows with the journal: the statistics say that no earlier event can have it."""
+    Fold(tmp_path, 1).batch([record_of(EntityRegistered(ORDERS), 1)])
+    pin = pin_of(Lake(str(tmp_path)))
+    asked: list[str] = []
+
+    def query(self: Table, select: str, where: str) -> list[Any]:
+        asked.append(where)
+        return []
+
+    monkeypatch.setattr(Table, "query", query)
+    foretold = Foretold(pin, [OWN])
+    foretold.take(messages([record_of(TagsAdded(ORDERS, ["new"]), 2)]))
+    assert foretold.verdicts[position(1, 2)].outcome == "accepted"
+    assert asked == []
+    assert pin.marked([("default", "dataset:default/orders", header_for(TagsAdded(ORDERS, ["a"]), 1).event_id)]) == {}
+    assert len(asked) == 1
+
+
+def test_nothing_behind_an_unknown_schema_is_judged_until_it_is_shelved(tmp_path: Path) -> None:
+    journal = [
+        record_of(EntityRegistered(ORDERS), 1),
+        raw_record(UNKNOWN, 2, key=b"default/dataset:default/shops"),
+        record_of(TagsAdded(ORDERS, ["a"]), 3),
+    ]
+    Fold(tmp_path, 1)
+    foretold = Foretold(pin_of(Lake(str(tmp_path))), [OWN])
+    foretold.take(messages(journal))
+    foretold.reach(position(1, 9))
+    assert foretold.stopped_by is not None
+    assert (foretold.next, [*foretold.verdicts]) == (position(1, 2), [position(1, 1)])
+    shelved = Foretold(pin_of(Lake(str(tmp_path)), shelved=frozenset({position(1, 2)})), [OWN])
+    shelved.take(messages(journal))
+    assert shelved.goes_on()
+    assert [*shelved.verdicts] == [position(1, 1), position(1, 3)]
+
+
+def test_an_unknown_schema_in_bytes_without_a_right_digest_stops_nothing(tmp_path: Path) -> None:
+    journal = [raw_record(UNKNOWN, 1, digest=None), record_of(EntityRegistered(ORDERS), 2)]
+    Fold(tmp_path, 1)
+    foretold = Foretold(pin_of(Lake(str(tmp_path))), [OWN])
+    foretold.take(messages(journal))
+    assert foretold.goes_on()
+    assert foretold.verdicts[position(1, 2)].outcome == "accepted"
+
+
+def test_a_key_that_was_read_past_is_told_from_one_that_was_not(tmp_path: Path) -> None:
+    Fold(tmp_path, 1)
+    foretold = Foretold(pin_of(Lake(str(tmp_path))), [OWN])
+    foretold.take(messages([record_of(EntityRegistered(SHOPS), 1)]))
+    assert foretold.has_passed(b"default/dataset:default/shops")
+    assert not foretold.has_passed(b"default/dataset:default/new")
+    assert not foretold.has_passed(OWN)
