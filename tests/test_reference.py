@@ -121,6 +121,9 @@ def test_what_a_how_to_page_shows_can_be_read_and_its_links_lead_somewhere(guide
             named = {"METAJOURNAL_CONFIG": str(file)} if "--config" in text else {}
             load_settings(environ={"METAJOURNAL_HOME": str(tmp_path / "home"), **named}, folder=tmp_path)
             continue
+        if language == "bash":
+            subprocess.run(["bash", "-n"], input=block, text=True, check=True)
+            continue
         assert language == "python"
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.ImportFrom) and node.module == "metajournal":
