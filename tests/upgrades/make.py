@@ -78,7 +78,14 @@ def make(
             asked = answers(journal)
     digests = digests_of(lake, epochs) if whole else {}
     about = About(prefix, version("metajournal"), RULES_DIGEST, runs, digests)
+    forget_place(Path(lake.path))
     archive.write(about, topics_of(settings), index, asked, Path(lake.path))
+
+
+def forget_place(lake: Path) -> None:
+    """Leave out of the tables' logs where the lake stood, which they tell of their making and nobody reads."""
+    for log in lake.rglob("_delta_log/*.json"):
+        log.write_text(log.read_text("utf-8").replace(str(lake), "/lake"), "utf-8")
 
 
 def topics_of(settings: Settings) -> list[Topic]:
