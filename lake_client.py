@@ -5,6 +5,7 @@ The lake's packages are imported when it is first asked, so the light client nev
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable
 from datetime import datetime
@@ -42,8 +43,23 @@ class Asked(TypedDict, total=False):
     timeout_s: float
 
 
+class Handles(threading.local):
+    """What each thread that asks has opened of the lake.
+
+    A question looks at the journal table's marks and then at tables that hold at least as much; where another thread
+    moved a shared handle on in between, an answer would be called final without the rows that belong to it.
+    """
+
+    lake: LakeReader | None = None
+    own: dict[str, Any]
+    """What the domains' questions have opened, by their names."""
+
+    def __init__(self) -> None:
+        self.own = {}
+
+
 class LakeClient:
-    """Questions about entities.
+    """Questions about entities; several threads may share it.
 
     Args:
         settings: where the lake is.
@@ -53,7 +69,7 @@ class LakeClient:
     def __init__(self, settings: Settings, epochs: Epochs) -> None:
         self.settings = settings
         self.epochs = epochs
-        self._lake: LakeReader | None = None
+        self._handles = Handles()
         self._closed = False
 
     def _check_open(self) -> None:
@@ -193,7 +209,8 @@ class LakeClient:
     def lake(self) -> LakeReader:
         """The lake's reader. Raises: MissingExtraError: the packages of the extra `lake` are not installed."""
         self._check_open()
-        if self._lake is None:
+        lake = self._handles.lake
+        if lake is None:
             try:
                 from .lake.reading import LakeReader
                 from .lake.tables import Lake
@@ -203,8 +220,9 @@ class LakeClient:
                 raise MissingExtraError("lake", "Reading the lake") from error
             where = self.settings.lake
             partitions = {topic: one.partitions for topic, one in self.epochs.items()}
-            self._lake = LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
-        return self._lake
+            lake = LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
+            self._handles.lake = lake
+        return lake
 
 
 def point(as_at: Point | None) -> Cut | int | None:

@@ -125,8 +125,8 @@ class NeverWritten:
 def test_metadata_is_given_by_scope_or_merged() -> None:
     row = _row(user=({"owner": "alice", "a": "1"}, ("pii",)), system=({"a": "2", "schema": "x"}, ("hot", "pii")))
     journal = Journal(Settings(), epochs=None)  # type: ignore[arg-type]  # no topic is asked
-    journal._lake = OneEntity(row)  # type: ignore[assignment]
-    journal._lineages = NeverWritten()  # type: ignore[assignment]
+    journal._handles.lake = OneEntity(row)  # type: ignore[assignment]
+    journal._handles.own["lineage"] = NeverWritten()
     user, system = Metadata(*_pair(row, "user")), Metadata(*_pair(row, "system"))
     assert journal.metadata(str(PURCHASES)) == {"USER": user, "SYSTEM": system}
     assert journal.properties(PURCHASES, "SYSTEM") == {"a": "2", "schema": "x"}

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...lake_client import LakeClient, Point, point
-from ...producers.topics import Epochs
-from ...schemas.settings import Settings
 
 if TYPE_CHECKING:
     from .queries import FileQueries, FilesPage
@@ -18,10 +16,6 @@ _FILES_A_PAGE = 1000
 
 class FilesClient(LakeClient):
     """Questions about archived files."""
-
-    def __init__(self, settings: Settings, epochs: Epochs) -> None:
-        super().__init__(settings, epochs)
-        self._files: FileQueries | None = None
 
     def files(
         self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
@@ -78,15 +72,17 @@ class FilesClient(LakeClient):
     @property
     def file_queries(self) -> FileQueries:
         """The queries over files. Raises: MissingExtraError."""
-        if self._files is None:
+        queries: FileQueries | None = self._handles.own.get("files")
+        if queries is None:
             self._with_lake()
             from ...lake.tables import Lake
             from .queries import FileQueries
 
             where = self.settings.lake
             partitions = {topic: one.partitions for topic, one in self.epochs.items()}
-            self._files = FileQueries(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
-        return self._files
+            queries = FileQueries(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
+            self._handles.own["files"] = queries
+        return queries
 
     def _with_lake(self) -> None:
         """Refuse where the packages that read the lake are missing."""

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...lake_client import Asked, LakeClient, Point, point
-from ...producers.topics import Epochs
 from ...schemas.arguments import time_of
-from ...schemas.settings import Settings
 from ...schemas.urn import Urn
 from .events import LATEST_AT_MS
 
@@ -23,10 +21,6 @@ WRITTEN_KINDS = frozenset({"dataset", "stream"})
 
 class LineageClient(LakeClient):
     """Questions about lineage."""
-
-    def __init__(self, settings: Settings, epochs: Epochs) -> None:
-        super().__init__(settings, epochs)
-        self._lineages: LineageReader | None = None
 
     def lineage(
         self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
@@ -122,12 +116,13 @@ class LineageClient(LakeClient):
     @property
     def lineages(self) -> LineageReader:
         """The lake's reader of lineage. Raises: MissingExtraError: as `lake`."""
-        if self._lineages is None:
+        lineages: LineageReader | None = self._handles.own.get("lineage")
+        if lineages is None:
             lake = self.lake
             from .queries import LineageReader
 
-            self._lineages = LineageReader.beside(lake)
-        return self._lineages
+            lineages = self._handles.own["lineage"] = LineageReader.beside(lake)
+        return lineages
 
 
 def _time(as_of: Any) -> int | None:
