@@ -14,8 +14,10 @@ class Filled:
     """Journal topics whose partitions are filled, with records that nobody reads, up to given positions."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._producer = Producer({**settings.kafka, "linger.ms": 1, "log_level": 0})
+        self._producer = Producer({**settings.kafka, "linger.ms": 0, "log_level": 0})
+        self._consumer = make_consumer(settings, ErrorLog(), role="tests")
+        for client in (self._producer, self._consumer):  # connected before a test counts seconds
+            client.list_topics(timeout=10)
         self._ends: dict[tuple[str, int], int] = {}
 
     def up_to(self, topic: str, partition: int, position: int) -> None:
@@ -23,16 +25,9 @@ class Filled:
         place, end = (topic, partition), offset_of(position)
         if self._ends.get(place, 0) >= end:
             return
-        missing = end - self._end(place)
+        missing = end - offsets(self._consumer, *place)[1]
         for _ in range(missing):
             self._producer.produce(topic, b"", partition=partition)
             self._producer.poll(0)
         assert self._producer.flush(30) == 0
         self._ends[place] = end
-
-    def _end(self, place: tuple[str, int]) -> int:
-        consumer = make_consumer(self._settings, ErrorLog(), role="tests")
-        try:
-            return offsets(consumer, *place)[1]
-        finally:
-            consumer.close()
