@@ -55,3 +55,20 @@ def test_who_gives_the_position_sees_their_own_write_in_the_lake(installation: I
             journal.show(own, at_least=beyond, timeout_s=0)
         with pytest.raises(InputError, match="at_least must be a position"):
             journal.show(own, at_least="soon")  # type: ignore[arg-type]
+
+
+def test_a_follower_says_at_once_what_the_stream_says_later(installation: Installation) -> None:
+    followed = dataset("client", "followed")
+    with Journal.connect(installation.settings) as journal:
+        journal.emit(EntityRegistered(dataset("client", "first-of-all"))).outcome(WAIT_S)  # there is a lake
+        with journal.follow(followed) as follow:
+            registered = journal.emit(EntityRegistered(followed))
+            receipts = [registered, *(journal.emit(TagsAdded(followed, [tag])) for tag in ("a", "b", "a"))]
+            receipts.append(journal.emit(TagsAdded(followed, ["c"]), expected=registered.position))
+            receipts.append(journal.emit(TagsAdded(followed, ["a"]), event_id=receipts[1].event_id, repeat=True))
+            told = [follow.verdict(one.position, timeout_s=WAIT_S) for one in receipts]
+            row = follow.row(at_least=receipts[-1].position)
+        assert told == [one.outcome(WAIT_S) for one in receipts]
+        assert row == journal.show(followed, at_least=receipts[-1].position, timeout_s=WAIT_S)
+        assert row is not None
+        assert row.user_tags == ("a", "b")
