@@ -28,7 +28,7 @@ from metajournal.fold.readings import Readings, read_table
 from metajournal.fold.records import SOURCE, Place
 from metajournal.fold.repeats import Repeats
 from metajournal.lake.declared import made_arrow
-from metajournal.lake.files import TableFiles
+from metajournal.lake.storage.files import TableFiles
 from metajournal.lake.tables import Lake
 from metajournal.schemas.header import Header
 from metajournal.streaming.parts import StagedPart

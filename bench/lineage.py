@@ -24,10 +24,10 @@ from bench.show import _column, _journal_rows
 from metajournal.domains.catalog.urns import dataset
 from metajournal.domains.lineage.queries import LineageReader
 from metajournal.lake.columns import TIMESTAMP
-from metajournal.lake.compaction import live_files
 from metajournal.lake.declared import SPECS
-from metajournal.lake.files import run_of
-from metajournal.lake.runs import MOST_LOOSE
+from metajournal.lake.storage.compaction import live_files
+from metajournal.lake.storage.files import run_of
+from metajournal.lake.storage.runs import MOST_LOOSE
 from metajournal.lake.tables import Lake, Reached
 from metajournal.schemas.topics import TopicNames
 

@@ -24,10 +24,10 @@ import pyarrow.parquet as pq
 
 from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.columns import ENTITIES, JOURNAL, TIMESTAMP
-from metajournal.lake.compaction import live_files
-from metajournal.lake.files import run_of
 from metajournal.lake.reading import LakeReader
-from metajournal.lake.runs import MOST_LOOSE
+from metajournal.lake.storage.compaction import live_files
+from metajournal.lake.storage.files import run_of
+from metajournal.lake.storage.runs import MOST_LOOSE
 from metajournal.lake.tables import Lake, Reached
 from metajournal.schemas.topics import TopicNames
 

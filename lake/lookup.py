@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from . import scan
-from .damage import opening
+from .storage.damage import opening
 
 PARTITION, BELOW = "key_partition", "key_below"
 """Columns of the keys of `newest_rows_below`: the journal partition, and where its rows are cut."""

@@ -33,9 +33,9 @@ from ..schemas.urn import Urn
 from .as_of import rows_as_of, tables_of
 from .columns import JOURNAL_TABLE
 from .cuts import At, time_text, to_come
-from .damage import asked_again
 from .entities import milliseconds, row_from_dict
 from .lookup import rows_of_key
+from .storage.damage import asked_again
 from .tables import Lake, PartitionKey, quoted
 
 _BEFORE_ALL_MS = 0

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from .damage import local_folder, reading_all
+from .storage.damage import local_folder, reading_all
 
 _MEMORY = "1GB"
 _MEANINGFUL = frozenset("*?[=")

@@ -22,12 +22,12 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from ..schemas.errors import DamagedTableError, LakeWriteError, StreamError
 from .columns import PARTITION_COLUMNS
-from .compaction import At, Compaction, passed
-from .damage import empty_commit, opening, reading
 from .declared import SPECS
-from .faults import writing
-from .files import DataFile, TableFiles, files_of
-from .runs import LiveFile
+from .storage.compaction import At, Compaction, passed
+from .storage.damage import empty_commit, opening, reading
+from .storage.faults import writing
+from .storage.files import DataFile, TableFiles, files_of
+from .storage.runs import LiveFile
 
 PartitionKey = tuple[str, int]
 Marks = dict[PartitionKey, int]

@@ -16,10 +16,10 @@ from deltalake.exceptions import TableNotFoundError
 
 from ..schemas.errors import StreamError
 from .columns import JOURNAL_TABLE
-from .compaction import At, passed
-from .damage import missing, place_of
 from .declared import SPECS, history_tables
-from .generations import Generations, Pointer, folder
+from .storage.compaction import At, passed
+from .storage.damage import missing, place_of
+from .storage.generations import Generations, Pointer, folder
 from .table import Marks, PartitionKey, Reached, Table, from_json, quoted
 
 __all__ = ["Lake", "Marks", "PartitionKey", "Reached", "Table", "from_json", "quoted"]

@@ -20,8 +20,8 @@ from ..fold.prior import PriorRows
 from ..fold.readings import read_table
 from ..fold.records import named_in
 from ..lake.declared import history_tables, made_arrow
-from ..lake.faults import writing
-from ..lake.files import TableFiles
+from ..lake.storage.faults import writing
+from ..lake.storage.files import TableFiles
 from ..schemas.errors import StreamError
 from ..schemas.positions import position
 from .parts import StagedPart

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 
-from ..lake.damage import is_mended
+from ..lake.storage.damage import is_mended
 from ..lake.tables import Lake
 from ..producers.topics import check_topics
 from ..schemas.errors import DamagedTableError, UnavailableError

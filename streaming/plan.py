@@ -14,8 +14,8 @@ from deltalake import DeltaTable
 from ..fold.folded import Folded
 from ..fold.records import Place
 from ..fold.repeats import Repeats
-from ..lake.damage import opening
-from ..lake.files import DataFile
+from ..lake.storage.damage import opening
+from ..lake.storage.files import DataFile
 from ..lake.tables import Table
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames

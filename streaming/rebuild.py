@@ -22,9 +22,9 @@ from typing import Protocol
 from deltalake import DeltaTable
 
 from ..fold.records import Place
-from ..lake.compaction import At, passed
 from ..lake.digest import table_digest
-from ..lake.locks import only_one
+from ..lake.storage.compaction import At, passed
+from ..lake.storage.locks import only_one
 from ..lake.tables import Lake, Reached, Table
 from ..producers.topics import Epochs
 from ..rules.digest import RULES_DIGEST

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..lake.columns import TIMESTAMP
-from ..lake.locks import only_one
+from ..lake.storage.locks import only_one
 from ..lake.tables import Lake
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
 from ..rules.digest import RULES_DIGEST

@@ -14,7 +14,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from ..lake import scan
-from ..lake.damage import damages
+from ..lake.storage.damage import damages
 from ..lake.tables import Lake, Table, quoted
 from ..producers.topics import Epochs
 from ..schemas.errors import DamagedTableError

@@ -16,7 +16,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from ...lake.columns import JOURNAL_TABLE
 from ...lake.cuts import At, Cuts
-from ...lake.damage import asked_again
+from ...lake.storage.damage import asked_again
 from ...lake.tables import Lake
 from ...schemas.errors import FilesQueryError, UnavailableError
 from ...schemas.topics import TopicNames

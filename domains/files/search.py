@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ...lake import scan
 from ...lake.cuts import Bounds
-from ...lake.groups import Group, Groups
+from ...lake.storage.groups import Group, Groups
 from ...lake.table import Table
 from .events import DAY_MS
 from .order import BY_START, NEWEST_FIRST, Key, Order, behind, first_of, tuples_of

@@ -15,9 +15,9 @@ from typing import Any, cast
 import orjson
 
 from ...lake.cuts import At, Bounds, Cuts
-from ...lake.damage import asked_again
 from ...lake.reading import LakeReader
 from ...lake.selecting import select_rows
+from ...lake.storage.damage import asked_again
 from ...lake.tables import quoted
 from ...schemas.errors import InputError, NotFinalError, UnknownEntityError
 from ...schemas.urn import Urn

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from deltalake.exceptions import TableNotFoundError
 
-from ...lake.damage import asked_again
 from ...lake.entities import COLUMNS, row_from_dict
+from ...lake.storage.damage import asked_again
 from ...lake.tables import Lake, quoted
 from ...rules.documents import Document, state_document
 from ...schemas.errors import UnavailableError

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...lake.faults import as_write_error, disk_full, is_full
+from ...lake.storage.faults import as_write_error, disk_full, is_full
 from ...reporting import ending
 from ...schemas.errors import LakeWriteError, StreamError, UnavailableError
 from .session import checkpoint_damaged

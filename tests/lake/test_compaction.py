@@ -18,14 +18,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metajournal.lake import compaction
 from metajournal.lake.columns import ENTITIES, JOURNAL
-from metajournal.lake.compaction import live_files
 from metajournal.lake.declared import SPECS
 from metajournal.lake.digest import table_digest
 from metajournal.lake.entities import rows_to_arrow
-from metajournal.lake.files import TableFiles, run_of
-from metajournal.lake.runs import FAN_IN, MOST_LOOSE, LiveFile, runs_of, tier, to_merge, to_sort
+from metajournal.lake.storage import compaction
+from metajournal.lake.storage.compaction import live_files
+from metajournal.lake.storage.files import TableFiles, run_of
+from metajournal.lake.storage.runs import FAN_IN, MOST_LOOSE, LiveFile, runs_of, tier, to_merge, to_sort
 from metajournal.lake.tables import Lake, Reached, Table
 from tests.lake.test_tables import lake_at, row
 from tests.properties import examples

@@ -16,11 +16,11 @@ from metajournal.domains.files.events import FilesRecorded
 from metajournal.domains.files.queries import FileQueries, FilesAsked
 from metajournal.domains.lineage.queries import LineageReader
 from metajournal.indexer.fill.lake_states import LakeStates
-from metajournal.lake import groups
-from metajournal.lake.damage import is_mended
 from metajournal.lake.digest import table_digest
 from metajournal.lake.events import judged_events
 from metajournal.lake.reading import LakeReader
+from metajournal.lake.storage import groups
+from metajournal.lake.storage.damage import is_mended
 from metajournal.lake.tables import Lake, Table
 from metajournal.schemas.errors import DamagedTableError, StaleReadError
 from metajournal.schemas.settings import LakeSettings, Settings

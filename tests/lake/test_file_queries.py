@@ -22,8 +22,8 @@ from metajournal.domains.files.queries import FileQueries, FilesAsked, FilesPage
 from metajournal.domains.files.rows import FileRecordRow
 from metajournal.domains.files.tables import FILE_RECORDS, row_from_dict, rows_to_arrow
 from metajournal.domains.files.urns import file_urn
-from metajournal.lake import group_index
 from metajournal.lake.declared import SPECS
+from metajournal.lake.storage import group_index
 from metajournal.lake.tables import Lake
 from metajournal.schemas.errors import (
     FilesQueryError,

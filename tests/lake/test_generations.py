@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from metajournal.lake.declared import history_tables
-from metajournal.lake.generations import POINTER
+from metajournal.lake.storage.generations import POINTER
 from metajournal.lake.tables import Lake, Reached
 from metajournal.schemas.errors import DamagedTableError, StreamError
 from tests.lake.test_compaction import KEY, KilledError, append, killing

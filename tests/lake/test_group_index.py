@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metajournal.domains.files.events import DAY_MS, FilesRecorded
-from metajournal.lake import group_index
 from metajournal.lake.declared import SPECS
-from metajournal.lake.group_index import IndexWriter, groups_with, read_index
-from metajournal.lake.groups import Groups
+from metajournal.lake.storage import group_index
+from metajournal.lake.storage.group_index import IndexWriter, groups_with, read_index
+from metajournal.lake.storage.groups import Groups
 from tests.archive import a_file
 from tests.lake.test_groups import BOUNDED, a_table, paths
 

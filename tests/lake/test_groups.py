@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from metajournal.domains.files.events import DAY_MS, FilesRecorded
-from metajournal.lake import groups
 from metajournal.lake.declared import SPECS, made_arrow
-from metajournal.lake.groups import Groups
+from metajournal.lake.storage import groups
+from metajournal.lake.storage.groups import Groups
 from metajournal.lake.table import Reached, Table
 from tests.archive import a_file
 from tests.lake.test_file_queries import TOPIC, journal_of

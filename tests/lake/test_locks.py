@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from metajournal.lake.locks import only_one
+from metajournal.lake.storage.locks import only_one
 from metajournal.lake.tables import Lake
 from metajournal.schemas.errors import StreamError
 from metajournal.schemas.settings import LakeSettings, Settings, StackSettings

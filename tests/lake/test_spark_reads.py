@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from metajournal.lake.runs import MOST_LOOSE
+from metajournal.lake.storage.runs import MOST_LOOSE
 from metajournal.lake.tables import Reached
 from metajournal.stack.jars import spark_jars
 from tests.lake.test_compaction import KEY, append, fill, journal_rows

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from metajournal.lake import tables
-from metajournal.lake.files import TableFiles
-from metajournal.lake.runs import MOST_LOOSE
+from metajournal.lake.storage.files import TableFiles
+from metajournal.lake.storage.runs import MOST_LOOSE
 from metajournal.lake.tables import Lake, Reached, Table
 from tests.lake.test_compaction import KEY, append, entities, everything, fill, journal_rows
 from tests.lake.test_tables import lake_at

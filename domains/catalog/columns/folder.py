@@ -18,7 +18,7 @@ from ....fold.folded import Folded, Judged
 from ....fold.judging import fold
 from ....fold.readings import Readings, read_table
 from ....fold.records import Record
-from ....lake.faults import writing
+from ....lake.storage.faults import writing
 from ....schemas.encoding.cursor import Numbers
 from ....schemas.positions import position
 from ....streaming.folder import ENTITIES, JOURNAL, MOST_DIFFERING, PartitionFolder

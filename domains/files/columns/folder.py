@@ -21,7 +21,7 @@ from ....fold.folded import Folded, IdKey, Judged
 from ....fold.journal import journal_table
 from ....fold.records import digest_of, records_of
 from ....fold.repeats import ids_of
-from ....lake.faults import writing
+from ....lake.storage.faults import writing
 from ....rules import Accepted, At, apply
 from ....rules.entity import EntityRow
 from ....schemas.encoding.codec import decode, decode_header_only

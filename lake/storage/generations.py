@@ -20,8 +20,8 @@ from typing import Any
 
 import pyarrow.fs as pafs
 
-from ..schemas.errors import StreamError
-from .declared import SPECS
+from ...schemas.errors import StreamError
+from ..declared import SPECS
 from .locks import in_turn, taken
 
 POINTER = "tables.json"

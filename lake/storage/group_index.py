@@ -19,7 +19,7 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .declared import SPECS
+from ..declared import SPECS
 
 _KEY: Final = b"metajournal.groups"
 _HASH: Final = pa.uint32()

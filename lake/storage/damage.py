@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from ..schemas.errors import DamagedTableError, MetajournalError, StaleReadError
-from .columns import JOURNAL_TABLE
+from ...schemas.errors import DamagedTableError, MetajournalError, StaleReadError
+from ..columns import JOURNAL_TABLE
 
 GONE, CUT_SHORT, NOT_READABLE = "gone", "cut short", "not readable"
 LOG: Final = "_delta_log"

@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from ..declared import SPECS
+from ..table import Table
 from .damage import reading
-from .declared import SPECS
 from .files import opened
 from .group_index import GroupIndex, groups_with, read_index
-from .table import Table
 
 _MOST_HELD: Final = 4_096
 """Groups whose footers are kept: about 20 KiB each."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from deltalake.exceptions import DeltaError
 
-from ..schemas.errors import LakeWriteError, MetajournalError
+from ...schemas.errors import LakeWriteError, MetajournalError
 
 _FULL = (
     "No space left on device",

@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from . import scan
-from .columns import PARTITION_COLUMNS
+from .. import scan
+from ..columns import PARTITION_COLUMNS
+from ..declared import SPECS
 from .damage import reading
-from .declared import SPECS
 from .files import DataFile, TableFiles, opened
 from .runs import LiveFile, Merge, Run, Sort, to_merge, to_sort
 

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 
-from .columns import PARTITION_COLUMNS, ROW_GROUP_ROWS, TableSpec
-from .declared import SPECS
+from ..columns import PARTITION_COLUMNS, ROW_GROUP_ROWS, TableSpec
+from ..declared import SPECS
 from .group_index import IndexWriter
 
 _PAGE_ROWS = 4_096  # readers pass over whole pages: one row of a group costs 40 % less than with one page a group

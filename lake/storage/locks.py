@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-from ..schemas.errors import StreamError
+from ...schemas.errors import StreamError
 
 
 @contextmanager
