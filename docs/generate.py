@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .command_line_page import command_line_page
 from .configuration_page import configuration_page
+from .domains_page import domains_page
 from .errors_page import errors_page
 from .events_page import events_page
 from .python_page import python_page
@@ -41,6 +42,7 @@ def pages() -> dict[str, str]:
         "errors.md": errors_page(),
         "events.md": events_page(),
         "python.md": python_page(),
+        "domains.md": domains_page(),
         "topics-and-tables.md": tables_page(),
     }
     return {name: f"{MADE}\n\n" + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
@@ -57,6 +59,7 @@ def _contents() -> list[str]:
         "",
         "- [Configuration](configuration.md): every key, its default, its environment variable",
         "- [Command line](command-line.md): every command and option",
+        "- [Domains](domains.md): kinds, event types, topics and tables of each",
         "- [Errors](errors.md): every code, what it means, what to do",
         "- [Python](python.md): the journal and what it takes and gives",
         "- [Events](events.md): every event type with its fields",

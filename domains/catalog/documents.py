@@ -2,7 +2,7 @@
 
 They are functions of rows alone. The maps and tag lists in them are sorted, and shared with the rows: serialise them,
 do not change them. The four properties that the fold keeps never stand in a change record, so `previous` always equals
-the `updated` of the record before it. Source: docs on the catalog domain, "Change record".
+the `updated` of the record before it. Source: docs/concepts.md.
 """
 
 from __future__ import annotations

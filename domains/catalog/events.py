@@ -3,7 +3,7 @@
 Each class is one event type, kept in step with its contract in `contracts/catalog/`. What an event means is the
 rules' business. An instance is immutable by convention and by `frozen`; lists become tuples, mappings are copied.
 
-Source: docs on the catalog domain; the source text's sections on metadata and business metadata.
+Source: docs/concepts.md; the source text's sections on metadata and business metadata.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Annotations are one mechanism over entities of every domain; existence is decide
 and precondition are judged by `admission`, documents are made by `documents`.
 
 Invariant: every live row carries `creation_time` and `last_update_time` in SYSTEM, set here and nowhere else, and its
-metadata is at most MAX_ENTITY_BYTES. Source: docs on the catalog domain.
+metadata is at most MAX_ENTITY_BYTES. Source: docs/concepts.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the files domain publishes: what each record of a file was before, and what it is now.
 
 Annotations of files are the catalog's records like those of any entity; an event that left the record as it was gives
-none here. The records come in the order of the events' rows. Source: docs on the files domain.
+none here. The records come in the order of the events' rows. Source: docs/concepts.md.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ of milliseconds, an id is there. Reading times from text, computing hashes and a
 (`recording`). A file is given as a FileRecord, or as mappings of the same fields in the source's words, which is how it
 stands in JSON; what does not fit stays as it was given, for `validate` to name all of it at once.
 
-Source: docs on the files domain; the source text's "Datalake Metadata".
+Source: docs/concepts.md; the source text's "Datalake Metadata".
 """
 
 from __future__ import annotations

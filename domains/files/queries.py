@@ -3,7 +3,7 @@
 Pages come in the order of start, where, what and id. A cursor names the last file given and the moment that the first
 page spoke of: all pages speak of that one moment, so none of them skips or repeats a file, whatever is recorded
 meanwhile. What a request must look like stands in `file_questions`, how files are found in `file_search`.
-Source: docs on the files domain, "Queries".
+Source: docs/concepts.md.
 """
 
 from __future__ import annotations

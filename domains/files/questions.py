@@ -1,6 +1,6 @@
 """What a query over archived files must look like.
 
-Source: docs on the files domain, "Queries".
+Source: docs/concepts.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of the `file_records` table: one for each day bucket that a file touches.
 
 The newest row of a (file, bucket) says what the file's record is there; a deleted one, that the file has left the
-bucket. All rows of one record are the same but for their bucket. Source: docs on the files domain, "Records".
+bucket. All rows of one record are the same but for their bucket. Source: docs/concepts.md.
 """
 
 from __future__ import annotations

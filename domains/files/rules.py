@@ -3,7 +3,7 @@
 Records are unconditional: the order of the log alone decides. Each gives the file's entity row, which carries the
 record, and a row for each day bucket; buckets that the file has left get a row that says so. The same record again
 gives nothing. Tags and properties of files are the catalog's rules; they leave the record as it is.
-Source: docs on the files domain.
+Source: docs/concepts.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A fact that does not stand made no row, so it is not here either; what merely follows from others (a run's first access,
 a program's relation to data) is no fact. The records of one event come in the order of its rows.
-Source: docs on the lineage domain.
+Source: docs/concepts.md.
 """
 
 from __future__ import annotations

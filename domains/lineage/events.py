@@ -4,7 +4,7 @@ All of them are facts: they have no precondition, and what they mean together is
 Here spellings become the log's own, before anything is sent: "in" and "out" (and capitals, as in "READ") are read and
 write, a `datetime` or text is milliseconds. Each class is kept in step with its contract in `contracts/lineage/`.
 
-Source: docs on the lineage domain; the source text's sections Lineage Table, UseDataset and Stream.
+Source: docs/concepts.md; the source text's sections Lineage Table, UseDataset and Stream.
 """
 
 from __future__ import annotations

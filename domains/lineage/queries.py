@@ -4,7 +4,7 @@ Every answer is that of one cut: the journal table's marks, or an earlier point,
 ever add up (a start only falls, a stop only rises, an access stays), so what stood at a cut is the least start, the
 greatest stop and every access of the rows inside it, without looking for the newest of each. The walk itself is
 `lineage_walk`'s. A deleted app, program, run or piece of data takes no lineage along: `entities` is not even read.
-Source: docs on the lineage domain.
+Source: docs/concepts.md.
 """
 
 from __future__ import annotations

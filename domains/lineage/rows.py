@@ -1,7 +1,7 @@
 """Rows of the lineage tables: what stands of the facts about runs, accesses and writers from outside.
 
 Every row holds the whole of what stands for its key after one event, so the newest row of a key is the standing fact.
-Key columns are never null: an access without a component has the empty one. Source: docs on the lineage domain.
+Key columns are never null: an access without a component has the empty one. Source: docs/concepts.md.
 """
 
 from __future__ import annotations

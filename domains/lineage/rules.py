@@ -4,7 +4,7 @@ A fact that does not stand against what is there already changes nothing and giv
 whole of what stands. So the newest row of each key is the same after any order of the same facts. Nothing is looked up
 outside of the run, its accesses and its program's relations: apps, programs and data need not be registered.
 A run exists from its first fact; one that was deleted is not revived by later facts, but these count all the same.
-Source: docs on the lineage domain.
+Source: docs/concepts.md.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Pure: the relations come through the port `Relations`, which alone knows the ten
 has the source's shape. Two things are decided here that the source leaves open: `data` is always the data and `program`
 the program (its sample swaps them in half its rows), and a `.` inside a part of a dotted id is written `%2E`, so that
 no two entities share one. Invariant: the answer depends on the relations alone, not on the order they are given in.
-Source: docs on the lineage domain; the source text's sections Lineage Computation and Lineage Output JSON.
+Source: docs/concepts.md; the source text's sections Lineage Computation and Lineage Output JSON.
 """
 
 from __future__ import annotations
