@@ -85,17 +85,19 @@ def role(domain: str, name: str) -> ModuleType | None:
 
     Args:
         domain: name of a declared domain.
-        name: the role.
+        name: the role; of a file in a folder with a dot between (`columns.folder`).
     """
     declared = domain_named(domain)
-    return None if declared is None else _module(f"{declared.package}.{name}")
+    return None if declared is None else _module(declared.package, name)
 
 
 @cache
-def _module(name: str) -> ModuleType | None:
+def _module(package: str, name: str) -> ModuleType | None:
+    module = f"{package}.{name}"
     try:
-        return import_module(name)
+        return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name == name:
-            return None
+        missing = error.name or ""
+        if missing.startswith(f"{package}.") and f"{module}.".startswith(f"{missing}."):
+            return None  # the file, or the folder that it would stand in
         raise

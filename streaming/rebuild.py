@@ -33,7 +33,7 @@ from ..schemas.positions import position
 from ..schemas.settings import Settings
 from .plan import Part, Pin, Plan, Task
 from .replay import count_records, reached_after
-from .tasks import refold
+from .tasks import load_domains, refold
 
 PartitionKey = tuple[str, int]
 Marks = Mapping[PartitionKey, int]
@@ -425,7 +425,8 @@ class LakeRebuild:
 
 
 def _imported() -> None:
-    """Nothing: to ask for it imports this module, and with it all that tasks need."""
+    """To ask for it imports this module, and with it all that tasks need."""
+    load_domains()
 
 
 def _pin(table: Table) -> Pin:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schemas.registry import role
+from ..schemas.registry import role, served
 from .folder import PartitionFolder
 from .memory import without_collector
 from .plan import Part, PartitionKey, PinnedLake, Plan, Task
@@ -24,6 +24,17 @@ from .replay import journal_slices, kafka_slices
 
 _SLICE_ROWS = 50_000
 _SLICE_BYTES = 128 * 1024 * 1024
+
+
+_NEEDED = ("events", "rules", "rows", "tables", "documents", "columns.folder", "columns.documents")
+"""Files of a domain that tasks need."""
+
+
+def load_domains() -> None:
+    """Load what tasks need of the domains, before there are any: once for all workers that are forked afterwards."""
+    for domain in served():
+        for name in _NEEDED:
+            role(domain.name, name)
 
 
 def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:

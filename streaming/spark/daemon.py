@@ -24,7 +24,10 @@ def _serve() -> None:
     sys.path[:] = without_archives(sys.path)
     from pyspark.daemon import manager
 
+    from ..tasks import load_domains
     from . import wide  # noqa: F401  (loaded for the workers)
+
+    load_domains()
 
     for archive in [one for one in sys.path_importer_cache if one not in sys.path and one.endswith(".zip")]:
         del sys.path_importer_cache[archive]

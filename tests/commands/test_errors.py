@@ -163,7 +163,7 @@ CALLED: list[tuple[str, str, Callable[[Journal], Any], str]] = [
     ("deleted", "unknown-entity", lambda j: j.show(GONE), "was deleted at"),
     ("as-of-before", "unknown-then", lambda j: j.show(KEPT, as_of=NOON), "no accepted event tells of it by then"),
     ("as-of-after", "unknown-then", lambda j: j.show(GONE, as_of=NOON + 10), "its deletion is of 2015-09-03"),
-    ("as-of-text", "wrong-type", lambda j: j.history(KEPT, as_of="monday"), "as_of must be a time"),
+    ("as-of-text", "not-a-time", lambda j: j.history(KEPT, as_of="monday"), "as_of: 'monday' is not a valid time"),
     (
         "as-of-before-what",
         "no-such-change",

@@ -77,8 +77,8 @@ def test_form_and_level_of_the_log_are_settings_and_lines_for_people_are_only_te
 
 LOGGING = """
 import logging, resource, sys
-from metajournal.commands.exits import leave
-from metajournal.commands.logs import start_logging
+from metajournal.terminal.exits import leave
+from metajournal.terminal.logs import start_logging
 def room(size_bytes):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, resource.RLIM_INFINITY))
 start_logging()

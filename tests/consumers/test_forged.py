@@ -242,7 +242,7 @@ def test_forged_outcomes_move_no_start(settings: Settings, epochs: Epochs, wire:
         forger.write(outcomes, b"[" * 100_000, key)
         forger.write(outcomes, b"\xff", key)
     for middle in (events[0], events[13], events[29]):
-        cut = {(wire.journal, 0): middle.value}
+        cut = {(wire.journal, 0): middle.value + 1}
         found = changes(settings, epochs, since=cut, timeout_s=0.5, wanted=Filter.of(scope="USER"))
         assert told(list(found)) == identities(events[middle.offset + 1 :], "USER")
     after = changes(settings, epochs, timeout_s=20, limit=3, wanted=Filter.of(scope="USER"))
