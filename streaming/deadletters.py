@@ -16,6 +16,9 @@ from ..schemas.positions import offset_of
 
 _MOST_BYTES = MESSAGE_BYTES - 16 * 1024  # the rest is for what stands in the headers, and the batch around it
 
+_READER = "metajournal.streaming.records"
+"""Who found it, as the records say since 0.1.0: it stays, wherever that module stands."""
+
 
 def dead_letter(place: Place, judged: Judged, topic: str) -> Outgoing:
     """The dead-letter record of a shelved record.
@@ -33,7 +36,7 @@ def dead_letter(place: Place, judged: Judged, topic: str) -> Outgoing:
         "connector.name": "metajournal-stream",
         "task.id": str(place.partition),
         "stage": "VALUE_CONVERTER",
-        "class.name": "metajournal.fold.records",
+        "class.name": _READER,
         "exception.class.name": f"metajournal.Shelved.{verdict.reason}",
         "exception.message": str(verdict.detail),
         "exception.stacktrace": "",
