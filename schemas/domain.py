@@ -5,15 +5,13 @@ What a domain does stands in the other files of its folder, which the layers loa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 MANY: Final = 1024
 """No bound on the parts but the URN's length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A part of a path that must be one of some words.
 
     Args:
@@ -27,8 +25,7 @@ class Choice:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of entity. A kind never changes its row: that would move an aggregate to another topic.
 
     Args:
@@ -50,8 +47,7 @@ class Kind:
     choice: Choice | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Domain:
+class Domain(NamedTuple):
     """One domain.
 
     Args:
@@ -81,7 +77,8 @@ class Domain:
     owns_undeclared_kinds: bool = False
     has_changes: bool = True
     names_many: bool = False
-    kind_names: frozenset[str] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kind_names", frozenset(kind.name for kind in self.kinds))
+    @property
+    def kind_names(self) -> frozenset[str]:
+        """Names of the kinds that it owns."""
+        return frozenset(kind.name for kind in self.kinds)

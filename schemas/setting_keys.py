@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
+from .masking import MASK as MASK
+from .masking import scrubbed as scrubbed
 from .settings import Settings
-
-MASK: Final = "********"
 
 KAFKA_PLAIN: Final = frozenset(
     """
@@ -150,13 +150,6 @@ def hidden_texts(settings: Settings) -> tuple[str, ...]:
 def hidden_of_kafka(config: Mapping[str, Any]) -> tuple[str, ...]:
     """As `hidden_texts`, of the configuration of a Kafka client."""
     return _texts((f"kafka.{key}", value) for key, value in config.items() if isinstance(value, str))
-
-
-def scrubbed(text: str, hidden: Iterable[str]) -> str:
-    """A text of somebody else's (a library's error, a line of a log) without what the settings hide."""
-    for one in hidden:
-        text = text.replace(one, MASK)
-    return text
 
 
 def pairs(settings: Settings) -> Iterator[tuple[str, Any]]:

@@ -30,7 +30,7 @@ from ..schemas.errors import (
     UnknownEntityError,
     UnknownEventError,
 )
-from ..schemas.setting_keys import scrubbed
+from ..schemas.masking import scrubbed
 from .inputs import check_arguments
 from .logs import log_error
 from .naming import meant_urn

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from ..schemas.setting_keys import scrubbed
+from ..schemas.masking import scrubbed
 from ..schemas.settings import LogSettings
 from .rendering import safe, time_text
 
