@@ -41,7 +41,7 @@ def test_every_link_leads_to_a_file_of_the_project() -> None:
 
 
 def test_its_parts_stand_in_the_order_in_which_a_newcomer_asks() -> None:
-    asked = ["Two commands", "Emit, subscribe, search", "The way of an event", "Guarantees", "Figures",
+    asked = ["Two commands", "Emit, subscribe, search", "How an event flows", "Guarantees", "Figures",
              "Versions and limits"]  # fmt: skip
     assert re.findall(r"^## (.+)$", README, re.MULTILINE) == asked
 
