@@ -27,7 +27,7 @@ from tests.builders import NO_DIGEST, header_for
 from tests.model import ModelRows
 from tests.rules.harness import Catalog
 
-PURE = ("domain", "events", "rows", "rules")
+PURE = ("columns/judging", "domain", "events", "rows", "rules")
 """Files of a domain that decide verdicts and rows."""
 FOLDER = Path(metajournal.rules.__file__).parent
 PURCHASES = dataset("default", "purchases")
@@ -174,6 +174,7 @@ def test_the_digest_is_taken_of_the_installed_sources() -> None:
     pure = [root / "domains" / domain.name / f"{name}.py" for domain in served() for name in PURE]
     names += [str(path.relative_to(root)) for path in pure if path.exists()]
     assert len(names) >= 25
+    assert "domains/catalog/columns/judging.py" in names
     assert rules_digest((name, (root / name).read_bytes()) for name in names) == RULES_DIGEST
 
 
