@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
-from .consumers.followers import Follow, is_running, place_of
+from .consumers.followers import LAKE_PACKAGES, Follow, is_running, place_of
 from .producers.topics import Epochs
 from .rules.entity import EntityRow
 from .schemas.arguments import Inside, check_number, check_whole, marks_of, point_of, time_of
@@ -30,7 +30,6 @@ Point: TypeAlias = "Inside | datetime | int | str"
 or a time (milliseconds, an aware datetime, text)."""
 WAIT_S = 10.0
 """Seconds to wait for the lake to hold an event."""
-_LAKE_PACKAGES = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
 
 
 class Asked(TypedDict, total=False):
@@ -215,7 +214,7 @@ class LakeClient:
                 from .lake.reading import LakeReader
                 from .lake.tables import Lake
             except ModuleNotFoundError as error:
-                if (error.name or "").partition(".")[0] not in _LAKE_PACKAGES:
+                if (error.name or "").partition(".")[0] not in LAKE_PACKAGES:
                     raise
                 raise MissingExtraError("lake", "Reading the lake") from error
             where = self.settings.lake

@@ -22,7 +22,7 @@ from ..schemas.urn import Urn
 if TYPE_CHECKING:
     from .follower import Follower
 
-_LAKE_PACKAGES: Final = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
+LAKE_PACKAGES: Final = frozenset({"deltalake", "duckdb", "orjson", "polars", "pyarrow"})
 _lock = threading.Lock()
 _made: list[Follower] = []
 
@@ -162,7 +162,7 @@ def _shared(settings: Settings, epochs: Epochs, topic: str, partition: int) -> F
     try:
         from .follower import Follower
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _LAKE_PACKAGES:
+        if (error.name or "").partition(".")[0] not in LAKE_PACKAGES:
             raise
         missing = MissingExtraError("lake", "Following an aggregate")
         missing.advise(f"Wait for the outcome instead: receipt.outcome(). Or {missing.hint}.")
