@@ -137,7 +137,7 @@ SAYS_SOMETHING_ELSE = {
     "stream": "the component of that name, and the extra that it needs",
     "tables": "the file of a domain by that role, and a key of the lake's pointer",
 }
-"""Words that are a kind's or a domain's too; not where they are compared with one."""
+"""Words that are a kind's or a domain's too; not where they are compared, or are a key."""
 EXCEPTIONS = {
     ("indexer/fill/bulk.py", "dataset"): "a document that every index takes, to tell whose fault a refusal is",
     ("terminal/views.py", "program"): "a key of the latest write, as lineage tells it",
@@ -165,7 +165,64 @@ def test_no_layer_names_what_a_domain_declares(part: str) -> None:
         assert {text for text in found if (name, text) not in EXCEPTIONS} == set(), name
 
 
+DECIDING = {
+    ("schemas/encoding/wire.py", "chain"): "the name of itertools.chain in generated code",
+    ("lake/storage/generations.py", "tables"): "a key of the lake's pointer and of a generation's manifest",
+    ("lake/storage/damage.py", "file"): "the scheme of an address",
+    ("stack/supervisor.py", "stream"): "the component",
+    ("stack/status.py", "stream"): "the component",
+    ("stack/versions.py", "stream"): "the extra",
+    ("consumers/records.py", "file"): "how a change of the files domain says what it is about",
+    ("config.py", "file"): "where a setting comes from",
+    ("terminal/completion.py", "file"): "the option that names the settings file",
+}
+"""Words of `SAYS_SOMETHING_ELSE` that decide something in a layer: not about a kind."""
+
+
+def deciding(path: Path) -> Iterator[str]:
+    """The texts of a module that something is compared with, looked up by or matched against."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.Dict):
+            parts = [key for key in node.keys if key is not None]
+        elif isinstance(node, ast.Subscript):
+            parts = [node.slice]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOOKING_UP:
+            parts = node.args[:1]
+        elif isinstance(node, ast.MatchValue):
+            parts = [node.value]
+        else:
+            continue
+        for part in parts:
+            for inner in [part, *getattr(part, "elts", [])]:
+                if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                    yield inner.value
+
+
+LOOKING_UP = {"get", "pop", "setdefault", "startswith", "removeprefix", "equal", "is_in"}
+
+
+@pytest.mark.parametrize("part", LAYERS)
+def test_no_layer_decides_by_a_word_that_is_a_kind_too(part: str) -> None:
+    """Words with another meaning are passed over as texts; as a key or in a comparison they could be the kind."""
+    for path in files(part):
+        name = str(path.relative_to(ROOT))
+        words = {text for text in deciding(path) if text in SAYS_SOMETHING_ELSE}
+        assert {word for word in words if (name, word) not in DECIDING} == set(), name
+
+
+def test_a_comparison_with_a_kind_is_noticed(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text('A = kind == "file"\nB = kind in ("chain", x)\nC = {"tables": 1}\nD = rows["object"]\n'
+                      'E = row.get("stream")\nF = print("dataset")\n')  # fmt: skip
+    assert [*deciding(module)] == ["file", "chain", "tables", "object", "stream"]
+
+
 def test_every_exception_is_needed() -> None:
     for (name, text), reason in EXCEPTIONS.items():
         assert reason
         assert text in texts(ROOT / name), name
+    for (name, text), reason in DECIDING.items():
+        assert reason
+        assert text in deciding(ROOT / name), name
