@@ -211,7 +211,7 @@ def test_forged_changes_are_passed_over_and_the_real_ones_behind_them_come(
 @pytest.mark.services
 def test_forged_states_are_passed_over_too(settings: Settings, epochs: Epochs, wire: Wire, forger: Forger) -> None:
     lies = list(forged(wire, state(_EVENT, URN)))
-    found = states(settings, epochs, timeout_s=1)
+    found = states(settings, epochs, timeout_s=4)
     for lie in lies:
         forger.write(wire.names.state("catalog"), *lie)
     wire.batch(each(0, 0, 5))

@@ -60,8 +60,17 @@ def _assert_acknowledged(book: Book, copies: dict[str, list[Copy]]) -> None:
         intent = book.intents[number]
         assert len(places) == len(intent.events)
         for (event_id, urn, text), place in zip(intent.events, places, strict=True):
-            [held] = [one for one in copies[event_id] if (one.partition, one.position) == place]
-            assert held.event == event_of(urn, text)
+            there = {(copy.partition, copy.position): copy for copy in copies[event_id]}
+            assert place in there, f"{event_id} of intent {number} (unit {intent.unit}) was acknowledged at {place}; " \
+                f"there are {[*there]}, and {positions_near(copies, place)} around it"  # fmt: skip
+            assert there[place].event == event_of(urn, text)
+
+
+def positions_near(copies: dict[str, list[Copy]], place: tuple[int, int]) -> list[int]:
+    """What was read of the partition around a position."""
+    partition, position = place
+    read = {copy.position for many in copies.values() for copy in many if copy.partition == partition}
+    return sorted(other for other in read if abs(other - position) <= 20)
 
 
 def _assert_nothing_else(books: Sequence[Book], copies: dict[str, list[Copy]]) -> None:
