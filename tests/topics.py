@@ -81,6 +81,8 @@ def read(settings: Settings, topic: str) -> list[Message]:
             while at < high:
                 message = consumer.poll(40)
                 assert message is not None, f"{topic}/{partition} ends at {at}, not at {high}"
+                if message.partition() != partition:
+                    continue  # the end of the partition before, which was queued until now
                 error = message.error()
                 if error is not None:
                     assert error.code() == KafkaError._PARTITION_EOF, error
