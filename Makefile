@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 BESIDE := -n 4
+FAST   := "not services and not thorough"
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
@@ -12,7 +13,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast faults mutation lint format docs bench clean
+.PHONY: help install demo test test-fast coverage faults mutation lint format docs bench clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,7 +40,11 @@ test: install ## run every test (starts a Kafka broker and Elasticsearch when no
 	@$(BIN)/python -m pytest $(BESIDE)
 
 test-fast: install ## run the tests that need no service and do no damage, with a quarter of the examples (a minute)
-	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest -n 3 -m "not services" --ignore tests/faults
+	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest -n 3 -m $(FAST) --ignore tests/faults
+
+coverage: install ## say which lines the tests without services run (a minute and a half)
+	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest -n 3 -q -m $(FAST) --ignore tests/faults \
+	  --cov --cov-report=term:skip-covered --cov-report=html
 
 mutation: install ## change rules/ in a thousand small ways, and list what no test notices (docs/mutation.md)
 	@$(BIN)/python -m tests.mutation

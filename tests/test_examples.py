@@ -50,6 +50,7 @@ def check(lines: list[str]) -> None:
     assert counted == ["  2  daily", "  1  checked", "  1  pii"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("example", ["duckdb_tables.py", "polars_tables.py"])
 def test_the_tables_open_as_they_are_also_after_a_rebuild(fold: Fold, example: str) -> None:
     check(run(example, str(fold.path), "--urn", SHOPS))

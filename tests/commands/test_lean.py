@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from metajournal.domains.catalog.events import EntityRegistered
 from metajournal.domains.catalog.urns import dataset
 from tests.builders import record_of
@@ -15,6 +17,7 @@ from tests.streaming.harness import Fold
 ABSENT = "http://127.0.0.1:1"
 
 
+@pytest.mark.thorough
 def test_a_command_that_reads_loads_no_pandas_and_says_the_same(tmp_path: Path) -> None:
     fold = Fold(tmp_path, 1)
     fold.batch([record_of(EntityRegistered(dataset("default", "a")), 0)._replace(partition=0)])

@@ -52,6 +52,7 @@ def printed(*words: str) -> str:
     return result.output
 
 
+@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
 @given(NAMES, VALUES, st.sampled_from(["kafka.", "lake.storage_options.", "stream.spark.spark."]))
 def test_no_value_of_a_key_that_nobody_knows_is_printed(name: str, value: str, section: str) -> None:

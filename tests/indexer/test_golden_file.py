@@ -63,6 +63,7 @@ def test_a_golden_query_has_these_first_hits(catalog: Search, golden: dict[str, 
     assert all(hit.why for hit in found.hits) or golden["query"].strip() in ("", "*", "*:*", "*=*")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("golden", QUERIES, ids=lambda one: ascii(f"{one['query']} {one['why']}")[:80])
 def test_the_second_opinion_agrees_with_the_golden_file(golden: dict[str, Any]) -> None:
     if "sort" in golden:

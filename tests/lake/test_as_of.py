@@ -208,6 +208,7 @@ journals = st.lists(sending(events, st.integers(0, 9)), min_size=8, max_size=40)
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(journals, st.data())
 def test_an_entity_as_of_a_time_is_what_a_naive_refold_of_the_accepted_events_gives(

@@ -32,6 +32,8 @@ from tests.lake import test_file_queries
 from tests.lake.test_lineage_queries import CLEAN, PARTITIONS, RAW, WASH, records_of, run_of
 from tests.streaming.harness import Fold
 
+pytestmark = pytest.mark.thorough
+
 NAMES = TopicNames()
 PURCHASES = dataset("default", "purchases")
 EVENTS = [

@@ -70,6 +70,7 @@ JOURNAL_CHANGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "column"),
     [("entities", column) for column in ENTITY_CHANGES] + [("journal", column) for column in JOURNAL_CHANGES],

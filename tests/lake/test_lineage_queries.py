@@ -485,6 +485,7 @@ def by_then(events: Iterable[Any], as_of: int) -> list[Any]:
     return kept
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("as_of", [99, 100, 110, 199, 200, 310, 405, 410, 420, 499, 500])
 def test_as_of_a_time_is_what_the_facts_by_that_time_tell_alone(nightly: Fold, tmp_path: Path, as_of: int) -> None:
     known, alone = reader(nightly), reader(folded(tmp_path, [*by_then(NIGHTLY, as_of), EntityRegistered(RAW)]))

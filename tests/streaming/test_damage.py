@@ -31,6 +31,8 @@ from tests.streaming.test_stream_kills import generated, with_stream
 from tests.topics import folded_to_the_end, write
 from tests.wait import eventually
 
+pytestmark = pytest.mark.thorough
+
 EVENTS = [EntityRegistered(PURCHASES), PropertiesSet(PURCHASES, {"owner": "ali"}), TagsAdded(PURCHASES, ["pii"])]
 BOTH = pytest.mark.parametrize("wide", [False, True], ids=["short", "wide"])
 

@@ -396,6 +396,7 @@ def test_a_repeated_event_of_no_valid_tenant_is_a_duplicate_wherever_batches_end
     assert [row["outcome"] for row in fold.journal()] == ["rejected", "duplicate"]
 
 
+@pytest.mark.thorough
 def test_what_is_told_of_a_hostile_event_fits_into_a_record(tmp_path: Path) -> None:
     events = [
         record_of(TagsAdded(PURCHASES, [""] * 900_000), 0),

@@ -36,6 +36,7 @@ def rebuild(fold: Fold, said: list[Progress] | None = None) -> LakeRebuild:
     return LakeRebuild(fold.settings, epochs_of(fold), fold.lake, target, ["entities"], InProcess(), say)
 
 
+@pytest.mark.thorough
 @given(st.one_of(journals(partitions=PARTITIONS), plain_journals(partitions=PARTITIONS)), st.data())
 @many
 def test_a_rebuild_in_rounds_of_any_size_killed_between_any_two_gives_the_same_digest(
