@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from ..domains.catalog.urns import dataset
-from ..domains.files.commands import file_json
+from ..domains.files.values import file_json
 from ..domains.lineage.views import lineage_view
 from ..indexer.fill.rebuild import rebuild_index
 from ..schemas.positions import Position

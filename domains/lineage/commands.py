@@ -153,13 +153,14 @@ def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None
 def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **asked: Any) -> None:
     """List the runs of a program, the last begun first."""
     from ...schemas.urn import Urn
+    from .values import runs_json
     from .views import runs_view
 
     with given.journal() as journal:
         page = journal.runs(of := Urn.parse(program), **_asked(asked, as_at))
         if not page.items and _is_unknown(journal, of):
             note(f"Nothing is known of {of}: check its spelling.")
-    shown = {"runs": page.items, "cursor": page.cursor}
+    shown = runs_json(page)
     print_json(shown) if as_json else console().print(runs_view(shown), crop=False)
 
 
@@ -195,18 +196,19 @@ def run(
 ) -> None:
     """Show a run: its times and status, what was recorded with it, and what it touched."""
     from ...schemas.urn import Urn
+    from .values import touched_json
     from .views import run_view
 
     one, at = Urn.parse(urn), _asked({"as_of": as_of}, as_at)
     with given.journal() as journal:
         page = journal.accesses(one, limit=limit, cursor=cursor, **at)
-        shown = {**journal.run(one, **at), "accesses": page.items, "cursor": page.cursor}
+        shown = touched_json(journal.run(one, **at), page)
     print_json(shown) if as_json else console().print(run_view(shown), crop=False)
 
 
 def _asked(given: dict[str, Any], as_at: str | None) -> dict[str, Any]:
     """What was said, texts of times as milliseconds."""
-    from ...terminal.parsing import moment, point
+    from ...values import moment, point
 
     asked = {name: value for name, value in given.items() if value is not None}
     for name in ("start", "end", "as_of"):

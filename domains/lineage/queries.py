@@ -3,13 +3,14 @@
 Every answer is that of one cut: the journal table's marks, or an earlier point, so nobody sees half a batch. Facts only
 ever add up (a start only falls, a stop only rises, an access stays), so what stood at a cut is the least start, the
 greatest stop and every access of the rows inside it, without looking for the newest of each. The walk itself is
-`lineage_walk`'s. A deleted app, program, run or piece of data takes no lineage along: `entities` is not even read.
+`walk`'s, the shapes of the answers are `values`'. A deleted app, program, run or piece of data takes no lineage along:
+`entities` is not even read.
 Source: docs/concepts.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import orjson
@@ -36,7 +37,8 @@ from .questions import (
     check_window,
 )
 from .relations import LakeRelations, Times, in_window, told_by
-from .walk import DIRECTIONS, Direction, Walked, document, run_id, walk
+from .values import access_json, lineage_json, recorded_json, run_json, write_json
+from .walk import DIRECTIONS, Direction, Walked, walk
 
 
 class LineageReader(LakeReader):
@@ -77,7 +79,7 @@ class LineageReader(LakeReader):
                 stopped. None: all facts.
             final_only: refuse an answer that facts still to come could change.
         Returns:
-            The source's shape (see `lineage_walk.document`); with `"final": false` where `at` is a time that is not
+            The source's shape (see `values.lineage_json`); with `"final": false` where `at` is a time that is not
             final yet.
         Raises:
             InputError: a bound or number cannot be, or the URN is no data's.
@@ -95,7 +97,7 @@ class LineageReader(LakeReader):
             as_of=as_of,
             final_only=final_only,
         )
-        answer = document(found, start_ms=start_ms, end_ms=end_ms)
+        answer = lineage_json(found, start_ms=start_ms, end_ms=end_ms)
         return answer if at is None or seen.final else {**answer, "final": False}
 
     @asked_again
@@ -167,7 +169,7 @@ class LineageReader(LakeReader):
             select metadata from told where place = 1 and metadata is not null
             order by at_ms, event_id, data, access, component""",
         )
-        return {**_run_json(found), "metadata": _joined(orjson.loads(one) for (one,) in recorded)}
+        return {**run_json(found), "metadata": recorded_json(orjson.loads(metadata) for (metadata,) in recorded)}
 
     @asked_again
     def runs(
@@ -206,7 +208,7 @@ class LineageReader(LakeReader):
         found = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest, as_of)]
         last = found[limit - 1] if len(found) > limit else None
         following = None if last is None else asked.cursor(seen, [last["began"], last["run"]])
-        return Page([_run_json(one) for one in found[:limit]], following)
+        return Page([run_json(one) for one in found[:limit]], following)
 
     @asked_again
     def accesses(
@@ -238,7 +240,11 @@ class LineageReader(LakeReader):
             order by data, access, component limit {limit + 1}""",
         )
         following = asked.cursor(seen, list(rows[limit - 1][:3])) if len(rows) > limit else None
-        return Page([_access_json(*row) for row in rows[:limit]], following)
+        touched = [
+            access_json(data, access, component, at_ms, None if metadata is None else orjson.loads(metadata))
+            for data, access, component, at_ms, metadata in rows[:limit]
+        ]
+        return Page(touched, following)
 
     @asked_again
     def latest_write(
@@ -267,7 +273,7 @@ class LineageReader(LakeReader):
         if not found:
             return None
         at_ms, run, program, source = max(found, key=lambda one: one[:3])
-        return {"at": at_ms, "program": program or None, "run": run or None, "source": source}
+        return write_json(at_ms, run, program, source)
 
     def _latest_access(self, tenant: str, data: Urn, seen: Bounds, as_of: int | None) -> list[Any]:
         programs = sorted(LakeRelations(self._lake, tenant, seen, (0, 0), 0).programs_of([str(data)]))
@@ -316,36 +322,3 @@ class LineageReader(LakeReader):
     def _cuts(self) -> Cuts:
         self._refresh()
         return Cuts(self._lake, self._names, self._partitions)
-
-
-# JSON values
-
-
-def _run_json(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "run": row["run"],
-        "program": row["program"],
-        "id": run_id(row["run"]),
-        "start": row["start"],
-        "stop": -1 if row["stop"] is None else row["stop"],
-        "status": row["status"],
-    }
-
-
-def _access_json(data: str, access: str, component: str, at_ms: int, metadata: str | None) -> dict[str, Any]:
-    recorded = None if metadata is None else orjson.loads(metadata)
-    return {"data": data, "access": access, "at": at_ms, "component": component or None, "metadata": recorded}
-
-
-def _joined(recorded: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Metadata of several accesses, the latest last."""
-    properties: dict[str, dict[str, str]] = {"user": {}, "system": {}}
-    tags: dict[str, set[str]] = {"user": set(), "system": set()}
-    for one in recorded:
-        for scope in properties:
-            properties[scope] |= one[scope]["properties"]
-            tags[scope] |= {*one[scope]["tags"]}
-    return {
-        scope: {"properties": dict(sorted(held.items())), "tags": sorted(tags[scope])}
-        for scope, held in properties.items()
-    }
