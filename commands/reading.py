@@ -45,7 +45,7 @@ def show(
         answer = journal.answer(entity, as_at=at, as_of=of, at_least=after)
         shown = entity_json(answer.row)
         if entity.kind in WRITTEN_KINDS:
-            shown["latest_write"] = journal.latest_write(entity, as_at=at, as_of=of)
+            shown["latest_write"] = journal.lineage.latest_write(entity, as_at=at, as_of=of)
     if as_json:
         print_json(shown if at is None and of is None else {**shown, "final": answer.final})
         return

@@ -88,11 +88,32 @@ def test_a_search_on_a_closed_journal_says_that_it_is_closed() -> None:
 def test_a_closed_journal_is_closed_for_every_question() -> None:
     journal = Journal(Settings(), Epochs({}))
     journal.close()
-    for call in (journal.show, journal.history, journal.lineage, journal.changes, journal.states, journal.__enter__):
+    for call in (journal.show, journal.history, journal.lineage.of, journal.changes, journal.states, journal.__enter__):
         with pytest.raises(InputError, match="The journal is closed"):
             call(*(() if call in (journal.changes, journal.states, journal.__enter__) else (PURCHASES,)))
     with pytest.raises(InputError, match="The journal is closed"):
-        journal.latest_file("a", "b")
+        journal.files.latest("a", "b")
+
+
+def test_old_names_answer_with_the_new_ones() -> None:
+    journal: Any = Journal(Settings(), Epochs({}))
+    renamed = {
+        "record_files": "files.record", "files_page": "files.page", "latest_file": "files.latest", "run": "lineage.run",
+        "runs": "lineage.runs", "accesses": "lineage.accesses", "latest_write": "lineage.latest_write",
+        "lineage_runs": "lineage.runs_in",
+    }  # fmt: skip
+    for old, new in renamed.items():
+        with pytest.raises(InputError, match=rf"^journal\.{old} is journal\.{new} now\.") as caught:
+            getattr(journal, old)
+        assert caught.value.code == "renamed"
+        domain, _, name = new.partition(".")
+        assert callable(getattr(getattr(journal, domain), name))
+    for call, new in ((journal.files, "files.find"), (journal.lineage, "lineage.of")):
+        with pytest.raises(InputError, match=rf"is journal\.{new}\(…\) now"):
+            call(PURCHASES, start=0)
+    assert not hasattr(journal, "runs")
+    with pytest.raises(AttributeError, match="'Journal' object has no attribute 'file'"):
+        _ = journal.file
 
 
 def test_wrong_settings_are_refused_before_anything_is_connected() -> None:

@@ -76,7 +76,7 @@ def files(
     _check_asked(asked)
     at = point(as_at) if as_at else None
     with context.ensure_object(Options).journal() as journal:
-        found = journal.files_page(**asked, limit=limit, cursor=cursor, at=at)
+        found = journal.files.page(**asked, limit=limit, cursor=cursor, at=at)
     shown = page_json(found)
     if as_json:
         print_json(shown)
@@ -119,7 +119,7 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
 
     at = point(as_at) if as_at else None
     with given.journal() as journal:
-        found = journal.latest_file(what, where, at=at)
+        found = journal.files.latest(what, where, at=at)
     shown = None if found is None else file_json(found)
     if as_json:
         print_json(shown)
@@ -182,7 +182,7 @@ def record(
         return _none_found(as_json)
     with given.journal() as journal:
         about: dict[str, Any] = {} if actor is None else {"actor": actor}
-        receipts = journal.record_files(found, progress=_told(console(stderr=True)), **about)
+        receipts = journal.files.record(found, progress=_told(console(stderr=True)), **about)
         results = [_result(receipt, wait=not no_wait) for receipt in receipts]
     for result in results:
         print_json(result) if as_json else console().print(_result_line(result), soft_wrap=True)

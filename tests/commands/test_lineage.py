@@ -144,11 +144,11 @@ def test_the_client_tells_lineage_and_the_facts_topic(installation: Installation
         for one in (first, receipt, journal.emit(event)):
             assert one.outcome(60).word == "accepted"
         assert journal.emit(RunStarted(run, 9)).outcome(60).word == "unchanged"
-        assert journal.lineage(raw)["data"].keys() == {"dataset.client-lineage.raw"}
-        assert journal.run(run)["start"] == 5
-        assert [one["data"] for one in journal.accesses(run).items] == [raw]
-        assert [one["id"] for one in journal.runs("program:client-lineage/App/flow/f", 0, 10).items] == ["1"]
-        assert [len(accesses) for _, accesses in journal.lineage_runs(raw)] == [1]
+        assert journal.lineage.of(raw)["data"].keys() == {"dataset.client-lineage.raw"}
+        assert journal.lineage.run(run)["start"] == 5
+        assert [one["data"] for one in journal.lineage.accesses(run).items] == [raw]
+        assert [one["id"] for one in journal.lineage.runs("program:client-lineage/App/flow/f", 0, 10).items] == ["1"]
+        assert [len(accesses) for _, accesses in journal.lineage.runs_in(raw)] == [1]
         registered = journal.emit(parsing.event_of("EntityRegistered", {"entity": str(raw)}))
         journal.search("", at_least=registered.position, timeout_s=60)  # the index shows what the lake holds
         system = journal.metadata(raw)["SYSTEM"].properties

@@ -19,7 +19,6 @@ from metajournal.domains.lineage.client import LineageClient
 from metajournal.domains.lineage.events import ExternalWrite, RunStopped
 from metajournal.lake_client import point
 from metajournal.producers.options import read_options
-from metajournal.producers.topics import Epochs
 from metajournal.schemas.errors import InputError, InvalidEventError, MetajournalError
 from metajournal.terminal.options import Options
 
@@ -60,7 +59,7 @@ class Asked(Exception):  # noqa: N818  (it ends a command at what it asks)
 
 
 class Recorder:
-    """A journal that tells what it is asked."""
+    """Takes every question, and tells what it is asked."""
 
     settings = Settings()
 
@@ -77,12 +76,18 @@ class Recorder:
         return asked
 
 
+class Asking(Recorder):
+    """A journal whose domains are such."""
+
+    files = lineage = Recorder()
+
+
 def instant_of(argument: str, asked: tuple[str, tuple[Any, ...], dict[str, Any]]) -> int:
     """The instant that a question has in one of its arguments, as the journal would read it."""
     name, given, named = asked
-    if name == "record_files":
+    if name == "record":
         found: Any = getattr(given[0][0].metadata, argument.removeprefix("metadata."))
-    elif name == "files_page" and argument in ("start", "end"):
+    elif name == "page" and argument in ("start", "end"):
         found = getattr(FilesAsked.of(**{key: named[key] for key in ("where", "what", "start", "end")}), argument)
     else:
         found = named[argument] if argument in named else given[-1]
@@ -96,7 +101,7 @@ def test_every_option_reads_a_text_as_the_same_instant(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, argument: str, text: str, instant: int
 ) -> None:
     (tmp_path / "log").write_text("x")
-    monkeypatch.setattr(Options, "journal", lambda _: Recorder())
+    monkeypatch.setattr(Options, "journal", lambda _: Asking())
     words = [str(tmp_path / "log") if word == "FILE" else word for word in line.split()]
     result = CliRunner().invoke(main, [*words, text], standalone_mode=False)
     assert isinstance(result.exception, Asked), result.exception
@@ -111,17 +116,23 @@ def event_time(value: Any) -> int | None:
     return options.event_time
 
 
-class Lineages(LineageClient):
-    """Questions about lineage that tell what they would ask the lake."""
+class Opened:
+    """A journal whose domains tell what they would ask the lake."""
 
-    lineages: Any = Recorder()
+    settings = Settings()
+
+    def opened(self, name: str, opens: Any) -> Recorder:
+        return Recorder()
+
+
+JOURNAL: Any = Opened()
 
 
 def asked_of_the_lake(place: int | str) -> Callable[[Any], Any]:
     def asked(value: Any) -> Any:
         window = {"start": value} if place == 2 else {"start": 0, "end": value} if place == 3 else {"as_of": value}
         with pytest.raises(Asked) as caught:
-            Lineages(Settings(), Epochs({})).lineage(dataset("a", "b"), **window)
+            LineageClient(JOURNAL).of(dataset("a", "b"), **window)
         _, given, named = caught.value.args[0]
         return given[place] if isinstance(place, int) else named[place]
 
@@ -179,7 +190,7 @@ def test_every_option_refuses_what_is_no_time_with_one_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
 ) -> None:
     (tmp_path / "log").write_text("x")
-    monkeypatch.setattr(Options, "journal", lambda _: Recorder())
+    monkeypatch.setattr(Options, "journal", lambda _: Asking())
     words = [str(tmp_path / "log") if word == "FILE" else word for word in line.split()]
     result = CliRunner().invoke(main, [*words, "soon", "--json"])
     assert result.exit_code == 2, result.output

@@ -55,7 +55,7 @@ class CountingLines(io.StringIO):
 
     most = 0
 
-    def readline(self, size: int | None = -1, /) -> str:
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]  # of the class above its own
         assert size is not None
         assert size >= 0
         line = super().readline(size)
@@ -135,7 +135,8 @@ def test_an_outcome_tells_its_reason_and_that_of_its_original() -> None:
 
 
 def test_an_error_has_code_sentence_step_and_its_data() -> None:
-    error = values.error_json("a-code", "What.", "Next.", {"place": PLACE, ("t", 0): {3}})
+    data: dict[Any, Any] = {"place": PLACE, ("t", 0): {3}}
+    error = values.error_json("a-code", "What.", "Next.", data)
     assert error == {
         "ok": False,
         "error": {
