@@ -111,6 +111,9 @@ def test_old_names_answer_with_the_new_ones() -> None:
     for call, new in ((journal.files, "files.find"), (journal.lineage, "lineage.of")):
         with pytest.raises(InputError, match=rf"is journal\.{new}\(…\) now"):
             call(PURCHASES, start=0)
+    for ask in (journal.files.find, journal.files.page, journal.files.latest):
+        with pytest.raises(InputError, match=rf"The argument at of {ask.__name__} is as_at now"):
+            ask(at=0)
     assert not hasattr(journal, "runs")
     with pytest.raises(AttributeError, match="'Journal' object has no attribute 'file'"):
         _ = journal.file
@@ -139,7 +142,7 @@ class OneEntity:
 class NeverWritten:
     """Lineage that knows of no write."""
 
-    def latest_write(self, tenant: str, data: Urn, *, at: Any = None, as_of: Any = None) -> None:
+    def latest_write(self, tenant: str, data: Urn, *, as_at: Any = None, as_of: Any = None) -> None:
         return None
 
 

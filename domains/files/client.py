@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from ...lake_client import Point, point
+from ...schemas.arguments import renamed
 from ...schemas.errors import RenamedError
 from ...schemas.limits import MAX_ENTRIES
 
@@ -67,9 +68,10 @@ class FilesClient:
 
         return record_files(self._journal.emitter, files, progress=progress, files_an_event=files_an_event, **said)
 
+    @renamed(at="as_at")
     def find(
         self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
-        work_id: str | None = None, at: Point | None = None, tenant: str | None = None,
+        work_id: str | None = None, as_at: Point | None = None, tenant: str | None = None,
     ) -> Iterator[FileRecordRow]:  # fmt: skip
         """Archived files, by start, where, what and id: all that touch a time, or all of a work_id. Each comes once.
 
@@ -78,7 +80,7 @@ class FilesClient:
             start, end: both or none; the files that touch the time between them, both ends included. Milliseconds,
                 aware datetimes, ISO 8601, or numbers as text.
             work_id: instead of times.
-            at: as the journal told it at a point (see `show`); None: now.
+            as_at: as the journal told it at a point (see `show`); None: now.
             tenant: `journal.tenant` of the settings where None.
         Raises:
             FilesQueryError: it cannot be asked like that; its code says which way.
@@ -86,7 +88,7 @@ class FilesClient:
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
         asked: dict[str, Any] = {"where": where, "what": what, "start": start, "end": end, "work_id": work_id}
-        asked |= {"at": point(at), "tenant": tenant}
+        asked |= {"as_at": point(as_at), "tenant": tenant}
         return self._every(self.page(**asked, limit=_FILES_A_PAGE), asked)
 
     def _every(self, page: FilesPage, asked: Mapping[str, Any]) -> Iterator[FileRecordRow]:
@@ -96,10 +98,11 @@ class FilesClient:
             page = self.page(**asked, limit=_FILES_A_PAGE, cursor=page.cursor)
             yield from page.files
 
+    @renamed(at="as_at")
     def page(
         self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
         work_id: str | None = None, limit: int = 100, cursor: str | None = None,
-        at: Point | None = None, tenant: str | None = None,
+        as_at: Point | None = None, tenant: str | None = None,
     ) -> FilesPage:  # fmt: skip
         """One page of `find`, and a cursor for the next: all pages speak of the moment of the first.
 
@@ -111,13 +114,14 @@ class FilesClient:
         from .questions import FilesAsked
 
         asked = FilesAsked.of(where=where, what=what, start=start, end=end, work_id=work_id)
-        return queries.page(self._tenant(tenant), asked, limit=limit, cursor=cursor, at=point(at))
+        return queries.page(self._tenant(tenant), asked, limit=limit, cursor=cursor, as_at=point(as_at))
 
+    @renamed(at="as_at")
     def latest(
-        self, what: str, where: str, *, at: Point | None = None, tenant: str | None = None
+        self, what: str, where: str, *, as_at: Point | None = None, tenant: str | None = None
     ) -> FileRecordRow | None:
         """The newest file of a program on a server: by start, then creation time, then id; None where there is none."""
-        page = self.queries.latest(self._tenant(tenant), what, where, at=point(at))
+        page = self.queries.latest(self._tenant(tenant), what, where, as_at=point(as_at))
         return page.files[0] if page.files else None
 
     @property

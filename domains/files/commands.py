@@ -76,7 +76,7 @@ def files(
     _check_asked(asked)
     at = point(as_at) if as_at else None
     with context.ensure_object(Options).journal() as journal:
-        found = journal.files.page(**asked, limit=limit, cursor=cursor, at=at)
+        found = journal.files.page(**asked, limit=limit, cursor=cursor, as_at=at)
     shown = page_json(found)
     if as_json:
         print_json(shown)
@@ -119,7 +119,7 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
 
     at = point(as_at) if as_at else None
     with given.journal() as journal:
-        found = journal.files.latest(what, where, at=at)
+        found = journal.files.latest(what, where, as_at=at)
     shown = None if found is None else file_json(found)
     if as_json:
         print_json(shown)

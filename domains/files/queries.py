@@ -64,14 +64,14 @@ class FileQueries:
 
     @asked_again
     def page(
-        self, tenant: str, asked: FilesAsked, *, limit: int = 100, cursor: str | None = None, at: At | None = None
+        self, tenant: str, asked: FilesAsked, *, limit: int = 100, cursor: str | None = None, as_at: At | None = None
     ) -> FilesPage:
         """A page of a query's files.
 
         Args:
             limit: most files, 1 to 10,000.
             cursor: of the page before, for the same query and tenant.
-            at: as the journal told it then (see `cuts.At`); None: now, or what the cursor's first page spoke of.
+            as_at: as the journal told it then (see `cuts.At`); None: now, or what the cursor's first page spoke of.
         Raises:
             FilesQueryError: `unreadable-cursor`, `bad-limit`.
             NotFinalError: the lake has not reached that point.
@@ -79,11 +79,11 @@ class FileQueries:
         """
         if type(limit) is not int or not 1 <= limit <= MAX_PAGE:
             raise FilesQueryError(f"limit must be 1 to {MAX_PAGE:,}, not {limit!r:.80}.", code="bad-limit")
-        identity = identity_of(tenant, asked, at)
+        identity = identity_of(tenant, asked, as_at)
         opened = None if cursor is None else read_cursor(cursor, identity, self._names.journal("files"))
         self._refresh()
         if opened is None:
-            after, bounds = None, self._cuts.bounds("files", at)
+            after, bounds = None, self._cuts.bounds("files", as_at)
         else:
             after, bounds = opened
             self._cuts.check(bounds)
@@ -93,7 +93,7 @@ class FileQueries:
         return FilesPage(tuple(search.rows(places[:limit])), following, bounds.held_to, bounds.final)
 
     @asked_again
-    def latest(self, tenant: str, what: str, where: str, *, at: At | None = None) -> FilesPage:
+    def latest(self, tenant: str, what: str, where: str, *, as_at: At | None = None) -> FilesPage:
         """The newest file of one program on one server: by start, then by creation time, then by id.
 
         A file without a creation time is older than one with any.
@@ -108,7 +108,7 @@ class FileQueries:
         check_names(where=where, what=what)
         asked = FilesAsked(where, what, None, None, None)
         self._refresh()
-        bounds = self._cuts.bounds("files", at)
+        bounds = self._cuts.bounds("files", as_at)
         search = Search(self._lake.tables[TABLE], tenant, asked, bounds)
         return FilesPage(tuple(search.rows(search.latest())), None, bounds.held_to, bounds.final)
 

@@ -69,7 +69,7 @@ class LineageClient:
         """
         who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
         return self.queries.lineage(
-            who, one, first, last, levels=levels, direction=direction, limit=limit, at=point(as_at),
+            who, one, first, last, levels=levels, direction=direction, limit=limit, as_at=point(as_at),
             as_of=_time(as_of), final_only=final_only,
         )  # fmt: skip
 
@@ -80,7 +80,15 @@ class LineageClient:
         """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `of`."""
         who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
         return self.queries.lineage_runs(
-            who, one, first, last, levels=levels, direction=direction, limit=limit, at=point(as_at), as_of=_time(as_of)
+            who,
+            one,
+            first,
+            last,
+            levels=levels,
+            direction=direction,
+            limit=limit,
+            as_at=point(as_at),
+            as_of=_time(as_of),
         )
 
     def run(
@@ -91,7 +99,7 @@ class LineageClient:
         Raises:
             UnknownEntityError: no fact names it (then). Else as `of`.
         """
-        return self.queries.run(self._tenant(tenant), Urn.parse(run), at=point(as_at), as_of=_time(as_of))
+        return self.queries.run(self._tenant(tenant), Urn.parse(run), as_at=point(as_at), as_of=_time(as_of))
 
     def runs(
         self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
@@ -103,23 +111,23 @@ class LineageClient:
         """
         window = _window(start, end)
         who, of = self._tenant(tenant), Urn.parse(program)
-        at, by = point(as_at), _time(as_of)
-        return self.queries.runs(who, of, *window, limit=limit, cursor=cursor, at=at, as_of=by)
+        told, by = point(as_at), _time(as_of)
+        return self.queries.runs(who, of, *window, limit=limit, cursor=cursor, as_at=told, as_of=by)
 
     def accesses(
         self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: Point | None = None,
         as_of: Any = None, tenant: str | None = None,
     ) -> Page:  # fmt: skip
         """What a run touched, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
-        who, of, at, by = self._tenant(tenant), Urn.parse(run), point(as_at), _time(as_of)
-        return self.queries.accesses(who, of, limit=limit, cursor=cursor, at=at, as_of=by)
+        who, of, told, by = self._tenant(tenant), Urn.parse(run), point(as_at), _time(as_of)
+        return self.queries.accesses(who, of, limit=limit, cursor=cursor, as_at=told, as_of=by)
 
     def latest_write(
         self, data: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
     ) -> dict[str, Any] | None:
         """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
         who, of = self._tenant(tenant), Urn.parse(data)
-        return self.queries.latest_write(who, of, at=point(as_at), as_of=_time(as_of))
+        return self.queries.latest_write(who, of, as_at=point(as_at), as_of=_time(as_of))
 
     @property
     def queries(self) -> LineageReader:

@@ -61,7 +61,7 @@ class LineageReader(LakeReader):
         levels: int = LEVELS,
         direction: str = "both",
         limit: int = NODES,
-        at: At | None = None,
+        as_at: At | None = None,
         as_of: int | None = None,
         final_only: bool = False,
     ) -> dict[str, Any]:
@@ -74,12 +74,12 @@ class LineageReader(LakeReader):
             levels: how often to go from data to programs to data.
             direction: both; or upstream, to who wrote it and what these read; or downstream, the reverse.
             limit: most nodes, data and programs together.
-            at: as the journal told it at that point (see `cuts.At`); None: all that the lake holds.
+            as_at: as the journal told it at that point (see `cuts.At`); None: all that the lake holds.
             as_of: only facts about this time or an earlier one, milliseconds UTC; a run that stopped later has not
                 stopped. None: all facts.
             final_only: refuse an answer that facts still to come could change.
         Returns:
-            The source's shape (see `values.lineage_json`); with `"final": false` where `at` is a time that is not
+            The source's shape (see `values.lineage_json`); with `"final": false` where `as_at` is a time that is not
             final yet.
         Raises:
             InputError: a bound or number cannot be, or the URN is no data's.
@@ -93,12 +93,12 @@ class LineageReader(LakeReader):
             levels=levels,
             direction=direction,
             limit=limit,
-            at=at,
+            as_at=as_at,
             as_of=as_of,
             final_only=final_only,
         )
         answer = lineage_json(found, start_ms=start_ms, end_ms=end_ms)
-        return answer if at is None or seen.final else {**answer, "final": False}
+        return answer if as_at is None or seen.final else {**answer, "final": False}
 
     @asked_again
     def walked(
@@ -111,7 +111,7 @@ class LineageReader(LakeReader):
         levels: int = LEVELS,
         direction: str = "both",
         limit: int = NODES,
-        at: At | None = None,
+        as_at: At | None = None,
         as_of: int | None = None,
         final_only: bool = False,
     ) -> tuple[Walked, Bounds]:
@@ -125,27 +125,27 @@ class LineageReader(LakeReader):
         if direction not in DIRECTIONS:
             raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
         way = cast(Direction, direction)
-        seen = self._seen(at, final_only=final_only)
+        seen = self._seen(as_at, final_only=final_only)
         port = LakeRelations(self._lake, tenant, seen, (start_ms, end_ms), levels, as_of)
         return walk(str(data), port, levels=levels, limit=limit, direction=way), seen
 
     def lineage_runs(
-        self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, at: At | None = None, as_of: int | None = None,
+        self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, as_at: At | None = None, as_of: int | None = None,
         **asked: Any,
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
         """Every run in the lineage of data, by program and run, with all of its accesses. Arguments as `lineage`."""
-        found = self.walked(tenant, data, start_ms, end_ms, at=at, as_of=as_of, **asked)[0]
+        found = self.walked(tenant, data, start_ms, end_ms, as_at=as_at, as_of=as_of, **asked)[0]
         for run in sorted({run for relation in found.relations for run in relation.runs}):
             one = Urn.parse(run)
-            page = self.accesses(tenant, one, limit=MOST_PAGE, at=at, as_of=as_of)
+            page = self.accesses(tenant, one, limit=MOST_PAGE, as_at=as_at, as_of=as_of)
             accesses = page.items
             while page.cursor is not None:
-                page = self.accesses(tenant, one, limit=MOST_PAGE, cursor=page.cursor, at=at, as_of=as_of)
+                page = self.accesses(tenant, one, limit=MOST_PAGE, cursor=page.cursor, as_at=as_at, as_of=as_of)
                 accesses += page.items
-            yield self.run(tenant, one, at=at, as_of=as_of), accesses
+            yield self.run(tenant, one, as_at=as_at, as_of=as_of), accesses
 
     @asked_again
-    def run(self, tenant: str, run: Urn, *, at: At | None = None, as_of: int | None = None) -> dict[str, Any]:
+    def run(self, tenant: str, run: Urn, *, as_at: At | None = None, as_of: int | None = None) -> dict[str, Any]:
         """A run's times and status, and the metadata that was recorded with its accesses, by scope.
 
         Returns:
@@ -157,7 +157,7 @@ class LineageReader(LakeReader):
         """
         check_kind(run, "run")
         check_as_of(as_of)
-        seen = self._seen(at)
+        seen = self._seen(as_at)
         found = self._known(tenant, run, seen, as_of)
         recorded = select_rows(
             self._lake,
@@ -181,7 +181,7 @@ class LineageReader(LakeReader):
         *,
         limit: int = PAGE,
         cursor: str | None = None,
-        at: At | None = None,
+        as_at: At | None = None,
         as_of: int | None = None,
     ) -> Page:
         """The runs of a program in a window of time (as `lineage` has it), the last begun first.
@@ -198,8 +198,8 @@ class LineageReader(LakeReader):
         check_window(start_ms, end_ms)
         check_number("limit", limit, 1, MOST_PAGE)
         check_as_of(as_of)
-        asked = Asked(f"runs as of {as_of}", tenant, str(program), start_ms, end_ms, at)
-        seen, after = self._resumed(cursor, asked, at)
+        asked = Asked(f"runs as of {as_of}", tenant, str(program), start_ms, end_ms, as_at)
+        seen, after = self._resumed(cursor, asked, as_at)
         having = in_window(start_ms, end_ms)
         if after is not None:
             began, run = int(after[0]), quoted(after[1])
@@ -212,7 +212,7 @@ class LineageReader(LakeReader):
 
     @asked_again
     def accesses(
-        self, tenant: str, run: Urn, *, limit: int = PAGE, cursor: str | None = None, at: At | None = None,
+        self, tenant: str, run: Urn, *, limit: int = PAGE, cursor: str | None = None, as_at: At | None = None,
         as_of: int | None = None,
     ) -> Page:  # fmt: skip
         """What a run touched: {"data", "access", "at", "component", "metadata"} of each access, sorted by the first
@@ -223,8 +223,8 @@ class LineageReader(LakeReader):
         check_kind(run, "run")
         check_number("limit", limit, 1, MOST_PAGE)
         check_as_of(as_of)
-        asked = Asked(f"accesses as of {as_of}", tenant, str(run), 0, 0, at)
-        seen, after = self._resumed(cursor, asked, at)
+        asked = Asked(f"accesses as of {as_of}", tenant, str(run), 0, 0, as_at)
+        seen, after = self._resumed(cursor, asked, as_at)
         self._known(tenant, run, seen, as_of)
         beyond = "true"
         if after is not None:
@@ -248,17 +248,17 @@ class LineageReader(LakeReader):
 
     @asked_again
     def latest_write(
-        self, tenant: str, data: Urn, *, at: At | None = None, as_of: int | None = None
+        self, tenant: str, data: Urn, *, as_at: At | None = None, as_of: int | None = None
     ) -> dict[str, Any] | None:
         """The latest write to data that any fact tells of, or None.
 
         Args:
-            at, as_of: as of `lineage`, but that `as_of` may be any time.
+            as_at, as_of: as of `lineage`, but that `as_of` may be any time.
         Returns:
             {"at", "program", "run", "source"}: of a run's access the first three, of a write to a stream from outside
             `at` and `source`; the others are null. Of several at one time a run's, then the greatest URN.
         """
-        seen = self._seen(at)
+        seen = self._seen(as_at)
         accesses = self._latest_access(tenant, data, seen, as_of)
         found = [(at_ms, run, program, None) for at_ms, run, program in accesses]
         if data.kind == "stream":
@@ -304,17 +304,17 @@ class LineageReader(LakeReader):
         for row in select_rows(self._lake, "runs", key, statement):
             yield dict(zip(("run", "program", "start", "stop", "status", "began"), row, strict=True))
 
-    def _seen(self, at: At | None, *, final_only: bool = False) -> Bounds:
+    def _seen(self, as_at: At | None, *, final_only: bool = False) -> Bounds:
         """What is seen at a point of the journal. Raises: NotFinalError, InvalidPositionError, InputError."""
-        bounds = self._cuts().bounds("catalog", at)
+        bounds = self._cuts().bounds("catalog", as_at)
         if final_only and not bounds.final:
             raise NotFinalError("Facts still to come can change that answer.")
         return bounds
 
-    def _resumed(self, cursor: str | None, asked: Asked, at: At | None) -> tuple[Bounds, list[Any] | None]:
+    def _resumed(self, cursor: str | None, asked: Asked, as_at: At | None) -> tuple[Bounds, list[Any] | None]:
         """The cut of a page and where it begins."""
         if cursor is None:
-            return self._seen(at), None
+            return self._seen(as_at), None
         bounds, after = asked.resumed(cursor, self._names.journal("catalog"))
         self._cuts().check(bounds)
         return bounds, after

@@ -145,8 +145,8 @@ def test_files_are_recorded_found_and_told_of(installation: Installation, tmp_pa
         (moved,) = journal.files.record([{"url": "s3://a/moved", "metadata": newer}])
         assert moved.outcome(60).word == "accepted"
         assert [row.urn for row in journal.files.find(work_id="cli-job")] == [one["file"] for one in page["files"]]
-        assert list(journal.files.find(work_id="cli-job", at=0)) == []
-        latest, before = (journal.files.latest("syslog", "cli-1", at=at) for at in (None, first.position))
+        assert list(journal.files.find(work_id="cli-job", as_at=0)) == []
+        latest, before = (journal.files.latest("syslog", "cli-1", as_at=at) for at in (None, first.position))
         assert latest is not None
         assert before is not None
         assert (latest.url, before.url) == ("s3://a/moved", "s3://a/newer")

@@ -156,13 +156,13 @@ def test_as_at_any_position_or_time_is_what_the_log_said_then(
     number = data.draw(st.integers(0, len(journal) - 1))
     record = journal[number]
     wanted = Naive(events[: number + 1]).answer(**question)
-    assert told(found, asked, 2, at=Position(TOPIC, record.partition, record.position)) == wanted
-    assert told(found, asked, 2, at={(TOPIC, record.partition): record.position + 1}) == wanted
-    assert told(found, asked, 2, at=record.append_time) == wanted
-    assert told(found, asked, 2, at=record.append_time - 1) == Naive(events[:number]).answer(**question)
+    assert told(found, asked, 2, as_at=Position(TOPIC, record.partition, record.position)) == wanted
+    assert told(found, asked, 2, as_at={(TOPIC, record.partition): record.position + 1}) == wanted
+    assert told(found, asked, 2, as_at=record.append_time) == wanted
+    assert told(found, asked, 2, as_at=record.append_time - 1) == Naive(events[:number]).answer(**question)
     each = {(TOPIC, one.partition): one.position + 1 for one in journal[: number + 1]}
-    assert told(found, asked, 2, at=each) == wanted
-    latest = found.latest("default", "x", "a", at=record.append_time).files
+    assert told(found, asked, 2, as_at=each) == wanted
+    latest = found.latest("default", "x", "a", as_at=record.append_time).files
     assert [row.urn for row in latest] == [one for one in [Naive(events[: number + 1]).latest("x", "a")] if one]
 
 
@@ -223,15 +223,15 @@ def test_a_point_that_the_lake_has_not_reached_is_an_error_and_says_how_far_it_i
     found = folded(tmp_path, journal)
     record = journal[0]
     with pytest.raises(NotFinalError) as caught:
-        found.page("default", ALL, at=Position(TOPIC, record.partition, record.position + 1))
+        found.page("default", ALL, as_at=Position(TOPIC, record.partition, record.position + 1))
     assert caught.value.data["held_to"] == f"{TOPIC}/{record.partition}/{record.position + 1}"
     for wrong in (Position("other", 0, record.position), Position(TOPIC, PARTITIONS, 0)):
         with pytest.raises(InvalidPositionError):
-            found.page("default", ALL, at=wrong)
+            found.page("default", ALL, as_at=wrong)
     points: list[Any] = [{}, "now", 1.5, True]
     for nothing in points:
         with pytest.raises(InputError):
-            found.page("default", ALL, at=nothing)
+            found.page("default", ALL, as_at=nothing)
 
 
 def test_an_answer_is_final_once_no_event_can_change_it(tmp_path: Path) -> None:
@@ -240,9 +240,9 @@ def test_an_answer_is_final_once_no_event_can_change_it(tmp_path: Path) -> None:
     found = folded(tmp_path, journal)
     assert len({one.partition for one in journal}) == PARTITIONS
     assert not found.page("default", ALL).final
-    assert found.page("default", ALL, at=NOON - 1).final
-    assert not found.page("default", ALL, at=journal[-1].append_time).final
-    assert found.page("default", ALL, at={(TOPIC, one.partition): one.position + 1 for one in journal}).final
+    assert found.page("default", ALL, as_at=NOON - 1).final
+    assert not found.page("default", ALL, as_at=journal[-1].append_time).final
+    assert found.page("default", ALL, as_at={(TOPIC, one.partition): one.position + 1 for one in journal}).final
 
 
 def test_tenants_see_their_own_files_only(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_a_cursor_that_is_none_is_refused(tmp_path: Path) -> None:
         with pytest.raises(FilesQueryError) as caught:
             found.page("default", ALL, limit=1, cursor=wrong)
         assert caught.value.code == "unreadable-cursor", wrong
-    for asked, how in ((other, {}), (ALL, {"at": NOON + 5})):
+    for asked, how in ((other, {}), (ALL, {"as_at": NOON + 5})):
         with pytest.raises(FilesQueryError) as caught:
             found.page("default", asked, limit=1, cursor=cursor, **how)
         assert caught.value.code == "unreadable-cursor"
@@ -389,6 +389,6 @@ def test_without_a_lake_it_is_said(tmp_path: Path) -> None:
 def test_files_at_a_time_to_come_are_refused(tmp_path: Path) -> None:
     found = folded(tmp_path, journal_of([numbered(2)]))
     with pytest.raises(NotFinalError, match="still to come"):
-        found.page("default", ALL, at=4_102_444_800_000)
+        found.page("default", ALL, as_at=4_102_444_800_000)
     with pytest.raises(NotFinalError, match="still to come"):
-        found.latest("default", "x", "a", at=4_102_444_800_000)
+        found.latest("default", "x", "a", as_at=4_102_444_800_000)
