@@ -178,6 +178,7 @@ class _NoRuns:
 
     def __init__(self, *known: str, touched: str = "") -> None:
         self.known, self.touched = known, touched
+        self.lineage = self
 
     def __enter__(self) -> _NoRuns:
         return self
@@ -188,7 +189,7 @@ class _NoRuns:
     def runs(self, program: Urn, **_: Any) -> Page:
         return Page([], None)
 
-    def lineage(self, data: Urn, **window: Any) -> dict[str, Any]:
+    def of(self, data: Urn, **window: Any) -> dict[str, Any]:
         touched = data in self.touched and "start" not in window
         return answer(*[relation("buoys", "wash", "read", "1")] * touched)
 
