@@ -21,7 +21,8 @@ import duckdb
 import pyarrow as pa
 
 from metajournal.domains.files.events import DAY_MS, FileMetadata, FileRecord, FilesRecorded
-from metajournal.domains.files.queries import FileQueries, FilesAsked
+from metajournal.domains.files.queries import FileQueries
+from metajournal.domains.files.questions import FilesQuestion
 from metajournal.lake.columns import JOURNAL
 from metajournal.lake.declared import made_arrow
 from metajournal.lake.tables import Lake, Reached
@@ -178,7 +179,7 @@ def _probe(folder: str, question: dict[str, Any]) -> float:
     begun = time.perf_counter()
     queries = FileQueries(Lake(folder), TopicNames(), _PARTITIONS)
     if "start" in question or "work_id" in question:
-        queries.page("default", FilesAsked.of(**question), limit=PAGE)
+        queries.page("default", FilesQuestion.of(**question), limit=PAGE)
     elif not queries.latest("default", **question).files:
         raise RuntimeError(f"nothing is found for {question}")
     return (time.perf_counter() - begun) * 1000

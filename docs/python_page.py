@@ -29,7 +29,7 @@ SECTIONS: Final = {
         "indexer.search.results:Results", "indexer.search.results:Hit", "indexer.search.results:Count",
     ],
     "What the lake answers": [
-        "lake.reading:Answer", "rules.entity:EntityRow", "domains.lineage.questions:Page",
+        "lake.reading:Answer", "rules.entity:EntityRow", "domains.lineage.queries:LineagePage",
         "domains.files.queries:FilesPage",
         "domains.files.rows:FileRecordRow",
     ],

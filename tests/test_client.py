@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from metajournal import Journal, RejectedError, Settings, TagsAdded, UnavailableError, Urn, dataset
+from metajournal import Journal, RejectedError, Settings, TagsAdded, UnavailableError, dataset
 from metajournal.client import Metadata
 from metajournal.producers.topics import Epochs
 from metajournal.rules.entity import EntityRow
@@ -142,7 +142,7 @@ class OneEntity:
 class NeverWritten:
     """Lineage that knows of no write."""
 
-    def latest_write(self, tenant: str, data: Urn, *, as_at: Any = None, as_of: Any = None) -> None:
+    def latest_write(self, tenant: str, question: Any, *, as_at: Any = None) -> None:
         return None
 
 

@@ -30,6 +30,8 @@ ROLES = {
     "words": PURE,
     "tables": PURE | {"lake"},
     "documents": PURE | {"lake", "fold"},
+    "questions": PURE,
+    "cursors": PURE | {"lake"},
     "queries": PURE | {"lake"},
 }
 """The layers that a file of a domain may import, by its role; files with another name import what stands below."""

@@ -9,6 +9,7 @@ from ...lake_client import Point, point
 from ...schemas.arguments import renamed
 from ...schemas.errors import RenamedError
 from ...schemas.limits import MAX_ENTRIES
+from .questions import FilesQuestion
 
 if TYPE_CHECKING:
     from ...client import Journal
@@ -111,10 +112,8 @@ class FilesClient:
             cursor: of the page before, asked with the same arguments.
         """
         queries = self.queries
-        from .questions import FilesAsked
-
-        asked = FilesAsked.of(where=where, what=what, start=start, end=end, work_id=work_id)
-        return queries.page(self._tenant(tenant), asked, limit=limit, cursor=cursor, as_at=point(as_at))
+        question = FilesQuestion.of(where=where, what=what, start=start, end=end, work_id=work_id)
+        return queries.page(self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at))
 
     @renamed(at="as_at")
     def latest(
@@ -127,16 +126,7 @@ class FilesClient:
     @property
     def queries(self) -> FileQueries:
         """The queries over files. Raises: MissingExtraError."""
-        return self._journal.opened("files", self._opened)
-
-    def _opened(self, lake: LakeReader) -> FileQueries:
-        from ...lake.tables import Lake
-        from .queries import FileQueries
-
-        settings = self._journal.settings
-        partitions = {topic: epoch.partitions for topic, epoch in self._journal.epochs.items()}
-        where = settings.lake
-        return FileQueries(Lake(where.path, where.storage_options), settings.journal.topics, partitions)
+        return self._journal.opened("files", _opened)
 
     def _tenant(self, tenant: str | None) -> str:
         return tenant or self._journal.settings.journal.tenant
@@ -144,3 +134,9 @@ class FilesClient:
 
 CLIENT: Final = FilesClient
 """What `journal.files` is."""
+
+
+def _opened(lake: LakeReader) -> FileQueries:
+    from .queries import FileQueries
+
+    return lake.beside(FileQueries)

@@ -90,12 +90,12 @@ def _check_asked(asked: Mapping[str, str | None]) -> None:
     """Refuse what cannot be asked before anything is connected to, in the words of the options.
 
     Raises:
-        FilesQueryError: as `FilesAsked.of`.
+        FilesQueryError: as `FilesQuestion.of`.
     """
-    from .questions import FilesAsked
+    from .questions import FilesQuestion
 
     try:
-        FilesAsked.of(**asked)
+        FilesQuestion.of(**asked)
     except FilesQueryError as error:
         raise FilesQueryError(_in_options(error.message), code=error.code, hint=_in_options(error.hint)) from None
 

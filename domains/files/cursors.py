@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -16,15 +15,15 @@ from ...lake.cuts import At, Bounds
 from ...schemas.encoding.wire import MAX_LONG, MIN_LONG
 from ...schemas.errors import FilesQueryError
 from .order import Key
-from .questions import FilesAsked
+from .questions import FilesQuestion
 
 _DIGEST_BYTES: Final = 8
 
 
-def identity_of(tenant: str, asked: FilesAsked, at: At | None) -> str:
+def identity_of(tenant: str, question: FilesQuestion, at: At | None) -> str:
     """What a cursor belongs to: the tenant, the query and the point that it was asked at."""
     point = sorted((*key, value) for key, value in at.items()) if isinstance(at, Mapping) else str(at)
-    text = json.dumps([tenant, asdict(asked), point], sort_keys=True)
+    text = json.dumps([tenant, question._asdict(), point], sort_keys=True)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 

@@ -22,7 +22,7 @@ from ...lake.storage.groups import Group, Groups
 from ...lake.table import Table
 from .events import DAY_MS
 from .order import BY_START, NEWEST_FIRST, Key, Order, behind, first_of, tuples_of
-from .questions import FilesAsked
+from .questions import FilesQuestion
 from .rows import FileRecordRow
 from .tables import READ, row_of_read
 
@@ -68,7 +68,7 @@ class Search:
         bounds: what is seen.
     """
 
-    def __init__(self, table: Table, tenant: str, asked: FilesAsked, bounds: Bounds) -> None:
+    def __init__(self, table: Table, tenant: str, asked: FilesQuestion, bounds: Bounds) -> None:
         self._asked = asked
         self._bounds = bounds
         named = {"tenant": tenant, "file_where": asked.where, "file_what": asked.what}
@@ -275,7 +275,7 @@ class Search:
         return found
 
 
-def _possible_files(table: Table, named: Mapping[str, str], asked: FilesAsked) -> list[str]:
+def _possible_files(table: Table, named: Mapping[str, str], asked: FilesQuestion) -> list[str]:
     """The files that can hold what is asked, by the statistics in the table's log."""
     files = scan.live_files(table.delta)
     for column, value in named.items():

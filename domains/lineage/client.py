@@ -6,16 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from ...lake_client import Asked, Point, point
-from ...schemas.arguments import time_of
 from ...schemas.errors import RenamedError
 from ...schemas.urn import Urn
-from .events import LATEST_AT_MS
+from .questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
 
 if TYPE_CHECKING:
     from ...client import Journal
     from ...lake.reading import LakeReader
-    from .queries import LineageReader
-    from .questions import Page
+    from .queries import LineagePage, LineageQueries
 
 
 WRITTEN_KINDS = frozenset({"dataset", "stream"})
@@ -67,29 +65,18 @@ class LineageClient:
             NotFinalError: the lake has not reached that point, or `final_only`.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
-        who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
-        return self.queries.lineage(
-            who, one, first, last, levels=levels, direction=direction, limit=limit, as_at=point(as_at),
-            as_of=_time(as_of), final_only=final_only,
-        )  # fmt: skip
+        queries = self.queries
+        question = LineageQuestion.of(data, start, end, levels=levels, direction=direction, limit=limit, as_of=as_of)
+        return queries.of(self._tenant(tenant), question, as_at=point(as_at), final_only=final_only)
 
     def runs_in(
         self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
         limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
         """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `of`."""
-        who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
-        return self.queries.lineage_runs(
-            who,
-            one,
-            first,
-            last,
-            levels=levels,
-            direction=direction,
-            limit=limit,
-            as_at=point(as_at),
-            as_of=_time(as_of),
-        )
+        queries = self.queries
+        question = LineageQuestion.of(data, start, end, levels=levels, direction=direction, limit=limit, as_of=as_of)
+        return queries.runs_in(self._tenant(tenant), question, as_at=point(as_at))
 
     def run(
         self, run: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
@@ -99,39 +86,36 @@ class LineageClient:
         Raises:
             UnknownEntityError: no fact names it (then). Else as `of`.
         """
-        return self.queries.run(self._tenant(tenant), Urn.parse(run), as_at=point(as_at), as_of=_time(as_of))
+        return self.queries.run(self._tenant(tenant), RunQuestion.of(run, as_of=as_of), as_at=point(as_at))
 
     def runs(
         self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
         as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
-    ) -> Page:  # fmt: skip
+    ) -> LineagePage:  # fmt: skip
         """Runs of a program in a window (as `of` has it), the last begun first: `.items`, and `.cursor` for more.
 
         Pages are all as at the first one. Raises: InputError, NotFinalError.
         """
-        window = _window(start, end)
-        who, of = self._tenant(tenant), Urn.parse(program)
-        told, by = point(as_at), _time(as_of)
-        return self.queries.runs(who, of, *window, limit=limit, cursor=cursor, as_at=told, as_of=by)
+        queries, question = self.queries, RunsQuestion.of(program, start, end, as_of=as_of)
+        return queries.runs(self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at))
 
     def accesses(
         self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: Point | None = None,
         as_of: Any = None, tenant: str | None = None,
-    ) -> Page:  # fmt: skip
+    ) -> LineagePage:  # fmt: skip
         """What a run touched, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
-        who, of, told, by = self._tenant(tenant), Urn.parse(run), point(as_at), _time(as_of)
-        return self.queries.accesses(who, of, limit=limit, cursor=cursor, as_at=told, as_of=by)
+        queries, question = self.queries, RunQuestion.of(run, as_of=as_of)
+        return queries.accesses(self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at))
 
     def latest_write(
         self, data: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
     ) -> dict[str, Any] | None:
         """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
-        who, of = self._tenant(tenant), Urn.parse(data)
-        return self.queries.latest_write(who, of, as_at=point(as_at), as_of=_time(as_of))
+        return self.queries.latest_write(self._tenant(tenant), WriteQuestion.of(data, as_of=as_of), as_at=point(as_at))
 
     @property
-    def queries(self) -> LineageReader:
-        """The lake's reader of lineage. Raises: MissingExtraError: as `lake`."""
+    def queries(self) -> LineageQueries:
+        """The queries over lineage. Raises: MissingExtraError: as `lake`."""
         return self._journal.opened("lineage", _opened)
 
     def _tenant(self, tenant: str | None) -> str:
@@ -154,17 +138,7 @@ def written_properties(journal: Journal, entity: Urn, asked: Asked) -> dict[str,
     return {**who, "latest_write_time": str(write["at"])}
 
 
-def _opened(lake: LakeReader) -> LineageReader:
-    from .queries import LineageReader
+def _opened(lake: LakeReader) -> LineageQueries:
+    from .queries import LineageQueries
 
-    return LineageReader.beside(lake)
-
-
-def _time(as_of: Any) -> int | None:
-    return None if as_of is None else time_of("as_of", as_of)
-
-
-def _window(start: Any, end: Any) -> tuple[int, int]:
-    """A window in milliseconds; open ends are the beginning and the end of time."""
-    first = 0 if start is None else time_of("start", start)
-    return first, LATEST_AT_MS + 1 if end is None else time_of("end", end)
+    return lake.beside(LineageQueries)

@@ -15,7 +15,7 @@ from .events import UNKNOWN
 from .walk import Relation, Walked
 
 if TYPE_CHECKING:
-    from .questions import Page
+    from .queries import LineagePage
 
 
 def run_json(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,12 +56,12 @@ def write_json(at_ms: int, run: str | None, program: str | None, source: str | N
     return {"at": at_ms, "program": program or None, "run": run or None, "source": source}
 
 
-def runs_json(page: Page) -> dict[str, Any]:
+def runs_json(page: LineagePage) -> dict[str, Any]:
     """Some runs of a program, and the cursor of the next ones."""
     return {"runs": page.items, "cursor": page.cursor}
 
 
-def touched_json(run: Mapping[str, Any], page: Page) -> dict[str, Any]:
+def touched_json(run: Mapping[str, Any], page: LineagePage) -> dict[str, Any]:
     """A run with some of its accesses, and the cursor of the next ones."""
     return {**run, "accesses": page.items, "cursor": page.cursor}
 

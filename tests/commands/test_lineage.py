@@ -13,7 +13,7 @@ from metajournal import ExternalWrite, Journal, RunStarted, dataset, stream
 from metajournal.cli import main
 from metajournal.domains.lineage import views as lineage_views
 from metajournal.domains.lineage.openlineage import facts_of
-from metajournal.domains.lineage.questions import Page
+from metajournal.domains.lineage.queries import LineagePage
 from metajournal.schemas.errors import UnknownEntityError
 from metajournal.schemas.urn import Urn
 from metajournal.terminal import parsing
@@ -186,8 +186,8 @@ class _NoRuns:
     def __exit__(self, *_: object) -> None:
         return
 
-    def runs(self, program: Urn, **_: Any) -> Page:
-        return Page([], None)
+    def runs(self, program: Urn, **_: Any) -> LineagePage:
+        return LineagePage([], None)
 
     def of(self, data: Urn, **window: Any) -> dict[str, Any]:
         touched = data in self.touched and "start" not in window

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from metajournal import RunStarted, Settings, dataset, run
 from metajournal.cli import main
-from metajournal.domains.files.questions import FilesAsked
+from metajournal.domains.files.questions import FilesQuestion
 from metajournal.domains.files.recording import file_record
 from metajournal.domains.lineage.client import LineageClient
 from metajournal.domains.lineage.events import ExternalWrite, RunStopped
@@ -88,7 +88,7 @@ def instant_of(argument: str, asked: tuple[str, tuple[Any, ...], dict[str, Any]]
     if name == "record":
         found: Any = getattr(given[0][0].metadata, argument.removeprefix("metadata."))
     elif name == "page" and argument in ("start", "end"):
-        found = getattr(FilesAsked.of(**{key: named[key] for key in ("where", "what", "start", "end")}), argument)
+        found = getattr(FilesQuestion.of(**{key: named[key] for key in ("where", "what", "start", "end")}), argument)
     else:
         found = named[argument] if argument in named else given[-1]
     assert type(found) is int
@@ -128,13 +128,13 @@ class Opened:
 JOURNAL: Any = Opened()
 
 
-def asked_of_the_lake(place: int | str) -> Callable[[Any], Any]:
+def asked_of_the_lake(field: str) -> Callable[[Any], Any]:
     def asked(value: Any) -> Any:
-        window = {"start": value} if place == 2 else {"start": 0, "end": value} if place == 3 else {"as_of": value}
+        window = {"start_ms": {"start": value}, "end_ms": {"start": 0, "end": value}, "as_of": {"as_of": value}}[field]
         with pytest.raises(Asked) as caught:
             LineageClient(JOURNAL).of(dataset("a", "b"), **window)
-        _, given, named = caught.value.args[0]
-        return given[place] if isinstance(place, int) else named[place]
+        _, (_, question), _ = caught.value.args[0]
+        return getattr(question, field)
 
     return asked
 
@@ -143,10 +143,10 @@ METADATA = {"where": "a", "what": "b", "data-version": "0"}
 ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "as_at": point,
     "event_time": event_time,
-    "lineage start": asked_of_the_lake(2),
-    "lineage end": asked_of_the_lake(3),
+    "lineage start": asked_of_the_lake("start_ms"),
+    "lineage end": asked_of_the_lake("end_ms"),
     "as_of": asked_of_the_lake("as_of"),
-    "files start": lambda value: FilesAsked.of(what="a", start=value, end=value).start,
+    "files start": lambda value: FilesQuestion.of(what="a", start=value, end=value).start,
     "file record": lambda value: file_record("file:///a", {**METADATA, "start": value}, content=b"").metadata.start,
     "RunStarted": lambda value: checked(RunStarted(RUN, value)).at,
     "RunStopped": lambda value: checked(RunStopped(RUN, value, "KILLED")).at,

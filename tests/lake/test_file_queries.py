@@ -18,7 +18,8 @@ from metajournal.domains.files import cursors as file_cursors
 from metajournal.domains.files import search as file_search
 from metajournal.domains.files.cursors import identity_of
 from metajournal.domains.files.events import DAY_MS, FileRecord, FilesRecorded
-from metajournal.domains.files.queries import FileQueries, FilesAsked, FilesPage
+from metajournal.domains.files.queries import FileQueries, FilesPage
+from metajournal.domains.files.questions import FilesQuestion
 from metajournal.domains.files.rows import FileRecordRow
 from metajournal.domains.files.tables import FILE_RECORDS, row_from_dict, rows_to_arrow
 from metajournal.domains.files.urns import file_urn
@@ -97,7 +98,7 @@ class Naive:
         return max(found)[-1] if found else None
 
 
-def pages(found: FileQueries, asked: FilesAsked, limit: int, **how: Any) -> Iterator[FilesPage]:
+def pages(found: FileQueries, asked: FilesQuestion, limit: int, **how: Any) -> Iterator[FilesPage]:
     page = found.page("default", asked, limit=limit, **how)
     yield page
     while page.cursor is not None:
@@ -106,7 +107,7 @@ def pages(found: FileQueries, asked: FilesAsked, limit: int, **how: Any) -> Iter
         yield page
 
 
-def told(found: FileQueries, asked: FilesAsked, limit: int = 100, **how: Any) -> list[tuple[str, str | None]]:
+def told(found: FileQueries, asked: FilesQuestion, limit: int = 100, **how: Any) -> list[tuple[str, str | None]]:
     return [(row.urn, row.url) for page in pages(found, asked, limit, **how) for row in page.files]
 
 
@@ -138,7 +139,7 @@ def test_any_records_in_any_batches_give_every_query_the_naive_answer_in_pages_o
         found = folded(tmp_path_factory.mktemp("lake"), journal, *batches, wide=data.draw(st.booleans()))
         for asked in data.draw(st.lists(questions(), min_size=4, max_size=4)):
             limit = data.draw(st.integers(1, 5))
-            assert told(found, FilesAsked.of(**asked), limit) == Naive(events).answer(**asked), asked
+            assert told(found, FilesQuestion.of(**asked), limit) == Naive(events).answer(**asked), asked
         for where in "ab":
             for what in "xy":
                 latest = found.latest("default", what, where).files
@@ -152,7 +153,7 @@ def test_as_at_any_position_or_time_is_what_the_log_said_then(
 ) -> None:
     journal = journal_of(events)
     found = folded(tmp_path_factory.mktemp("lake"), journal)
-    asked = FilesAsked.of(**question)
+    asked = FilesQuestion.of(**question)
     number = data.draw(st.integers(0, len(journal) - 1))
     record = journal[number]
     wanted = Naive(events[: number + 1]).answer(**question)
@@ -170,7 +171,7 @@ def numbered(count: int, **changes: Any) -> FilesRecorded:
     return FilesRecorded([a_file(**{"id": f"{one:03}", "start": START + one, **changes}) for one in range(count)])
 
 
-ALL = FilesAsked.of(start=START - DAY_MS, end=START + 9 * DAY_MS)
+ALL = FilesQuestion.of(start=START - DAY_MS, end=START + 9 * DAY_MS)
 
 
 def test_pages_speak_of_the_first_ones_moment_whatever_is_recorded_meanwhile(tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_rows_of_a_batch_that_is_not_finished_are_not_seen(tmp_path: Path) -> No
         fold.batch(journal)
     assert len(fold.rows("file_records")) == 6
     found = queries(tmp_path)
-    assert told(found, FilesAsked.of(work_id="later")) == []
+    assert told(found, FilesQuestion.of(work_id="later")) == []
     assert len(told(found, ALL)) == 3
 
 
@@ -270,9 +271,9 @@ def test_a_row_of_an_answer_is_the_tables_row(tmp_path: Path) -> None:
     newest = {(row.urn, row.bucket): row for row in rows}
     first = newest[rows[0].urn, START // DAY_MS], newest[file_urn("nebraska", "nginx", "ß:1"), START // DAY_MS]
     assert found.page("default", ALL).files == first
-    in_the_middle = FilesAsked.of(start=START + DAY_MS, end=START + DAY_MS)
+    in_the_middle = FilesQuestion.of(start=START + DAY_MS, end=START + DAY_MS)
     assert found.page("default", in_the_middle).files == (newest[rows[0].urn, START // DAY_MS + 1],)
-    assert found.page("default", FilesAsked.of(work_id="w")).files == (first[0],)
+    assert found.page("default", FilesQuestion.of(work_id="w")).files == (first[0],)
 
 
 def test_rows_come_back_from_arrow_as_they_were_in_the_order_of_time() -> None:
@@ -308,13 +309,13 @@ BAD_REQUESTS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("asked", "code"), BAD_REQUESTS)
 def test_what_cannot_be_asked_has_a_code_and_a_sentence(asked: dict[str, Any], code: str) -> None:
     with pytest.raises(FilesQueryError) as caught:
-        FilesAsked.of(**asked)
+        FilesQuestion.of(**asked)
     assert caught.value.code == code
     assert caught.value.message.endswith(".")
 
 
 def test_times_of_a_request_may_be_text() -> None:
-    asked = FilesAsked.of(start="2015-07-20", end="1437436800")
+    asked = FilesQuestion.of(start="2015-07-20", end="1437436800")
     assert (asked.start, asked.end) == (1_437_350_400_000, 1_437_436_800_000)
 
 
@@ -323,7 +324,7 @@ def test_the_widest_times_are_answered(tmp_path: Path, start: int) -> None:
     events = [FilesRecorded([a_file(start=-(1 << 63)), a_file(id="f2", start=(1 << 63) - 1)]), numbered(2)]
     found = folded(tmp_path, journal_of(events))
     asked: dict[str, Any] = {"start": start, "end": (1 << 63) - 1}
-    assert told(found, FilesAsked.of(**asked), 1) == Naive(events).answer(**asked)
+    assert told(found, FilesQuestion.of(**asked), 1) == Naive(events).answer(**asked)
 
 
 def test_a_cursor_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -332,7 +333,7 @@ def test_a_cursor_that_is_none_is_refused(tmp_path: Path) -> None:
     assert cursor is not None
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     forged = base64.urlsafe_b64encode(raw[:8] + json.dumps([1, "", [0, "", "", ""], [], True]).encode()).decode()
-    other = FilesAsked.of(start=START - DAY_MS, end=START + 8 * DAY_MS)
+    other = FilesQuestion.of(start=START - DAY_MS, end=START + 8 * DAY_MS)
     for wrong in ("", "x", cursor[:-2], cursor[:-1] + "!", "ü", forged, cursor + "AAAA"):
         with pytest.raises(FilesQueryError) as caught:
             found.page("default", ALL, limit=1, cursor=wrong)

@@ -28,7 +28,9 @@ from metajournal import (
     stream,
 )
 from metajournal.domains.lineage import relations as lineage_relations
-from metajournal.domains.lineage.queries import LineageReader
+from metajournal.domains.lineage.queries import LineagePage, LineageQueries
+from metajournal.domains.lineage.questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
+from metajournal.lake.reading import LakeReader
 from metajournal.lake.tables import Lake
 from metajournal.schemas.errors import InputError, NotFinalError, UnknownEntityError
 from metajournal.schemas.positions import Position
@@ -64,8 +66,34 @@ def folded(folder: Path, events: Sequence[Any]) -> Fold:
     return fold
 
 
-def reader(fold: Fold) -> LineageReader:
-    return LineageReader(Lake(str(fold.path)), TopicNames(), PARTITIONS)
+class Reader:
+    """Puts the questions that its arguments make."""
+
+    def __init__(self, queries: LineageQueries) -> None:
+        self._queries = queries
+
+    def lineage(
+        self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, as_at: Any = None, final_only: bool = False,
+        **asked: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        question = LineageQuestion.of(data, start_ms, end_ms, **asked)
+        return self._queries.of(tenant, question, as_at=as_at, final_only=final_only)
+
+    def run(self, tenant: str, run: Urn, *, as_of: Any = None, as_at: Any = None) -> dict[str, Any]:
+        return self._queries.run(tenant, RunQuestion.of(run, as_of=as_of), as_at=as_at)
+
+    def runs(self, tenant: str, program: Urn, *window: int, as_of: Any = None, **how: Any) -> LineagePage:
+        return self._queries.runs(tenant, RunsQuestion.of(program, *window, as_of=as_of), **how)
+
+    def accesses(self, tenant: str, run: Urn, *, as_of: Any = None, **how: Any) -> LineagePage:
+        return self._queries.accesses(tenant, RunQuestion.of(run, as_of=as_of), **how)
+
+    def latest_write(self, tenant: str, data: Urn, *, as_of: Any = None) -> dict[str, Any] | None:
+        return self._queries.latest_write(tenant, WriteQuestion.of(data, as_of=as_of))
+
+
+def reader(fold: Fold) -> Reader:
+    return Reader(LineageQueries(Lake(str(fold.path)), TopicNames(), PARTITIONS))
 
 
 NIGHTLY = [
@@ -185,7 +213,7 @@ def test_deleting_an_app_its_programs_runs_or_data_removes_no_lineage(tmp_path: 
     gone = [EntityDeleted(one) for one in (nightly, RAW, CLEAN, run_of(WASH, 1))]
     fold.batch(records_of([*registered, *NIGHTLY, *gone]))
     with pytest.raises(UnknownEntityError):
-        reader(fold).current("default", RAW)
+        LakeReader(Lake(str(fold.path)), TopicNames(), PARTITIONS).current("default", RAW)
     assert reader(fold).lineage("default", RAW, 0, 1_000) == before
     assert reader(fold).runs("default", WASH, 0, 1_000) == runs
 
@@ -499,7 +527,7 @@ def test_as_of_a_time_is_what_the_facts_by_that_time_tell_alone(nightly: Fold, t
         assert run_told(known, one, as_of=as_of) == run_told(alone, one)
 
 
-def run_told(known: LineageReader, one: Urn, **asked: Any) -> Any:
+def run_told(known: Reader, one: Urn, **asked: Any) -> Any:
     """A run and its accesses, or that it is unknown."""
     try:
         return known.run("default", one, **asked), known.accesses("default", one, **asked).items
