@@ -19,7 +19,7 @@ from .consumers.filters import SCOPES, Filter
 from .consumers.followers import Follow, end_unused
 from .consumers.records import Change, State
 from .consumers.subscription import Subscription
-from .lake_client import Asked, LakeClient, point
+from .lake_client import LakeClient, ReadOptions, point
 from .producers.emitter import Emitter
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
@@ -323,14 +323,14 @@ class Journal(LakeClient):
 
     @overload
     def metadata(
-        self, entity: Urn | str, scope: None = None, **asked: Unpack[Asked]
+        self, entity: Urn | str, scope: None = None, **asked: Unpack[ReadOptions]
     ) -> Mapping[str, Metadata]: ...  # fmt: skip
 
     @overload
-    def metadata(self, entity: Urn | str, scope: str, **asked: Unpack[Asked]) -> Metadata: ...
+    def metadata(self, entity: Urn | str, scope: str, **asked: Unpack[ReadOptions]) -> Metadata: ...
 
     def metadata(
-        self, entity: Urn | str, scope: str | None = None, **asked: Unpack[Asked]
+        self, entity: Urn | str, scope: str | None = None, **asked: Unpack[ReadOptions]
     ) -> Mapping[str, Metadata] | Metadata:
         """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`, or what it carries in the asked one.
 
@@ -359,11 +359,11 @@ class Journal(LakeClient):
             return system
         return {"USER": user, "SYSTEM": system} if scope is None else _together(user, system)
 
-    def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> dict[str, str]:
+    def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[ReadOptions]) -> dict[str, str]:
         """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `metadata`."""
         return self.metadata(entity, scope, **asked).properties
 
-    def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> tuple[str, ...]:
+    def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[ReadOptions]) -> tuple[str, ...]:
         """Tags of an entity in a scope, sorted, each once. Arguments and errors as `metadata`."""
         return self.metadata(entity, scope, **asked).tags
 

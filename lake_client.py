@@ -33,7 +33,7 @@ WAIT_S = 10.0
 """Seconds to wait for the lake to hold an event."""
 
 
-class Asked(TypedDict, total=False):
+class ReadOptions(TypedDict, total=False):
     """Arguments of `answer`, and of those that ask it."""
 
     as_at: Point | None
@@ -77,7 +77,7 @@ class LakeClient:
         if self._closed:
             raise InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
 
-    def show(self, entity: Urn | str, **asked: Unpack[Asked]) -> EntityRow:
+    def show(self, entity: Urn | str, **asked: Unpack[ReadOptions]) -> EntityRow:
         """An entity's row: now, or as the journal told it at a position or time.
 
         Args:

@@ -141,8 +141,8 @@ def _place(choose: random.Random) -> dict[str, str]:
     return {"where": f"where-{choose.randrange(WHERES)}", "what": f"what-{choose.randrange(WHATS)}"}
 
 
-Asked = Callable[[random.Random], dict[str, Any]]
-QUESTIONS: Final[dict[str, Asked]] = {
+Question = Callable[[random.Random], dict[str, Any]]
+QUESTIONS: Final[dict[str, Question]] = {
     "one where, all whats, a week": lambda choose: {"where": _place(choose)["where"], **_week(choose)},
     "all wheres, all whats, a week": _week,
     "all wheres, one what, all 30 days": lambda choose: {
@@ -156,7 +156,7 @@ QUESTIONS: Final[dict[str, Asked]] = {
 }  # fmt: skip
 
 
-def _figure(name: str, asked: Asked, folder: str, files: list[str], probes: int) -> dict[str, Any]:
+def _figure(name: str, asked: Question, folder: str, files: list[str], probes: int) -> dict[str, Any]:
     choose = random.Random(11)
     questions = [asked(choose) for _ in range(probes)]
     found = [_probe(folder, question) for question in questions]

@@ -171,3 +171,23 @@ def test_every_exception_is_needed() -> None:
     for (name, text), reason in EXCEPTIONS.items():
         assert reason
         assert text in texts(ROOT / name), name
+
+
+ROWS = {"fact", "held", "kept", "key", "place", "row", "self"}
+"""What rows and their keys are called where they are taken apart."""
+
+
+def is_counted(part: ast.Slice) -> bool:
+    """Whether a slice has numbers for bounds."""
+    bounds = [one.operand if isinstance(one, ast.UnaryOp) else one for one in (part.lower, part.upper) if one]
+    return any(isinstance(one, ast.Constant) for one in bounds)
+
+
+@pytest.mark.parametrize("part", ["rules", "lake", "fold", "domains"])
+def test_a_row_is_taken_apart_by_the_names_of_its_fields(part: str) -> None:
+    """A slice means other fields as soon as one is added; a name does not."""
+    for path in files(part):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and is_counted(node.slice):
+                of = node.value.id if isinstance(node.value, ast.Name) else ""
+                assert of not in ROWS, f"{path.relative_to(ROOT)}:{node.lineno} takes {of} apart by a slice"

@@ -18,7 +18,7 @@ from ...lake.storage.damage import asked_again
 from ...lake.table import Table
 from ...schemas.errors import FilesQueryError
 from .cursors import cursor_of, identity_of, read_cursor
-from .order import Key
+from .order import PageKey
 from .questions import FilesQuestion, check_names
 from .rows import FileRecordRow
 from .search import Search
@@ -103,7 +103,7 @@ class FileQueries(Queries):
         (name,) = self.TABLES
         return self._lake.tables[name]
 
-    def _begun(self, cursor: str | None, identity: str, as_at: At | None) -> tuple[Bounds, Key | None]:
+    def _begun(self, cursor: str | None, identity: str, as_at: At | None) -> tuple[Bounds, PageKey | None]:
         """The cut of a page and where it begins."""
         if cursor is None:
             return self._seen(as_at), None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
-from ...lake_client import Asked, Point, point
+from ...lake_client import Point, ReadOptions, point
 from ...schemas.errors import RenamedError
 from ...schemas.urn import Urn
 from .questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
@@ -126,7 +126,7 @@ CLIENT: Final = LineageClient
 """What `journal.lineage` is."""
 
 
-def written_properties(journal: Journal, entity: Urn, asked: Asked) -> dict[str, str]:
+def written_properties(journal: Journal, entity: Urn, asked: ReadOptions) -> dict[str, str]:
     """The latest write to an entity as properties; none where it is not of a kind that has one."""
     if entity.kind not in WRITTEN_KINDS:
         return {}

@@ -8,7 +8,7 @@ so that no two entities share one. Source: docs/concepts.md; the source text's s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...schemas.urn import Urn
 from .events import UNKNOWN
@@ -74,8 +74,8 @@ def lineage_json(walked: Walked, *, start_ms: int, end_ms: int) -> dict[str, Any
     Returns:
         {"start", "end", "relations", "programs", "data"}, and where it is not all {"partial": true, "why"}.
     """
-    shown = [(_relation(one), Urn.parse(one.data), Urn.parse(one.program)) for one in walked.relations]
-    shown.sort(key=lambda one: (one[0]["data"], one[0]["program"], one[0].get("access", "")))
+    shown = [_Shown(_relation(one), Urn.parse(one.data), Urn.parse(one.program)) for one in walked.relations]
+    shown.sort(key=_Shown.order)
     answer: dict[str, Any] = {
         "start": str(start_ms),
         "end": str(end_ms),
@@ -86,6 +86,17 @@ def lineage_json(walked: Walked, *, start_ms: int, end_ms: int) -> dict[str, Any
     if walked.partial is not None:
         answer |= {"partial": True, "why": walked.partial}
     return answer
+
+
+class _Shown(NamedTuple):
+    """A relation as it is shown, and what it is between."""
+
+    relation: dict[str, Any]
+    data: Urn
+    program: Urn
+
+    def order(self) -> tuple[str, str, str]:
+        return self.relation["data"], self.relation["program"], self.relation.get("access", "")
 
 
 def _relation(one: Relation) -> dict[str, Any]:
