@@ -1,14 +1,14 @@
 """What users hold: the `Journal`, which joins emitting, reading changes, searching and asking the lake.
 
-It does nothing itself: emitting is producers', changes are consumers', search is indexer's, reading is lake's, whose
-questions stand beside this module by subject. The last two are imported when they are first asked for, so the light
-client never meets a package that it does not need.
+It does nothing itself: emitting is producers', changes are consumers', search is indexer's, reading is lake's; what is
+asked of one domain alone stands in that domain's `client`. The last three are imported when they are first asked for,
+so the light client never meets a package that it does not need.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 from weakref import WeakSet
@@ -19,24 +19,21 @@ from .consumers.filters import SCOPES, Filter
 from .consumers.followers import Follow, end_unused
 from .consumers.records import Change, State
 from .consumers.subscription import Subscription
-from .domains.files.client import FilesClient
-from .domains.files.recording import record_files
-from .domains.lineage.client import LineageClient
-from .lake_client import Asked, point
+from .lake_client import LakeClient, ReadOptions, point
 from .producers.emitter import Emitter
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
 from .producers.units import Unit, UnitEvent
 from .schemas.arguments import check_names, check_number, check_texts, parameters
-from .schemas.errors import InputError
+from .schemas.errors import InputError, RenamedError
 from .schemas.events.base import Event
-from .schemas.limits import MAX_ENTRIES
 from .schemas.positions import Position
 from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
-    from .domains.files.events import FileRecord
+    from .domains.files.client import FilesClient
+    from .domains.lineage.client import LineageClient
     from .indexer.search.results import Results
     from .indexer.search.searching import Search, Suggestion
     from .tracing import Trace
@@ -49,7 +46,7 @@ class Metadata(NamedTuple):
     tags: tuple[str, ...]
 
 
-class Journal(LineageClient, FilesClient):
+class Journal(LakeClient):
     """One installation of metajournal; make it with `Journal.connect`, share it between threads, close it once."""
 
     def __init__(self, settings: Settings, epochs: Epochs, *, connect_timeout_s: float = 5.0) -> None:
@@ -232,6 +229,29 @@ class Journal(LineageClient, FilesClient):
         conditions = {key: one for key, one in asked.items() if key not in _HOW}
         return {**how, "wanted": Filter.of(**{**conditions, "tenant": asked.get("tenant") or self._tenant(None)})}
 
+    @property
+    def files(self) -> FilesClient:
+        """Archived files: `journal.files.record(…)`, `journal.files.find(…)`. See `FilesClient`."""
+        from .domains.files.client import FilesClient
+
+        return FilesClient(self)
+
+    @property
+    def lineage(self) -> LineageClient:
+        """Which run touched which data: `journal.lineage.of(…)`, `journal.lineage.runs(…)`. See `LineageClient`."""
+        from .domains.lineage.client import LineageClient
+
+        return LineageClient(self)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raises: RenamedError: what the journal had under this name belongs to a domain's object now."""
+            for own in (type(self.files), type(self.lineage)):
+                if name in own.FORMER:
+                    raise RenamedError(f"journal.{name}", f"journal.{own.FORMER[name]}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
     def follow(self, entity: Urn | str, *, tenant: str | None = None) -> Follow:
         """Know what becomes of an aggregate's events before the stream tells it; close it when that is no longer asked.
 
@@ -303,14 +323,14 @@ class Journal(LineageClient, FilesClient):
 
     @overload
     def metadata(
-        self, entity: Urn | str, scope: None = None, **asked: Unpack[Asked]
+        self, entity: Urn | str, scope: None = None, **asked: Unpack[ReadOptions]
     ) -> Mapping[str, Metadata]: ...  # fmt: skip
 
     @overload
-    def metadata(self, entity: Urn | str, scope: str, **asked: Unpack[Asked]) -> Metadata: ...
+    def metadata(self, entity: Urn | str, scope: str, **asked: Unpack[ReadOptions]) -> Metadata: ...
 
     def metadata(
-        self, entity: Urn | str, scope: str | None = None, **asked: Unpack[Asked]
+        self, entity: Urn | str, scope: str | None = None, **asked: Unpack[ReadOptions]
     ) -> Mapping[str, Metadata] | Metadata:
         """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`, or what it carries in the asked one.
 
@@ -331,45 +351,21 @@ class Journal(LineageClient, FilesClient):
         user = Metadata(dict(row.user_properties), tuple(row.user_tags))
         if scope == "USER":
             return user
-        written = self._latest_write(Urn.parse(entity), asked)
+        from .domains.lineage.client import written_properties
+
+        written = written_properties(self, Urn.parse(entity), asked)
         system = Metadata({**row.system_properties, **written}, tuple(row.system_tags))
         if scope == "SYSTEM":
             return system
         return {"USER": user, "SYSTEM": system} if scope is None else _together(user, system)
 
-    def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> dict[str, str]:
+    def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[ReadOptions]) -> dict[str, str]:
         """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `metadata`."""
         return self.metadata(entity, scope, **asked).properties
 
-    def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[Asked]) -> tuple[str, ...]:
+    def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[ReadOptions]) -> tuple[str, ...]:
         """Tags of an entity in a scope, sorted, each once. Arguments and errors as `metadata`."""
         return self.metadata(entity, scope, **asked).tags
-
-    def record_files(
-        self,
-        files: Iterable[FileRecord | Mapping[str, Any]],
-        *,
-        progress: Callable[[int], None] | None = None,
-        files_an_event: int = MAX_ENTRIES,
-        **said: Any,
-    ) -> list[Receipt]:
-        """Record many archived files: up to 1,000 an event, some events in flight, until all are acknowledged.
-
-            journal.record_files(file_record(url, {"start": ..., "where": ..., ...}, content=path) for path in paths)
-
-        Args:
-            files: `file_record(...)`s, or mappings with url, metadata, size and created, of any where and what.
-            progress: called with the number of files acknowledged so far.
-            files_an_event: most files of an event, 1 to 1,000.
-            said: arguments of `emit` that hold for every event: actor, tenant, event_time, cause.
-        Returns:
-            The receipt of each event.
-        Raises:
-            InvalidEventError: a file is not valid: lists every fault of it (`files[4711].metadata.start`); what was
-                sent before stands.
-            OutcomeUnknownError: some are not acknowledged in time; send the same files with the same ids again.
-        """
-        return record_files(self.emitter, files, progress=progress, files_an_event=files_an_event, **said)
 
 
 _HOW = ("since", "group", "timeout_s", "limit", "commit_interval_s")

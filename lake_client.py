@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 from .consumers.followers import LAKE_PACKAGES, Follow, is_running, place_of
 from .producers.topics import Epochs
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 Point: TypeAlias = "Inside | datetime | int | str"
 """A point of the journal: a position or what has one (that event included), several of these, a cut of next positions,
 or a time (milliseconds, an aware datetime, text)."""
+Reader = TypeVar("Reader")
 WAIT_S = 10.0
 """Seconds to wait for the lake to hold an event."""
 
 
-class Asked(TypedDict, total=False):
+class ReadOptions(TypedDict, total=False):
     """Arguments of `answer`, and of those that ask it."""
 
     as_at: Point | None
@@ -76,7 +77,7 @@ class LakeClient:
         if self._closed:
             raise InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
 
-    def show(self, entity: Urn | str, **asked: Unpack[Asked]) -> EntityRow:
+    def show(self, entity: Urn | str, **asked: Unpack[ReadOptions]) -> EntityRow:
         """An entity's row: now, or as the journal told it at a position or time.
 
         Args:
@@ -200,6 +201,21 @@ class LakeClient:
             except UnknownEntityError:
                 found.append(None)
         return found
+
+    def opened(self, name: str, opens: Callable[[LakeReader], Reader]) -> Reader:
+        """What a domain's questions read the lake with, opened once for each thread that asks.
+
+        Args:
+            name: the domain's.
+            opens: makes it beside a reader of the lake.
+        Raises:
+            MissingExtraError, InputError: as `lake`.
+        """
+        lake, own = self.lake, self._handles.own
+        if name not in own:
+            own[name] = opens(lake)
+        reader: Reader = own[name]
+        return reader
 
     def _tenant(self, tenant: str | None) -> str:
         return tenant or self.settings.journal.tenant

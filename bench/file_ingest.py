@@ -1,6 +1,6 @@
 """Archived files recorded in bulk: from the first emit until the lake holds the last one, all that follows published.
 
-One process records the files with `Journal.record_files`, as users do; the stream runs beside it with its usual
+One process records the files with `Journal.files.record`, as users do; the stream runs beside it with its usual
 settings. The journal table is written last, after the change and state records are acknowledged, so its marks say when
 all is done. That each file gave one row, one change record and one state record is counted afterwards.
 """
@@ -74,7 +74,7 @@ def _ingested(settings: Settings, folder: Path, records: list[Any], say: Callabl
         _until(lambda: status.exists() and json.loads(status.read_text())["state"] == "running", process)
         with Journal.connect(settings) as journal:
             started = time.time()
-            journal.record_files(records)
+            journal.files.record(records)
             sent_s = time.time() - started
         ends = _ends(settings)
         _until(lambda: _held(settings) == ends, process)

@@ -21,7 +21,8 @@ import duckdb
 import pyarrow as pa
 
 from metajournal.domains.files.events import DAY_MS, FileMetadata, FileRecord, FilesRecorded
-from metajournal.domains.files.queries import FileQueries, FilesAsked
+from metajournal.domains.files.queries import FileQueries
+from metajournal.domains.files.questions import FilesQuestion
 from metajournal.lake.columns import JOURNAL
 from metajournal.lake.declared import made_arrow
 from metajournal.lake.tables import Lake, Reached
@@ -140,8 +141,8 @@ def _place(choose: random.Random) -> dict[str, str]:
     return {"where": f"where-{choose.randrange(WHERES)}", "what": f"what-{choose.randrange(WHATS)}"}
 
 
-Asked = Callable[[random.Random], dict[str, Any]]
-QUESTIONS: Final[dict[str, Asked]] = {
+Question = Callable[[random.Random], dict[str, Any]]
+QUESTIONS: Final[dict[str, Question]] = {
     "one where, all whats, a week": lambda choose: {"where": _place(choose)["where"], **_week(choose)},
     "all wheres, all whats, a week": _week,
     "all wheres, one what, all 30 days": lambda choose: {
@@ -155,7 +156,7 @@ QUESTIONS: Final[dict[str, Asked]] = {
 }  # fmt: skip
 
 
-def _figure(name: str, asked: Asked, folder: str, files: list[str], probes: int) -> dict[str, Any]:
+def _figure(name: str, asked: Question, folder: str, files: list[str], probes: int) -> dict[str, Any]:
     choose = random.Random(11)
     questions = [asked(choose) for _ in range(probes)]
     found = [_probe(folder, question) for question in questions]
@@ -178,7 +179,7 @@ def _probe(folder: str, question: dict[str, Any]) -> float:
     begun = time.perf_counter()
     queries = FileQueries(Lake(folder), TopicNames(), _PARTITIONS)
     if "start" in question or "work_id" in question:
-        queries.page("default", FilesAsked.of(**question), limit=PAGE)
+        queries.page("default", FilesQuestion.of(**question), limit=PAGE)
     elif not queries.latest("default", **question).files:
         raise RuntimeError(f"nothing is found for {question}")
     return (time.perf_counter() - begun) * 1000

@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 
 from bench.show import _column, _journal_rows
 from metajournal.domains.catalog.urns import dataset
-from metajournal.domains.lineage.queries import LineageReader
+from metajournal.domains.lineage.queries import LineageQueries
+from metajournal.domains.lineage.questions import LineageQuestion
 from metajournal.lake.columns import TIMESTAMP
 from metajournal.lake.declared import SPECS
 from metajournal.lake.storage.compaction import live_files
@@ -198,8 +199,8 @@ def _common(name: str, held: dict[str, Any], count: int, first: int) -> pa.Table
 def _probe(folder: str, name: str, *, levels: int = 50, window: float = 1.0) -> float:
     end_ms = int(TREES * NODES * RUNS * (_DAY_MS // 1000) * window)
     start = time.perf_counter()
-    known = LineageReader(Lake(folder), TopicNames(), _PARTITIONS)
-    answer = known.lineage("default", dataset("bench", name), 0, end_ms, levels=levels)
+    queries = LineageQueries(Lake(folder), TopicNames(), _PARTITIONS)
+    answer = queries.of("default", LineageQuestion.of(dataset("bench", name), 0, end_ms, levels=levels))
     took = (time.perf_counter() - start) * 1000
     nodes = len(answer["data"]) + len(answer["programs"])
     if nodes != 2 * NODES and window == 1.0:

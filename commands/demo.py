@@ -28,7 +28,8 @@ from ..schemas.positions import Position
 from ..schemas.urn import Urn
 from ..terminal.exits import FINE, PROBLEM
 from ..terminal.rendering import print_json, table
-from ..terminal.views import detail_text, entity_json, entity_view, history_view, hits_view, outcome_json
+from ..terminal.views import detail_text, entity_view, history_view, hits_view
+from ..values import entity_json, outcome_json
 from .demo_environment import ACTOR, EnvironmentSteps, tries
 from .demo_services import DEADLINE_S, STAGES, Stages, services
 from .telling import Silent, Teller, teller

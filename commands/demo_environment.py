@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from ..domains.catalog.urns import dataset
-from ..domains.files.commands import file_json
+from ..domains.files.values import file_json
 from ..domains.lineage.views import lineage_view
 from ..indexer.fill.rebuild import rebuild_index
 from ..schemas.positions import Position
@@ -75,7 +75,7 @@ class EnvironmentSteps:
         an_event = min(max(len(found) // LEAST_EVENTS, 1), 1000)
         began = time.monotonic()
         with self.told.bars(FILE_STAGES, len(found)) as advance:
-            receipts = self.journal.record_files(
+            receipts = self.journal.files.record(
                 self._hashed(found, lambda count: advance(HASHED, count)),
                 progress=lambda count: advance(RECORDED, count),
                 files_an_event=an_event,
@@ -115,7 +115,7 @@ class EnvironmentSteps:
 
     def count(self) -> None:
         """Files and requirements, as the lake and the index hold them."""
-        files = list(self.journal.files(where=WHERE, start=_EARLIEST, end=_LATEST))
+        files = list(self.journal.files.find(where=WHERE, start=_EARLIEST, end=_LATEST))
         found = self.journal.search("*", namespace="python", kinds=["file"], limit=0).total
         pairs = sorted(self._pairs())
         told = self.report["files"] | {
@@ -144,14 +144,14 @@ class EnvironmentSteps:
         for name, one in self.installed.items():
             cursor = None
             while True:
-                page = self.journal.accesses(run_of(one), limit=1000, cursor=cursor)
+                page = self.journal.lineage.accesses(run_of(one), limit=1000, cursor=cursor)
                 yield from ((name, Urn.parse(item["data"]).name) for item in page.items if item["access"] == "read")
                 if (cursor := page.cursor) is None:
                     break
 
     def draw_lineage(self) -> None:
         """What a distribution is built of, and what these are built of."""
-        answer = self.journal.lineage(self.shown, direction="upstream")
+        answer = self.journal.lineage.of(self.shown, direction="upstream")
         direct = {one.replace(".", "%2E") for one in self.required[self.shown.name]}
         program = f"workflow.python.build.{self.shown.name.replace('.', '%2E')}"
         read = {
@@ -167,9 +167,9 @@ class EnvironmentSteps:
     def query_files(self) -> None:
         """The newest files of one distribution."""
         what, where = self.shown.name, WHERE
-        latest = self.journal.latest_file(what, where)
+        latest = self.journal.files.latest(what, where)
         began = time.monotonic()
-        found = list(self.journal.files(what=what, where=where, start=_EARLIEST, end=_LATEST))
+        found = list(self.journal.files.find(what=what, where=where, start=_EARLIEST, end=_LATEST))
         took = round((time.monotonic() - began) * 1000, 1)
         newest = sorted(found, key=lambda one: (one.start_ms, one.file_id), reverse=True)[:NEWEST]
         self.report["files"] |= {

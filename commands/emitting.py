@@ -29,8 +29,7 @@ from ..schemas.errors import (
 )
 from ..schemas.limits import MAX_UNIT_EVENTS
 from ..terminal.parsing import Typed, typed_event
-from ..terminal.rendering import error_json
-from ..terminal.views import outcome_json
+from ..values import MAX_LINE, bounded, error_json, outcome_json
 
 if TYPE_CHECKING:
     from ..client import Journal
@@ -158,7 +157,7 @@ def _whole(lines: Iterable[str]) -> tuple[list[Typed], list[int]]:
     typed: list[Typed] = []
     numbers: list[int] = []
     faults: list[Fault] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(bounded(lines), 1):
         if len(numbers) > MAX_UNIT_EVENTS:
             break  # the unit refuses them all; the rest need not be held
         if not line.strip():
@@ -188,7 +187,7 @@ def _arriving(lines: TextIO | Iterable[str]) -> Iterator[str | None]:
     """
     source = _descriptor(lines)
     if source is None or not isinstance(lines, TextIOBase):
-        yield from lines
+        yield from bounded(lines)
         return
     decoder = codecs.getincrementaldecoder(lines.encoding or "utf-8")(lines.errors or "strict")
     data, begun = b".", ""
@@ -199,6 +198,7 @@ def _arriving(lines: TextIO | Iterable[str]) -> Iterator[str | None]:
         data = os.read(source, READ_BYTES)
         *whole, begun = (begun + decoder.decode(data, final=not data)).split("\n")
         yield from whole
+        begun = begun[: MAX_LINE + 1]  # of a line that is too long no more is held
     if begun:
         yield begun
 

@@ -1,6 +1,6 @@
 """Commands that read: `show`, `history`; `search` and `suggest` stand in `searching.py`, `tail` in `tailing.py`.
 
-Thin: options become values, the client or the index answers, `views.py` words it.
+Thin: options become values, the client or the index answers, `values.py` gives it its shape and `views.py` words it.
 Invariant: each has `--json`, which prints one JSON value (`tail`, that goes on: one on each line).
 """
 
@@ -36,8 +36,8 @@ def show(
     """Show an entity: its metadata in both scopes."""
     from ..domains.lineage.client import WRITTEN_KINDS
     from ..schemas.urn import Urn
-    from ..terminal.parsing import moment, point, positions
-    from ..terminal.views import entity_json, entity_view
+    from ..terminal.views import entity_view
+    from ..values import entity_json, moment, point, positions
 
     entity, at = Urn.parse(urn), point(as_at) if as_at else None
     after, of = positions(at_least) if at_least else None, moment(as_of) if as_of else None
@@ -45,7 +45,7 @@ def show(
         answer = journal.answer(entity, as_at=at, as_of=of, at_least=after)
         shown = entity_json(answer.row)
         if entity.kind in WRITTEN_KINDS:
-            shown["latest_write"] = journal.latest_write(entity, as_at=at, as_of=of)
+            shown["latest_write"] = journal.lineage.latest_write(entity, as_at=at, as_of=of)
     if as_json:
         print_json(shown if at is None and of is None else {**shown, "final": answer.final})
         return
@@ -73,8 +73,8 @@ def history(
     """
     from ..schemas.positions import Position
     from ..schemas.urn import Urn
-    from ..terminal.parsing import moment, positions
-    from ..terminal.views import entity_json, history_view
+    from ..terminal.views import history_view
+    from ..values import entity_json, moment, positions
 
     entity, after = Urn.parse(urn), positions(at_least) if at_least else None
     of = moment(as_of) if as_of else None

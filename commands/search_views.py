@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..terminal.rendering import safe, shortened, table, time_text
-from ..terminal.views import entity_json, results_json, results_view
+from ..terminal.views import results_view
 
 _MOST_VALUES = 10
 
@@ -39,14 +39,6 @@ def without_filters(found: Any, filters: Sequence[str]) -> str:
     return (
         f"Without {' and '.join(filters)} {found.total:,} would be found" + "".join(f"; {one}" for one in counts) + "."
     )
-
-
-def then_json(found: Any, then: Sequence[Any]) -> dict[str, Any]:
-    """The answer to a search, each hit with what it looked like at an earlier point; null: it was not there then."""
-    told = results_json(found)
-    for hit, answer in zip(told["hits"], then, strict=True):
-        hit["then"] = None if answer is None else {**entity_json(answer.row), "final": answer.final}
-    return told
 
 
 def then_view(found: Any, then: Sequence[Any]) -> RenderableType:

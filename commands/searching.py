@@ -58,9 +58,9 @@ def search(
     metajournal search 'properties:owner'         who has such a key
     """
     from ..indexer.search.searching import Search
-    from ..terminal.parsing import point, positions
-    from ..terminal.views import results_json, results_view
-    from .search_views import explained_view, facets_view, then_json, then_view, without_filters
+    from ..terminal.views import results_view
+    from ..values import point, positions, results_json, then_json
+    from .search_views import explained_view, facets_view, then_view, without_filters
 
     if as_at and (why or asked["facets"]):
         raise click.UsageError("--as-at goes with neither --why nor --facets: these speak of now.")

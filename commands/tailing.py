@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import click
 
 from ..terminal.options import SECONDS, Options, json_option, options
 from ..terminal.rendering import console, note, print_json, shortened, time_text
+from ..values import change_json, state_json
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -93,6 +94,7 @@ def tail(
 
 def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool, as_json: bool) -> None:
     out = console()
+    shape: Callable[[Any], dict[str, Any]] = state_json if state else change_json
     with given.journal() as journal:
         own = journal.settings.journal.tenant
         subscription = journal.states(domain, **how) if state else journal.subscribe(domain, **how)
@@ -101,7 +103,7 @@ def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool,
         with subscription as found, _interruptible(found):
             for one in found:
                 if as_json:
-                    print_json(record_json(one))
+                    print_json(shape(one))
                 else:
                     out.print(record_line(one, own), soft_wrap=True)
 
@@ -127,19 +129,9 @@ def _interruptible(found: Subscription[Any]) -> Iterator[None]:
 
 def _point(text: str | None) -> Any:
     """What `--since` says, as `Journal.subscribe` takes it."""
-    from ..terminal.parsing import point
+    from ..values import point
 
     return text if text in (None, "earliest", "latest") else point(text)
-
-
-def record_json(one: Change | State) -> dict[str, Any]:
-    """A record as its subscribers get it, with where it stands."""
-    from ..consumers.records import Change
-
-    shared = {"id": one.id, "urn": one.urn, "tenant": one.tenant, "position": str(one.position), "seq": one.seq}
-    if isinstance(one, Change):
-        return {**shared, "scope": one.scope, "type": one.type, "time": one.time, "record": one.record}
-    return {**shared, "deleted": one.deleted, "time": one.time, "document": one.document}
 
 
 def record_line(one: Change | State, own_tenant: str) -> Text:

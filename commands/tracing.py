@@ -10,14 +10,14 @@ from rich.text import Text
 
 from ..schemas.errors import MissingExtraError
 from ..terminal.options import Options, json_option, options
-from ..terminal.rendering import console, fields, plain, print_json, safe, shortened, table, time_text, verdict
+from ..terminal.rendering import console, fields, print_json, safe, shortened, table, time_text, verdict
 from ..terminal.views import detail_text
+from ..values import trace_json
 
 if TYPE_CHECKING:
     from ..lake.tables import Lake
     from ..producers.topics import Epochs
     from ..schemas.settings import Settings
-    from ..tracing import Step, Trace
 
 
 _ROWS = 30  # of those that one event made; a bulk event makes up to a thousand
@@ -58,19 +58,6 @@ def _lake(settings: Settings) -> Lake | None:
         return None
     lake.refresh()
     return lake
-
-
-def trace_json(found: Trace) -> dict[str, Any]:
-    """An event's way as a JSON value."""
-    return {"event_id": found.event_id, "made_at": found.made_at, "places": [_step_json(one) for one in found.steps]}
-
-
-def _step_json(one: Step) -> dict[str, Any]:
-    said = one._asdict()
-    place = said.pop("position")
-    where = {"topic": place.topic, "partition": place.partition, "offset": place.offset, "position": str(place)}
-    said["index"] = said.pop("seen")._asdict()
-    return {**where, "logical_timestamp": place.value, **plain(said), "detail": one.detail}
 
 
 def trace_view(found: dict[str, Any]) -> RenderableType:

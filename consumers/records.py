@@ -15,6 +15,7 @@ from confluent_kafka import Message
 
 from ..schemas.errors import DecodeError
 from ..schemas.positions import Position
+from ..schemas.topics import DOMAIN_HEADER
 from ..schemas.untrusted import UNREADABLE, json_object, whole_of
 from .ledger import Place, Source
 
@@ -38,6 +39,7 @@ class Change:
         record: the change record itself.
         partition: partition of the change topic that it was read from.
         tenant: whose entity it is.
+        domain: the domain whose change it is; of tags and properties of any entity the one that owns annotations.
     """
 
     urn: str
@@ -49,6 +51,7 @@ class Change:
     record: dict[str, Any]
     partition: int
     tenant: str = "default"
+    domain: str = ""
 
     @property
     def id(self) -> str:
@@ -96,6 +99,8 @@ class Identity(NamedTuple):
     urn: str
     type: str
     tenant: str
+    domain: str | None = None
+    """Of a change that says it; earlier versions wrote none."""
 
 
 def identity(message: Message) -> Identity:
@@ -113,7 +118,8 @@ def identity(message: Message) -> Identity:
         if rest != headers["ce_subject"]:
             raise ValueError("its key and its headers name two entities")
         urn, type_ = rest.decode(), headers["ce_type"].decode()
-        return Identity(_source(source), place, key, message.offset() or 0, urn, type_, start.decode())
+        domain = headers[DOMAIN_HEADER].decode() if DOMAIN_HEADER in headers else None
+        return Identity(_source(source), place, key, message.offset() or 0, urn, type_, start.decode(), domain)
     except UNREADABLE as error:  # also a text that is not UTF-8, or a null
         raise unreadable(message, error) from error
 
@@ -126,9 +132,11 @@ def _source(text: str) -> Source:
     return topic, whole_of(partition)
 
 
-def change_of(message: Message, told: Identity, scope: Scope) -> Change:
+def change_of(message: Message, told: Identity, scope: Scope, topic_domain: str) -> Change:
     """A change, its record decoded.
 
+    Args:
+        topic_domain: whose changes its topic has, for a record that does not say its domain.
     Raises:
         DecodeError: its value is no change record.
     """
@@ -139,7 +147,8 @@ def change_of(message: Message, told: Identity, scope: Scope) -> Change:
         _check_change(record)
     except UNREADABLE as error:
         raise unreadable(message, error) from error
-    return Change(told.urn, position, told.place[1], scope, told.type, time_ms, record, partition, told.tenant)
+    domain = told.domain or topic_domain
+    return Change(told.urn, position, told.place[1], scope, told.type, time_ms, record, partition, told.tenant, domain)
 
 
 def state_of(message: Message, told: Identity) -> State:

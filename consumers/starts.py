@@ -53,7 +53,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Floor:
     """The last position of each journal partition that is not asked for, and a time in the same sense."""
 
     last: Mapping[Source, int]
@@ -160,7 +160,7 @@ class Starts:
         at = (outcomes, number % self._outcome_partitions[outcomes])
         return self._look_up.last(at, f"{journal}/{number}".encode(), beyond)
 
-    def _start(self, at: Partition, asked: _Asked, found: tuple[int, int], count: int) -> Start:
+    def _start(self, at: Partition, asked: _Floor, found: tuple[int, int], count: int) -> Start:
         low, high = found
         sources = self._sources(at[1], count)
         first = min((self._first(at, source, asked, low, high) for source in sources), default=low)
@@ -171,7 +171,7 @@ class Starts:
         floors = {source: below(asked.last[source] + 1) for source in sources}
         return Start(max(first, low), floors, since_ms=asked.since_ms)
 
-    def _first(self, at: Partition, source: Source, asked: _Asked, low: int, high: int) -> int:
+    def _first(self, at: Partition, source: Source, asked: _Floor, low: int, high: int) -> int:
         """The offset that everything above a cut of one journal partition stands at or behind."""
         last = asked.last[source]
         if source not in self._found:
@@ -199,7 +199,7 @@ class Starts:
             offset=low,
         )
 
-    def _cut(self, since: object) -> _Asked:
+    def _cut(self, since: object) -> _Floor:
         if isinstance(since, Mapping):
             return self._given(since)
         positions = positions_of(since)  # type: ignore[arg-type]  # anything may be asked
@@ -218,7 +218,7 @@ class Starts:
             '"earliest" or "latest".',
         )
 
-    def _after(self, positions: list[Position]) -> _Asked:
+    def _after(self, positions: list[Position]) -> _Floor:
         """Behind the last of some positions in each partition; the others from the earliest of their times on."""
         for one in positions:
             self._check(one.topic, one.partition, one)
@@ -227,11 +227,11 @@ class Starts:
         ends = [Position(*source, below - 1) for source, below in cut_of(positions).items()]
         others = self._at(min(map(self._look_up.append_time, ends)))
         named = {(one.topic, one.partition): one.value for one in ends}
-        return _Asked({**others.last, **named}, others.since_ms, frozenset(named))
+        return _Floor({**others.last, **named}, others.since_ms, frozenset(named))
 
-    def _at(self, time_ms: int) -> _Asked:
+    def _at(self, time_ms: int) -> _Floor:
         """The append time of the broker tells exactly which events are older, whatever the clocks did."""
-        return _Asked({source: self._before(source, time_ms) for source in self._all()}, time_ms)
+        return _Floor({source: self._before(source, time_ms) for source in self._all()}, time_ms)
 
     def _before(self, source: Source, time_ms: int) -> int:
         """The last position of a journal partition that is older than a time; -1 where that is not known."""
@@ -241,7 +241,7 @@ class Starts:
             return self._next(source) - 1
         return -1 if 0 < low == offset else self._position(source, offset) - 1
 
-    def _given(self, cut: Mapping[object, object]) -> _Asked:
+    def _given(self, cut: Mapping[object, object]) -> _Floor:
         last = dict.fromkeys(self._all(), -1)
         for key, value in cut.items():
             if not isinstance(key, tuple) or len(key) != 2 or not isinstance(value, int) or isinstance(value, bool):
@@ -256,7 +256,7 @@ class Starts:
                     hint="A cut holds the next position of each partition, as a search's `position_vector` does.",
                 )
             last[topic, number] = value - 1
-        return _Asked(last)
+        return _Floor(last)
 
     def _check(self, topic: object, number: object, shown: object) -> None:
         known = self._journals.get(topic) if isinstance(topic, str) else None

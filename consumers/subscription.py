@@ -39,7 +39,7 @@ from ..schemas.settings import Settings
 from .filters import Filter
 from .intake import Intake
 from .reading import Reading
-from .records import Change, Identity, State, change_of, identity, state_of
+from .records import Change, Identity, Scope, State, change_of, identity, state_of
 from .starts import Since, told_by
 
 T = TypeVar("T", bound=Change | State)
@@ -64,7 +64,8 @@ def changes(settings: Settings, epochs: Epochs, domain: str | None = None, **ask
         topics.append(names.annotations_system)
 
     def made(message: Message, told: Identity) -> Change | None:
-        change = change_of(message, told, "SYSTEM" if message.topic() == names.annotations_system else "USER")
+        scope: Scope = "SYSTEM" if message.topic() == names.annotations_system else "USER"
+        change = change_of(message, told, scope, domain)
         return change if not wanted.reads_records or wanted.wants_change(change.record) else None
 
     return Subscription(settings, epochs, domain, topics, made, **asked)

@@ -12,6 +12,8 @@ import metajournal
 
 SECTIONS: Final = {
     "The journal": ["Journal", "producers.units:Unit"],
+    "Files: journal.files": ["domains.files.client:FilesClient"],
+    "Lineage: journal.lineage": ["domains.lineage.client:LineageClient"],
     "What an emit gives": [
         "producers.receipts:Receipt", "Accepted", "Unchanged", "Rejected", "Shelved", "Duplicate",
         "producers.verdicts:UnitOutcome",
@@ -27,7 +29,7 @@ SECTIONS: Final = {
         "indexer.search.results:Results", "indexer.search.results:Hit", "indexer.search.results:Count",
     ],
     "What the lake answers": [
-        "lake.reading:Answer", "rules.entity:EntityRow", "domains.lineage.questions:Page",
+        "lake.reading:Answer", "rules.entity:EntityRow", "domains.lineage.queries:LineagePage",
         "domains.files.queries:FilesPage",
         "domains.files.rows:FileRecordRow",
     ],
@@ -81,7 +83,7 @@ def _members(kind: type[Any]) -> Iterator[tuple[str, Any]]:
 
 
 _NOT_FOR_USERS: Final = frozenset({
-    "aggregate", "delivered", "emitter", "entities", "entity", "file_queries", "from_wire", "lake", "lineages",
+    "aggregate", "delivered", "emitter", "entities", "entity", "from_wire", "lake", "opened", "queries",
     "raise_if_rejected", "validate",
 })  # fmt: skip
 

@@ -30,6 +30,13 @@ def tables_page() -> list[str]:
         wanted = ", ".join(f"`{key}={one.config[key]}`" for key in sorted(one.config))
         rows.append((f"`{one.topic}`", one.partitions, _topic(one.topic), wanted))
     lines += table(["topic", "partitions", "holds", "configuration"], rows)
+    lines += [
+        "### Headers of change and state records",
+        "",
+        "CloudEvents in binary mode. Values are JSON in the domain's own shape and nothing else.",
+        "",
+    ]
+    lines += table(["header", "says"], [(f"`{name}`", meaning) for name, meaning in HEADERS.items()])
     lines += ["## Tables", "", "Delta tables under `lake.path`; which folder holds which is said by `tables.json`.", ""]
     for name, spec in SPECS.items():
         schema = spec.schema
@@ -64,6 +71,16 @@ def _arrow(kind: Any) -> str:
     )
 
 
+HEADERS = {
+    "ce_specversion": "1.0",
+    "ce_source": "journal topic and partition that it follows from, `/TOPIC/PARTITION`",
+    "ce_id": "what it is called for ever: `TOPIC/PARTITION/POSITION/SEQ`; the same text means the same row",
+    "ce_type": "of a change `metajournal.<domain>.<name>`, of a state `metajournal.state.Entity`",
+    "ce_subject": "URN of the entity",
+    "ce_time": "system_time of the event, RFC 3339 in UTC",
+    "ce_domain": "of a change the domain that it is of; a record without it is older, and its topic says it",
+    "content-type": "application/json",
+}
 TABLES = {
     "journal": "Every record of the journal topics, as it came, with its decoded header and its outcome.",
     "entities": "Existence and annotations of every kind of entity: one row for each change of one entity.",

@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from ..schemas.registry import change_domains
+from ..schemas.topics import DOMAIN_HEADER
 from .records import Place
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -112,37 +114,40 @@ def row_key(tenant: str, urn: str) -> bytes:
 def headers_of(topic: str, partition: int, identity: bytes, kind: str, key: bytes, time_ms: int) -> list[Header]:
     """The headers of a record of a journal partition: CloudEvents in binary mode.
 
-    Source: CloudEvents Kafka protocol binding 1.0.2, section 3.2.
+    Source: CloudEvents Kafka protocol binding 1.0.2, section 3.2; of extension attributes CloudEvents 1.0.2,
+    section "Extension Context Attributes".
     """
-    source, type_header, time_header = _shared(topic, partition, kind, time_ms)
+    source, type_header, others = _shared(topic, partition, kind, time_ms)
     subject = key[key.index(b"/") + 1 :]
-    return [_VERSION, source, ("ce_id", identity), type_header, ("ce_subject", subject), time_header, _IS_JSON]
+    return [_VERSION, source, ("ce_id", identity), type_header, ("ce_subject", subject), *others]
 
 
 def headers_of_many(
     topic: str, partition: int, identities: Sequence[bytes], kind: str, keys: Sequence[bytes], time_ms: int
 ) -> list[list[Header]]:
     """The same of records of one type and time."""
-    source, type_header, time_header = _shared(topic, partition, kind, time_ms)
+    source, type_header, others = _shared(topic, partition, kind, time_ms)
     return [
-        [
-            _VERSION,
-            source,
-            ("ce_id", one),
-            type_header,
-            ("ce_subject", key[key.index(b"/") + 1 :]),
-            time_header,
-            _IS_JSON,
-        ]
+        [_VERSION, source, ("ce_id", one), type_header, ("ce_subject", key[key.index(b"/") + 1 :]), *others]
         for one, key in zip(identities, keys, strict=True)
     ]
 
 
 @lru_cache(maxsize=1024)
-def _shared(topic: str, partition: int, kind: str, time_ms: int) -> tuple[Header, Header, Header]:
-    """The headers that many records have: source, type and time. (A backlog has many events of one millisecond.)"""
+def _shared(topic: str, partition: int, kind: str, time_ms: int) -> tuple[Header, Header, tuple[Header, ...]]:
+    """The headers that many records have: source, type and what stands behind the subject: time, domain of a change,
+    form. (A backlog has many events of one millisecond.)"""
     source = f"/{topic}/{partition}".encode()
-    return ("ce_source", source), ("ce_type", kind.encode()), ("ce_time", rfc3339(time_ms).encode())
+    time_header, domain = ("ce_time", rfc3339(time_ms).encode()), domain_of_type(kind)
+    others = [time_header, (DOMAIN_HEADER, domain.encode()), _IS_JSON] if domain else [time_header, _IS_JSON]
+    return ("ce_source", source), ("ce_type", kind.encode()), tuple(others)
+
+
+@lru_cache(maxsize=64)
+def domain_of_type(kind: str) -> str | None:
+    """The domain that the changes of a type are of, `metajournal.<domain>.<name>`; None of what is no change."""
+    domain = kind.removeprefix("metajournal.").partition(".")[0]
+    return domain if domain in change_domains() else None
 
 
 def rfc3339(time_ms: int) -> str:

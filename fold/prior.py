@@ -123,10 +123,10 @@ class PriorRows:
 
     def put_events(self, events: Iterable[tuple[IdKey, tuple[int, Verdict]]]) -> None:
         """Take over events of earlier slices that somebody else has judged; the lowest of an identity counts."""
-        for key, event in events:
-            held = self._own_events.get(key)
-            if held is None or event[0] < held[0]:
-                self._own_events[key] = event
+        for key, (position, verdict) in events:
+            lowest, _ = self._own_events.get(key, (None, None))
+            if lowest is None or position < lowest:
+                self._own_events[key] = position, verdict
 
     def repeats(self, place: Place, start: int) -> Repeats:
         """The ids of a partition's earlier events that were marked `repeat`: read once, then kept in 8 bytes each."""

@@ -61,7 +61,7 @@ def newest_rows_below(table: DeltaTable, keys: pa.Table) -> pa.Table:
         keys: the key columns, then PARTITION (int32) and BELOW (int64), both the same wherever a key is repeated.
     """
     schema = pa.schema(table.schema().to_arrow())
-    names = keys.column_names[:-2]
+    names = [name for name in keys.column_names if name not in (PARTITION, BELOW)]
     partitions, below = pc.unique(keys[PARTITION]).to_pylist(), pc.max(keys[BELOW]).as_py()
     only = partitions[0] if len(partitions) == 1 else None
     paths = _paths(table, keys.select(names), only, below) if partitions else []

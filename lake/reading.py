@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from deltalake.exceptions import TableNotFoundError
 
@@ -31,13 +31,15 @@ from ..schemas.times import time_shown
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
 from .as_of import rows_as_of, tables_of
-from .columns import JOURNAL_TABLE
+from .columns import ENTITIES_TABLE, JOURNAL_TABLE
 from .cuts import At, time_text, to_come
 from .entities import milliseconds, row_from_dict
 from .lookup import rows_of_key
+from .queries import Queries
 from .storage.damage import asked_again
 from .tables import Lake, PartitionKey, quoted
 
+Q = TypeVar("Q", bound=Queries)
 _BEFORE_ALL_MS = 0
 _POLL_S = 0.02
 
@@ -90,6 +92,10 @@ class LakeReader:
         self._lake = lake
         self._names = names
         self._partitions = partitions
+
+    def beside(self, queries: type[Q]) -> Q:
+        """The queries of a domain over the same lake."""
+        return queries(self._lake, self._names, self._partitions)
 
     @asked_again
     def current(self, tenant: str, urn: Urn) -> Answer:
@@ -316,13 +322,10 @@ class LakeReader:
         key = self.place(tenant, urn)
         return key, self._lake.journal.mark(key)
 
-    TABLES: ClassVar[tuple[str, ...]] = ("entities",)
-    """What is read besides the journal table."""
-
     def _refresh(self, names: tuple[str, ...] | None = None) -> None:
         """See what the stream has written. Raises: UnavailableError: there is no lake."""
         try:
-            self._lake.refresh(names or (JOURNAL_TABLE, *self.TABLES))
+            self._lake.refresh(names or (JOURNAL_TABLE, ENTITIES_TABLE))
         except TableNotFoundError as error:
             raise UnavailableError(
                 f"There is no lake at {self._lake.path}.",

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
+from functools import wraps
 from inspect import signature
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, ParamSpec, TypeAlias, TypeGuard, TypeVar
 
-from .errors import InputError
+from .errors import InputError, RenamedError
 from .positions import Cut, Placed, Position, cut_of, positions_of
 from .times import time_ms
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _MOST_MS = 1 << 53
 Inside: TypeAlias = Position | Placed | Iterable[Position | Placed] | Cut
 """How a caller says what must be inside: a position (that event included), what has one (a receipt, a change), several
@@ -77,6 +80,25 @@ def check_whole(name: str, value: object, least: int) -> None:
         raise InputError(
             f"{name} must be a whole number, {least} or more, not {value!r:.60}.", code="wrong-type", argument=name
         )
+
+
+def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Has a function answer an argument's former name with the new one.
+
+    Args:
+        names: new names by the former ones.
+    """
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        @wraps(function)
+        def checked(*given: P.args, **named: P.kwargs) -> R:
+            for former in names.keys() & named.keys():
+                raise RenamedError(f"The argument {former} of {function.__name__}", names[former])
+            return function(*given, **named)
+
+        return checked
+
+    return decorated
 
 
 def time_of(name: str, value: Any) -> int:

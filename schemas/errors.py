@@ -75,6 +75,16 @@ class InputError(MetajournalError):
     HINT = "Correct the value and try again."
 
 
+class RenamedError(InputError, AttributeError):
+    """Something of the Python interface has another name now; the message says which."""
+
+    CODE = "renamed"
+    HINT = "Use the new name; its arguments are in docs/reference/python.md."
+
+    def __init__(self, old: str, new: str) -> None:
+        super().__init__(f"{old} is {new} now.", old=old, new=new)
+
+
 class InvalidEventError(InputError):
     """An event breaks its own rules; `faults` lists every one of them."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from .errors import InputError
 from .registry import changes_of, owner_of_undeclared
@@ -13,6 +14,10 @@ class UnknownTopicError(InputError):
 
     CODE = "unknown-topic"
     HINT = "Journal topics are named <prefix>.journal.<domain>; check journal.prefix."
+
+
+DOMAIN_HEADER: Final = "ce_domain"
+"""The Kafka header of a change record that says its domain: an extension attribute in the words of CloudEvents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,11 @@ from ..schemas.errors import (
     UnknownEventError,
 )
 from ..schemas.masking import scrubbed
+from ..values import plain
 from .inputs import check_arguments
 from .logs import log_error
 from .naming import meant_urn
-from .rendering import OutputError, forgive_encodings, plain, print_error, writing
+from .rendering import OutputError, forgive_encodings, print_error, writing
 
 FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 130, 141
 

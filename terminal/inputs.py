@@ -13,14 +13,7 @@ from typing import TextIO
 
 import click
 
-
-def is_text(text: str) -> bool:
-    """Whether UTF-8 can carry a text."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+from ..values import is_text
 
 
 def check_arguments(words: Sequence[str]) -> None:

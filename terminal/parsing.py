@@ -1,6 +1,7 @@
-"""What people type, as values: event types and fields, times, positions.
+"""What people type, as events: their types and fields.
 
-Left to whom: whether an event is *valid* its own class says; here text only finds its class, fields and types.
+Left to whom: whether an event is *valid* its own class says, JSON and times are read by `values.py`; here text only
+finds an event's class, fields and types.
 Invariant: nothing typed is dropped or guessed at; an unknown name is an error that names the nearest known one.
 """
 
@@ -14,10 +15,8 @@ from typing import Any, NamedTuple
 
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import event_types
-from ..schemas.positions import Position
 from ..schemas.registry import role
-from ..schemas.times import time_ms
-from .inputs import is_text
+from ..values import json_value, moment
 
 EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in event_types().values()}
 ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")
@@ -77,8 +76,8 @@ def typed_event(line: str) -> Typed:
         InvalidEventError: as `event_of`.
     """
     try:
-        found = line_value(line)
-    except (ValueError, RecursionError) as error:
+        found = json_value(line)
+    except ValueError as error:
         raise InputError(
             f"The line is not JSON: {error}.", code="not-json", hint='Each line is {"type": …, "entity": …, …}.'
         ) from error
@@ -90,13 +89,6 @@ def typed_event(line: str) -> Typed:
     if isinstance(about.get("event_time"), str):
         about["event_time"] = moment(about["event_time"])
     return Typed(event_of(found.pop("type"), found), about)
-
-
-def line_value(line: str) -> Any:
-    """The JSON value of a line. Raises: ValueError, RecursionError: it is none, or no UTF-8."""
-    if not is_text(line):
-        raise ValueError("it is not UTF-8")
-    return json.loads(line, object_pairs_hook=once)
 
 
 def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -112,40 +104,6 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
                 f"{text!r} is no key=value.", code="no-key-value", hint="Write key=value; repeat the option for more."
             )
         yield key, value
-
-
-def moment(text: str) -> int:
-    """A time in milliseconds UTC, as `times.time_ms` reads it.
-
-    Raises:
-        InputError: the text is none.
-    """
-    try:
-        return time_ms(text)
-    except ValueError as error:
-        raise InputError(
-            f"{error}.",
-            code="not-a-time",
-            hint="Write ISO 8601 (UTC without a zone), or seconds or milliseconds since 1970.",
-        ) from None
-
-
-def point(text: str) -> Position | list[Position] | int:
-    """A position (`topic/partition/value`), several with commas between, or a time in milliseconds.
-
-    Raises:
-        InvalidPositionError: it has slashes and is no position.
-        InputError: it is no time either.
-    """
-    if "/" not in text:
-        return moment(text)
-    several = positions(text)
-    return several[0] if len(several) == 1 else several
-
-
-def positions(text: str) -> list[Position]:
-    """Positions, with commas between. Raises: InvalidPositionError: one of them is none."""
-    return [Position.parse(one.strip()) for one in text.split(",")]
 
 
 def typed_options(
@@ -189,8 +147,8 @@ def _entity_field(name: str) -> str:
 
 def _object(data: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(data or "{}", object_pairs_hook=once)
-    except (ValueError, RecursionError) as error:
+        found = json_value(data or "{}")
+    except ValueError as error:
         raise InputError(
             f"--data is not JSON: {error}.", code="not-json", hint='Write --data \'{"tags": ["pii"]}\'.'
         ) from error
@@ -216,21 +174,10 @@ def _check_schema(text: str) -> None:
     if not text.lstrip().startswith(("{", "[", '"')):
         return
     try:
-        json.loads(text)
+        json.loads(text)  # any that is JSON: it is kept as it was written
     except (ValueError, RecursionError) as error:
         raise InputError(
             f"--schema begins as JSON and is none: {error}.",
             code="not-json",
             hint='Write an Avro schema, in quotes of the shell: --schema \'{"type": "record", …}\'.',
         ) from error
-
-
-def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object; of a name that stands twice, Python would drop all values but the last. Raises: ValueError."""
-    found = dict(members)
-    if len(found) < len(members):
-        names = [name for name, _ in members]
-        raise ValueError(
-            f"the name {next(name for name in found if names.count(name) > 1)!r} stands twice in an object"
-        )
-    return found

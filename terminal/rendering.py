@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..schemas.errors import MetajournalError
+from ..values import error_json
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BLANKS = re.compile(r"[ \t]+(?=\n)")
@@ -148,22 +149,6 @@ def time_text(milliseconds: int | None) -> str:
         .isoformat(sep=" ", timespec="milliseconds")
         .replace("+00:00", "Z")
     )
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON can say it: named tuples as objects, keys as text (a tuple's parts joined by `/`)."""
-    if hasattr(value, "_asdict"):
-        return plain(value._asdict())
-    if isinstance(value, Mapping):
-        return {"/".join(map(str, k)) if isinstance(k, tuple) else str(k): plain(one) for k, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
-    return value if value is None or isinstance(value, str | int | float) else str(value)
-
-
-def error_json(code: str, message: str, hint: str, data: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """An error as the JSON value that every command prints for it."""
-    return {"ok": False, "error": {**plain(data or {}), "code": code, "message": message, "hint": hint}}
 
 
 def print_error(code: str, message: str, hint: str, *, as_json: bool, data: Mapping[str, Any] | None = None) -> None:

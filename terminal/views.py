@@ -1,6 +1,6 @@
-"""Entities, outcomes, changes and search hits as JSON values and as tables.
+"""Entities, outcomes, changes and search hits as people see them.
 
-Left to whom: `rendering.py` makes text safe and draws; here only what stands where.
+Left to whom: `values.py` has their JSON shapes, `rendering.py` makes text safe and draws; here only what stands where.
 Invariant: a table and its `--json` come from the same value, so they cannot disagree.
 """
 
@@ -15,32 +15,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..schemas.limits import RESERVED_PROPERTIES
-from .rendering import fields, plain, safe, shortened, table, time_text, verdict
+from .rendering import fields, safe, shortened, table, time_text, verdict
 
 WHY_WIDTH = 56  # characters of the text around a match
 VALUE_WIDTH = 100  # characters of a property value in a table
-
-
-def entity_json(row: Any) -> dict[str, Any]:
-    """One row of an entity's history as a JSON value: the shape of its state document."""
-    return {
-        "tenant": row.tenant,
-        "urn": str(row.urn),
-        "kind": row.kind,
-        "namespace": row.namespace,
-        "name": row.name,
-        "aggregate": str(row.aggregate),
-        "logical_timestamp": row.logical_timestamp,
-        "seq": row.seq,
-        "system_time": row.system_time,
-        "event_time": row.event_time,
-        "event_id": row.event_id,
-        "actor": row.actor,
-        "deleted": row.deleted,
-        "record": row.record,
-        "user": {"properties": dict(row.user_properties), "tags": list(row.user_tags)},
-        "system": {"properties": dict(row.system_properties), "tags": list(row.system_tags)},
-    }
 
 
 def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> RenderableType:
@@ -118,17 +96,6 @@ def _property_differences(old: Mapping[str, str], new: Mapping[str, str]) -> lis
     found += [f"-{key}" for key in old if key not in new and key not in kept]
     both = (key for key in new if key in old and new[key] != old[key] and key not in kept)
     return found + [f"{key}: {shortened(old[key], 20)} → {shortened(new[key], 20)}" for key in both]
-
-
-def outcome_json(outcome: Any) -> dict[str, Any]:
-    """A receipt's outcome: its word and, where it has them, reason and detail; of a duplicate the original's too."""
-    found: dict[str, Any] = {"outcome": outcome.word}
-    found |= {key: getattr(outcome, key) for key in ("reason", "detail") if getattr(outcome, key, None) is not None}
-    if (original := getattr(outcome, "of", None)) is not None:
-        found["of"] = original if isinstance(original, int) else str(original)
-    if (judged := getattr(outcome, "original", None)) is not None:
-        found["original"] = outcome_json(judged)
-    return found
 
 
 def outcome_line(line: Mapping[str, Any]) -> Text:
@@ -269,25 +236,6 @@ def doctor_view(found: Mapping[str, Any]) -> RenderableType:
         if one["mend"]:
             shown.append(("", "", Text.assemble(("→ ", "bold"), safe(one["mend"])), ""))
     return table(["", "part", "found", "needed"], shown)
-
-
-def results_json(found: Any) -> dict[str, Any]:
-    """An answer to a search."""
-    return {
-        "total": found.total,
-        "hits": [hit_json(hit) for hit in found.hits],
-        "facets": {name: [one._asdict() for one in counts] for name, counts in found.facets.items()},
-        "shows": plain(found.position_vector),
-        "cursor": found.cursor,
-        "note": found.note,
-    }
-
-
-def hit_json(hit: Any) -> dict[str, Any]:
-    """One hit with the reasons for it."""
-    why = [{**one._asdict(), "marked": one.marked()} for one in hit.why]
-    tier = None if hit.tier is None else hit.tier.name.lower().replace("_", " ")
-    return {"urn": str(hit.urn), "tier": tier, "why": plain(why), "entity": dict(hit.document)}
 
 
 def results_view(found: Any) -> RenderableType:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from metajournal import Journal, RejectedError, Settings, TagsAdded, UnavailableError, Urn, dataset
+from metajournal import Journal, RejectedError, Settings, TagsAdded, UnavailableError, dataset
 from metajournal.client import Metadata
 from metajournal.producers.topics import Epochs
 from metajournal.rules.entity import EntityRow
@@ -88,11 +88,35 @@ def test_a_search_on_a_closed_journal_says_that_it_is_closed() -> None:
 def test_a_closed_journal_is_closed_for_every_question() -> None:
     journal = Journal(Settings(), Epochs({}))
     journal.close()
-    for call in (journal.show, journal.history, journal.lineage, journal.changes, journal.states, journal.__enter__):
+    for call in (journal.show, journal.history, journal.lineage.of, journal.changes, journal.states, journal.__enter__):
         with pytest.raises(InputError, match="The journal is closed"):
             call(*(() if call in (journal.changes, journal.states, journal.__enter__) else (PURCHASES,)))
     with pytest.raises(InputError, match="The journal is closed"):
-        journal.latest_file("a", "b")
+        journal.files.latest("a", "b")
+
+
+def test_old_names_answer_with_the_new_ones() -> None:
+    journal: Any = Journal(Settings(), Epochs({}))
+    renamed = {
+        "record_files": "files.record", "files_page": "files.page", "latest_file": "files.latest", "run": "lineage.run",
+        "runs": "lineage.runs", "accesses": "lineage.accesses", "latest_write": "lineage.latest_write",
+        "lineage_runs": "lineage.runs_in",
+    }  # fmt: skip
+    for old, new in renamed.items():
+        with pytest.raises(InputError, match=rf"^journal\.{old} is journal\.{new} now\.") as caught:
+            getattr(journal, old)
+        assert caught.value.code == "renamed"
+        domain, _, name = new.partition(".")
+        assert callable(getattr(getattr(journal, domain), name))
+    for call, new in ((journal.files, "files.find"), (journal.lineage, "lineage.of")):
+        with pytest.raises(InputError, match=rf"is journal\.{new}\(…\) now"):
+            call(PURCHASES, start=0)
+    for ask in (journal.files.find, journal.files.page, journal.files.latest):
+        with pytest.raises(InputError, match=rf"The argument at of {ask.__name__} is as_at now"):
+            ask(at=0)
+    assert not hasattr(journal, "runs")
+    with pytest.raises(AttributeError, match="'Journal' object has no attribute 'file'"):
+        _ = journal.file
 
 
 def test_wrong_settings_are_refused_before_anything_is_connected() -> None:
@@ -118,7 +142,7 @@ class OneEntity:
 class NeverWritten:
     """Lineage that knows of no write."""
 
-    def latest_write(self, tenant: str, data: Urn, *, at: Any = None, as_of: Any = None) -> None:
+    def latest_write(self, tenant: str, question: Any, *, as_at: Any = None) -> None:
         return None
 
 

@@ -15,7 +15,7 @@ from metajournal.schemas.registry import domains
 
 ROOT = Path(__file__).parents[1]
 ROOMS = ["schemas", "rules", "reporting", "lake", "fold", "producers", "consumers", "streaming", "indexer", "stack"]
-ABOVE = ["config", "tracing", "terminal", "lake_client", "domains", "sources", "client", "commands", "cli"]
+ABOVE = ["config", "tracing", "values", "terminal", "lake_client", "domains", "sources", "client", "commands", "cli"]
 ORDER = [*ROOMS, *ABOVE]
 """What a part imports stands before it: so only `cli.py` imports `commands/`, and nothing imports `cli.py`."""
 CLIENTS = {"client"}
@@ -30,6 +30,8 @@ ROLES = {
     "words": PURE,
     "tables": PURE | {"lake"},
     "documents": PURE | {"lake", "fold"},
+    "questions": PURE,
+    "cursors": PURE | {"lake"},
     "queries": PURE | {"lake"},
 }
 """The layers that a file of a domain may import, by its role; files with another name import what stands below."""
@@ -129,7 +131,7 @@ def test_the_package_list_is_the_folders() -> None:
     assert with_contracts <= {name for name, data in project["package-data"].items() if "contracts/*.avsc" in data}
 
 
-LAYERS = [*ROOMS, "config", "tracing", "terminal", "lake_client", "client"]
+LAYERS = [*ROOMS, "config", "tracing", "values", "terminal", "lake_client", "client"]
 SAYS_SOMETHING_ELSE = {
     "chain": "itertools",
     "file": "the scheme of an address; the files domain's own key in a change record is checked where it is there",
@@ -226,3 +228,23 @@ def test_every_exception_is_needed() -> None:
     for (name, text), reason in DECIDING.items():
         assert reason
         assert text in deciding(ROOT / name), name
+
+
+ROWS = {"fact", "held", "kept", "key", "place", "row", "self"}
+"""What rows and their keys are called where they are taken apart."""
+
+
+def is_counted(part: ast.Slice) -> bool:
+    """Whether a slice has numbers for bounds."""
+    bounds = [one.operand if isinstance(one, ast.UnaryOp) else one for one in (part.lower, part.upper) if one]
+    return any(isinstance(one, ast.Constant) for one in bounds)
+
+
+@pytest.mark.parametrize("part", ["rules", "lake", "fold", "domains"])
+def test_a_row_is_taken_apart_by_the_names_of_its_fields(part: str) -> None:
+    """A slice means other fields as soon as one is added; a name does not."""
+    for path in files(part):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and is_counted(node.slice):
+                of = node.value.id if isinstance(node.value, ast.Name) else ""
+                assert of not in ROWS, f"{path.relative_to(ROOT)}:{node.lineno} takes {of} apart by a slice"

@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from metajournal import EntityRegistered, InputError, Journal, Position, Settings, TagsAdded, dataset, program
-from metajournal.commands.tracing import trace_json, trace_view
+from metajournal import EntityRegistered, InputError, Journal, Position, Settings, TagsAdded, dataset, program, values
+from metajournal.commands.tracing import trace_view
 from metajournal.consumers import finding
 from metajournal.consumers.finding import Looked
 from metajournal.domains.catalog.events import EntityDeleted
@@ -150,7 +150,7 @@ def test_a_shelved_event_is_told_with_its_reason_and_place(tmp_path: Path, monke
     assert trace(AWAY, lambda: EPOCHS, lake, step.position) == trace(AWAY, lambda: EPOCHS, lake, str(identity))
     nameless = trace(AWAY, lambda: EPOCHS, lake, replace(step.position, value=records[2].position))
     assert (nameless.event_id, nameless.steps[0].outcome) == (None, "shelved")
-    assert trace_view(trace_json(nameless)) is not None
+    assert trace_view(values.trace_json(nameless)) is not None
     assert not more, "what is older than the id's time is another record, and one without a header is none"
     monkeypatch.setattr("metajournal.consumers.finding.find_event", lambda *_, **__: Looked([], True))
     with pytest.raises(UnknownEventError, match="can be read") as unknown:
@@ -214,7 +214,7 @@ def test_an_event_that_is_not_folded_yet_is_found_in_kafka(settings: Settings, m
             journal.why(replace(receipt.position, value=receipt.position.value + 1_000), timeout_s=60)
         [united] = journal.why(unit.receipts[0].event_id, timeout_s=60).steps
         assert united.unit_id == unit.id
-        shown = trace_json(journal.why(receipt.event_id, timeout_s=60))
+        shown = values.trace_json(journal.why(receipt.event_id, timeout_s=60))
         assert json.loads(json.dumps(shown))["places"][0]["offset"] == receipt.position.offset
         with pytest.raises(UnknownEventError, match="neither in the lake nor"):
             journal.why("019aa3a1-5b7c-7def-8123-456789abcdef", timeout_s=60)

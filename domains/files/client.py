@@ -1,25 +1,78 @@
-"""What a `Journal` asks about archived files: by time, by work_id, the newest of a program on a server."""
+"""`journal.files`: archived files, recorded, and found by time, by work_id, or the newest of a program on a server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
-from ...lake_client import LakeClient, Point, point
+from ...lake_client import Point, point
+from ...schemas.arguments import renamed
+from ...schemas.errors import RenamedError
+from ...schemas.limits import MAX_ENTRIES
+from .questions import FilesQuestion
 
 if TYPE_CHECKING:
+    from ...client import Journal
+    from ...lake.reading import LakeReader
+    from ...producers.receipts import Receipt
+    from .events import FileRecord
     from .queries import FileQueries, FilesPage
     from .rows import FileRecordRow
 
-_FILES_A_PAGE = 1000
+_FILES_A_PAGE: Final = 1000
 
 
-class FilesClient(LakeClient):
-    """Questions about archived files."""
+class FilesClient:
+    """Archived files: records of them, and questions about them.
 
-    def files(
+    Args:
+        journal: whose files.
+    """
+
+    FORMER: ClassVar[Mapping[str, str]] = {
+        "record_files": "files.record", "files_page": "files.page", "latest_file": "files.latest",
+        "file_queries": "files.queries",
+    }  # fmt: skip
+    """What the journal itself had under other names."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise RenamedError("journal.files(…)", "journal.files.find(…)")
+
+    def record(
+        self,
+        files: Iterable[FileRecord | Mapping[str, Any]],
+        *,
+        progress: Callable[[int], None] | None = None,
+        files_an_event: int = MAX_ENTRIES,
+        **said: Any,
+    ) -> list[Receipt]:
+        """Record many archived files: up to 1,000 an event, some events in flight, until all are acknowledged.
+
+            journal.files.record(file_record(url, {"start": ..., "where": ..., ...}, content=path) for path in paths)
+
+        Args:
+            files: `file_record(...)`s, or mappings with url, metadata, size and created, of any where and what.
+            progress: called with the number of files acknowledged so far.
+            files_an_event: most files of an event, 1 to 1,000.
+            said: arguments of `emit` that hold for every event: actor, tenant, event_time, cause.
+        Returns:
+            The receipt of each event.
+        Raises:
+            InvalidEventError: a file is not valid: lists every fault of it (`files[4711].metadata.start`); what was
+                sent before stands.
+            OutcomeUnknownError: some are not acknowledged in time; send the same files with the same ids again.
+        """
+        from .recording import record_files
+
+        return record_files(self._journal.emitter, files, progress=progress, files_an_event=files_an_event, **said)
+
+    @renamed(at="as_at")
+    def find(
         self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
-        work_id: str | None = None, at: Point | None = None, tenant: str | None = None,
+        work_id: str | None = None, as_at: Point | None = None, tenant: str | None = None,
     ) -> Iterator[FileRecordRow]:  # fmt: skip
         """Archived files, by start, where, what and id: all that touch a time, or all of a work_id. Each comes once.
 
@@ -28,62 +81,62 @@ class FilesClient(LakeClient):
             start, end: both or none; the files that touch the time between them, both ends included. Milliseconds,
                 aware datetimes, ISO 8601, or numbers as text.
             work_id: instead of times.
-            at: as the journal told it at a point (see `show`); None: now.
+            as_at: as the journal told it at a point (see `show`); None: now.
+            tenant: `journal.tenant` of the settings where None.
         Raises:
             FilesQueryError: it cannot be asked like that; its code says which way.
             NotFinalError: the lake has not reached that point.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
         asked: dict[str, Any] = {"where": where, "what": what, "start": start, "end": end, "work_id": work_id}
-        asked |= {"at": point(at), "tenant": tenant}
-        return self._all_files(self.files_page(**asked, limit=_FILES_A_PAGE), asked)
+        asked |= {"as_at": point(as_at), "tenant": tenant}
+        return self._every(self.page(**asked, limit=_FILES_A_PAGE), asked)
 
-    def _all_files(self, page: FilesPage, asked: Mapping[str, Any]) -> Iterator[FileRecordRow]:
+    def _every(self, page: FilesPage, asked: Mapping[str, Any]) -> Iterator[FileRecordRow]:
+        """The files of a page and of those behind it."""
         yield from page.files
         while page.cursor is not None:
-            page = self.files_page(**asked, limit=_FILES_A_PAGE, cursor=page.cursor)
+            page = self.page(**asked, limit=_FILES_A_PAGE, cursor=page.cursor)
             yield from page.files
 
-    def files_page(
+    @renamed(at="as_at")
+    def page(
         self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
         work_id: str | None = None, limit: int = 100, cursor: str | None = None,
-        at: Point | None = None, tenant: str | None = None,
+        as_at: Point | None = None, tenant: str | None = None,
     ) -> FilesPage:  # fmt: skip
-        """One page of `files`, and a cursor for the next: all pages speak of the moment of the first.
+        """One page of `find`, and a cursor for the next: all pages speak of the moment of the first.
 
         Args:
             limit: most files of the page, 1 to 10,000.
             cursor: of the page before, asked with the same arguments.
         """
-        self._with_lake()
-        from .questions import FilesAsked
+        queries = self.queries
+        question = FilesQuestion.of(where=where, what=what, start=start, end=end, work_id=work_id)
+        return queries.page(self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at))
 
-        asked = FilesAsked.of(where=where, what=what, start=start, end=end, work_id=work_id)
-        who = tenant or self.settings.journal.tenant
-        return self.file_queries.page(who, asked, limit=limit, cursor=cursor, at=point(at))
-
-    def latest_file(
-        self, what: str, where: str, *, at: Point | None = None, tenant: str | None = None
+    @renamed(at="as_at")
+    def latest(
+        self, what: str, where: str, *, as_at: Point | None = None, tenant: str | None = None
     ) -> FileRecordRow | None:
         """The newest file of a program on a server: by start, then creation time, then id; None where there is none."""
-        found = self.file_queries.latest(tenant or self.settings.journal.tenant, what, where, at=point(at))
-        return found.files[0] if found.files else None
+        page = self.queries.latest(self._tenant(tenant), what, where, as_at=point(as_at))
+        return page.files[0] if page.files else None
 
     @property
-    def file_queries(self) -> FileQueries:
+    def queries(self) -> FileQueries:
         """The queries over files. Raises: MissingExtraError."""
-        queries: FileQueries | None = self._handles.own.get("files")
-        if queries is None:
-            self._with_lake()
-            from ...lake.tables import Lake
-            from .queries import FileQueries
+        return self._journal.opened("files", _opened)
 
-            where = self.settings.lake
-            partitions = {topic: one.partitions for topic, one in self.epochs.items()}
-            queries = FileQueries(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
-            self._handles.own["files"] = queries
-        return queries
+    def _tenant(self, tenant: str | None) -> str:
+        return tenant or self._journal.settings.journal.tenant
 
-    def _with_lake(self) -> None:
-        """Refuse where the packages that read the lake are missing."""
-        _ = self.lake
+
+CLIENT: Final = FilesClient
+"""What `journal.files` is."""
+
+
+def _opened(lake: LakeReader) -> FileQueries:
+    from .queries import FileQueries
+
+    return lake.beside(FileQueries)

@@ -70,13 +70,14 @@ def files(
         if given:
             raise click.UsageError(f"Put the options behind {context.invoked_subcommand}, not before it.", ctx=context)
         return
-    from ...terminal.parsing import point
+    from ...values import point
+    from .values import page_json
 
     _check_asked(asked)
     at = point(as_at) if as_at else None
     with context.ensure_object(Options).journal() as journal:
-        found = journal.files_page(**asked, limit=limit, cursor=cursor, at=at)
-    shown = {"files": [file_json(one) for one in found.files], "cursor": found.cursor, "final": found.final}
+        found = journal.files.page(**asked, limit=limit, cursor=cursor, as_at=at)
+    shown = page_json(found)
     if as_json:
         print_json(shown)
         return
@@ -89,12 +90,12 @@ def _check_asked(asked: Mapping[str, str | None]) -> None:
     """Refuse what cannot be asked before anything is connected to, in the words of the options.
 
     Raises:
-        FilesQueryError: as `FilesAsked.of`.
+        FilesQueryError: as `FilesQuestion.of`.
     """
-    from .questions import FilesAsked
+    from .questions import FilesQuestion
 
     try:
-        FilesAsked.of(**asked)
+        FilesQuestion.of(**asked)
     except FilesQueryError as error:
         raise FilesQueryError(_in_options(error.message), code=error.code, hint=_in_options(error.hint)) from None
 
@@ -113,11 +114,12 @@ def _in_options(sentence: str) -> str:
 @options
 def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json: bool) -> int:
     """Show the newest file of a program on a server: by start, then creation time, then id."""
-    from ...terminal.parsing import point
+    from ...values import point
+    from .values import file_json
 
     at = point(as_at) if as_at else None
     with given.journal() as journal:
-        found = journal.latest_file(what, where, at=at)
+        found = journal.files.latest(what, where, as_at=at)
     shown = None if found is None else file_json(found)
     if as_json:
         print_json(shown)
@@ -180,7 +182,7 @@ def record(
         return _none_found(as_json)
     with given.journal() as journal:
         about: dict[str, Any] = {} if actor is None else {"actor": actor}
-        receipts = journal.record_files(found, progress=_told(console(stderr=True)), **about)
+        receipts = journal.files.record(found, progress=_told(console(stderr=True)), **about)
         results = [_result(receipt, wait=not no_wait) for receipt in receipts]
     for result in results:
         print_json(result) if as_json else console().print(_result_line(result), soft_wrap=True)
@@ -221,16 +223,9 @@ def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
 
 
 def _lines(lines: Iterable[str]) -> Iterator[Any]:
-    from ...terminal.parsing import line_value
+    from ...values import json_lines
 
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield line_value(line)
-            except (ValueError, RecursionError) as error:
-                raise InputError(
-                    f"Line {number} is not JSON: {error}.", hint='Each line is {"url": …, "metadata": {…}}.'
-                ) from error
+    return (value for _, value in json_lines(lines, '{"url": …, "metadata": {…}}'))
 
 
 def _told(out: Any) -> Any:
@@ -247,7 +242,7 @@ def _told(out: Any) -> Any:
 
 
 def _result(receipt: Receipt, *, wait: bool) -> dict[str, Any]:
-    from ...terminal.views import outcome_json
+    from ...values import outcome_json
 
     result: dict[str, Any] = {"ok": True, "event_id": receipt.event_id, "position": str(receipt.position)}
     if wait:
@@ -261,21 +256,6 @@ def _result_line(result: Mapping[str, Any]) -> Text:
     if "reason" in result:
         text.append(f"  {result['reason']}: {shortened(result.get('detail'), 160)}")
     return text
-
-
-def file_json(row: Any) -> dict[str, Any]:
-    """A file as JSON: the source's record, and what the journal knows beside it."""
-    from .rows import source_record
-
-    return {
-        "file": str(row.urn),
-        **source_record(row),
-        "size": row.size_bytes,
-        "created": row.created_ms,
-        "logical_timestamp": row.logical_timestamp,
-        "system_time": row.system_time,
-        "actor": row.actor,
-    }
 
 
 def _page_view(shown: Mapping[str, Any]) -> RenderableType:

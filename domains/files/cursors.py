@@ -8,33 +8,32 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any, Final
 
 from ...lake.cuts import At, Bounds
 from ...schemas.encoding.wire import MAX_LONG, MIN_LONG
 from ...schemas.errors import FilesQueryError
-from .order import Key
-from .questions import FilesAsked
+from .order import PageKey
+from .questions import FilesQuestion
 
 _DIGEST_BYTES: Final = 8
 
 
-def identity_of(tenant: str, asked: FilesAsked, at: At | None) -> str:
+def identity_of(tenant: str, question: FilesQuestion, at: At | None) -> str:
     """What a cursor belongs to: the tenant, the query and the point that it was asked at."""
     point = sorted((*key, value) for key, value in at.items()) if isinstance(at, Mapping) else str(at)
-    text = json.dumps([tenant, asdict(asked), point], sort_keys=True)
+    text = json.dumps([tenant, question._asdict(), point], sort_keys=True)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def cursor_of(identity: str, after: Key, bounds: Bounds) -> str:
+def cursor_of(identity: str, after: PageKey, bounds: Bounds) -> str:
     """The cursor of what comes behind a key."""
     body = json.dumps([1, identity, list(after), bounds.to_json(), bounds.final], separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(_check(body) + body).rstrip(b"=").decode()
 
 
-def read_cursor(cursor: str, identity: str, topic: str) -> tuple[Key, Bounds]:
+def read_cursor(cursor: str, identity: str, topic: str) -> tuple[PageKey, Bounds]:
     """What a cursor says. Raises: FilesQueryError."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
@@ -45,7 +44,7 @@ def read_cursor(cursor: str, identity: str, topic: str) -> tuple[Key, Bounds]:
         texts = where, what, file_id
         if version != 1 or not _is_long(start, MIN_LONG) or not all(map(_is_text, texts)) or not _are_bounds(bounds):
             raise ValueError("another form")
-        opened = (start, where, what, file_id), Bounds.from_json(topic, bounds, final is True)
+        opened = PageKey(start, where, what, file_id), Bounds.from_json(topic, bounds, final is True)
     except (ValueError, TypeError, RecursionError):
         raise FilesQueryError(
             "The cursor cannot be read.",

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Key = tuple[int, str, str, str]
-"""Place in the order of pages: start in milliseconds, where, what, id."""
 Order = Sequence[tuple[str, str]]
+
+
+class PageKey(NamedTuple):
+    """Place of a file in the order of pages."""
+
+    start_ms: int
+    file_where: str
+    file_what: str
+    file_id: str
+
 
 BY_START: Final = (
     ("start_ms", "ascending"), ("file_where", "ascending"), ("file_what", "ascending"), ("file_id", "ascending"),
@@ -23,10 +31,10 @@ NEWEST_FIRST: Final = (
 )  # fmt: skip
 
 
-def behind(rows: pa.Table, after: Key) -> pa.Array:
+def behind(rows: pa.Table, after: PageKey) -> pa.Array:
     """Which rows come behind a key."""
     found = pa.repeat(pa.scalar(False), rows.num_rows)
-    for column, value in zip(("file_id", "file_what", "file_where", "start_ms"), reversed(after), strict=True):
+    for column, value in zip(reversed(PageKey._fields), reversed(after), strict=True):
         found = pc.or_(pc.greater(rows[column], value), pc.and_(pc.equal(rows[column], value), found))
     return found
 

@@ -2,7 +2,7 @@
 
 Pages come in the order of start, where, what and id. A cursor names the last file given and the moment that the first
 page spoke of: all pages speak of that one moment, so none of them skips or repeats a file, whatever is recorded
-meanwhile. What a request must look like stands in `file_questions`, how files are found in `file_search`.
+meanwhile. What a question must look like stands in `questions`, how files are found in `search`.
 Source: docs/concepts.md.
 """
 
@@ -12,23 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from deltalake.exceptions import TableNotFoundError
-
-from ...lake.columns import JOURNAL_TABLE
-from ...lake.cuts import At, Cuts
+from ...lake.cuts import At, Bounds
+from ...lake.queries import Queries
 from ...lake.storage.damage import asked_again
-from ...lake.tables import Lake
-from ...schemas.errors import FilesQueryError, UnavailableError
-from ...schemas.topics import TopicNames
+from ...lake.table import Table
+from ...schemas.errors import FilesQueryError
 from .cursors import cursor_of, identity_of, read_cursor
-from .questions import FilesAsked, check_names
+from .order import PageKey
+from .questions import FilesQuestion, check_names
 from .rows import FileRecordRow
 from .search import Search
 
-__all__ = ["MAX_PAGE", "FileQueries", "FilesAsked", "FilesPage"]
-
 MAX_PAGE: Final = 10_000
-TABLE: Final = "file_records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +43,28 @@ class FilesPage:
     final: bool
 
 
-class FileQueries:
-    """Reads files from the lake.
+class FileQueries(Queries):
+    """Reads files from the lake; its arguments are those of `Queries`."""
 
-    Args:
-        lake: where the tables are.
-        names: topic names.
-        partitions: number of partitions per journal topic.
-    """
-
-    def __init__(self, lake: Lake, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
-        self._lake = lake
-        self._names = names
-        self._cuts = Cuts(lake, names, partitions)
+    TOPIC = "files"
+    TABLES = ("file_records",)
 
     @asked_again
     def page(
-        self, tenant: str, asked: FilesAsked, *, limit: int = 100, cursor: str | None = None, at: At | None = None
+        self,
+        tenant: str,
+        question: FilesQuestion,
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+        as_at: At | None = None,
     ) -> FilesPage:
         """A page of a query's files.
 
         Args:
             limit: most files, 1 to 10,000.
             cursor: of the page before, for the same query and tenant.
-            at: as the journal told it then (see `cuts.At`); None: now, or what the cursor's first page spoke of.
+            as_at: as the journal told it then (see `cuts.At`); None: now, or what the cursor's first page spoke of.
         Raises:
             FilesQueryError: `unreadable-cursor`, `bad-limit`.
             NotFinalError: the lake has not reached that point.
@@ -79,21 +72,15 @@ class FileQueries:
         """
         if type(limit) is not int or not 1 <= limit <= MAX_PAGE:
             raise FilesQueryError(f"limit must be 1 to {MAX_PAGE:,}, not {limit!r:.80}.", code="bad-limit")
-        identity = identity_of(tenant, asked, at)
-        opened = None if cursor is None else read_cursor(cursor, identity, self._names.journal("files"))
-        self._refresh()
-        if opened is None:
-            after, bounds = None, self._cuts.bounds("files", at)
-        else:
-            after, bounds = opened
-            self._cuts.check(bounds)
-        search = Search(self._lake.tables[TABLE], tenant, asked, bounds)
+        identity = identity_of(tenant, question, as_at)
+        seen, after = self._begun(cursor, identity, as_at)
+        search = Search(self._table, tenant, question, seen)
         places = search.first(limit + 1, after)
-        following = cursor_of(identity, places[limit - 1].key, bounds) if len(places) > limit else None
-        return FilesPage(tuple(search.rows(places[:limit])), following, bounds.held_to, bounds.final)
+        following = cursor_of(identity, places[limit - 1].key, seen) if len(places) > limit else None
+        return FilesPage(tuple(search.rows(places[:limit])), following, seen.held_to, seen.final)
 
     @asked_again
-    def latest(self, tenant: str, what: str, where: str, *, at: At | None = None) -> FilesPage:
+    def latest(self, tenant: str, what: str, where: str, *, as_at: At | None = None) -> FilesPage:
         """The newest file of one program on one server: by start, then by creation time, then by id.
 
         A file without a creation time is older than one with any.
@@ -106,20 +93,19 @@ class FileQueries:
         if what is None or where is None:
             raise FilesQueryError("latest needs both what and where.", code="no-arguments")
         check_names(where=where, what=what)
-        asked = FilesAsked(where, what, None, None, None)
-        self._refresh()
-        bounds = self._cuts.bounds("files", at)
-        search = Search(self._lake.tables[TABLE], tenant, asked, bounds)
-        return FilesPage(tuple(search.rows(search.latest())), None, bounds.held_to, bounds.final)
+        question = FilesQuestion(where, what, None, None, None)
+        seen = self._seen(as_at)
+        search = Search(self._table, tenant, question, seen)
+        return FilesPage(tuple(search.rows(search.latest())), None, seen.held_to, seen.final)
 
-    def _refresh(self) -> None:
-        """See what others have written: the journal table first, so that its marks promise no row that is not seen."""
-        try:
-            self._lake.refresh((JOURNAL_TABLE, TABLE))
-        except TableNotFoundError as error:
-            raise UnavailableError(
-                f"There is no lake at {self._lake.path}.",
-                code="no-lake",
-                hint="Start the stream (`metajournal up`, or `metajournal stream`), or point [lake] path at it.",
-                path=self._lake.path,
-            ) from error
+    @property
+    def _table(self) -> Table:
+        (name,) = self.TABLES
+        return self._lake.tables[name]
+
+    def _begun(self, cursor: str | None, identity: str, as_at: At | None) -> tuple[Bounds, PageKey | None]:
+        """The cut of a page and where it begins."""
+        if cursor is None:
+            return self._seen(as_at), None
+        after, bounds = read_cursor(cursor, identity, self._topic)
+        return self._seen_again(bounds), after

@@ -1,20 +1,18 @@
-"""What a query over archived files must look like.
+"""What a question about archived files must look like: values, checked as they are made, before anything is read.
 
 Source: docs/concepts.md.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...schemas.errors import FilesQueryError
 from ...schemas.times import time_ms, time_shown
 
 
-@dataclass(frozen=True, slots=True)
-class FilesAsked:
-    """One of the four queries; made by `of`.
+class FilesQuestion(NamedTuple):
+    """Which files; made by `of`.
 
     Attributes:
         where: of one server, or None.
@@ -34,8 +32,8 @@ class FilesAsked:
     def of(
         cls, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
         work_id: str | None = None,
-    ) -> FilesAsked:  # fmt: skip
-        """A query from what somebody asks.
+    ) -> FilesQuestion:  # fmt: skip
+        """A question from what somebody asks.
 
         Args:
             start, end: as `schemas.times.time_ms` takes them.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, compress
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -21,8 +22,8 @@ from ...lake.cuts import Bounds
 from ...lake.storage.groups import Group, Groups
 from ...lake.table import Table
 from .events import DAY_MS
-from .order import BY_START, NEWEST_FIRST, Key, Order, behind, first_of, tuples_of
-from .questions import FilesAsked
+from .order import BY_START, NEWEST_FIRST, Order, PageKey, behind, first_of, tuples_of
+from .questions import FilesQuestion
 from .rows import FileRecordRow
 from .tables import READ, row_of_read
 
@@ -49,11 +50,13 @@ class _Place(NamedTuple):
     at: int
 
     @property
-    def key(self) -> Key:
-        return self[:4]
+    def key(self) -> PageKey:
+        return PageKey(self.start_ms, self.file_where, self.file_what, self.file_id)
 
 
-_PLACED: Final = _Place._fields[:-1]
+_PLACED: Final = tuple(name for name in _Place._fields if name != "at")
+_OF_FILE: Final = attrgetter("file_where", "file_what", "file_id", "bucket")
+"""The key of a row."""
 _REPLACING: Final = ("supersedes", "bucket", "file_where", "file_what")
 _REPLACED_BY: Final = ("file_where", "file_what", "file_id", "bucket", "logical_timestamp", "seq")
 
@@ -68,7 +71,7 @@ class Search:
         bounds: what is seen.
     """
 
-    def __init__(self, table: Table, tenant: str, asked: FilesAsked, bounds: Bounds) -> None:
+    def __init__(self, table: Table, tenant: str, asked: FilesQuestion, bounds: Bounds) -> None:
         self._asked = asked
         self._bounds = bounds
         named = {"tenant": tenant, "file_where": asked.where, "file_what": asked.what}
@@ -87,7 +90,7 @@ class Search:
         self._columns += ["created_ms"] if asked.start is None else []
         self._columns += ["work_id"] if asked.work_id is not None else []
 
-    def first(self, count: int, after: Key | None) -> list[_Place]:
+    def first(self, count: int, after: PageKey | None) -> list[_Place]:
         """The places of the first files behind a key, in order."""
         found: list[_Place] = []
         while len(found) < count:
@@ -122,7 +125,7 @@ class Search:
                 made[place.at] = row_of_read(self._tenant, place.bucket, place.logical_timestamp, place.seq, read)
         return [made[place.at] for place in places]
 
-    def _places(self, after: Key | None, order: Order, count: int) -> list[_Place]:
+    def _places(self, after: PageKey | None, order: Order, count: int) -> list[_Place]:
         """The first matching rows behind a key, superseded ones too."""
         up = order[0][1] == "ascending"
         edges = sorted((self._edge(number, up), number) for number in self._possible(after))
@@ -145,9 +148,9 @@ class Search:
                     break
         return [_Place(*row) for row in tuples_of(found[0].select(_Place._fields))] if found else []
 
-    def _begin_with(self, edges: Sequence[tuple[int, int]], after: Key | None) -> int:
+    def _begin_with(self, edges: Sequence[tuple[int, int]], after: PageKey | None) -> int:
         """How many groups to read at first: about one of each file, and those that begin before the page does."""
-        start = self._asked.start if after is None else after[0]
+        start = self._asked.start if after is None else after.start_ms
         if self._asked.work_id is not None:
             return len(edges)  # they stand all over the table
         before = 0 if start is None else sum(edge <= start for edge, _ in edges)
@@ -161,10 +164,10 @@ class Search:
     def _can_hold_named(self, group: Group) -> bool:
         return all(group.spans(column, value, value) for column, value in self._named.items())
 
-    def _possible(self, after: Key | None) -> list[int]:
+    def _possible(self, after: PageKey | None) -> list[int]:
         """Numbers of the groups that can hold a match behind a key."""
         asked = self._asked
-        least = _LEAST if after is None else after[0]
+        least = _LEAST if after is None else after.start_ms
         found = [number for number, group in enumerate(self._groups) if group.spans("start_ms", least, _GREATEST)]
         if asked.start is None or asked.end is None:
             return found
@@ -176,7 +179,7 @@ class Search:
             and self._groups[number].spans("start_ms", _LEAST, asked.end)
         ]
 
-    def _matching(self, numbers: Sequence[int], after: Key | None) -> Iterable[pa.Table]:
+    def _matching(self, numbers: Sequence[int], after: PageKey | None) -> Iterable[pa.Table]:
         """The rows of some groups that match the query, if they stand, and where they stand in what was read."""
         numbers = self._holding(numbers)
         if not numbers:
@@ -219,7 +222,7 @@ class Search:
             mask = pc.and_(mask, pc.equal(rows[column], value))
         return mask
 
-    def _matches(self, rows: pa.Table, after: Key | None) -> pa.Array:
+    def _matches(self, rows: pa.Table, after: PageKey | None) -> pa.Array:
         """Which rows match the query, if they stand."""
         asked, start = self._asked, rows["start_ms"]
         mask = pc.and_(self._seen(rows), pc.invert(rows["deleted"]))
@@ -237,8 +240,8 @@ class Search:
         """Those of some places that no later row of the same file and bucket replaces."""
         if not places:
             return []
-        newest = self._newest({place[1:5] for place in places})
-        return [one for one in places if newest.get(one[1:5], _NOWHERE) <= (one.logical_timestamp, one.seq)]
+        newest = self._newest({*map(_OF_FILE, places)})
+        return [one for one in places if newest.get(_OF_FILE(one), _NOWHERE) <= (one.logical_timestamp, one.seq)]
 
     def _newest(self, wanted: set[tuple[str, str, str, int]]) -> dict[tuple[Any, ...], tuple[int, int]]:
         """The newest place in the log of files in buckets, of those that were recorded more than once."""
@@ -275,7 +278,7 @@ class Search:
         return found
 
 
-def _possible_files(table: Table, named: Mapping[str, str], asked: FilesAsked) -> list[str]:
+def _possible_files(table: Table, named: Mapping[str, str], asked: FilesQuestion) -> list[str]:
     """The files that can hold what is asked, by the statistics in the table's log."""
     files = scan.live_files(table.delta)
     for column, value in named.items():

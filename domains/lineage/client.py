@@ -1,28 +1,45 @@
-"""What a `Journal` asks about lineage: programs and data that touched each other, runs, accesses, the latest write."""
+"""`journal.lineage`: programs and data that touched each other, runs, accesses, the latest write."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
-from ...lake_client import Asked, LakeClient, Point, point
-from ...schemas.arguments import time_of
+from ...lake_client import Point, ReadOptions, point
+from ...schemas.errors import RenamedError
 from ...schemas.urn import Urn
-from .events import LATEST_AT_MS
+from .questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
 
 if TYPE_CHECKING:
-    from .queries import LineageReader
-    from .questions import Page
+    from ...client import Journal
+    from ...lake.reading import LakeReader
+    from .queries import LineagePage, LineageQueries
 
 
 WRITTEN_KINDS = frozenset({"dataset", "stream"})
 """Kinds whose readers are also told of the latest write."""
 
 
-class LineageClient(LakeClient):
-    """Questions about lineage."""
+class LineageClient:
+    """Questions about lineage.
 
-    def lineage(
+    Args:
+        journal: whose lineage.
+    """
+
+    FORMER: ClassVar[Mapping[str, str]] = {
+        "lineage_runs": "lineage.runs_in", "run": "lineage.run", "runs": "lineage.runs", "accesses": "lineage.accesses",
+        "latest_write": "lineage.latest_write", "lineages": "lineage.queries",
+    }  # fmt: skip
+    """What the journal itself had under other names."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise RenamedError("journal.lineage(…)", "journal.lineage.of(…)")
+
+    def of(
         self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
         limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, final_only: bool = False,
         tenant: str | None = None,
@@ -48,21 +65,18 @@ class LineageClient(LakeClient):
             NotFinalError: the lake has not reached that point, or `final_only`.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
-        who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
-        return self.lineages.lineage(
-            who, one, first, last, levels=levels, direction=direction, limit=limit, at=point(as_at),
-            as_of=_time(as_of), final_only=final_only,
-        )  # fmt: skip
+        queries = self.queries
+        question = LineageQuestion.of(data, start, end, levels=levels, direction=direction, limit=limit, as_of=as_of)
+        return queries.of(self._tenant(tenant), question, as_at=point(as_at), final_only=final_only)
 
-    def lineage_runs(
+    def runs_in(
         self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
         limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
-        """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `lineage`."""
-        who, one, (first, last) = self._tenant(tenant), Urn.parse(data), _window(start, end)
-        return self.lineages.lineage_runs(
-            who, one, first, last, levels=levels, direction=direction, limit=limit, at=point(as_at), as_of=_time(as_of)
-        )
+        """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `of`."""
+        queries = self.queries
+        question = LineageQuestion.of(data, start, end, levels=levels, direction=direction, limit=limit, as_of=as_of)
+        return queries.runs_in(self._tenant(tenant), question, as_at=point(as_at))
 
     def run(
         self, run: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
@@ -70,66 +84,61 @@ class LineageClient(LakeClient):
         """A run's times (stop is -1 while there is none), its status, and the metadata recorded with its accesses.
 
         Raises:
-            UnknownEntityError: no fact names it (then). Else as `lineage`.
+            UnknownEntityError: no fact names it (then). Else as `of`.
         """
-        return self.lineages.run(self._tenant(tenant), Urn.parse(run), at=point(as_at), as_of=_time(as_of))
+        return self.queries.run(self._tenant(tenant), RunQuestion.of(run, as_of=as_of), as_at=point(as_at))
 
     def runs(
         self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
         as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
-    ) -> Page:  # fmt: skip
-        """Runs of a program in a window (as `lineage` has it), the last begun first: `.items`, and `.cursor` for more.
+    ) -> LineagePage:  # fmt: skip
+        """Runs of a program in a window (as `of` has it), the last begun first: `.items`, and `.cursor` for more.
 
         Pages are all as at the first one. Raises: InputError, NotFinalError.
         """
-        window = _window(start, end)
-        who, of = self._tenant(tenant), Urn.parse(program)
-        at, by = point(as_at), _time(as_of)
-        return self.lineages.runs(who, of, *window, limit=limit, cursor=cursor, at=at, as_of=by)
+        queries, question = self.queries, RunsQuestion.of(program, start, end, as_of=as_of)
+        return queries.runs(self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at))
 
     def accesses(
         self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: Point | None = None,
         as_of: Any = None, tenant: str | None = None,
-    ) -> Page:  # fmt: skip
+    ) -> LineagePage:  # fmt: skip
         """What a run touched, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
-        who, of, at, by = self._tenant(tenant), Urn.parse(run), point(as_at), _time(as_of)
-        return self.lineages.accesses(who, of, limit=limit, cursor=cursor, at=at, as_of=by)
+        queries, question = self.queries, RunQuestion.of(run, as_of=as_of)
+        return queries.accesses(self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at))
 
     def latest_write(
         self, data: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
     ) -> dict[str, Any] | None:
         """The latest write to data that lineage knows: {"at", "program", "run", "source"}; None: none."""
-        who, of = self._tenant(tenant), Urn.parse(data)
-        return self.lineages.latest_write(who, of, at=point(as_at), as_of=_time(as_of))
-
-    def _latest_write(self, entity: Urn, asked: Asked) -> dict[str, str]:
-        """The latest write as properties."""
-        if entity.kind not in WRITTEN_KINDS:
-            return {}
-        as_at, as_of, tenant = asked.get("as_at"), asked.get("as_of"), asked.get("tenant")
-        found = self.latest_write(entity, as_at=as_at, as_of=as_of, tenant=tenant)
-        if found is None:
-            return {}
-        who = {f"latest_write_{name}": found[name] for name in ("program", "source") if found[name] is not None}
-        return {**who, "latest_write_time": str(found["at"])}
+        return self.queries.latest_write(self._tenant(tenant), WriteQuestion.of(data, as_of=as_of), as_at=point(as_at))
 
     @property
-    def lineages(self) -> LineageReader:
-        """The lake's reader of lineage. Raises: MissingExtraError: as `lake`."""
-        lineages: LineageReader | None = self._handles.own.get("lineage")
-        if lineages is None:
-            lake = self.lake
-            from .queries import LineageReader
+    def queries(self) -> LineageQueries:
+        """The queries over lineage. Raises: MissingExtraError: as `lake`."""
+        return self._journal.opened("lineage", _opened)
 
-            lineages = self._handles.own["lineage"] = LineageReader.beside(lake)
-        return lineages
+    def _tenant(self, tenant: str | None) -> str:
+        return tenant or self._journal.settings.journal.tenant
 
 
-def _time(as_of: Any) -> int | None:
-    return None if as_of is None else time_of("as_of", as_of)
+CLIENT: Final = LineageClient
+"""What `journal.lineage` is."""
 
 
-def _window(start: Any, end: Any) -> tuple[int, int]:
-    """A window in milliseconds; open ends are the beginning and the end of time."""
-    first = 0 if start is None else time_of("start", start)
-    return first, LATEST_AT_MS + 1 if end is None else time_of("end", end)
+def written_properties(journal: Journal, entity: Urn, asked: ReadOptions) -> dict[str, str]:
+    """The latest write to an entity as properties; none where it is not of a kind that has one."""
+    if entity.kind not in WRITTEN_KINDS:
+        return {}
+    as_at, as_of, tenant = asked.get("as_at"), asked.get("as_of"), asked.get("tenant")
+    write = journal.lineage.latest_write(entity, as_at=as_at, as_of=as_of, tenant=tenant)
+    if write is None:
+        return {}
+    who = {f"latest_write_{name}": write[name] for name in ("program", "source") if write[name] is not None}
+    return {**who, "latest_write_time": str(write["at"])}
+
+
+def _opened(lake: LakeReader) -> LineageQueries:
+    from .queries import LineageQueries
+
+    return lake.beside(LineageQueries)

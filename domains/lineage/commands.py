@@ -75,7 +75,7 @@ def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: A
 
     data = Urn.parse(urn)
     with given.journal() as journal:
-        answer = journal.lineage(data, **_asked(asked, as_at))
+        answer = journal.lineage.of(data, **_asked(asked, as_at))
         if not answer["relations"] and _is_untouched(journal, data):
             note(f"Nothing is known of {data}: check its spelling.")
     within = asked["start"] is not None or asked["end"] is not None
@@ -135,7 +135,7 @@ def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None
     from .openlineage import run_events
 
     with given.journal() as journal:
-        for run, accesses in journal.lineage_runs(Urn.parse(urn), **_asked(asked, as_at)):
+        for run, accesses in journal.lineage.runs_in(Urn.parse(urn), **_asked(asked, as_at)):
             for event in run_events(run, accesses):
                 print_json(event)
 
@@ -153,24 +153,25 @@ def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None
 def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **asked: Any) -> None:
     """List the runs of a program, the last begun first."""
     from ...schemas.urn import Urn
+    from .values import runs_json
     from .views import runs_view
 
     with given.journal() as journal:
-        page = journal.runs(of := Urn.parse(program), **_asked(asked, as_at))
+        page = journal.lineage.runs(of := Urn.parse(program), **_asked(asked, as_at))
         if not page.items and _is_unknown(journal, of):
             note(f"Nothing is known of {of}: check its spelling.")
-    shown = {"runs": page.items, "cursor": page.cursor}
+    shown = runs_json(page)
     print_json(shown) if as_json else console().print(runs_view(shown), crop=False)
 
 
 def _is_unknown(journal: Journal, program: Urn) -> bool:
     """Whether there is neither a run of a program at any time, nor anything in the catalog about it."""
-    return not journal.runs(program, limit=1).items and _is_not_there(journal, program)
+    return not journal.lineage.runs(program, limit=1).items and _is_not_there(journal, program)
 
 
 def _is_untouched(journal: Journal, data: Urn) -> bool:
     """Whether neither lineage, at any time, nor the catalog knows data."""
-    return not journal.lineage(data, levels=1)["relations"] and _is_not_there(journal, data)
+    return not journal.lineage.of(data, levels=1)["relations"] and _is_not_there(journal, data)
 
 
 def _is_not_there(journal: Journal, entity: Urn) -> bool:
@@ -195,18 +196,19 @@ def run(
 ) -> None:
     """Show a run: its times and status, what was recorded with it, and what it touched."""
     from ...schemas.urn import Urn
+    from .values import touched_json
     from .views import run_view
 
     one, at = Urn.parse(urn), _asked({"as_of": as_of}, as_at)
     with given.journal() as journal:
-        page = journal.accesses(one, limit=limit, cursor=cursor, **at)
-        shown = {**journal.run(one, **at), "accesses": page.items, "cursor": page.cursor}
+        page = journal.lineage.accesses(one, limit=limit, cursor=cursor, **at)
+        shown = touched_json(journal.lineage.run(one, **at), page)
     print_json(shown) if as_json else console().print(run_view(shown), crop=False)
 
 
 def _asked(given: dict[str, Any], as_at: str | None) -> dict[str, Any]:
     """What was said, texts of times as milliseconds."""
-    from ...terminal.parsing import moment, point
+    from ...values import moment, point
 
     asked = {name: value for name, value in given.items() if value is not None}
     for name in ("start", "end", "as_of"):

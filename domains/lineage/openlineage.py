@@ -20,6 +20,7 @@ from ...schemas.errors import InvalidUrnError, MetajournalError
 from ...schemas.limits import MAX_ENTRIES
 from ...schemas.times import time_ms
 from ...schemas.urn import Urn
+from ...values import bounded, is_text, json_value
 from ..catalog.urns import dataset, run
 from .events import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
 
@@ -65,16 +66,16 @@ def read_events(lines: Iterable[str]) -> Iterator[Read]:
     """
     for number, text in enumerate(_texts(lines), 1):
         try:
-            value = _json(text) if isinstance(text, str) else text
+            value = json_value(text) if isinstance(text, str) else text
             yield Read(number, facts_of(value), None)
         except MetajournalError as error:
             yield Read(number, [], error.message)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             yield Read(number, [], f"it is not JSON: {error}")
 
 
 def _texts(lines: Iterable[str]) -> Iterator[Any]:
-    rest = (line for line in lines if line.strip())
+    rest = (line for line in bounded(lines) if line.strip())
     first = next(rest, None)
     if first is None:
         return
@@ -104,25 +105,13 @@ def _goes_on(line: str) -> bool:
 
 
 def _values(text: str) -> Iterator[Any]:
-    """The JSON values that stand one behind the other. Raises: ValueError, RecursionError: as `_json`."""
-    _encodable(text)
+    """The JSON values that stand one behind the other. Raises: ValueError, RecursionError: something is none."""
+    if not is_text(text):
+        raise ValueError("it is not UTF-8")
     decoder, at = json.JSONDecoder(), 0
     while (at := _BLANKS.match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches everywhere
         value, at = decoder.raw_decode(text, at)
         yield value
-
-
-def _json(text: str) -> Any:
-    """The JSON value of a text. Raises: ValueError, RecursionError: it is none, or no UTF-8."""
-    _encodable(text)
-    return json.loads(text)
-
-
-def _encodable(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("it is not UTF-8") from None
 
 
 def facts_of(event: Any) -> list[Any]:

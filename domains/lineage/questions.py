@@ -1,21 +1,17 @@
-"""Questions about lineage: their points, windows, pages and numbers, checked before anything is read.
+"""What a question about lineage must look like: values, checked as they are made, before anything is read.
 
-A page's cursor carries the cut of the first page, so that pages skip and double nothing while facts arrive, and a sign
-of the question, so that it is not taken for another one's. What a question reads is `lineage_queries`' matter.
+Source: docs/concepts.md.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
-from ...lake.cuts import At, Bounds
+from ...schemas.arguments import time_of
 from ...schemas.errors import InputError
-from ...schemas.hashing import canonical_json, digest
 from ...schemas.urn import Urn
-from .events import LATEST_AT_MS
+from .events import LATEST_AT_MS, NO_DATA
+from .walk import DIRECTIONS, Direction
 
 LEVELS: Final = 10
 NODES: Final = 1_000
@@ -24,70 +20,125 @@ PAGE: Final = 100
 MOST_PAGE: Final = 1_000
 
 
-class Page(NamedTuple):
-    """Some of the answer's items, as JSON values; `cursor` asks for the next ones, None: there are none."""
+class LineageQuestion(NamedTuple):
+    """Who touched data in a window of time, what else these touched, and so on; made by `of`.
 
-    items: list[dict[str, Any]]
-    cursor: str | None
+    Attributes:
+        data: where to begin.
+        start_ms, end_ms: a run counts when it starts before the end and has not stopped before the start,
+            milliseconds UTC.
+        levels: how often to go from data to programs to data.
+        direction: both; or upstream, to who wrote it and what these read; or downstream, the reverse.
+        limit: most nodes, data and programs together.
+        as_of: only facts about this time or an earlier one, milliseconds UTC; a run that stopped later has not
+            stopped. None: all facts.
+    """
 
-
-_PLACES: Final = ([int, str], [str, str, str])
-"""What a page begins behind: a run's begin and URN, or an access's data, kind and component."""
-
-
-class Asked(NamedTuple):
-    """A question whose answer comes in pages: what a cursor must agree with."""
-
-    what: str
-    tenant: str
-    urn: str
+    data: Urn
     start_ms: int
     end_ms: int
-    at: At | None
+    levels: int
+    direction: Direction
+    limit: int
+    as_of: int | None
 
-    def cursor(self, bounds: Bounds, after: list[Any]) -> str:
-        """Where the next page begins, and the cut that it is of."""
-        held = [self._sign(), bounds.to_json(), after]
-        return base64.urlsafe_b64encode(canonical_json(held)).decode().rstrip("=")
+    @classmethod
+    def of(
+        cls, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = LEVELS, direction: str = "both",
+        limit: int = NODES, as_of: Any = None,
+    ) -> LineageQuestion:  # fmt: skip
+        """A question from what somebody asks.
 
-    def resumed(self, cursor: str, topic: str) -> tuple[Bounds, list[Any]]:
-        """The cut and the place of a cursor. Raises: InputError: it is none of this question."""
-        try:
-            sign, held, after = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-            bounds = Bounds.from_json(topic, held, True)
-            good = sign == self._sign() and [type(one) for one in after] in _PLACES
-        except (ValueError, TypeError, RecursionError):
-            good = False
-        if not good:
-            raise InputError(
-                "The cursor is not of this question.", hint="Ask with the words of the first page, or without a cursor."
-            )
-        return bounds, list(after)
+        Args:
+            start, end, as_of: as `schemas.arguments.time_of` takes them; open ends are the beginning and the end of
+                time.
+        Raises:
+            InputError: a bound or number cannot be, or the URN is no data's.
+        """
+        urn = Urn.parse(data)
+        if urn.kind in NO_DATA:
+            raise InputError(f"Lineage begins at data; {urn} is none.", hint="`runs` tells of a program's runs.")
+        start_ms, end_ms = _window(start, end)
+        by = _fact_time(as_of)
+        _check_number("levels", levels, 1, 1_000)
+        _check_number("limit", limit, 1, MOST_NODES)
+        if direction not in DIRECTIONS:
+            raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
+        return cls(urn, start_ms, end_ms, levels, cast(Direction, direction), limit, by)
 
-    def _sign(self) -> str:
-        at = str(self.at) if not isinstance(self.at, Mapping) else sorted(map(str, self.at.items()))
-        return digest(canonical_json([*self[:-1], at])).hex()[:16]
+
+class RunsQuestion(NamedTuple):
+    """The runs of a program in a window of time (as of LineageQuestion); made by `of`."""
+
+    urn: Urn
+    start_ms: int
+    end_ms: int
+    as_of: int | None
+
+    @classmethod
+    def of(cls, program: Urn | str, start: Any = None, end: Any = None, *, as_of: Any = None) -> RunsQuestion:
+        """A question from what somebody asks. Raises: InputError: it is no program's URN, or a bound cannot be."""
+        return cls(_of_kind(program, "program"), *_window(start, end), _fact_time(as_of))
 
 
-def check_window(start_ms: int, end_ms: int) -> None:
+class RunQuestion(NamedTuple):
+    """A run, and what it touched; made by `of`."""
+
+    urn: Urn
+    as_of: int | None
+
+    @classmethod
+    def of(cls, run: Urn | str, *, as_of: Any = None) -> RunQuestion:
+        """A question from what somebody asks. Raises: InputError: it is no run's URN, or no time."""
+        return cls(_of_kind(run, "run"), _fact_time(as_of))
+
+
+class WriteQuestion(NamedTuple):
+    """The latest write to data, by any time; made by `of`."""
+
+    data: Urn
+    as_of: int | None
+
+    @classmethod
+    def of(cls, data: Urn | str, *, as_of: Any = None) -> WriteQuestion:
+        """A question from what somebody asks. Raises: InputError: it is no URN, or no time."""
+        return cls(Urn.parse(data), None if as_of is None else time_of("as_of", as_of))
+
+
+def check_limit(limit: int) -> None:
+    """Refuse what is no number of items of a page. Raises: InputError."""
+    _check_number("limit", limit, 1, MOST_PAGE)
+
+
+def _of_kind(urn: Urn | str, kind: str) -> Urn:
+    parsed = Urn.parse(urn)
+    if parsed.kind != kind:
+        raise InputError(f"{parsed} is no {kind}.", hint=f"The URN of a {kind} begins with {kind}:.")
+    return parsed
+
+
+def _window(start: Any, end: Any) -> tuple[int, int]:
+    """A window in milliseconds; open ends are the beginning and the end of time."""
+    start_ms = 0 if start is None else time_of("start", start)
+    end_ms = LATEST_AT_MS + 1 if end is None else time_of("end", end)
     for name, value in (("start", start_ms), ("end", end_ms)):
-        check_number(name, value, 0, LATEST_AT_MS + 1)
+        _check_number(name, value, 0, LATEST_AT_MS + 1)
     if start_ms > end_ms:
         raise InputError(
             f"The window begins at {start_ms} and ends at {end_ms}.", hint="It must not end before its start."
         )
+    return start_ms, end_ms
 
 
-def check_as_of(as_of: Any) -> None:
-    if as_of is not None:
-        check_number("time of as_of", as_of, 0, LATEST_AT_MS)
+def _fact_time(as_of: Any) -> int | None:
+    """The time of `as_of` in milliseconds."""
+    if as_of is None:
+        return None
+    time_ms = time_of("as_of", as_of)
+    _check_number("time of as_of", time_ms, 0, LATEST_AT_MS)
+    return time_ms
 
 
-def check_number(name: str, value: Any, least: int, most: int) -> None:
+def _check_number(name: str, value: Any, least: int, most: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise InputError(f"The {name} must be a whole number from {least} to {most:,}, not {value!r}.")
-
-
-def check_kind(urn: Urn, kind: str) -> None:
-    if urn.kind != kind:
-        raise InputError(f"{urn} is no {kind}.", hint=f"The URN of a {kind} begins with {kind}:.")

@@ -26,7 +26,7 @@ def lineage_view(answer: Mapping[str, Any], data: Urn, *, within: bool = False) 
     Args:
         within: a window was asked for.
     """
-    from .walk import dotted
+    from .values import dotted
 
     relations = answer["relations"]
     root = dotted(data)

@@ -1,18 +1,15 @@
 """Lineage as a walk: breadth first from data to programs to data, over whatever holds the relations.
 
-Pure: the relations come through the port `Relations`, which alone knows the tenant, the window and the cut. The answer
-has the source's shape. Two things are decided here that the source leaves open: `data` is always the data and `program`
-the program (its sample swaps them in half its rows), and a `.` inside a part of a dotted id is written `%2E`, so that
-no two entities share one. Invariant: the answer depends on the relations alone, not on the order they are given in.
-Source: docs/concepts.md; the source text's sections Lineage Computation and Lineage Output JSON.
+Pure: the relations come through the port `Relations`, which alone knows the tenant, the window and the cut. The shape
+of the answer stands in `values`. Invariant: what is found depends on the relations alone, not on their order.
+Source: docs/concepts.md; the source text's section Lineage Computation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
+from typing import Final, Literal, NamedTuple, Protocol, get_args
 
-from ...schemas.urn import Urn
 from .events import READ, UNKNOWN, WRITE
 
 Direction = Literal["both", "upstream", "downstream"]
@@ -155,63 +152,3 @@ class _Walk:
             if (one.data in self._left and one.access in self._to_program)
             or (one.data in self._data and one.access in self._to_data)
         ]
-
-
-# The answer
-
-
-def document(walked: Walked, *, start_ms: int, end_ms: int) -> dict[str, Any]:
-    """A walk's answer in the source's shape.
-
-    Args:
-        start_ms, end_ms: the window that was asked for.
-    Returns:
-        {"start", "end", "relations", "programs", "data"}, and where it is not all {"partial": true, "why"}.
-    """
-    shown = [(_relation(one), Urn.parse(one.data), Urn.parse(one.program)) for one in walked.relations]
-    shown.sort(key=lambda one: (one[0]["data"], one[0]["program"], one[0].get("access", "")))
-    answer: dict[str, Any] = {
-        "start": str(start_ms),
-        "end": str(end_ms),
-        "relations": [relation for relation, _, _ in shown],
-        "programs": dict(sorted({dotted(program): _program(program) for _, _, program in shown}.items())),
-        "data": dict(sorted({dotted(data): _data(data) for _, data, _ in shown}.items())),
-    }
-    if walked.partial is not None:
-        answer |= {"partial": True, "why": walked.partial}
-    return answer
-
-
-def _relation(one: Relation) -> dict[str, Any]:
-    relation: dict[str, Any] = {"data": dotted(Urn.parse(one.data)), "program": dotted(Urn.parse(one.program))}
-    if one.access != UNKNOWN:
-        relation["access"] = one.access
-    relation["runs"] = sorted(map(run_id, one.runs))
-    if one.components:
-        relation["component"] = sorted(one.components)
-    return relation
-
-
-def run_id(run: str) -> str:
-    """The last part of a run's URN, decoded."""
-    last = run.rpartition("/")[2]
-    return Urn.parse(run).name if "%" in last else last
-
-
-def dotted(entity: Urn) -> str:
-    """An entity's id in an answer: `dataset.default.purchases`, `flow.default.PurchaseHistory.PurchaseFlow`."""
-    kind, parts = entity.kind, entity.path.replace(".", "%2E").split("/")
-    if kind == "program":
-        kind = parts.pop(2)
-    return ".".join([kind, *parts])
-
-
-def _program(program: Urn) -> dict[str, Any]:
-    namespace, application, kind, name = program.parts
-    return {"id": {"namespace": namespace, "application": application, "type": kind, "id": name}}
-
-
-def _data(data: Urn) -> dict[str, Any]:
-    """Names of datasets and streams are decoded; of any other kind the id is the path as written, which none shares."""
-    name = data.name if data.kind in ("dataset", "stream") else data.path
-    return {"id": {"namespace": data.namespace, "type": data.kind, "id": name}}

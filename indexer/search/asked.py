@@ -38,7 +38,7 @@ MISSING_TIMES: Final = frozenset({-(2**63), 2**63 - 1})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SearchOptions:
     """A search's options, checked."""
 
     query: Query
@@ -80,7 +80,7 @@ def asked_of(
     sort: str,
     limit: int,
     facets: bool,
-) -> Asked:
+) -> SearchOptions:
     """Check a search's options.
 
     Raises:
@@ -94,7 +94,9 @@ def asked_of(
     named = _kinds(kinds)
     if not isinstance(facets, bool):
         raise InvalidQueryError(f"facets must be True or False, not {facets!r}.", option="facets")
-    return Asked(parse(text), text, tenant, namespace, named, scopes_of(scope), sort, checked_limit(limit), facets)
+    return SearchOptions(
+        parse(text), text, tenant, namespace, named, scopes_of(scope), sort, checked_limit(limit), facets
+    )
 
 
 def _kinds(kinds: Any) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from ...schemas.errors import InvalidPositionError
 from ...schemas.positions import Cut, cut_from_json, cut_to_json
 from ..errors import InvalidCursorError
-from .asked import Asked
+from .asked import SearchOptions
 
 _INDEX: Final = re.compile(r"[\w.-]{1,255}")
 _VIEW: Final = re.compile(r"[\w+/=-]{1,4096}", re.ASCII)
@@ -50,7 +50,7 @@ class Cursor:
         return base64.urlsafe_b64encode(json.dumps(data, separators=(",", ":")).encode()).decode()
 
     @classmethod
-    def parse(cls, text: object, asked: Asked) -> Cursor:
+    def parse(cls, text: object, asked: SearchOptions) -> Cursor:
         """Read a caller's cursor for a search.
 
         Raises:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from .asked import MISSING_TIMES, SORTS, URN, Asked
+from .asked import MISSING_TIMES, SORTS, URN, SearchOptions
 from .query import Dsl, scored
 
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -64,7 +64,7 @@ class Page(NamedTuple):
     answer: Mapping[str, Any]
 
 
-def page_of(asked: Asked, after: list[Any] | None, ask: Ask, *, more: bool) -> Page:
+def page_of(asked: SearchOptions, after: list[Any] | None, ask: Ask, *, more: bool) -> Page:
     """The hits behind a place.
 
     Args:
@@ -84,7 +84,7 @@ def page_of(asked: Asked, after: list[Any] | None, ask: Ask, *, more: bool) -> P
     return Page([_found(hit, hit["sort"][0], at) for hit in answer["hits"]["hits"]], answer)
 
 
-def _by_time(asked: Asked, after: list[Any] | None, ask: Ask, *, over: bool = False) -> Page:
+def _by_time(asked: SearchOptions, after: list[Any] | None, ask: Ask, *, over: bool = False) -> Page:
     """Times alone, from the place's time on; where the page begins or ends among equals, those by URN.
 
     Args:
@@ -117,7 +117,7 @@ def _behind(found: Iterable[Found], after: list[Any] | None) -> list[Found]:
     return hits if after is None else [one for one in hits if one.value != after[0] or one.urn > after[1]]
 
 
-def _of_time(asked: Asked, time: int, after: str | None, size: int, ask: Ask) -> list[Found]:
+def _of_time(asked: SearchOptions, time: int, after: str | None, size: int, ask: Ask) -> list[Found]:
     """The first entities of one time behind a URN."""
     request = _request(asked, size)
     request.pop("aggs", None)
@@ -131,7 +131,7 @@ def _of_time(asked: Asked, time: int, after: str | None, size: int, ask: Ask) ->
     return [_found(hit, time, 1) for hit in ask(request)["hits"]["hits"]]
 
 
-def _request(asked: Asked, size: int) -> dict[str, Any]:
+def _request(asked: SearchOptions, size: int) -> dict[str, Any]:
     request: dict[str, Any] = {
         "query": scored(asked.query, asked.scopes, asked.filters, asked.known),
         "size": size,

@@ -23,7 +23,7 @@ from ...schemas.urn import Urn
 from ..connection import cause_of, is_away, make_client, reason_of
 from ..errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from ..waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, wanted_marks
-from .asked import Asked, Sort, asked_of, checked_limit, checked_name, checked_text, scopes_of
+from .asked import SearchOptions, Sort, asked_of, checked_limit, checked_name, checked_text, scopes_of
 from .cursors import Cursor
 from .explain import explain
 from .foreign import JournalPartitions
@@ -216,7 +216,7 @@ class Search:
 
     # --- pages
 
-    def _parsed(self, text: str, asked: Asked) -> Cursor:
+    def _parsed(self, text: str, asked: SearchOptions) -> Cursor:
         cursor = Cursor.parse(text, asked)
         try:
             self._partitions.refuse_foreign(cursor.vector)
@@ -228,7 +228,7 @@ class Search:
         opened = deadline.ask(lambda client: client.open_point_in_time(index=self._index, keep_alive=_KEEP_ALIVE))
         return cast(str, opened.body["id"])
 
-    def _next_page(self, asked: Asked, cursor: Cursor, wanted: Cut, deadline: Deadline) -> Results:
+    def _next_page(self, asked: SearchOptions, cursor: Cursor, wanted: Cut, deadline: Deadline) -> Results:
         """The page behind a cursor: of the same point in time, else of a new one, which the answer says.
 
         The order's values are the same in every index, so both go on behind the same hit. A point in time that the
@@ -247,7 +247,7 @@ class Search:
         return replace(page, note=" ".join(filter(None, (page.note, _OTHER_VIEW))))
 
     def _page(
-        self, asked: Asked, vector: Cut, view: str | None, after: list[Any] | None, deadline: Deadline
+        self, asked: SearchOptions, vector: Cut, view: str | None, after: list[Any] | None, deadline: Deadline
     ) -> Results:
         where: dict[str, Any] = {"index": self._index}
         if view is not None:
@@ -271,7 +271,7 @@ class Search:
             note=note_of(asked.query, total),
         )
 
-    def _cursor(self, asked: Asked, vector: Cut, view: str, found: Sequence[Found]) -> str | None:
+    def _cursor(self, asked: SearchOptions, vector: Cut, view: str, found: Sequence[Found]) -> str | None:
         """The cursor of the next page; at the end the point in time is given back."""
         if len(found) > asked.limit:
             last = found[asked.limit - 1]
@@ -284,7 +284,7 @@ class Search:
         return None
 
 
-def _hit(asked: Asked, found: Found) -> Hit:
+def _hit(asked: SearchOptions, found: Found) -> Hit:
     state = found.state
     return Hit(
         urn=Urn(state["urn"]),

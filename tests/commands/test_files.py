@@ -139,18 +139,18 @@ def test_files_are_recorded_found_and_told_of(installation: Installation, tmp_pa
 
     newer = document(where="cli-1", what="syslog", start="2026-03-01", id="newer")
     with Journal.connect(installation.settings) as journal:
-        (first,) = journal.record_files([{"url": "s3://a/newer", "metadata": newer}])
+        (first,) = journal.files.record([{"url": "s3://a/newer", "metadata": newer}])
         assert first.outcome(60).word == "accepted"
         assert journal.emit(TagsAdded("file:cli-1/syslog/newer", ["precious"])).outcome(60).word == "accepted"
-        (moved,) = journal.record_files([{"url": "s3://a/moved", "metadata": newer}])
+        (moved,) = journal.files.record([{"url": "s3://a/moved", "metadata": newer}])
         assert moved.outcome(60).word == "accepted"
-        assert [row.urn for row in journal.files(work_id="cli-job")] == [one["file"] for one in page["files"]]
-        assert list(journal.files(work_id="cli-job", at=0)) == []
-        latest, before = (journal.latest_file("syslog", "cli-1", at=at) for at in (None, first.position))
+        assert [row.urn for row in journal.files.find(work_id="cli-job")] == [one["file"] for one in page["files"]]
+        assert list(journal.files.find(work_id="cli-job", as_at=0)) == []
+        latest, before = (journal.files.latest("syslog", "cli-1", as_at=at) for at in (None, first.position))
         assert latest is not None
         assert before is not None
         assert (latest.url, before.url) == ("s3://a/moved", "s3://a/newer")
-        assert journal.latest_file("syslog", "cli-9") is None
+        assert journal.files.latest("syslog", "cli-9") is None
         shown = journal.show("file:cli-1/syslog/newer")
         assert shown.record is not None
         assert (shown.user_tags, shown.record["url"]) == (("precious",), "s3://a/moved")

@@ -13,7 +13,7 @@ from metajournal import ExternalWrite, Journal, RunStarted, dataset, stream
 from metajournal.cli import main
 from metajournal.domains.lineage import views as lineage_views
 from metajournal.domains.lineage.openlineage import facts_of
-from metajournal.domains.lineage.questions import Page
+from metajournal.domains.lineage.queries import LineagePage
 from metajournal.schemas.errors import UnknownEntityError
 from metajournal.schemas.urn import Urn
 from metajournal.terminal import parsing
@@ -144,11 +144,11 @@ def test_the_client_tells_lineage_and_the_facts_topic(installation: Installation
         for one in (first, receipt, journal.emit(event)):
             assert one.outcome(60).word == "accepted"
         assert journal.emit(RunStarted(run, 9)).outcome(60).word == "unchanged"
-        assert journal.lineage(raw)["data"].keys() == {"dataset.client-lineage.raw"}
-        assert journal.run(run)["start"] == 5
-        assert [one["data"] for one in journal.accesses(run).items] == [raw]
-        assert [one["id"] for one in journal.runs("program:client-lineage/App/flow/f", 0, 10).items] == ["1"]
-        assert [len(accesses) for _, accesses in journal.lineage_runs(raw)] == [1]
+        assert journal.lineage.of(raw)["data"].keys() == {"dataset.client-lineage.raw"}
+        assert journal.lineage.run(run)["start"] == 5
+        assert [one["data"] for one in journal.lineage.accesses(run).items] == [raw]
+        assert [one["id"] for one in journal.lineage.runs("program:client-lineage/App/flow/f", 0, 10).items] == ["1"]
+        assert [len(accesses) for _, accesses in journal.lineage.runs_in(raw)] == [1]
         registered = journal.emit(parsing.event_of("EntityRegistered", {"entity": str(raw)}))
         journal.search("", at_least=registered.position, timeout_s=60)  # the index shows what the lake holds
         system = journal.metadata(raw)["SYSTEM"].properties
@@ -178,6 +178,7 @@ class _NoRuns:
 
     def __init__(self, *known: str, touched: str = "") -> None:
         self.known, self.touched = known, touched
+        self.lineage = self
 
     def __enter__(self) -> _NoRuns:
         return self
@@ -185,10 +186,10 @@ class _NoRuns:
     def __exit__(self, *_: object) -> None:
         return
 
-    def runs(self, program: Urn, **_: Any) -> Page:
-        return Page([], None)
+    def runs(self, program: Urn, **_: Any) -> LineagePage:
+        return LineagePage([], None)
 
-    def lineage(self, data: Urn, **window: Any) -> dict[str, Any]:
+    def of(self, data: Urn, **window: Any) -> dict[str, Any]:
         touched = data in self.touched and "start" not in window
         return answer(*[relation("buoys", "wash", "read", "1")] * touched)
 

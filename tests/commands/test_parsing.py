@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from metajournal import values
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.errors import InputError, InvalidEventError, InvalidPositionError
 from metajournal.schemas.positions import Position
@@ -64,28 +65,28 @@ def test_a_line_that_is_no_event_is_an_input_error(line: str) -> None:
     ],
 )
 def test_times_are_milliseconds_or_iso_8601_in_utc(text: str, ms: int) -> None:
-    assert parsing.point(text) == ms
+    assert values.point(text) == ms
 
 
 def test_a_point_with_slashes_is_a_position() -> None:
-    assert parsing.point("t.journal.catalog/3/1099511627776") == Position("t.journal.catalog", 3, 1 << 40)
+    assert values.point("t.journal.catalog/3/1099511627776") == Position("t.journal.catalog", 3, 1 << 40)
     for wrong in ("yesterday", "a/b/c", "t/1"):
         with pytest.raises(InputError):
-            parsing.point(wrong)
+            values.point(wrong)
 
 
 @pytest.mark.parametrize("text", ["6398-07-28T13:14:24.291", "2026-01-01T00:00:00.001Z", "0001-01-01T00:00:00+14:00"])
 def test_a_time_is_read_to_the_millisecond(text: str) -> None:
     read = datetime.fromisoformat(text)
     since = (read if read.tzinfo else read.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
-    assert parsing.moment(text) * 1000 == since // timedelta(microseconds=1)
+    assert values.moment(text) * 1000 == since // timedelta(microseconds=1)
 
 
 def test_a_point_is_a_position_several_or_a_time() -> None:
     one, other = Position("t", 0, 5), Position("t", 1, 7)
-    assert parsing.point("t/0/5") == one
-    assert parsing.point("t/0/5,t/1/7") == parsing.point(f"{one}, {other}") == [one, other]
-    assert parsing.positions("t/0/5") == [one]
-    assert parsing.point("1970-01-01T00:00:01Z") == 1_000
+    assert values.point("t/0/5") == one
+    assert values.point("t/0/5,t/1/7") == values.point(f"{one}, {other}") == [one, other]
+    assert values.positions("t/0/5") == [one]
+    assert values.point("1970-01-01T00:00:01Z") == 1_000
     with pytest.raises(InvalidPositionError):
-        parsing.point("t/0/5,t/0")
+        values.point("t/0/5,t/0")

@@ -13,13 +13,12 @@ from click.testing import CliRunner
 
 from metajournal import RunStarted, Settings, dataset, run
 from metajournal.cli import main
-from metajournal.domains.files.questions import FilesAsked
+from metajournal.domains.files.questions import FilesQuestion
 from metajournal.domains.files.recording import file_record
 from metajournal.domains.lineage.client import LineageClient
 from metajournal.domains.lineage.events import ExternalWrite, RunStopped
 from metajournal.lake_client import point
 from metajournal.producers.options import read_options
-from metajournal.producers.topics import Epochs
 from metajournal.schemas.errors import InputError, InvalidEventError, MetajournalError
 from metajournal.terminal.options import Options
 
@@ -45,8 +44,8 @@ COMMANDS = [
     (f"runs {RUN.replace('run:', 'program:').rpartition('/')[0]} --to", "end"),
     ("files --what a --to 2100-01-01 --from", "start"),
     ("files --what a --from 1970-01-01 --to", "end"),
-    ("files --work-id w --as-at", "at"),
-    ("files latest a b --as-at", "at"),
+    ("files --work-id w --as-at", "as_at"),
+    ("files latest a b --as-at", "as_at"),
     ("tail --since", "since"),
     ("tail --state --since", "since"),
     ("emit TagsAdded dataset:a/b --tag x --event-time", "event_time"),
@@ -60,7 +59,7 @@ class Asked(Exception):  # noqa: N818  (it ends a command at what it asks)
 
 
 class Recorder:
-    """A journal that tells what it is asked."""
+    """Takes every question, and tells what it is asked."""
 
     settings = Settings()
 
@@ -77,13 +76,19 @@ class Recorder:
         return asked
 
 
+class Asking(Recorder):
+    """A journal whose domains are such."""
+
+    files = lineage = Recorder()
+
+
 def instant_of(argument: str, asked: tuple[str, tuple[Any, ...], dict[str, Any]]) -> int:
     """The instant that a question has in one of its arguments, as the journal would read it."""
     name, given, named = asked
-    if name == "record_files":
+    if name == "record":
         found: Any = getattr(given[0][0].metadata, argument.removeprefix("metadata."))
-    elif name == "files_page" and argument in ("start", "end"):
-        found = getattr(FilesAsked.of(**{key: named[key] for key in ("where", "what", "start", "end")}), argument)
+    elif name == "page" and argument in ("start", "end"):
+        found = getattr(FilesQuestion.of(**{key: named[key] for key in ("where", "what", "start", "end")}), argument)
     else:
         found = named[argument] if argument in named else given[-1]
     assert type(found) is int
@@ -96,7 +101,7 @@ def test_every_option_reads_a_text_as_the_same_instant(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str, argument: str, text: str, instant: int
 ) -> None:
     (tmp_path / "log").write_text("x")
-    monkeypatch.setattr(Options, "journal", lambda _: Recorder())
+    monkeypatch.setattr(Options, "journal", lambda _: Asking())
     words = [str(tmp_path / "log") if word == "FILE" else word for word in line.split()]
     result = CliRunner().invoke(main, [*words, text], standalone_mode=False)
     assert isinstance(result.exception, Asked), result.exception
@@ -111,19 +116,25 @@ def event_time(value: Any) -> int | None:
     return options.event_time
 
 
-class Lineages(LineageClient):
-    """Questions about lineage that tell what they would ask the lake."""
+class Opened:
+    """A journal whose domains tell what they would ask the lake."""
 
-    lineages: Any = Recorder()
+    settings = Settings()
+
+    def opened(self, name: str, opens: Any) -> Recorder:
+        return Recorder()
 
 
-def asked_of_the_lake(place: int | str) -> Callable[[Any], Any]:
+JOURNAL: Any = Opened()
+
+
+def asked_of_the_lake(field: str) -> Callable[[Any], Any]:
     def asked(value: Any) -> Any:
-        window = {"start": value} if place == 2 else {"start": 0, "end": value} if place == 3 else {"as_of": value}
+        window = {"start_ms": {"start": value}, "end_ms": {"start": 0, "end": value}, "as_of": {"as_of": value}}[field]
         with pytest.raises(Asked) as caught:
-            Lineages(Settings(), Epochs({})).lineage(dataset("a", "b"), **window)
-        _, given, named = caught.value.args[0]
-        return given[place] if isinstance(place, int) else named[place]
+            LineageClient(JOURNAL).of(dataset("a", "b"), **window)
+        _, (_, question), _ = caught.value.args[0]
+        return getattr(question, field)
 
     return asked
 
@@ -132,10 +143,10 @@ METADATA = {"where": "a", "what": "b", "data-version": "0"}
 ARGUMENTS: dict[str, Callable[[Any], Any]] = {
     "as_at": point,
     "event_time": event_time,
-    "lineage start": asked_of_the_lake(2),
-    "lineage end": asked_of_the_lake(3),
+    "lineage start": asked_of_the_lake("start_ms"),
+    "lineage end": asked_of_the_lake("end_ms"),
     "as_of": asked_of_the_lake("as_of"),
-    "files start": lambda value: FilesAsked.of(what="a", start=value, end=value).start,
+    "files start": lambda value: FilesQuestion.of(what="a", start=value, end=value).start,
     "file record": lambda value: file_record("file:///a", {**METADATA, "start": value}, content=b"").metadata.start,
     "RunStarted": lambda value: checked(RunStarted(RUN, value)).at,
     "RunStopped": lambda value: checked(RunStopped(RUN, value, "KILLED")).at,
@@ -179,7 +190,7 @@ def test_every_option_refuses_what_is_no_time_with_one_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
 ) -> None:
     (tmp_path / "log").write_text("x")
-    monkeypatch.setattr(Options, "journal", lambda _: Recorder())
+    monkeypatch.setattr(Options, "journal", lambda _: Asking())
     words = [str(tmp_path / "log") if word == "FILE" else word for word in line.split()]
     result = CliRunner().invoke(main, [*words, "soon", "--json"])
     assert result.exit_code == 2, result.output

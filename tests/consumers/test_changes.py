@@ -69,6 +69,7 @@ def test_a_change_says_what_changed_where_and_when(settings: Settings, epochs: E
         time=1_700_000_000_000,
         record={"updater": str(place)},
         partition=3,
+        domain="catalog",
     )
 
 

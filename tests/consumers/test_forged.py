@@ -66,13 +66,23 @@ def headers(identity: str, urn: str = URN) -> list[tuple[str, bytes | None]]:
 
 
 _TRUE = headers(f"journal/0/{START}/0")
+_NAMES = ("ce_id", "ce_type", "ce_subject", "ce_domain")
 _heads = st.one_of(
     st.none(),
     st.just(_TRUE),
-    st.lists(st.tuples(st.sampled_from(["ce_id", "ce_type", "ce_subject", "x"]), st.none() | any_bytes), max_size=5),
+    st.lists(
+        st.tuples(st.sampled_from(["ce_id", "ce_type", "ce_subject", "ce_domain", "x"]), st.none() | any_bytes),
+        max_size=5,
+    ),
     st.text(st.sampled_from("j/0123456789-_ ٣"), max_size=30).map(headers),
 )
 _EVENT = Event(0, 0)
+
+
+def test_a_change_tells_its_domain_from_its_header_or_else_from_its_topic() -> None:
+    for more, domain in (((), "catalog"), ((("ce_domain", b"files"),), "files")):
+        record: Any = Record(json.dumps(change(_EVENT)).encode(), f"default/{URN}".encode(), [*_TRUE, *more])
+        assert change_of(record, identity(record), "USER", "catalog").domain == domain
 
 
 @given(st.none() | any_bytes | damaged_json(change(_EVENT), state(_EVENT, URN)), _heads)
@@ -86,7 +96,7 @@ def test_any_bytes_are_read_or_refused_as_undecodable(value: bytes | None, head:
         return
     assert 0 <= min(found.place) <= max(found.place) < 1 << 63
     with suppress(DecodeError):
-        change_record = change_of(record, found, "USER").record
+        change_record = change_of(record, found, "USER", "catalog").record
         wanted.wants_change(change_record)
         json.dumps(change_record, ensure_ascii=False, allow_nan=False).encode()
     with suppress(DecodeError):

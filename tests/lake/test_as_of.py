@@ -30,7 +30,8 @@ from metajournal import (
     program,
     run,
 )
-from metajournal.domains.lineage.queries import LineageReader
+from metajournal.domains.lineage.queries import LineageQueries
+from metajournal.domains.lineage.questions import RunQuestion
 from metajournal.lake import as_of as as_of_module
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.tables import Lake
@@ -360,10 +361,10 @@ def test_a_runs_own_row_says_what_lineage_says_of_the_run(sent: list[Sent]) -> N
     """By the times that its facts speak of, whenever they were sent."""
     with tempfile.TemporaryDirectory() as folder:
         fold = folded(Path(folder), sent)
-        lake, lineage = reader(fold), LineageReader(Lake(folder), TopicNames(), PARTITIONS)
+        lake, lineage = reader(fold), LineageQueries(Lake(folder), TopicNames(), PARTITIONS)
         for as_of in range(11):
             try:
-                known = lineage.run("default", NIGHT, as_of=as_of)
+                known = lineage.run("default", RunQuestion.of(NIGHT, as_of=as_of))
             except UnknownEntityError:
                 with pytest.raises(UnknownEntityError):
                     lake.as_of("default", NIGHT, as_of)

@@ -9,12 +9,14 @@ from typing import Any, Final
 
 import pytest
 
-from metajournal import AccessesRecorded, RunStarted, RunStopped, Urn
+from metajournal import AccessesRecorded, RunStarted, RunStopped
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet
 from metajournal.domains.catalog.urns import dataset
 from metajournal.domains.files.events import FilesRecorded
-from metajournal.domains.files.queries import FileQueries, FilesAsked
-from metajournal.domains.lineage.queries import LineageReader
+from metajournal.domains.files.queries import FileQueries
+from metajournal.domains.files.questions import FilesQuestion
+from metajournal.domains.lineage.queries import LineageQueries
+from metajournal.domains.lineage.questions import LineageQuestion, RunQuestion
 from metajournal.indexer.fill.lake_states import LakeStates
 from metajournal.lake.digest import table_digest
 from metajournal.lake.events import judged_events
@@ -44,15 +46,15 @@ EVENTS = [
     RunStopped(run_of(WASH, 1), 200, "COMPLETED"),
 ]
 MARKS = {("metajournal.journal.catalog", number): 1 << 60 for number in range(PARTITIONS)}
-FILES = FilesAsked.of(start=START, end=START + 1)
+FILES = FilesQuestion.of(start=START, end=START + 1)
 
 
 def entities(lake: Lake) -> LakeReader:
     return LakeReader(lake, NAMES, PARTITIONS)
 
 
-def lineage(lake: Lake) -> LineageReader:
-    return LineageReader(lake, NAMES, PARTITIONS)
+def lineage(lake: Lake) -> LineageQueries:
+    return LineageQueries(lake, NAMES, PARTITIONS)
 
 
 def states(lake: Lake) -> LakeStates:
@@ -72,9 +74,9 @@ QUESTIONS: Final[dict[str, tuple[str, Callable[[Lake], Any]]]] = {
     "digest": ("entities", lambda lake: table_digest(lake.tables["entities"].delta, MARKS)),
     "states": ("entities", lambda lake: list(states(lake).pages())),
     "files": ("file_records", lambda lake: FileQueries(lake, NAMES, PARTITIONS).page("default", FILES)),
-    "relations": ("relations", lambda lake: lineage(lake).lineage("default", CLEAN, 0, 1_000)),
-    "runs": ("runs", lambda lake: lineage(lake).lineage("default", CLEAN, 0, 1_000)),
-    "accesses": ("accesses", lambda lake: lineage(lake).accesses("default", Urn.parse(run_of(WASH, 1)))),
+    "relations": ("relations", lambda lake: lineage(lake).of("default", LineageQuestion.of(CLEAN, 0, 1_000))),
+    "runs": ("runs", lambda lake: lineage(lake).of("default", LineageQuestion.of(CLEAN, 0, 1_000))),
+    "accesses": ("accesses", lambda lake: lineage(lake).accesses("default", RunQuestion.of(run_of(WASH, 1)))),
     "why": ("journal", judged),
 }
 

@@ -18,7 +18,8 @@ from metajournal.domains.files import cursors as file_cursors
 from metajournal.domains.files import search as file_search
 from metajournal.domains.files.cursors import identity_of
 from metajournal.domains.files.events import DAY_MS, FileRecord, FilesRecorded
-from metajournal.domains.files.queries import FileQueries, FilesAsked, FilesPage
+from metajournal.domains.files.queries import FileQueries, FilesPage
+from metajournal.domains.files.questions import FilesQuestion
 from metajournal.domains.files.rows import FileRecordRow
 from metajournal.domains.files.tables import FILE_RECORDS, row_from_dict, rows_to_arrow
 from metajournal.domains.files.urns import file_urn
@@ -97,7 +98,7 @@ class Naive:
         return max(found)[-1] if found else None
 
 
-def pages(found: FileQueries, asked: FilesAsked, limit: int, **how: Any) -> Iterator[FilesPage]:
+def pages(found: FileQueries, asked: FilesQuestion, limit: int, **how: Any) -> Iterator[FilesPage]:
     page = found.page("default", asked, limit=limit, **how)
     yield page
     while page.cursor is not None:
@@ -106,7 +107,7 @@ def pages(found: FileQueries, asked: FilesAsked, limit: int, **how: Any) -> Iter
         yield page
 
 
-def told(found: FileQueries, asked: FilesAsked, limit: int = 100, **how: Any) -> list[tuple[str, str | None]]:
+def told(found: FileQueries, asked: FilesQuestion, limit: int = 100, **how: Any) -> list[tuple[str, str | None]]:
     return [(row.urn, row.url) for page in pages(found, asked, limit, **how) for row in page.files]
 
 
@@ -138,7 +139,7 @@ def test_any_records_in_any_batches_give_every_query_the_naive_answer_in_pages_o
         found = folded(tmp_path_factory.mktemp("lake"), journal, *batches, wide=data.draw(st.booleans()))
         for asked in data.draw(st.lists(questions(), min_size=4, max_size=4)):
             limit = data.draw(st.integers(1, 5))
-            assert told(found, FilesAsked.of(**asked), limit) == Naive(events).answer(**asked), asked
+            assert told(found, FilesQuestion.of(**asked), limit) == Naive(events).answer(**asked), asked
         for where in "ab":
             for what in "xy":
                 latest = found.latest("default", what, where).files
@@ -152,17 +153,17 @@ def test_as_at_any_position_or_time_is_what_the_log_said_then(
 ) -> None:
     journal = journal_of(events)
     found = folded(tmp_path_factory.mktemp("lake"), journal)
-    asked = FilesAsked.of(**question)
+    asked = FilesQuestion.of(**question)
     number = data.draw(st.integers(0, len(journal) - 1))
     record = journal[number]
     wanted = Naive(events[: number + 1]).answer(**question)
-    assert told(found, asked, 2, at=Position(TOPIC, record.partition, record.position)) == wanted
-    assert told(found, asked, 2, at={(TOPIC, record.partition): record.position + 1}) == wanted
-    assert told(found, asked, 2, at=record.append_time) == wanted
-    assert told(found, asked, 2, at=record.append_time - 1) == Naive(events[:number]).answer(**question)
+    assert told(found, asked, 2, as_at=Position(TOPIC, record.partition, record.position)) == wanted
+    assert told(found, asked, 2, as_at={(TOPIC, record.partition): record.position + 1}) == wanted
+    assert told(found, asked, 2, as_at=record.append_time) == wanted
+    assert told(found, asked, 2, as_at=record.append_time - 1) == Naive(events[:number]).answer(**question)
     each = {(TOPIC, one.partition): one.position + 1 for one in journal[: number + 1]}
-    assert told(found, asked, 2, at=each) == wanted
-    latest = found.latest("default", "x", "a", at=record.append_time).files
+    assert told(found, asked, 2, as_at=each) == wanted
+    latest = found.latest("default", "x", "a", as_at=record.append_time).files
     assert [row.urn for row in latest] == [one for one in [Naive(events[: number + 1]).latest("x", "a")] if one]
 
 
@@ -170,7 +171,7 @@ def numbered(count: int, **changes: Any) -> FilesRecorded:
     return FilesRecorded([a_file(**{"id": f"{one:03}", "start": START + one, **changes}) for one in range(count)])
 
 
-ALL = FilesAsked.of(start=START - DAY_MS, end=START + 9 * DAY_MS)
+ALL = FilesQuestion.of(start=START - DAY_MS, end=START + 9 * DAY_MS)
 
 
 def test_pages_speak_of_the_first_ones_moment_whatever_is_recorded_meanwhile(tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ def test_rows_of_a_batch_that_is_not_finished_are_not_seen(tmp_path: Path) -> No
         fold.batch(journal)
     assert len(fold.rows("file_records")) == 6
     found = queries(tmp_path)
-    assert told(found, FilesAsked.of(work_id="later")) == []
+    assert told(found, FilesQuestion.of(work_id="later")) == []
     assert len(told(found, ALL)) == 3
 
 
@@ -223,15 +224,15 @@ def test_a_point_that_the_lake_has_not_reached_is_an_error_and_says_how_far_it_i
     found = folded(tmp_path, journal)
     record = journal[0]
     with pytest.raises(NotFinalError) as caught:
-        found.page("default", ALL, at=Position(TOPIC, record.partition, record.position + 1))
+        found.page("default", ALL, as_at=Position(TOPIC, record.partition, record.position + 1))
     assert caught.value.data["held_to"] == f"{TOPIC}/{record.partition}/{record.position + 1}"
     for wrong in (Position("other", 0, record.position), Position(TOPIC, PARTITIONS, 0)):
         with pytest.raises(InvalidPositionError):
-            found.page("default", ALL, at=wrong)
+            found.page("default", ALL, as_at=wrong)
     points: list[Any] = [{}, "now", 1.5, True]
     for nothing in points:
         with pytest.raises(InputError):
-            found.page("default", ALL, at=nothing)
+            found.page("default", ALL, as_at=nothing)
 
 
 def test_an_answer_is_final_once_no_event_can_change_it(tmp_path: Path) -> None:
@@ -240,9 +241,9 @@ def test_an_answer_is_final_once_no_event_can_change_it(tmp_path: Path) -> None:
     found = folded(tmp_path, journal)
     assert len({one.partition for one in journal}) == PARTITIONS
     assert not found.page("default", ALL).final
-    assert found.page("default", ALL, at=NOON - 1).final
-    assert not found.page("default", ALL, at=journal[-1].append_time).final
-    assert found.page("default", ALL, at={(TOPIC, one.partition): one.position + 1 for one in journal}).final
+    assert found.page("default", ALL, as_at=NOON - 1).final
+    assert not found.page("default", ALL, as_at=journal[-1].append_time).final
+    assert found.page("default", ALL, as_at={(TOPIC, one.partition): one.position + 1 for one in journal}).final
 
 
 def test_tenants_see_their_own_files_only(tmp_path: Path) -> None:
@@ -270,9 +271,9 @@ def test_a_row_of_an_answer_is_the_tables_row(tmp_path: Path) -> None:
     newest = {(row.urn, row.bucket): row for row in rows}
     first = newest[rows[0].urn, START // DAY_MS], newest[file_urn("nebraska", "nginx", "ß:1"), START // DAY_MS]
     assert found.page("default", ALL).files == first
-    in_the_middle = FilesAsked.of(start=START + DAY_MS, end=START + DAY_MS)
+    in_the_middle = FilesQuestion.of(start=START + DAY_MS, end=START + DAY_MS)
     assert found.page("default", in_the_middle).files == (newest[rows[0].urn, START // DAY_MS + 1],)
-    assert found.page("default", FilesAsked.of(work_id="w")).files == (first[0],)
+    assert found.page("default", FilesQuestion.of(work_id="w")).files == (first[0],)
 
 
 def test_rows_come_back_from_arrow_as_they_were_in_the_order_of_time() -> None:
@@ -308,13 +309,13 @@ BAD_REQUESTS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("asked", "code"), BAD_REQUESTS)
 def test_what_cannot_be_asked_has_a_code_and_a_sentence(asked: dict[str, Any], code: str) -> None:
     with pytest.raises(FilesQueryError) as caught:
-        FilesAsked.of(**asked)
+        FilesQuestion.of(**asked)
     assert caught.value.code == code
     assert caught.value.message.endswith(".")
 
 
 def test_times_of_a_request_may_be_text() -> None:
-    asked = FilesAsked.of(start="2015-07-20", end="1437436800")
+    asked = FilesQuestion.of(start="2015-07-20", end="1437436800")
     assert (asked.start, asked.end) == (1_437_350_400_000, 1_437_436_800_000)
 
 
@@ -323,7 +324,7 @@ def test_the_widest_times_are_answered(tmp_path: Path, start: int) -> None:
     events = [FilesRecorded([a_file(start=-(1 << 63)), a_file(id="f2", start=(1 << 63) - 1)]), numbered(2)]
     found = folded(tmp_path, journal_of(events))
     asked: dict[str, Any] = {"start": start, "end": (1 << 63) - 1}
-    assert told(found, FilesAsked.of(**asked), 1) == Naive(events).answer(**asked)
+    assert told(found, FilesQuestion.of(**asked), 1) == Naive(events).answer(**asked)
 
 
 def test_a_cursor_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -332,12 +333,12 @@ def test_a_cursor_that_is_none_is_refused(tmp_path: Path) -> None:
     assert cursor is not None
     raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     forged = base64.urlsafe_b64encode(raw[:8] + json.dumps([1, "", [0, "", "", ""], [], True]).encode()).decode()
-    other = FilesAsked.of(start=START - DAY_MS, end=START + 8 * DAY_MS)
+    other = FilesQuestion.of(start=START - DAY_MS, end=START + 8 * DAY_MS)
     for wrong in ("", "x", cursor[:-2], cursor[:-1] + "!", "ü", forged, cursor + "AAAA"):
         with pytest.raises(FilesQueryError) as caught:
             found.page("default", ALL, limit=1, cursor=wrong)
         assert caught.value.code == "unreadable-cursor", wrong
-    for asked, how in ((other, {}), (ALL, {"at": NOON + 5})):
+    for asked, how in ((other, {}), (ALL, {"as_at": NOON + 5})):
         with pytest.raises(FilesQueryError) as caught:
             found.page("default", asked, limit=1, cursor=cursor, **how)
         assert caught.value.code == "unreadable-cursor"
@@ -389,6 +390,6 @@ def test_without_a_lake_it_is_said(tmp_path: Path) -> None:
 def test_files_at_a_time_to_come_are_refused(tmp_path: Path) -> None:
     found = folded(tmp_path, journal_of([numbered(2)]))
     with pytest.raises(NotFinalError, match="still to come"):
-        found.page("default", ALL, at=4_102_444_800_000)
+        found.page("default", ALL, as_at=4_102_444_800_000)
     with pytest.raises(NotFinalError, match="still to come"):
-        found.latest("default", "x", "a", at=4_102_444_800_000)
+        found.latest("default", "x", "a", as_at=4_102_444_800_000)

@@ -28,7 +28,9 @@ from metajournal import (
     stream,
 )
 from metajournal.domains.lineage import relations as lineage_relations
-from metajournal.domains.lineage.queries import LineageReader
+from metajournal.domains.lineage.queries import LineagePage, LineageQueries
+from metajournal.domains.lineage.questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
+from metajournal.lake.reading import LakeReader
 from metajournal.lake.tables import Lake
 from metajournal.schemas.errors import InputError, NotFinalError, UnknownEntityError
 from metajournal.schemas.positions import Position
@@ -64,8 +66,34 @@ def folded(folder: Path, events: Sequence[Any]) -> Fold:
     return fold
 
 
-def reader(fold: Fold) -> LineageReader:
-    return LineageReader(Lake(str(fold.path)), TopicNames(), PARTITIONS)
+class Reader:
+    """Puts the questions that its arguments make."""
+
+    def __init__(self, queries: LineageQueries) -> None:
+        self._queries = queries
+
+    def lineage(
+        self, tenant: str, data: Urn, start_ms: int, end_ms: int, *, as_at: Any = None, final_only: bool = False,
+        **asked: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        question = LineageQuestion.of(data, start_ms, end_ms, **asked)
+        return self._queries.of(tenant, question, as_at=as_at, final_only=final_only)
+
+    def run(self, tenant: str, run: Urn, *, as_of: Any = None, as_at: Any = None) -> dict[str, Any]:
+        return self._queries.run(tenant, RunQuestion.of(run, as_of=as_of), as_at=as_at)
+
+    def runs(self, tenant: str, program: Urn, *window: int, as_of: Any = None, **how: Any) -> LineagePage:
+        return self._queries.runs(tenant, RunsQuestion.of(program, *window, as_of=as_of), **how)
+
+    def accesses(self, tenant: str, run: Urn, *, as_of: Any = None, **how: Any) -> LineagePage:
+        return self._queries.accesses(tenant, RunQuestion.of(run, as_of=as_of), **how)
+
+    def latest_write(self, tenant: str, data: Urn, *, as_of: Any = None) -> dict[str, Any] | None:
+        return self._queries.latest_write(tenant, WriteQuestion.of(data, as_of=as_of))
+
+
+def reader(fold: Fold) -> Reader:
+    return Reader(LineageQueries(Lake(str(fold.path)), TopicNames(), PARTITIONS))
 
 
 NIGHTLY = [
@@ -185,7 +213,7 @@ def test_deleting_an_app_its_programs_runs_or_data_removes_no_lineage(tmp_path: 
     gone = [EntityDeleted(one) for one in (nightly, RAW, CLEAN, run_of(WASH, 1))]
     fold.batch(records_of([*registered, *NIGHTLY, *gone]))
     with pytest.raises(UnknownEntityError):
-        reader(fold).current("default", RAW)
+        LakeReader(Lake(str(fold.path)), TopicNames(), PARTITIONS).current("default", RAW)
     assert reader(fold).lineage("default", RAW, 0, 1_000) == before
     assert reader(fold).runs("default", WASH, 0, 1_000) == runs
 
@@ -316,16 +344,16 @@ def test_the_latest_write_is_told_with_its_program_or_source(tmp_path: Path) -> 
 def test_lineage_as_at_an_earlier_point_is_what_the_journal_told_then(nightly: Fold) -> None:
     known, records = reader(nightly), records_of(NIGHTLY)
     place = {number: Position(TOPIC, one.partition, one.position) for number, one in enumerate(records)}
-    after_first = known.lineage("default", RAW, 0, 1_000, at=place[1])
+    after_first = known.lineage("default", RAW, 0, 1_000, as_at=place[1])
     assert told(after_first) == {("raw", "wash", "read", "r1"), ("clean", "wash", "write", "r1")}
     assert "final" not in after_first
-    assert known.lineage("default", RAW, 0, 1_000, at=place[0])["relations"] == []
-    by_time = known.lineage("default", RAW, 0, 1_000, at=NOON + 1_000)
+    assert known.lineage("default", RAW, 0, 1_000, as_at=place[0])["relations"] == []
+    by_time = known.lineage("default", RAW, 0, 1_000, as_at=NOON + 1_000)
     assert told(by_time) == told(after_first)
-    assert known.run("default", Urn.parse(run_of(WASH, 1)), at=place[1])["stop"] == -1
+    assert known.run("default", Urn.parse(run_of(WASH, 1)), as_at=place[1])["stop"] == -1
     cut = {(TOPIC, records[1].partition): records[1].position + 1}
-    assert told(known.lineage("default", RAW, 0, 1_000, at=cut)) == told(after_first)
-    assert [one["id"] for one in known.runs("default", WASH, 0, 1_000, at=place[1]).items] == ["r1"]
+    assert told(known.lineage("default", RAW, 0, 1_000, as_at=cut)) == told(after_first)
+    assert [one["id"] for one in known.runs("default", WASH, 0, 1_000, as_at=place[1]).items] == ["r1"]
 
 
 def test_a_reader_that_stays_open_sees_later_facts(tmp_path: Path) -> None:
@@ -340,13 +368,13 @@ def test_a_reader_that_stays_open_sees_later_facts(tmp_path: Path) -> None:
 
 def test_a_time_that_is_not_over_is_told_as_not_final(nightly: Fold) -> None:
     later = NOON + 1_000_000
-    assert reader(nightly).lineage("default", RAW, 0, 1_000, at=later)["final"] is False
+    assert reader(nightly).lineage("default", RAW, 0, 1_000, as_at=later)["final"] is False
     with pytest.raises(NotFinalError):
-        reader(nightly).lineage("default", RAW, 0, 1_000, at=later, final_only=True)
+        reader(nightly).lineage("default", RAW, 0, 1_000, as_at=later, final_only=True)
     with pytest.raises(NotFinalError):
-        reader(nightly).lineage("default", RAW, 0, 1_000, at=Position(TOPIC, 0, (1 << 40) + 99))
+        reader(nightly).lineage("default", RAW, 0, 1_000, as_at=Position(TOPIC, 0, (1 << 40) + 99))
     with pytest.raises(NotFinalError):
-        reader(nightly).lineage("default", RAW, 0, 1_000, at={(TOPIC, 0): (1 << 40) + 99})
+        reader(nightly).lineage("default", RAW, 0, 1_000, as_at={(TOPIC, 0): (1 << 40) + 99})
 
 
 @pytest.mark.parametrize(
@@ -428,7 +456,7 @@ def test_lineage_is_what_a_naive_reading_of_the_facts_gives(
         fold.batch(records)
         known = reader(fold)
         for told_by, at in ((events, None), (events[:cut], NOON + 1_000 * (cut - 1))):
-            answer = known.lineage("default", root, start, start + width, levels=levels, at=at)
+            answer = known.lineage("default", root, start, start + width, levels=levels, as_at=at)
             assert answer["relations"] == naive(told_by, root, start, start + width, levels)
 
 
@@ -500,7 +528,7 @@ def test_as_of_a_time_is_what_the_facts_by_that_time_tell_alone(nightly: Fold, t
         assert run_told(known, one, as_of=as_of) == run_told(alone, one)
 
 
-def run_told(known: LineageReader, one: Urn, **asked: Any) -> Any:
+def run_told(known: Reader, one: Urn, **asked: Any) -> Any:
     """A run and its accesses, or that it is unknown."""
     try:
         return known.run("default", one, **asked), known.accesses("default", one, **asked).items
@@ -523,9 +551,9 @@ def test_a_run_has_not_stopped_as_of_a_time_before_its_stop_in_whatever_order_st
 def test_as_at_and_as_of_together_are_what_was_known_then_about_a_time(nightly: Fold) -> None:
     second = records_of(NIGHTLY)[4]
     at = Position(TOPIC, second.partition, second.position)
-    found = reader(nightly).lineage("default", RAW, 0, 1_000, at=at, as_of=250)
+    found = reader(nightly).lineage("default", RAW, 0, 1_000, as_at=at, as_of=250)
     assert told(found) == {("raw", "wash", "read", "r1"), ("clean", "wash", "write", "r1")}
-    assert told(reader(nightly).lineage("default", RAW, 0, 1_000, at=at)) != told(found)
+    assert told(reader(nightly).lineage("default", RAW, 0, 1_000, as_at=at)) != told(found)
 
 
 def test_the_latest_write_as_of_a_time_is_the_latest_by_then(nightly: Fold) -> None:
@@ -562,7 +590,7 @@ def test_an_as_of_that_is_no_time_is_refused(nightly: Fold, as_of: Any) -> None:
 
 def test_a_time_to_come_is_refused_and_one_not_passed_is_not_final(nightly: Fold) -> None:
     with pytest.raises(NotFinalError, match=r"2100-01-01T00:00:00\.000Z is still to come"):
-        reader(nightly).lineage("default", RAW, 0, 1_000, at=4_102_444_800_000)
+        reader(nightly).lineage("default", RAW, 0, 1_000, as_at=4_102_444_800_000)
     with pytest.raises(NotFinalError, match="milliseconds since 1970"):
-        reader(nightly).lineage("default", RAW, 0, 1_000, at=1 << 50)
-    assert reader(nightly).lineage("default", RAW, 0, 1_000, at=NOON + 10_000_000)["final"] is False
+        reader(nightly).lineage("default", RAW, 0, 1_000, as_at=1 << 50)
+    assert reader(nightly).lineage("default", RAW, 0, 1_000, as_at=NOON + 10_000_000)["final"] is False

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal import Urn, dataset, program, run, stream, urn
-from metajournal.domains.lineage.walk import Relation, Walked, document, dotted, run_id, walk
+from metajournal.domains.lineage.values import dotted, lineage_json, run_id
+from metajournal.domains.lineage.walk import Relation, Walked, walk
 from tests.properties import examples
 
 DATA = [dataset("d", name) for name in "abcdef"]
@@ -75,7 +76,7 @@ def test_a_walk_finds_what_a_naive_one_finds(
     assert len(found.relations) == len(set(found.relations))
     shuffled = Held(chance.sample(relations, len(relations)))
     again = walk(root, shuffled, levels=levels, limit=100, direction=direction)
-    assert document(again, start_ms=1, end_ms=2) == document(found, start_ms=1, end_ms=2)
+    assert lineage_json(again, start_ms=1, end_ms=2) == lineage_json(found, start_ms=1, end_ms=2)
 
 
 @settings(deadline=None, max_examples=examples(80))
@@ -138,7 +139,7 @@ def test_the_answer_has_the_sources_shape() -> None:
         ],
         None,
     )
-    assert document(walked, start_ms=1441310434000, end_ms=1441320599000) == {
+    assert lineage_json(walked, start_ms=1441310434000, end_ms=1441320599000) == {
         "start": "1441310434000",
         "end": "1441320599000",
         "relations": [
@@ -194,7 +195,7 @@ def test_the_answer_has_the_sources_shape() -> None:
 
 
 def test_nothing_found_is_an_empty_answer() -> None:
-    found = document(walk(DATA[0], Held([]), levels=1, limit=1), start_ms=0, end_ms=1)
+    found = lineage_json(walk(DATA[0], Held([]), levels=1, limit=1), start_ms=0, end_ms=1)
     assert found == {"start": "0", "end": "1", "relations": [], "programs": {}, "data": {}}
 
 
@@ -215,7 +216,8 @@ def test_a_dot_inside_a_part_is_escaped(entity: Urn, written: str) -> None:
 
 def test_ids_of_data_are_decoded_where_their_kind_has_names() -> None:
     found = [dataset("d", "ä b"), urn("file", "s3", "bucket", "a/b"), urn("topic", "c d")]
-    said = document(Walked([relation(one, PROGRAMS[0], "read") for one in found], None), start_ms=0, end_ms=1)["data"]
+    walked = Walked([relation(one, PROGRAMS[0], "read") for one in found], None)
+    said = lineage_json(walked, start_ms=0, end_ms=1)["data"]
     assert [one["id"] for one in said.values()] == [
         {"namespace": "d", "type": "dataset", "id": "ä b"},
         {"namespace": "s3", "type": "file", "id": "s3/bucket/a%2Fb"},

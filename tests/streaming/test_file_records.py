@@ -82,22 +82,28 @@ def test_any_cut_into_batches_and_pieces_gives_the_tables_and_topics_of_the_mode
     assert_equal(fold, journal)
 
 
-def test_change_records_name_their_kind_their_file_and_their_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wide", [False, True])
+def test_change_records_name_their_kind_their_domain_their_file_and_their_place(tmp_path: Path, wide: bool) -> None:
     journal = journal_of(
         [FilesRecorded([a_file(), a_file(id="f2")]), TagsAdded(file_urn("nebraska", "nginx", "f1"), ["t"])]
     )
     fold = Fold(tmp_path, PARTITIONS, topic=TOPIC)
-    fold.batch(journal)
+    fold.batch(journal, wide=wide)
     records = fold.topics.records
     partition, place = journal[0].partition, journal[0].position
     (found,) = [one for (topic, _), one in records.items() if topic == "metajournal.changes.files" and one]
     headers = [dict(one.headers) for one in found]
     assert [one["ce_type"] for one in headers] == [b"metajournal.files.FileChangeRecord"] * 2
+    assert [one["ce_domain"] for one in headers] == [b"files"] * 2
     assert [one["ce_id"] for one in headers] == [f"{TOPIC}/{partition}/{place}/{seq}".encode() for seq in (0, 1)]
     assert headers[1]["ce_subject"] == b"file:nebraska/nginx/f2"
     assert {one.time_ms for one in found} == {journal[0].append_time}
     (tags,) = [one for (topic, _), one in records.items() if topic == "metajournal.changes.catalog" and one]
-    assert [dict(one.headers)["ce_type"] for one in tags] == [b"metajournal.catalog.MetadataChangeRecord"]
+    (tagged,) = [dict(one.headers) for one in tags]
+    assert (tagged["ce_type"], tagged["ce_domain"]) == (b"metajournal.catalog.MetadataChangeRecord", b"catalog")
+    states = [one for (topic, _), some in records.items() if topic == "metajournal.state.files" for one in some]
+    assert len(states) == 3
+    assert not any("ce_domain" in dict(one.headers) for one in states)
 
 
 def test_events_of_a_thousand_files_are_folded_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,7 +160,7 @@ def test_the_facts_topic_carries_what_stood_with_its_headers(tmp_path: Path) -> 
     assert [one[3] for one in seen] == [f"default/{one}" for one in (RUNS[0], RUNS[0], RUNS[0], CLICKS, RUNS[0])]
     (published,) = (records for (topic, _), records in fold.topics.records.items() if topic == FACTS)
     headers = [dict(one.headers) for one in published]
-    assert {one["ce_type"] for one in headers} == {b"metajournal.lineage.Fact"}
+    assert {(one["ce_type"], one["ce_domain"]) for one in headers} == {(b"metajournal.lineage.Fact", b"lineage")}
     assert [one["ce_subject"].decode() for one in headers][3] == CLICKS
     assert len({one["ce_id"] for one in headers}) == 5
     others = {dict(one.headers)["ce_type"] for (topic, _), records in fold.topics.records.items()

@@ -120,13 +120,17 @@ class Columnar:
 
     def _originals(self, wanted: Iterable[IdKey]) -> Iterable[tuple[IdKey, tuple[int, Verdict]]]:
         """The events with these identities that were folded in columns."""
-        sought = {(self._keys.number_of(key[:2]), key[2]): key for key in wanted}
+        sought = {
+            (self._keys.number_of((tenant, aggregate)), event_id): (tenant, aggregate, event_id)
+            for tenant, aggregate, event_id in wanted
+        }
         numbers = np.array(sorted({number for number, _ in sought}), np.int64)
         for keys, ids, positions, outcomes in self._events:
             for at in np.flatnonzero(np.isin(keys, numbers)).tolist():
                 key = sought.get((int(keys[at]), ids[at].tobytes()))
                 if key is not None:
-                    yield key, (int(positions[at]), verdict(outcomes[at], key[1]))
+                    _, aggregate, _ = key
+                    yield key, (int(positions[at]), verdict(outcomes[at], aggregate))
 
     def borrow(self, other: Folded) -> None:
         """Take over the newest rows that the other way has made."""

@@ -128,12 +128,13 @@ class _ByColumn:
         rows = np.arange(start, stop)
         columns = self._columns(rows)
         found = []
-        for scope, topic in enumerate(self._topics[:2]):
+        *annotated, states = self._topics
+        for scope, topic in enumerate(annotated):
             chosen = np.flatnonzero(self._held.changed[scope][rows])
             some = {name: column.take(pa.array(chosen)) for name, column in columns.items()}
             some |= self._held.changes(scope, rows[chosen])
             found.append(self._part(topic, CHANGE_TYPE, rows[chosen], some, self._change))
-        found.append(self._part(self._topics[2], STATE_TYPE, rows, columns | self._held.states(rows), self._state))
+        found.append(self._part(states, STATE_TYPE, rows, columns | self._held.states(rows), self._state))
         return found
 
     def _columns(self, rows: Numbers) -> dict[str, pa.Array]:

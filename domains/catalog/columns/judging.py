@@ -64,6 +64,10 @@ class Kept(NamedTuple):
     times: Numbers
     actors: Numbers
 
+    @property
+    def names(self) -> tuple[int, int, int, int]:
+        return self.creation_time, self.created_by, self.last_update_time, self.last_updated_by
+
 
 class Held(NamedTuple):
     """What the new rows hold of one space: sorted by row, and by name within it.
@@ -227,7 +231,7 @@ def _ends(
         of_space = slice(*np.searchsorted(spans.name, [number * names, (number + 1) * names]).tolist())
         cleared = np.concatenate([places.of[at[space == number]], places.of[ended]])
         clear[of_space] = _next(np.sort(cleared), spans.at[of_space], places.count)
-    for name in kept[:4]:
+    for name in kept.names:
         of_name = slice(*np.searchsorted(spans.name, [name, name + 1]).tolist())
         clear[of_name] = _next(np.sort(places.of[ended]), spans.at[of_name], places.count)
     return _Ends(follows, following, clear)
@@ -243,7 +247,7 @@ def _differences(
     places: _Places, spans: Operations, ends: _Ends, kept: Kept, same: Callable[[Numbers, Numbers], Numbers]
 ) -> tuple[Operations, Operations]:
     """What begins and what ends to be held at the place of an event, but for what the fold keeps."""
-    own = ~np.isin(spans.name, kept[:4])
+    own = ~np.isin(spans.name, kept.names)
     is_set = spans.value != REMOVED
     before = np.zeros(len(own), np.bool_)
     before[1:] = ends.follows[1:] & is_set[:-1] & (ends.clear[:-1] > spans.at[1:])

@@ -61,7 +61,7 @@ class MetadataTexts:
         whole = lists(held.at, entries, count)
         self._held.append(whole)
         if space == SYSTEM_PROPERTIES:
-            given = ~np.isin(held.name, self._numbered.kept[:4])
+            given = ~np.isin(held.name, self._numbered.kept.names)
             whole = lists(held.at[given], entries.filter(pa.array(given)), count)
         self._given.append(whole)
 

@@ -1,0 +1,50 @@
+"""Cursors of the questions about lineage that are answered in pages: where a page ended, and the cut that all are of.
+
+A cursor belongs to one question: it carries a sign of it, so that it is not taken for another one's.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...lake.cuts import At, Bounds
+from ...schemas.errors import InputError
+from ...schemas.hashing import canonical_json, digest
+from .questions import RunQuestion, RunsQuestion
+
+_PLACES: Final = ([int, str], [str, str, str])
+"""What a page begins behind: a run's begin and URN, or an access's data, kind and component."""
+
+
+def identity_of(tenant: str, question: RunsQuestion | RunQuestion, as_at: At | None) -> str:
+    """What a cursor belongs to: the tenant, the question and the point that it was asked at."""
+    point = sorted(map(str, as_at.items())) if isinstance(as_at, Mapping) else str(as_at)
+    if isinstance(question, RunsQuestion):
+        answered, window = "runs", (question.start_ms, question.end_ms)
+    else:
+        answered, window = "accesses", (0, 0)
+    parts = [f"{answered} as of {question.as_of}", tenant, str(question.urn), *window, point]
+    return digest(canonical_json(parts)).hex()[:16]
+
+
+def cursor_of(identity: str, after: list[Any], bounds: Bounds) -> str:
+    """The cursor of what comes behind an item."""
+    return base64.urlsafe_b64encode(canonical_json([identity, bounds.to_json(), after])).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, identity: str, topic: str) -> tuple[list[Any], Bounds]:
+    """What a cursor says. Raises: InputError: it is none of this question."""
+    try:
+        belongs_to, below, after = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
+        bounds = Bounds.from_json(topic, below, True)
+        good = belongs_to == identity and [type(part) for part in after] in _PLACES
+    except (ValueError, TypeError, RecursionError):
+        good = False
+    if not good:
+        raise InputError(
+            "The cursor is not of this question.", hint="Ask with the words of the first page, or without a cursor."
+        )
+    return list(after), bounds
