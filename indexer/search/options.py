@@ -38,7 +38,7 @@ MISSING_TIMES: Final = frozenset({-(2**63), 2**63 - 1})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SearchOptions:
     """A search's options, checked."""
 
     query: Query
@@ -70,7 +70,7 @@ class Asked:
         return blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
-def asked_of(
+def checked_options(
     text: str,
     *,
     tenant: str,
@@ -80,7 +80,7 @@ def asked_of(
     sort: str,
     limit: int,
     facets: bool,
-) -> Asked:
+) -> SearchOptions:
     """Check a search's options.
 
     Raises:
@@ -94,7 +94,9 @@ def asked_of(
     named = _kinds(kinds)
     if not isinstance(facets, bool):
         raise InvalidQueryError(f"facets must be True or False, not {facets!r}.", option="facets")
-    return Asked(parse(text), text, tenant, namespace, named, scopes_of(scope), sort, checked_limit(limit), facets)
+    return SearchOptions(
+        parse(text), text, tenant, namespace, named, scopes_of(scope), sort, checked_limit(limit), facets
+    )
 
 
 def _kinds(kinds: Any) -> tuple[str, ...]:
@@ -102,7 +104,7 @@ def _kinds(kinds: Any) -> tuple[str, ...]:
         return () if kinds is None else (checked_name(kinds, "kinds"),)
     if not isinstance(kinds, Collection) or isinstance(kinds, bytes | bytearray | Mapping):
         raise InvalidQueryError(f"kinds must be a kind or a list of kinds, not {kinds!r}.", option="kinds")
-    return tuple(sorted({checked_name(one, "kinds") for one in kinds}))
+    return tuple(sorted({checked_name(kind, "kinds") for kind in kinds}))
 
 
 def checked_text(value: Any, option: str) -> str:
