@@ -89,7 +89,7 @@ class Intake:
         """The end of each partition when reading began."""
         self._problem = ""
         self._well_s = 0.0
-        self._last_asked_s = 0.0
+        self._asked_s = 0.0
 
     def close(self) -> None:
         """End the consumers' threads."""
@@ -184,9 +184,9 @@ class Intake:
         """What is wrong with Kafka, "" when it answers; asked once a second while something is."""
         now = time.monotonic()
         latest = self._errors.latest
-        if latest is None or latest.at < self._well_s or now - self._last_asked_s < _ASK_AGAIN_S:
+        if latest is None or latest.at < self._well_s or now - self._asked_s < _ASK_AGAIN_S:
             return self._problem
-        self._last_asked_s = now
+        self._asked_s = now
         try:
             self._consumer.list_topics(min(self.state_topics), timeout=_QUICK_S)
             self._well_s, self._problem = now, ""
