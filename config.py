@@ -55,7 +55,7 @@ _FOLDERS: Final = frozenset({"lake.path", "stack.home"})
 _UNDERSCORED_KAFKA: Final = frozenset({"log_level"})
 
 
-class Said(NamedTuple):
+class SourcedValue(NamedTuple):
     """A value as it was said, and where."""
 
     value: Any
@@ -101,16 +101,16 @@ def load_settings(
             working folder, which nobody named, says what could run a program.
     """
     environment = os.environ if environ is None else environ
-    said: dict[str, Said] = {}
+    by_path: dict[str, SourcedValue] = {}
     # From the weakest source to the strongest.
     for file, is_named in _files(environment, folder or Path()):
         values = _read_toml(file)
         if not is_named:
             _refuse_harmful(file, values)
-        said |= _beside(file, _from_mapping(values, f"file {file}"))
-    said |= _from_environment(environment)
-    said |= _from_mapping(arguments or {}, "argument")
-    return Loaded(_build(said), {key: one.origin for key, one in said.items()})
+        by_path |= _beside(file, _from_mapping(values, f"file {file}"))
+    by_path |= _from_environment(environment)
+    by_path |= _from_mapping(arguments or {}, "argument")
+    return Loaded(_build(by_path), {key: sourced.origin for key, sourced in by_path.items()})
 
 
 def load(file: str | None = None, assignments: Sequence[str] = ()) -> Loaded:
@@ -123,10 +123,10 @@ def load(file: str | None = None, assignments: Sequence[str] = ()) -> Loaded:
         ConfigError: as `load_settings`, or an assignment has no `=`.
     """
     arguments: dict[str, str] = {}
-    for one in assignments:
-        key, equals, value = one.partition("=")
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
         if not equals:
-            [key] = _ASSIGNED.findall(one)[:1]  # what follows may be the value, after a colon or a blank
+            [key] = _ASSIGNED.findall(assignment)[:1]  # what follows may be the value, after a colon or a blank
             raise ConfigError(f"--set {key} sets nothing.", hint="Write section.key=value.", key=key)
         arguments[key.strip()] = value
     if file and not Path(file).is_file():
@@ -192,14 +192,14 @@ def _refuse_harmful(file: Path, values: Mapping[str, Any]) -> None:
             )
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Said]:
-    said: dict[str, Said] = {}
+def _from_environment(environment: Mapping[str, str]) -> dict[str, SourcedValue]:
+    by_path: dict[str, SourcedValue] = {}
     for name, value in sorted(environment.items()):
         if name.startswith(ENVIRONMENT):
             section, _, key = name.removeprefix(ENVIRONMENT).partition("__")
             path = f"{section.lower()}.{_environment_key(section.lower(), key)}"
-            said |= _said(path, value, f"environment {name}")
-    return said
+            by_path |= _sourced(path, value, f"environment {name}")
+    return by_path
 
 
 def _environment_key(section: str, key: str) -> str:
@@ -210,20 +210,20 @@ def _environment_key(section: str, key: str) -> str:
     return f"{first.lower()}.{rest}" if separator else first.lower()
 
 
-def _beside(file: Path, said: dict[str, Said]) -> dict[str, Said]:
+def _beside(file: Path, by_path: dict[str, SourcedValue]) -> dict[str, SourcedValue]:
     """What a file said; folders of `_FOLDERS` that do not begin at the root begin at the file's own."""
-    for key in _FOLDERS & said.keys():
-        value, origin = said[key]
+    for key in _FOLDERS & by_path.keys():
+        value, origin = by_path[key]
         if isinstance(value, str) and value and "://" not in value and not value.startswith("~"):
-            said[key] = Said(str(file.absolute().parent.joinpath(value)), origin)
-    return said
+            by_path[key] = SourcedValue(str(file.absolute().parent.joinpath(value)), origin)
+    return by_path
 
 
-def _from_mapping(mapping: Mapping[str, Any], origin: str) -> dict[str, Said]:
-    said: dict[str, Said] = {}
+def _from_mapping(mapping: Mapping[str, Any], origin: str) -> dict[str, SourcedValue]:
+    by_path: dict[str, SourcedValue] = {}
     for path, value in _leaves("", mapping):
-        said |= _said(path, value, origin)
-    return said
+        by_path |= _sourced(path, value, origin)
+    return by_path
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -234,15 +234,15 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _said(path: str, value: Any, origin: str) -> dict[str, Said]:
+def _sourced(path: str, value: Any, origin: str) -> dict[str, SourcedValue]:
     """The value under its key; a secret's `..._file` is read, so that the secret itself stands nowhere else."""
     key = _without_file(path)
     if key is None:
         _known(path, origin)
-        return {path: Said(value, origin)}
+        return {path: SourcedValue(value, origin)}
     _known(key, origin)
     try:
-        return {key: Said(Path(value).read_text("utf-8").rstrip("\r\n"), f"{origin} ({value})")}
+        return {key: SourcedValue(Path(value).read_text("utf-8").rstrip("\r\n"), f"{origin} ({value})")}
     except (OSError, TypeError, ValueError) as error:
         raise ConfigError(f"{path} ({origin}) names a file that cannot be read: {error}.", key=path) from error
 
@@ -260,7 +260,7 @@ def _known(path: str, origin: str) -> None:
     known = section in types and (section == "kafka" or key in types[section] or _option_of(section, key) is not None)
     if known and key:
         return
-    names = [*(f"{one}.{name}" for one, keys in types.items() for name in keys), "kafka.bootstrap.servers"]
+    names = [*(f"{group}.{name}" for group, keys in types.items() for name in keys), "kafka.bootstrap.servers"]
     near = difflib.get_close_matches(path, names, n=1, cutoff=0.5)
     hint = f"Did you mean {near[0]}?" if near else f"The sections are {', '.join(types)}."
     raise ConfigError(f"There is no setting {path} ({origin}).", hint=hint, key=path)
@@ -284,54 +284,54 @@ def _types() -> dict[str, dict[str, Any]]:
     return {name: {} if name == "kafka" else get_type_hints(kind) for name, kind in sections.items()}
 
 
-def _build(said: Mapping[str, Said]) -> Settings:
+def _build(by_path: Mapping[str, SourcedValue]) -> Settings:
     defaults = Settings()
     sections: dict[str, Any] = {"kafka": dict(defaults.kafka)}
     for section in _types():
         if section != "kafka":
             sections[section] = {}
-    for path, one in said.items():
+    for path, sourced in by_path.items():
         section, _, key = path.partition(".")
         option = None if section == "kafka" else _option_of(section, key)
         if section == "kafka":
-            sections[section][key] = _text(path, one)
+            sections[section][key] = _text(path, sourced)
         elif option is not None:
-            sections[section].setdefault(option, {})[key[len(option) + 1 :]] = _text(path, one)
+            sections[section].setdefault(option, {})[key[len(option) + 1 :]] = _text(path, sourced)
         else:
-            sections[section][key] = _checked(path, one, _types()[section][key])
+            sections[section][key] = _checked(path, sourced, _types()[section][key])
     kinds = get_type_hints(Settings)
     built = {name: values if name == "kafka" else kinds[name](**values) for name, values in sections.items()}
     return Settings(**built)
 
 
-def _text(path: str, one: Said) -> str:
-    if isinstance(one.value, bool):
-        return str(one.value).lower()
-    if isinstance(one.value, str | int | float):
-        return str(one.value)
-    raise _wrong(path, one, "text")
+def _text(path: str, sourced: SourcedValue) -> str:
+    if isinstance(sourced.value, bool):
+        return str(sourced.value).lower()
+    if isinstance(sourced.value, str | int | float):
+        return str(sourced.value)
+    raise _wrong(path, sourced, "text")
 
 
-def _checked(path: str, one: Said, kind: Any) -> Any:
+def _checked(path: str, sourced: SourcedValue, kind: Any) -> Any:
     optional = isinstance(kind, UnionType) and NoneType in get_args(kind)
     if optional:
         [kind] = [part for part in get_args(kind) if part is not NoneType]
-        if one.value is None or one.value == "":
+        if sourced.value is None or sourced.value == "":
             return None
-    value = _converted(path, one, kind)
+    value = _converted(path, sourced, kind)
     if isinstance(value, int | float) and not value >= (1 if path in _AT_LEAST_ONE else 0):
-        raise _wrong(path, one, "a number of at least 1" if path in _AT_LEAST_ONE else "a number not below 0")
+        raise _wrong(path, sourced, "a number of at least 1" if path in _AT_LEAST_ONE else "a number not below 0")
     if path in _ONE_OF and value not in _ONE_OF[path]:
-        raise _wrong(path, one, f"one of {', '.join(_ONE_OF[path])}")
+        raise _wrong(path, sourced, f"one of {', '.join(_ONE_OF[path])}")
     if path == "journal.tenant" and not TENANT_PATTERN.fullmatch(value):
-        raise _wrong(path, one, f"a name like {TENANT_PATTERN.pattern}")
+        raise _wrong(path, sourced, f"a name like {TENANT_PATTERN.pattern}")
     if path == "journal.prefix" and not _PREFIX.fullmatch(value):
-        raise _wrong(path, one, "the beginning of a topic's name (letters, digits, '.', '_', '-')")
+        raise _wrong(path, sourced, "the beginning of a topic's name (letters, digits, '.', '_', '-')")
     return value
 
 
-def _converted(path: str, one: Said, kind: Any) -> Any:
-    value, from_text = one.value, isinstance(one.value, str) and not one.origin.startswith("file")
+def _converted(path: str, sourced: SourcedValue, kind: Any) -> Any:
+    value, from_text = sourced.value, isinstance(sourced.value, str) and not sourced.origin.startswith("file")
     if kind is str and isinstance(value, str):
         return value
     if kind is bool and (isinstance(value, bool) or (from_text and value.lower() in ("true", "false"))):
@@ -342,13 +342,17 @@ def _converted(path: str, one: Said, kind: Any) -> Any:
         except ValueError:
             pass
     names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-    raise _wrong(path, one, names.get(kind, f"names and texts, each said by itself as {path}.NAME=TEXT"))
+    raise _wrong(path, sourced, names.get(kind, f"names and texts, each said by itself as {path}.NAME=TEXT"))
 
 
 def _refuse() -> Any:
     raise ValueError
 
 
-def _wrong(path: str, one: Said, needed: str) -> ConfigError:
-    said = repr(value_shown(path, one.value) if isinstance(one.value, str) else one.value) if is_plain(path) else MASK
-    return ConfigError(f"{path} must be {needed}, not {said} ({one.origin}).", hint="Correct the value.", key=path)
+def _wrong(path: str, sourced: SourcedValue, needed: str) -> ConfigError:
+    shown = (
+        repr(value_shown(path, sourced.value) if isinstance(sourced.value, str) else sourced.value)
+        if is_plain(path)
+        else MASK
+    )
+    return ConfigError(f"{path} must be {needed}, not {shown} ({sourced.origin}).", hint="Correct the value.", key=path)

@@ -112,7 +112,7 @@ def trace(
             identity, steps = id_text(wanted), _of_id(settings, epochs, lake, wanted, timeout_s)
         seen = index.result()
     made = None if identity is None else made_at(id_bytes(identity))
-    return Trace(identity, made, tuple(one._replace(seen=seen(one.position)) for one in steps))
+    return Trace(identity, made, tuple(step._replace(seen=seen(step.position)) for step in steps))
 
 
 def read_event(event: str | Position) -> bytes | Position:
@@ -205,20 +205,21 @@ def _shelved(lake: Lake, identity: bytes) -> list[Step]:
     return [_step(one, ()) for one in shelved_events(lake, identity, (made_at(identity) or 0) - CLOCKS_MS)]
 
 
-def _step(one: Judged, rows: tuple[Made, ...]) -> Step:
+def _step(judged: Judged, rows: tuple[Made, ...]) -> Step:
     return Step(
-        one.position, one.tenant, one.type, one.aggregate, one.entities, one.actor, one.append_time, one.system_time,
-        one.event_time, one.unit_id, one.outcome, one.reason, one.detail, one.duplicate_of, rows, 0, _NOT_ASKED,
+        judged.position, judged.tenant, judged.type, judged.aggregate, judged.entities, judged.actor,
+        judged.append_time, judged.system_time, judged.event_time, judged.unit_id, judged.outcome, judged.reason,
+        judged.detail, judged.duplicate_of, rows, 0, _NOT_ASKED,
     )  # fmt: skip
 
 
-def _waiting(one: Found, marks: Mapping[tuple[str, int], int]) -> Step:
-    said, at = one.header, one.position
-    unit = None if said.unit is None else id_text(said.unit.id)
-    before = at.value + 1 - marks[at.topic, at.partition]
+def _waiting(event: Found, marks: Mapping[tuple[str, int], int]) -> Step:
+    header, position = event.header, event.position
+    unit = None if header.unit is None else id_text(header.unit.id)
+    before = position.value + 1 - marks[position.topic, position.partition]
     return Step(
-        at, said.tenant, said.type, said.aggregate, tuple(said.entities), said.actor, one.append_time, None,
-        said.event_time, unit, NOT_FOLDED, None, None, None, (), before, _NOT_ASKED,
+        position, header.tenant, header.type, header.aggregate, tuple(header.entities), header.actor,
+        event.append_time, None, header.event_time, unit, NOT_FOLDED, None, None, None, (), before, _NOT_ASKED,
     )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ _RESULTS = Path(__file__).with_name("results.json")
 def main() -> int:
     """Run what the arguments name (keys of `FIGURES`), or all."""
     wanted = sys.argv[1:] or list(FIGURES)
-    unknown = [one for one in wanted if one not in FIGURES]
+    unknown = [name for name in wanted if name not in FIGURES]
     if unknown:
         print(f"There is no figure {', '.join(unknown)}; there are {', '.join(FIGURES)}.", file=sys.stderr)
         return 2
@@ -40,39 +40,39 @@ def main() -> int:
         figures += measure(lambda text: console.print(f"  {text}", highlight=False))
         _RESULTS.write_text(json.dumps({"cores": os.cpu_count(), "figures": figures}, indent=1) + "\n")
     show(figures)
-    return 0 if all(holds(one) for one in figures) else 1
+    return 0 if all(holds(figure) for figure in figures) else 1
 
 
 def _emit(say: Say) -> list[dict[str, Any]]:
-    return [{**one, "least": emit.LEAST_RATIO} for one in _with_broker()]
+    return [{**figure, "least": emit.LEAST_RATIO} for figure in _with_broker()]
 
 
 def _index(say: Say) -> list[dict[str, Any]]:
-    return [{**one, "least": index.LEAST_RATIO} for one in _with_services(say)]
+    return [{**figure, "least": index.LEAST_RATIO} for figure in _with_services(say)]
 
 
 def _latency(say: Say) -> list[dict[str, Any]]:
-    return [{**one, "most": 1.0} for one in latency.run(say=say)]
+    return [{**figure, "most": 1.0} for figure in latency.run(say=say)]
 
 
 def _show(say: Say) -> list[dict[str, Any]]:
-    return [{**one, "most": 1.0} for one in entity_show.measure(say=say)]
+    return [{**figure, "most": 1.0} for figure in entity_show.measure(say=say)]
 
 
 def _files(say: Say) -> list[dict[str, Any]]:
-    return [{**one, "most": 1.0} for one in files.measure(say=say)]
+    return [{**figure, "most": 1.0} for figure in files.measure(say=say)]
 
 
 def _search(say: Say) -> list[dict[str, Any]]:
-    return [{**one, "most": 1.0} for one in search.measure(say=say)]
+    return [{**figure, "most": 1.0} for figure in search.measure(say=say)]
 
 
 def _lineage(say: Say) -> list[dict[str, Any]]:
-    return [{**one, "most": 1.0} for one in lineage.measure(say=say)]
+    return [{**figure, "most": 1.0} for figure in lineage.measure(say=say)]
 
 
 def _follower(say: Say) -> list[dict[str, Any]]:
-    return [{**one, "most": 1.0} for one in follower.measure(say=say)]
+    return [{**figure, "most": 1.0} for figure in follower.measure(say=say)]
 
 
 FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
@@ -113,11 +113,17 @@ def holds(figure: dict[str, Any]) -> bool:
 def show(figures: list[dict[str, Any]]) -> None:
     """The figures as a table on standard output."""
     table = Table("figure", "value", "limit", "unit", "ratio", "must be", "holds")
-    for one in figures:
-        must = f"≥ {one['least']}" if "least" in one else f"≤ {one['most']}"
-        value, limit = f"{one['value']:,.0f}", f"{one['limit']:,.0f}"
+    for figure in figures:
+        must = f"≥ {figure['least']}" if "least" in figure else f"≤ {figure['most']}"
+        value, limit = f"{figure['value']:,.0f}", f"{figure['limit']:,.0f}"
         table.add_row(
-            one["name"], value, limit, one["unit"], f"{one['ratio']:.2f}", must, "yes" if holds(one) else "NO"
+            figure["name"],
+            value,
+            limit,
+            figure["unit"],
+            f"{figure['ratio']:.2f}",
+            must,
+            "yes" if holds(figure) else "NO",
         )
     Console().print(table)
 

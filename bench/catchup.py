@@ -51,15 +51,15 @@ def run(say: Say, *, events: int = EVENTS, entities: int = ENTITIES, check: bool
         ),
     ):
         say(f"{events:,} events of {entities:,} entities written in {filled_s:.0f} s")
-        copies = [copied(settings, Path(folder) / f"copy-{at}", *how, events) for at, how in enumerate(COPIES)]
+        copies = [copied(settings, Path(folder) / f"copy-{number}", *how, events) for number, how in enumerate(COPIES)]
         for (master, most), rate in zip(COPIES, copies, strict=True):
             say(f"bare copy, {master}, {most:,} a batch: {rate:,.0f} events/s")
         took_s, batches = caught_up(settings, Path(folder))
         say(f"catch-up: {took_s:.1f} s, {events / took_s:,.0f} events/s")
-        for one in batches:
+        for batch in batches:
             say(
-                f"  {one['events']:,} events: "
-                + ", ".join(f"{step} {ms / 1000:.1f} s" for step, ms in one["ms"].items())
+                f"  {batch['events']:,} events: "
+                + ", ".join(f"{step} {ms / 1000:.1f} s" for step, ms in batch["ms"].items())
             )
         if check:
             say(compared(settings))
@@ -128,7 +128,7 @@ def caught_up(settings: Settings, folder: Path) -> tuple[float, list[dict[str, A
         status = Path(settings.stack.home or "") / "stream.json"
         _until(lambda: status.exists() and json.loads(status.read_text())["state"] == "running", process)
         started = time.time()
-        _until(lambda: _held(settings) == ends, process)
+        _until(lambda: _marks(settings) == ends, process)
     finally:
         process.terminate()
         process.join(60)
@@ -136,7 +136,7 @@ def caught_up(settings: Settings, folder: Path) -> tuple[float, list[dict[str, A
     return batches[-1]["at_ms"] / 1000 - started, batches
 
 
-def _held(settings: Settings) -> dict[tuple[str, int], int]:
+def _marks(settings: Settings) -> dict[tuple[str, int], int]:
     lake = Lake(settings.lake.path)
     if not lake.journal.exists():
         return {}
@@ -162,15 +162,15 @@ def copied(settings: Settings, folder: Path, master: str, most: int, events: int
     """Events per second of Spark's own copy from the topic to a Delta table, at one setting."""
     jars = spark_jars()
     context = multiprocessing.get_context("spawn")
-    found: Any = context.Queue()
-    process = context.Process(target=_copy, args=(settings, folder, jars, master, most, found), daemon=True)
+    results: Any = context.Queue()
+    process = context.Process(target=_copy, args=(settings, folder, jars, master, most, results), daemon=True)
     process.start()
-    took_s: float = found.get(timeout=_LONGEST_S)
+    took_s: float = results.get(timeout=_LONGEST_S)
     process.join(60)
     return events / took_s
 
 
-def _copy(settings: Settings, folder: Path, jars: list[str], master: str, most: int, found: Any) -> None:
+def _copy(settings: Settings, folder: Path, jars: list[str], master: str, most: int, results: Any) -> None:
     from metajournal.streaming.spark.session import open_session
 
     spark = open_session(
@@ -203,7 +203,7 @@ def _copy(settings: Settings, folder: Path, jars: list[str], master: str, most: 
         .start(str(folder / "table"))
     )
     query.awaitTermination()
-    found.put(time.monotonic() - started)
+    results.put(time.monotonic() - started)
     spark.stop()
 
 
@@ -223,13 +223,13 @@ def compared(settings: Settings) -> str:
     lake = Lake(settings.lake.path)
     wanted = {(row.tenant, row.urn, row.logical_timestamp, row.seq): row for row in model.tables["entities"]}
     count = 0
-    for one in lake.tables["entities"].sql(f"select {COLUMNS} from entities").to_batches(max_chunksize=50_000):
-        for found in one.to_pylist(maps_as_pydicts="strict"):
-            row = row_from_dict(found)
+    for record_batch in lake.tables["entities"].sql(f"select {COLUMNS} from entities").to_batches(max_chunksize=50_000):
+        for values in record_batch.to_pylist(maps_as_pydicts="strict"):
+            row = row_from_dict(values)
             assert wanted[(row.tenant, row.urn, row.logical_timestamp, row.seq)] == row
             count += 1
     assert count == len(wanted)
-    told = 0
+    record_count = 0
     for topic, published in (
         (names.changes("catalog"), model.user_changes),
         (names.annotations_system, model.system_changes),
@@ -237,22 +237,31 @@ def compared(settings: Settings) -> str:
     ):
         expected = sorted(
             (
-                (one.partition, one.position, one.seq, f"{one.tenant}/{one.urn}", one.system_time, one.document)
-                for one in published
+                (
+                    record.partition,
+                    record.position,
+                    record.seq,
+                    f"{record.tenant}/{record.urn}",
+                    record.system_time,
+                    record.document,
+                )
+                for record in published
             ),
-            key=lambda one: one[:3],
+            key=lambda record: record[:3],
         )
-        assert [tuple(one) for one in seen(settings, topic)] == expected, topic
-        told += len(expected)
+        assert [tuple(record) for record in seen(settings, topic)] == expected, topic
+        record_count += len(expected)
     verdicts = {
         (record["partition"], place): outcome
         for record in outcomes(settings)
         for place, outcome, *_ in record["verdicts"]
     }
-    assert verdicts == {at: said.outcome for at, said in model.verdicts.items() if said.outcome != "accepted"}
+    assert verdicts == {
+        place: verdict.outcome for place, verdict in model.verdicts.items() if verdict.outcome != "accepted"
+    }
     took_s = time.monotonic() - started
     return (
-        f"equal to the in-memory fold: {count:,} rows, {told:,} records, {len(verdicts):,} verdicts "
+        f"equal to the in-memory fold: {count:,} rows, {record_count:,} records, {len(verdicts):,} verdicts "
         f"(compared in {took_s:.0f} s)"
     )
 
@@ -260,5 +269,5 @@ def compared(settings: Settings) -> str:
 if __name__ == "__main__":
     import sys
 
-    small = [int(one) for one in sys.argv[1:3]] or [EVENTS, ENTITIES]
+    small = [int(argument) for argument in sys.argv[1:3]] or [EVENTS, ENTITIES]
     print(os.uname().release, json.dumps(run(print, events=small[0], entities=small[1]), indent=1))

@@ -106,7 +106,7 @@ def captured(journal: Journal, count: int) -> list[Record]:
     consumer = make_consumer(journal.settings, ErrorLog(), role="bench")
     topic = journal.settings.journal.topics.journal("catalog")
     partitions = range(journal.epochs[topic].partitions)
-    consumer.assign([TopicPartition(topic, one, OFFSET_BEGINNING) for one in partitions])
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
     records: list[Record] = []
     while len(records) < count:
         for message in consumer.consume(count - len(records), 5):

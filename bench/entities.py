@@ -56,13 +56,13 @@ class _Writer:
         return " ".join(self.words(self.random.randint(least, most)))
 
     def name(self, number: int) -> str:
-        one, two = self.words(2)
+        first, second = self.words(2)
         style = self.random.randrange(4)
         if style == 0:
-            return f"{one.lower()}_{two.lower()}_{number}"
+            return f"{first.lower()}_{second.lower()}_{number}"
         if style == 1:
-            return f"{one.lower()}{two.capitalize()}{number}"
-        return f"{one}.{two}/part-{number:06}" if style == 2 else f"{one}-{two}-{number}"
+            return f"{first.lower()}{second.capitalize()}{number}"
+        return f"{first}.{second}/part-{number:06}" if style == 2 else f"{first}-{second}-{number}"
 
     def properties(self) -> dict[str, str]:
         return dict(sorted((key, self._value(key)) for key in self.random.sample(_KEYS, self.random.randint(1, 6))))
@@ -77,16 +77,18 @@ class _Writer:
         return "/data/{}/{}/{}".format(*self.words(3)) if key == "path" else self.text(1, 5)
 
     def tags(self) -> tuple[str, ...]:
-        return tuple(sorted({"-".join(self.words(1 + (one == 0))).lower() for one in range(self.random.randint(0, 4))}))
+        return tuple(
+            sorted({"-".join(self.words(1 + (number == 0))).lower() for number in range(self.random.randint(0, 4))})
+        )
 
     def system(self, number: int) -> dict[str, str]:
-        found = {"creation_time": str(_EPOCH_MS + number), "last_update_time": str(_EPOCH_MS + 7 * number)}
+        properties = {"creation_time": str(_EPOCH_MS + number), "last_update_time": str(_EPOCH_MS + 7 * number)}
         if self.random.random() < 0.7:
-            found["description"] = self.text(5, 40)
+            properties["description"] = self.text(5, 40)
         if self.random.random() < 0.4:
             names = dict.fromkeys("_".join(self.words(2)).lower() for _ in range(self.random.randint(2, 12)))
-            found["schema"] = json.dumps([[name, self.random.choice(_TYPES)] for name in names])
-        return dict(sorted(found.items()))
+            properties["schema"] = json.dumps([[name, self.random.choice(_TYPES)] for name in names])
+        return dict(sorted(properties.items()))
 
     def urn(self, number: int) -> Urn:
         namespace, name = self.words(1)[0].lower(), self.name(number)
@@ -114,12 +116,12 @@ def row(number: int, *, version: int = 0) -> EntityRow:
         system = dict(sorted({**system, "description": event.description or ""}.items()))
     if version:
         user = dict(sorted({**user, "version": str(version)}.items()))
-    at = position(1, version * 10_000_000 + number)
+    place = position(1, version * 10_000_000 + number)
     identity = f"01900000-0000-7000-8000-{number:012x}"
     named = Urn.parse(entity)
     head = ("bench", str(named), named.kind, named.namespace, named.name, str(named.aggregate))
     time_ms = _EPOCH_MS + number
-    return EntityRow(*head, at, 0, time_ms, time_ms, identity, "bench", False, None, user, tags, system, ())
+    return EntityRow(*head, place, 0, time_ms, time_ms, identity, "bench", False, None, user, tags, system, ())
 
 
 def state(number: int, *, version: int = 0) -> dict[str, Any]:

@@ -45,7 +45,7 @@ _START_MS: Final = 1_760_000_000_000
 
 def records(files: int = FILES) -> pa.Table:
     """The journal as Spark's Kafka source gives one partition of it."""
-    return pa.Table.from_pylist([_record(*one) for one in enumerate(events(files, twice=False))], schema=SOURCE)
+    return pa.Table.from_pylist([_record(*event) for event in enumerate(events(files, twice=False))], schema=SOURCE)
 
 
 def _record(offset: int, event: Any) -> dict[str, Any]:
@@ -77,11 +77,11 @@ def _folded(readings: Readings) -> Folded:
 
 
 def _entities(folded: Folded) -> Iterator[Any]:
-    return ((one.after, "files", 0) for one in folded.changes)
+    return ((change.after, "files", 0) for change in folded.changes)
 
 
 def _records(folded: Folded) -> Iterator[Any]:
-    return ((one.after, "files", 0) for one in folded.facts["file_records"])
+    return ((change.after, "files", 0) for change in folded.facts["file_records"])
 
 
 def _written(name: str, rows: pa.Table, folder: Path) -> None:
@@ -104,7 +104,8 @@ def measure_task(files: int = FILES) -> dict[str, float]:
         lake = Lake(folder)
         lake.create()
         pins = {
-            one.name: Pin(one.name, one.uri, one.delta.version(), one.storage_options) for one in lake.tables.values()
+            table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
+            for table in lake.tables.values()
         }
         held = {one.name: 1 << 40 for one in lake.histories}
         task = Task(PLACE, 1, 1 << 40, end, 0, held, Repeats())
@@ -123,7 +124,7 @@ def measure(rounds: int = ROUNDS, files: int = FILES) -> dict[str, float]:
 
 def main() -> None:
     """Print the table. Arguments: rounds, files."""
-    given = [int(one) for one in sys.argv[1:]]
+    given = [int(argument) for argument in sys.argv[1:]]
     for name, cost_us in measure_task(*given[1:]).items():
         print(f"task {name:19} {cost_us:6.2f}")
     best = measure(*given)

@@ -77,15 +77,15 @@ def _ingested(settings: Settings, folder: Path, records: list[Any], say: Callabl
             journal.files.record(records)
             sent_s = time.time() - started
         ends = _ends(settings)
-        _until(lambda: _held(settings) == ends, process)
+        _until(lambda: _marks(settings) == ends, process)
     finally:
         process.terminate()
         process.join(60)
     batches = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    for one in batches:
-        if one["events"]:
-            steps = ", ".join(f"{step} {ms / 1000:.1f} s" for step, ms in one["ms"].items())
-            say(f"  {one['events']:,} events: {steps}")
+    for batch in batches:
+        if batch["events"]:
+            steps = ", ".join(f"{step} {ms / 1000:.1f} s" for step, ms in batch["ms"].items())
+            say(f"  {batch['events']:,} events: {steps}")
     return batches[-1]["at_ms"] / 1000 - started, sent_s
 
 
@@ -106,7 +106,7 @@ def _ends(settings: Settings) -> dict[tuple[str, int], int]:
     return {place: high for place, (_, high) in watermarks(settings, places).items()}
 
 
-def _held(settings: Settings) -> dict[tuple[str, int], int]:
+def _marks(settings: Settings) -> dict[tuple[str, int], int]:
     lake = Lake(settings.lake.path)
     if not lake.journal.exists():
         return {}
@@ -117,11 +117,11 @@ def _held(settings: Settings) -> dict[tuple[str, int], int]:
 def _count(settings: Settings, files: int) -> None:
     """Each file gave an entity, rows, a change and a state. Raises: RuntimeError: it did not."""
     names = settings.journal.topics
-    found = {"entities": Lake(settings.lake.path).tables["entities"].delta.count()}
+    counts = {"entities": Lake(settings.lake.path).tables["entities"].delta.count()}
     for topic in (names.changes("files"), names.state("files")):
-        found[topic] = sum(high - low for low, high in watermarks(settings, _places(settings, topic)).values())
-    if set(found.values()) != {files}:
-        raise RuntimeError(f"{files:,} files gave {found}")
+        counts[topic] = sum(high - low for low, high in watermarks(settings, _places(settings, topic)).values())
+    if set(counts.values()) != {files}:
+        raise RuntimeError(f"{files:,} files gave {counts}")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def measure(
         lake = fill(folder, records)
         files = lake.tables["file_records"].delta.file_uris()
         say(f"{len(files)} files in the table; {probes} probes of each query")
-        return [_figure(name, asked, folder, files, probes) for name, asked in QUESTIONS.items()]
+        return [_figure(name, make_question, folder, files, probes) for name, make_question in QUESTIONS.items()]
 
 
 def events(records: int, *, twice: bool = True) -> Iterator[FilesRecorded]:
@@ -141,8 +141,8 @@ def _place(choose: random.Random) -> dict[str, str]:
     return {"where": f"where-{choose.randrange(WHERES)}", "what": f"what-{choose.randrange(WHATS)}"}
 
 
-Question = Callable[[random.Random], dict[str, Any]]
-QUESTIONS: Final[dict[str, Question]] = {
+MakeQuestion = Callable[[random.Random], dict[str, Any]]
+QUESTIONS: Final[dict[str, MakeQuestion]] = {
     "one where, all whats, a week": lambda choose: {"where": _place(choose)["where"], **_week(choose)},
     "all wheres, all whats, a week": _week,
     "all wheres, one what, all 30 days": lambda choose: {
@@ -156,12 +156,12 @@ QUESTIONS: Final[dict[str, Question]] = {
 }  # fmt: skip
 
 
-def _figure(name: str, asked: Question, folder: str, files: list[str], probes: int) -> dict[str, Any]:
+def _figure(name: str, make_question: MakeQuestion, folder: str, files: list[str], probes: int) -> dict[str, Any]:
     choose = random.Random(11)
-    questions = [asked(choose) for _ in range(probes)]
-    found = [_probe(folder, question) for question in questions]
+    questions = [make_question(choose) for _ in range(probes)]
+    times_ms = [_probe(folder, question) for question in questions]
     bare = [_bare(files, question) for question in questions]
-    p50, p99 = statistics.median(found), statistics.quantiles(found, n=100)[98]
+    p50, p99 = statistics.median(times_ms), statistics.quantiles(times_ms, n=100)[98]
     return {
         "name": f"files: {name}, p50",
         "value": p50,
@@ -201,11 +201,11 @@ def _bare(files: list[str], question: dict[str, Any]) -> float:
 
 def main() -> int:
     """Print the figures; 1 when one misses its limit."""
-    found = measure(say=lambda text: print(text, file=sys.stderr))
-    for one in found:
-        print(f"{one['name']}: {one['value']:.1f} ms, at most {one['limit']} ms; p99 {one['p99']:.1f} ms;"
-              f" bare read {one['bare_p50']:.1f} ms")  # fmt: skip
-    return 0 if all(one["ratio"] <= 1 for one in found) else 1
+    figures = measure(say=lambda text: print(text, file=sys.stderr))
+    for figure in figures:
+        print(f"{figure['name']}: {figure['value']:.1f} ms, at most {figure['limit']} ms; p99 {figure['p99']:.1f} ms;"
+              f" bare read {figure['bare_p50']:.1f} ms")  # fmt: skip
+    return 0 if all(figure["ratio"] <= 1 for figure in figures) else 1
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ _WRITE: Final = {"compression": "zstd", "compression_level": 1, "row_group_size"
 
 def records(events: int = EVENTS, entities: int = ENTITIES) -> pa.Table:
     """The journal as Spark's Kafka source gives one partition of it."""
-    rows = [_record(offset, *one) for offset, one in enumerate(journal(events, entities))]
+    rows = [_record(offset, *event) for offset, event in enumerate(journal(events, entities))]
     return pa.Table.from_pylist(rows, schema=SOURCE)
 
 
@@ -94,7 +94,7 @@ def parts(table: pa.Table, folder: Path) -> Iterator[tuple[str, Callable[[dict[s
     yield "needs", lambda made: made["read"].needs()
     yield "fold", lambda made: _folded(made["read"])
     yield "documents, staged", lambda made: _published(made["fold"], folder)
-    yield "entity rows", lambda made: rows_to_arrow((one.after, "catalog", 0) for one in made["fold"].changes)
+    yield "entity rows", lambda made: rows_to_arrow((change.after, "catalog", 0) for change in made["fold"].changes)
     yield "journal rows", lambda made: journal_table(made["fold"])
     yield "entities, Parquet", lambda made: pq.write_table(made["entity rows"], folder / "entities", **_WRITE)
     yield "journal, Parquet", lambda made: pq.write_table(made["journal rows"], folder / "journal", **_WRITE)
@@ -115,8 +115,8 @@ def _keyed(table: pa.Table) -> Columnar:
 
 
 def _in_columns(columns: Columnar, bits: list[pa.Table], plain: list[Plain]) -> list[Made]:
-    made = [columns.fold(one, _times(bit)[one.row]) for one, bit in zip(plain, bits, strict=True)]
-    assert sum(len(one.plain.row) for one in made) == sum(map(len, bits)), "not all of the journal is plain"
+    made = [columns.fold(folded, _times(bit)[folded.row]) for folded, bit in zip(plain, bits, strict=True)]
+    assert sum(len(folded.plain.row) for folded in made) == sum(map(len, bits)), "not all of the journal is plain"
     return made
 
 
@@ -125,18 +125,18 @@ def _times(bit: pa.Table) -> Any:
 
 
 def _rows(made: list[Made]) -> pa.Table:
-    return pa.concat_tables([one.rows for one in made])
+    return pa.concat_tables([folded.rows for folded in made])
 
 
 def _journal(bits: list[pa.Table], made: list[Made]) -> pa.Table:
-    rows = [journal_columns(PLACE, bit, _times(bit), one) for bit, one in zip(bits, made, strict=True)]
+    rows = [journal_columns(PLACE, bit, _times(bit), folded) for bit, folded in zip(bits, made, strict=True)]
     return pa.concat_tables(rows)
 
 
 def _staged(made: list[Made], folder: Path) -> int:
     file = Staging(str(folder)).writer("records")
-    for one in made:
-        for block in catalog_documents.blocks(Folded(PLACE, 0, 0, 0), one, NAMES):
+    for folded in made:
+        for block in catalog_documents.blocks(Folded(PLACE, 0, 0, 0), folded, NAMES):
             file.write_columns(block)
     return file.close()
 
@@ -147,8 +147,8 @@ def _folded(readings: Readings) -> Folded:
 
 def _published(folded: Folded, folder: Path) -> int:
     file = Staging(str(folder)).writer("one-by-one")
-    for at in range(0, len(folded.changes), _BIT_ROWS):
-        file.write_documents(documents(replace(folded, changes=folded.changes[at : at + _BIT_ROWS]), NAMES))
+    for start in range(0, len(folded.changes), _BIT_ROWS):
+        file.write_documents(documents(replace(folded, changes=folded.changes[start : start + _BIT_ROWS]), NAMES))
     return file.close()
 
 
@@ -197,12 +197,12 @@ def best_of(
 
 def main() -> None:
     """Print the table. Arguments: rounds, events."""
-    given = [int(one) for one in sys.argv[1:]]
+    given = [int(argument) for argument in sys.argv[1:]]
     best = measure(*given)
     for name, cost_us in best.items():
         print(f"{name:28} {cost_us:6.2f}")
     for name, names in SUMS.items():
-        print(f"{name:28} {sum(best[one] for one in names):6.2f} us per event and core")
+        print(f"{name:28} {sum(best[part] for part in names):6.2f} us per event and core")
 
 
 if __name__ == "__main__":

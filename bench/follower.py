@@ -85,8 +85,8 @@ def _measured(folder: Path, servers: str, say: Callable[[str], None]) -> list[di
 
 
 def _figures(name: str, probes: list[Probe]) -> list[dict[str, Any]]:
-    cut = statistics.quantiles([one.verdict_ms for one in probes], n=100, method="inclusive")
-    floor = statistics.quantiles([one.acknowledged_ms for one in probes], n=100, method="inclusive")
+    cut = statistics.quantiles([probe.verdict_ms for probe in probes], n=100, method="inclusive")
+    floor = statistics.quantiles([probe.acknowledged_ms for probe in probes], n=100, method="inclusive")
     return [
         _figure(f"{name}, p50", cut[49], P50_LIMIT_MS) | {"probes": len(probes), "floor": floor[49]},
         _figure(f"{name}, p99", cut[98], P99_LIMIT_MS) | {"probes": len(probes), "floor": floor[98]},
@@ -109,7 +109,7 @@ def _reach(lake: Lake, position: Position) -> None:
 
 def _verdicts(journal: Journal, entity: Urn, probes: int, pause_s: float) -> list[Probe]:
     """From the call of emit to acknowledgement and verdict, one after the other."""
-    found = []
+    timings = []
     with journal.follow(entity) as follow:
         follow.verdict(journal.emit(EntityRegistered(entity)).position)
         for number in range(probes):
@@ -118,8 +118,8 @@ def _verdicts(journal: Journal, entity: Urn, probes: int, pause_s: float) -> lis
             position = journal.emit(PropertiesSet(entity, {"n": str(number)})).position
             acknowledged = time.perf_counter()
             follow.verdict(position)
-            found.append(Probe((acknowledged - started) * 1000, (time.perf_counter() - started) * 1000))
-    return found
+            timings.append(Probe((acknowledged - started) * 1000, (time.perf_counter() - started) * 1000))
+    return timings
 
 
 def _beside(settings: Settings, journal: Journal) -> list[Probe]:
@@ -128,10 +128,10 @@ def _beside(settings: Settings, journal: Journal) -> list[Probe]:
     load = context.Process(target=_load, args=(settings, ready), daemon=True)
     load.start()
     ready.wait(60)
-    found = _verdicts(journal, _entity(3), int(SECONDS / 0.05), 0.04)
+    probes = _verdicts(journal, _entity(3), int(SECONDS / 0.05), 0.04)
     load.kill()
     load.join()
-    return found
+    return probes
 
 
 def _load(settings: Settings, ready: Any) -> None:

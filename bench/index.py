@@ -48,8 +48,8 @@ def run(
     """Measure; one figure: the indexer's documents a second as `value`, raw's as `limit`."""
     say(f"making {entities:,} entities")
     documents = list(states(entities))
-    records = [(f"{one['tenant']}/{one['urn']}", canonical_json(one), one["partition"]) for one in documents]
-    bodies = [item_of(one).lines for one in documents]
+    records = [(f"{state['tenant']}/{state['urn']}", canonical_json(state), state["partition"]) for state in documents]
+    bodies = [item_of(state).lines for state in documents]
     del documents
     gc.collect()
     gc.freeze()
@@ -59,7 +59,7 @@ def run(
     settled = {setting: raw_rate(client, bodies, *setting) for setting in RAW_SETTINGS}
     for (size, at_once), rate in settled.items():
         say(f"raw _bulk, {size} documents a request, {at_once} at once: {rate:,.0f}/s")
-    fastest = max(settled, key=lambda one: settled[one])
+    fastest = max(settled, key=lambda setting: settled[setting])
     raw, indexed = [settled[fastest]], []
     for _ in range(rounds):
         indexed.append(indexer_rate(settings, records))
@@ -71,8 +71,14 @@ def run(
     average_bytes = round(sum(map(len, bodies)) / len(bodies))
     name = f"state record to searchable, {entities:,} documents of {average_bytes:,} bytes, over raw _bulk"
     figure = {"name": name, "value": value, "limit": limit, "ratio": value / limit, "unit": "documents/s"}
-    rates = {"indexer": [round(one) for one in indexed], "raw": [round(one) for one in raw]}
-    return [{**figure, "rounds": rates, "raw_settings": {f"{n} x {at}": round(r) for (n, at), r in settled.items()}}]
+    rates = {"indexer": [round(rate) for rate in indexed], "raw": [round(rate) for rate in raw]}
+    return [
+        {
+            **figure,
+            "rounds": rates,
+            "raw_settings": {f"{n} x {at_once}": round(r) for (n, at_once), r in settled.items()},
+        }
+    ]
 
 
 def raw_rate(client: Elasticsearch, bodies: list[bytes], size: int, at_once: int) -> float:
@@ -80,7 +86,7 @@ def raw_rate(client: Elasticsearch, bodies: list[bytes], size: int, at_once: int
     name = "bench-raw"
     client.options(ignore_status=404).indices.delete(index=name)
     client.indices.create(index=name, **index_body())
-    requests = [b"".join(bodies[at : at + size]) for at in range(0, len(bodies), size)]
+    requests = [b"".join(bodies[start : start + size]) for start in range(0, len(bodies), size)]
     target = f"/{name}/_bulk?filter_path=items.*.status,items.*.error"
 
     def send(body: bytes) -> None:
@@ -91,7 +97,7 @@ def raw_rate(client: Elasticsearch, bodies: list[bytes], size: int, at_once: int
                 raise
             time.sleep(0.05)  # its memory is full of garbage; any client has to come again
             return send(body)
-        if any(one["index"]["status"] != 201 for one in answer["items"]):
+        if any(item["index"]["status"] != 201 for item in answer["items"]):
             raise RuntimeError("raw _bulk was refused")
         return None
 

@@ -56,20 +56,22 @@ def _measured(
     bulk = replace(settings, client=replace(settings.client, linger_ms=5.0))
     with Journal.connect(bulk) as journal:
         say(f"registering {entities:,} entities")
-        receipts = [journal.emit(EntityRegistered(_entity(one), properties={"n": "0"})) for one in range(entities)]
+        receipts = [
+            journal.emit(EntityRegistered(_entity(number), properties={"n": "0"})) for number in range(entities)
+        ]
         journal.flush()
         last = {receipt.position.partition: receipt.position for receipt in receipts}
         for position in last.values():
             journal.search("", at_least=position, timeout_s=300, limit=1)
     context = multiprocessing.get_context("spawn")
-    ready, found = context.Event(), context.Queue()
+    ready, results = context.Event(), context.Queue()
     total_s = seconds + _WARM_UP_S
     load = context.Process(target=_load, args=(settings, entities, events_per_s, total_s, ready), daemon=True)
-    probes = context.Process(target=_probe, args=(settings, entities, seconds, _WARM_UP_S, ready, found), daemon=True)
+    probes = context.Process(target=_probe, args=(settings, entities, seconds, _WARM_UP_S, ready, results), daemon=True)
     say(f"{events_per_s} events/s for {seconds} s, after {_WARM_UP_S} s to warm up")
     load.start()
     probes.start()
-    latencies, floor = found.get(timeout=total_s + 120)
+    latencies, floor = results.get(timeout=total_s + 120)
     probes.join(30)
     load.join(30)
     return _figures(latencies, floor, events_per_s, entities)
@@ -106,7 +108,7 @@ def _load(settings: Settings, entities: int, events_per_s: int, seconds: int, re
             journal.emit(PropertiesSet(_entity(number * 7919 % entities), {"n": str(number)}))
 
 
-def _probe(settings: Settings, entities: int, seconds: int, warm_up_s: int, ready: Any, found: Any) -> None:
+def _probe(settings: Settings, entities: int, seconds: int, warm_up_s: int, ready: Any, results: Any) -> None:
     """Milliseconds from the call of emit to the hit, probe by probe; the same for the floor."""
     latencies: list[float] = []
     floor: list[float] = []
@@ -119,7 +121,7 @@ def _probe(settings: Settings, entities: int, seconds: int, warm_up_s: int, read
             while time.perf_counter() < begin + seconds:
                 time.sleep(_PAUSE_S * (0.5 + (turn * 0.37 + len(latencies) * 0.61) % 1))
                 started = time.perf_counter()
-                _one(journal, entities, len(latencies))
+                _search_probe(journal, entities, len(latencies))
                 if started >= begin:
                     latencies.append((time.perf_counter() - started) * 1000)
 
@@ -129,10 +131,10 @@ def _probe(settings: Settings, entities: int, seconds: int, warm_up_s: int, read
             thread.start()
         for thread in threads:
             thread.join()
-    found.put((latencies, floor))
+    results.put((latencies, floor))
 
 
-def _one(journal: Journal, entities: int, number: int) -> None:
+def _search_probe(journal: Journal, entities: int, number: int) -> None:
     tag = f"probe{uuid.uuid4().hex}"
     entity = _entity(number * 104_729 % entities)
     receipt = journal.emit(TagsAdded(entity, [tag]))

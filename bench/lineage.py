@@ -55,8 +55,8 @@ def measure(
         say(f"filling a lake with {trees * NODES * RUNS * PER_RUN:,} accesses of {trees * NODES * RUNS:,} runs")
         lake = fill(folder, trees)
         files = {name: live_files(lake.tables[name].delta) for name in ("accesses", "runs", "relations")}
-        loose = {name: sum(run_of(file.path) is None for file in held) for name, held in files.items()}
-        say(f"files { ({name: len(held) for name, held in files.items()}) }, of these loose {loose}; {probes} probes")
+        loose = {name: sum(run_of(file.path) is None for file in live) for name, live in files.items()}
+        say(f"files { ({name: len(live) for name, live in files.items()}) }, of these loose {loose}; {probes} probes")
         choose = random.Random(5)
         chosen = [choose.randrange(1, trees) for _ in range(probes)]
         whole = [_probe(folder, f"n000t{tree:03}") for tree in chosen]
@@ -89,11 +89,11 @@ def fill(folder: str, trees: int) -> Lake:
         _batch(lake, order[start : start + BACKLOG_RUNS], start)
         while lake.tidy():
             pass
-    batches, at, table = 0, len(order), lake.tables["accesses"]
+    batches, begun, table = 0, len(order), lake.tables["accesses"]
     while batches < BATCHES or sum(run_of(file.path) is None for file in live_files(table.delta)) < MOST_LOOSE - 1:
-        _batch(lake, np.arange(BATCH_RUNS) + trees * NODES * RUNS + batches * BATCH_RUNS, at)
+        _batch(lake, np.arange(BATCH_RUNS) + trees * NODES * RUNS + batches * BATCH_RUNS, begun)
         lake.tidy()
-        batches, at = batches + 1, at + BATCH_RUNS
+        batches, begun = batches + 1, begun + BATCH_RUNS
     return lake
 
 
@@ -104,7 +104,9 @@ def _names(numbers: Any, trees: int = TREES) -> tuple[Any, Any]:
 
 
 def _texts(*parts: Any) -> pa.Array:
-    return pc.binary_join_element_wise(*[one if isinstance(one, pa.Array | str) else _text(one) for one in parts], "")
+    return pc.binary_join_element_wise(
+        *[part if isinstance(part, pa.Array | str) else _text(part) for part in parts], ""
+    )
 
 
 def _text(numbers: Any, width: int = 3) -> pa.Array:
@@ -174,10 +176,10 @@ def _times(milliseconds: Any) -> pa.Array:
     return pa.array(milliseconds * 1000).cast(pa.timestamp("us")).cast(TIMESTAMP)
 
 
-def _common(name: str, held: dict[str, Any], count: int, first: int) -> pa.Table:
+def _common(name: str, own_columns: dict[str, Any], count: int, first: int) -> pa.Table:
     """A table of the schema with the columns that every row has."""
     positions = pa.array(first + np.arange(count) // PER_RUN)
-    programs = held["program"]
+    programs = own_columns["program"]
     columns = {
         "tenant": "default",
         "aggregate": pc.binary_join_element_wise("app:bench/", pc.utf8_slice_codeunits(programs, 14, 18), ""),
@@ -190,7 +192,7 @@ def _common(name: str, held: dict[str, Any], count: int, first: int) -> pa.Table
         "event_id": pc.binary_join_element_wise("01890000-0000-7000-8000-", pc.cast(positions, pa.string()), ""),
         "actor": "bench",
         "deleted": False,
-        **held,
+        **own_columns,
     }
     schema = SPECS[name].schema
     return pa.table([_column(columns[field.name], field.type, count) for field in schema], schema=schema)
@@ -210,10 +212,12 @@ def _probe(folder: str, name: str, *, levels: int = 50, window: float = 1.0) -> 
 
 def main() -> int:
     """Print the figures; 1 when the median misses its limit."""
-    (one,) = measure(say=lambda text: print(text, file=sys.stderr))
-    print(f"{one['name']}: {one['value']:.0f} ms, at most {one['limit']} ms; p99 {one['p99']:.0f} ms")
-    print(f"in a tenth of the time {one['narrow_window_p50']:.0f} ms; a chain of as many {one['chain_p50']:.0f} ms")
-    return 0 if one["ratio"] <= 1 else 1
+    (figure,) = measure(say=lambda text: print(text, file=sys.stderr))
+    print(f"{figure['name']}: {figure['value']:.0f} ms, at most {figure['limit']} ms; p99 {figure['p99']:.0f} ms")
+    print(
+        f"in a tenth of the time {figure['narrow_window_p50']:.0f} ms; a chain of as many {figure['chain_p50']:.0f} ms"
+    )
+    return 0 if figure["ratio"] <= 1 else 1
 
 
 if __name__ == "__main__":

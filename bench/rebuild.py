@@ -81,13 +81,13 @@ def _fill(settings: Settings, epochs: Epochs, lake: Lake, events: int, entities:
     """Fold a generated journal into the lake, as the wide way would."""
     engine = Engine(settings, epochs, lake, _Nowhere())  # type: ignore[arg-type]
     offsets = [0] * PARTITIONS
-    held: list[dict[str, Any]] = []
-    for number, one in enumerate(journal(events, entities), 1):
-        held.append(_record(number, offsets, *one))
-        if len(held) == _BATCH or number == events:
+    records: list[dict[str, Any]] = []
+    for number, event in enumerate(journal(events, entities), 1):
+        records.append(_record(number, offsets, *event))
+        if len(records) == _BATCH or number == events:
             ends = {(_TOPIC, partition): offset for partition, offset in enumerate(offsets)}
-            engine.run_wide(_Local(pa.Table.from_pylist(held, schema=SOURCE)), ends)
-            held = []
+            engine.run_wide(_Local(pa.Table.from_pylist(records, schema=SOURCE)), ends)
+            records = []
     return dict(engine.marks)
 
 
@@ -120,5 +120,5 @@ class _Nowhere:
 if __name__ == "__main__":
     import sys
 
-    counts = [int(one) for one in sys.argv[1:3]] or [EVENTS, ENTITIES]
+    counts = [int(argument) for argument in sys.argv[1:3]] or [EVENTS, ENTITIES]
     print(run(print, events=counts[0], entities=counts[1]))

@@ -80,12 +80,12 @@ def ask(
     """Ask every question once, after as many others that only warm up."""
     choose = random.Random(11)
     for form, text, options in (question(choose, sample) for _ in range(probes // 3)):
-        _asked(catalog, form, text, options)
+        _time_ms(catalog, form, text, options)
     took: dict[str, list[float]] = defaultdict(list)
     for form, text, options in [question(choose, sample) for _ in range(probes)]:
-        took[form].append(_asked(catalog, form, text, options))
-    searches = [one for form, times in took.items() if not form.startswith("complete") for one in times]
-    completions = [one for form, times in took.items() if form.startswith("complete") for one in times]
+        took[form].append(_time_ms(catalog, form, text, options))
+    searches = [time_ms for form, times in took.items() if not form.startswith("complete") for time_ms in times]
+    completions = [time_ms for form, times in took.items() if form.startswith("complete") for time_ms in times]
     forms = {form: [round(statistics.median(times), 1), round(max(times), 1)] for form, times in sorted(took.items())}
     for form, (median, most) in forms.items():
         say(f"{form}: {len(took[form])} asked, median {median} ms, slowest {most} ms")
@@ -104,15 +104,15 @@ def _figure(what: str, times: list[float], limit: int, more: dict[str, Any]) -> 
     return {**figure, "p50": cuts[49], "p99": cuts[98], "probes": len(times), **more}
 
 
-def _asked(catalog: Search, form: str, text: str, options: dict[str, Any]) -> float:
+def _time_ms(catalog: Search, form: str, text: str, options: dict[str, Any]) -> float:
     began = time.perf_counter()
     if form == "complete a name":
         catalog.suggest_names(text)
     elif form == "complete a key":
         catalog.suggest_keys(text)
     else:
-        found = catalog.search(text, **options)
-        if form == "exact name" and not found.hits:
+        results = catalog.search(text, **options)
+        if form == "exact name" and not results.hits:
             raise RuntimeError(f"{text!r} was not found")
     return (time.perf_counter() - began) * 1000
 

@@ -53,9 +53,9 @@ def measure(
         loose = sum(run_of(file.path) is None for file in files)
         say(f"{loose} loose and {len(files) - loose} sorted files, {BATCHES} batches since; {probes} probes")
         choose = random.Random(5)
-        found = [_probe(folder, choose.randrange(entities)) for _ in range(probes)]
+        times_ms = [_probe(folder, choose.randrange(entities)) for _ in range(probes)]
         floor = _floor(folder, probes)
-    p50, p99 = statistics.median(found), statistics.quantiles(found, n=100)[98]
+    p50, p99 = statistics.median(times_ms), statistics.quantiles(times_ms, n=100)[98]
     return [
         {
             "name": f"show of one of {entities:,} entities, fresh handle, p50",
@@ -164,21 +164,21 @@ def _probe(folder: str, number: int) -> float:
 def _floor(folder: str, probes: int) -> float:
     """Milliseconds (p50) to open a sorted file and read one of its row groups."""
     largest = max(Path(folder, "entities").glob("*.parquet"), key=lambda path: path.stat().st_size)
-    groups, found = pq.read_metadata(largest).num_row_groups, []
+    groups, times_ms = pq.read_metadata(largest).num_row_groups, []
     for number in range(probes):
         start = time.perf_counter()
         with pq.ParquetFile(largest) as file:
             file.read_row_group(number % groups)
-        found.append((time.perf_counter() - start) * 1000)
-    return statistics.median(found)
+        times_ms.append((time.perf_counter() - start) * 1000)
+    return statistics.median(times_ms)
 
 
 def main() -> int:
     """Print the figures; 1 when the median misses its limit."""
-    (one,) = measure(say=lambda text: print(text, file=sys.stderr))
-    print(f"{one['name']}: {one['value']:.1f} ms, at most {one['limit']} ms; p99 {one['p99']:.1f} ms")
-    print(f"bare read of one row group, p50: {one['floor_p50']:.1f} ms")
-    return 0 if one["ratio"] <= 1 else 1
+    (figure,) = measure(say=lambda text: print(text, file=sys.stderr))
+    print(f"{figure['name']}: {figure['value']:.1f} ms, at most {figure['limit']} ms; p99 {figure['p99']:.1f} ms")
+    print(f"bare read of one row group, p50: {figure['floor_p50']:.1f} ms")
+    return 0 if figure["ratio"] <= 1 else 1
 
 
 if __name__ == "__main__":

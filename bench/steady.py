@@ -80,18 +80,18 @@ def _measured(
 ) -> list[dict[str, Any]]:
     _register(settings, entities, say)
     context = multiprocessing.get_context("spawn")
-    ready, found = context.Event(), context.Queue()
+    ready, results = context.Event(), context.Queue()
     total_s = seconds + _WARM_UP_S
     load_process = context.Process(
         target=latency._load, args=(settings, entities, events_per_s, total_s, ready), daemon=True
     )
-    probes = context.Process(target=_probe, args=(settings, entities, seconds, ready, found), daemon=True)
+    probes = context.Process(target=_probe, args=(settings, entities, seconds, ready, results), daemon=True)
     say(f"{events_per_s} events/s for {seconds} s, after {_WARM_UP_S} s to warm up")
     compacted = _compactions(settings)
     with _sampled(home) as memory:
         load_process.start()
         probes.start()
-        searched, in_lake, floor = found.get(timeout=total_s + 300)
+        searched, in_lake, floor = results.get(timeout=total_s + 300)
     probes.join(30)
     load_process.join(60)
     done = _compactions(settings) - compacted
@@ -117,8 +117,8 @@ def _register(settings: Settings, entities: int, say: Say) -> None:
     bulk = replace(settings, client=replace(settings.client, linger_ms=5.0))
     with Journal.connect(bulk) as journal:
         receipts = [
-            journal.emit(EntityRegistered(latency._entity(one), properties={"n": "0"}), block_s=30)
-            for one in range(entities)
+            journal.emit(EntityRegistered(latency._entity(number), properties={"n": "0"}), block_s=30)
+            for number in range(entities)
         ]
         journal.flush()
         last = {receipt.position.partition: receipt.position for receipt in receipts}
@@ -126,7 +126,7 @@ def _register(settings: Settings, entities: int, say: Say) -> None:
             journal.search("", at_least=position, timeout_s=300, limit=1)
 
 
-def _probe(settings: Settings, entities: int, seconds: int, ready: Any, found: Any) -> None:
+def _probe(settings: Settings, entities: int, seconds: int, ready: Any, results: Any) -> None:
     searched: list[float] = []
     in_lake: list[float] = []
     floor: list[float] = []
@@ -135,16 +135,16 @@ def _probe(settings: Settings, entities: int, seconds: int, ready: Any, found: A
         ready.set()
         begin = time.perf_counter() + _WARM_UP_S
 
-        def repeat(turn: int, pause_s: float, one: Callable[[int], None], into: list[float]) -> None:
+        def repeat(turn: int, pause_s: float, probe: Callable[[int], None], into: list[float]) -> None:
             while time.perf_counter() < begin + seconds:
                 time.sleep(pause_s * (0.5 + (turn * 0.37 + len(into) * 0.61) % 1))
                 started = time.perf_counter()
-                one(len(into))
+                probe(len(into))
                 if started >= begin:
                     into.append((time.perf_counter() - started) * 1000)
 
         lake = Lake(settings.lake.path, settings.lake.storage_options)
-        jobs = [(_PAUSE_S, lambda number: latency._one(journal, entities, number), searched)] * _PROBES_AT_ONCE
+        jobs = [(_PAUSE_S, lambda number: latency._search_probe(journal, entities, number), searched)] * _PROBES_AT_ONCE
         jobs.append((_LAKE_PAUSE_S, lambda number: _in_lake(journal, lake, entities, number), in_lake))
         threads = [threading.Thread(target=repeat, args=(turn, *job)) for turn, job in enumerate(jobs)]
         threads.append(threading.Thread(target=latency._floor, args=(settings, begin, seconds, floor)))
@@ -152,7 +152,7 @@ def _probe(settings: Settings, entities: int, seconds: int, ready: Any, found: A
             thread.start()
         for thread in threads:
             thread.join()
-    found.put((searched, in_lake, floor))
+    results.put((searched, in_lake, floor))
 
 
 def _in_lake(journal: Journal, lake: Lake, entities: int, number: int) -> None:
@@ -217,11 +217,11 @@ def processes_of(home: str) -> Iterator[tuple[int, str]]:
         if home in command or home in environment:
             named[int(entry.name)] = _name(command)
     for pid in parents:
-        at = pid
-        while at in parents and at not in named:
-            at = parents[at]
-        if at in named:
-            yield pid, named.get(pid, named[at])
+        ancestor = pid
+        while ancestor in parents and ancestor not in named:
+            ancestor = parents[ancestor]
+        if ancestor in named:
+            yield pid, named.get(pid, named[ancestor])
 
 
 def _name(command: str) -> str:
@@ -245,6 +245,6 @@ def pss_bytes(pid: int) -> int:
 if __name__ == "__main__":
     import sys
 
-    given = [int(one) for one in sys.argv[1:4]] or [ENTITIES, EVENTS_PER_S, SECONDS]
+    given = [int(argument) for argument in sys.argv[1:4]] or [ENTITIES, EVENTS_PER_S, SECONDS]
     for figure in run(print, entities=given[0], events_per_s=given[1], seconds=given[2]):
         print(figure)

@@ -62,23 +62,23 @@ def run_demo(*, as_json: bool, keep: bool = False) -> int:
     return FINE if report["ok"] else PROBLEM
 
 
-def demo(told: Teller, *, keep: bool = False) -> dict[str, Any]:
+def demo(teller: Teller, *, keep: bool = False) -> dict[str, Any]:
     """Do every step and give the report."""
     from ..client import Journal
     from ..sources.python_environment import installed
 
     began = time.monotonic()
     report: dict[str, Any] = {"ok": False, "python": platform.python_version(), "checks": {}}
-    with services(told, keep=keep) as running:
+    with services(teller, keep=keep) as running:
         report["folder"] = str(running.folder)
         with Journal.connect(running.settings, create_topics=True) as journal, Stages(running) as stages:
-            with told.step("start the stream and the indexer"):
+            with teller.step("start the stream and the indexer"):
                 stages.follow([journal.emit(EntityRegistered(PROBE), actor=ACTOR)], time.monotonic())
-            with told.step("read what is installed"):
-                found = installed()
-            show = Demo(told, journal, stages, report)
-            whole = EnvironmentSteps(told, journal, stages, report, found, TAGGED)
-            show.publish([one.event() for one in found.values()])
+            with teller.step("read what is installed"):
+                distributions = installed()
+            show = Demo(teller, journal, stages, report)
+            whole = EnvironmentSteps(teller, journal, stages, report, distributions, TAGGED)
+            show.publish([dist.event() for dist in distributions.values()])
             whole.record_files()
             whole.tell_lineage()
             show.count()
@@ -93,14 +93,14 @@ def demo(told: Teller, *, keep: bool = False) -> dict[str, Any]:
             show.look_at_one()
             whole.rebuild_index()
             report["events"] = stages.events()
-            report["try"] = [list(one) for one in _tries(running.folder, show)] if keep else []
+            report["try"] = [list(pair) for pair in _tries(running.folder, show)] if keep else []
         report["ok"] = all(report["checks"].values())
         report["try"] = report["try"] if report["ok"] else []
         running.keep = not report["ok"]
     report["seconds"] = round(time.monotonic() - began, 1)
-    told.section("Done")
-    told.line(_summary(report))
-    _tell_tries(told, report)
+    teller.section("Done")
+    teller.line(_summary(report))
+    _tell_tries(teller, report)
     return report
 
 
@@ -112,19 +112,19 @@ def _tries(home: Path, show: Demo) -> list[tuple[str, str]]:
     return tries(command, home, TAGGED, show.position_of(TAGGED), SEARCHES[0][0])
 
 
-def _tell_tries(told: Teller, report: dict[str, Any]) -> None:
+def _tell_tries(teller: Teller, report: dict[str, Any]) -> None:
     if not report["try"]:
         return
-    told.section("Everything runs on: try this next")
+    teller.section("Everything runs on: try this next")
     for command, meaning in report["try"]:
-        told.line(Text.assemble((command, "bold"), (f"   # {meaning}", "dim")))
+        teller.line(Text.assemble((command, "bold"), (f"   # {meaning}", "dim")))
 
 
 class Demo:
     """The steps, in their order; each adds to the report and to its checks."""
 
-    def __init__(self, told: Teller, journal: Journal, stages: Stages, report: dict[str, Any]) -> None:
-        self.told = told
+    def __init__(self, teller: Teller, journal: Journal, stages: Stages, report: dict[str, Any]) -> None:
+        self.teller = teller
         self.journal = journal
         self.stages = stages
         self.report = report
@@ -141,11 +141,11 @@ class Demo:
 
     def publish(self, events: list[EntityRegistered]) -> None:
         """Every installed distribution, as one event each; wait until all are searchable."""
-        self.told.section(f"Publish this Python environment (Python {self.report['python']})")
+        self.teller.section(f"Publish this Python environment (Python {self.report['python']})")
         self.events = events
         began = time.monotonic()
         receipts = [self.journal.emit(event, actor=ACTOR, block_s=DEADLINE_S) for event in self.events]
-        with self.told.bars(STAGES, len(receipts)) as advance:
+        with self.teller.bars(STAGES, len(receipts)) as advance:
             reached = self.stages.follow(receipts, began, advance)
         self.positions = [receipt.position for receipt in receipts]
         outcomes = [receipt.outcome(DEADLINE_S).word for receipt in receipts]
@@ -156,20 +156,20 @@ class Demo:
 
     def count(self) -> None:
         """The same number everywhere, and the same content in the index as in the environment."""
-        found = {str(hit.urn): hit for hit in self._all_hits()}
-        same = sum(_says(event, found.get(str(event.entity))) for event in self.events)
+        hits_by_urn = {str(hit.urn): hit for hit in self._all_hits()}
+        same = sum(_says(event, hits_by_urn.get(str(event.entity))) for event in self.events)
         counts = {
             "installed distributions": len(self.events),
             "acknowledged by Kafka": len(set(self.positions)),
             "accepted by the rules": self.report["outcomes"].get("accepted", 0),
             "entities in the lake": self.stages.entities(NAMESPACE),
-            "documents in the index": len(found),
+            "documents in the index": len(hits_by_urn),
             "of these with the same properties and tags": same,
         }
         self.report["counts"] = counts
         self.check("all counts agree", len(set(counts.values())) == 1 and len(self.events) > 0)
-        self.told.section("The same everywhere")
-        self.told.show(table(["what", "count"], counts.items(), right=["count"]))
+        self.teller.section("The same everywhere")
+        self.teller.show(table(["what", "count"], counts.items(), right=["count"]))
 
     def _all_hits(self) -> Iterator[Any]:
         cursor = None
@@ -182,9 +182,9 @@ class Demo:
 
     def measure(self) -> None:
         """The way of single events, one after the other: milliseconds from emit to each stage."""
-        self.told.section("Freshness: milliseconds from emit to each stage")
+        self.teller.section("Freshness: milliseconds from emit to each stage")
         taken: dict[str, list[float]] = {stage: [] for stage in STAGES}
-        with self.told.step(f"send {PROBES} single events, each when the one before is searchable"):
+        with self.teller.step(f"send {PROBES} single events, each when the one before is searchable"):
             for number in range(PROBES):
                 began = time.monotonic()
                 event = EntityRegistered(PROBE, properties={"number": str(number)})
@@ -195,19 +195,19 @@ class Demo:
         self.report["freshness_ms"] = rows
         whole = self.report["published"]["milliseconds"]
         columns = ["stage", f"all {len(self.events)} at once", "one event, median", f"slowest of {PROBES}"]
-        lines = [[stage, *map(_shown, (whole[stage], *one.values()))] for stage, one in rows.items()]
-        self.told.show(table(columns, lines, right=columns[1:]))
+        lines = [[stage, *map(_shown, (whole[stage], *figures.values()))] for stage, figures in rows.items()]
+        self.teller.show(table(columns, lines, right=columns[1:]))
 
     def search(self) -> None:
         """Three searches, and why each hit matched."""
         self.report["searches"] = []
         for query, meaning in SEARCHES:
-            found = self.journal.search(query, namespace=NAMESPACE, kinds=["dataset"], limit=4)
-            hits = [{"urn": str(hit.urn), "why": [one.marked() for one in hit.why]} for hit in found.hits]
-            self.report["searches"].append({"query": query, "total": found.total, "hits": hits})
+            results = self.journal.search(query, namespace=NAMESPACE, kinds=["dataset"], limit=4)
+            hits = [{"urn": str(hit.urn), "why": [reason.marked() for reason in hit.why]} for hit in results.hits]
+            self.report["searches"].append({"query": query, "total": results.total, "hits": hits})
             self.check(f"search {query!r} finds something and says why", bool(hits) and all(hit["why"] for hit in hits))
-            self.told.section(f"Search datasets of namespace python:  {query}   ({meaning}): {found.total} found")
-            self.told.show(hits_view(found.hits))
+            self.teller.section(f"Search datasets of namespace python:  {query}   ({meaning}): {results.total} found")
+            self.teller.show(hits_view(results.hits))
 
     def tag_live(self) -> None:
         """A tag that nobody had; found by its own writer at once, because the search waits for the write."""
@@ -216,42 +216,43 @@ class Demo:
         began = time.monotonic()
         receipt = self.journal.emit(TagsAdded(TAGGED, tags=[LIVE_TAG]), actor=ACTOR)
         self.tagged_at = receipt.position
-        found = self.journal.search(query, at_least=self.tagged_at)
+        results = self.journal.search(query, at_least=self.tagged_at)
         took = _milliseconds(began)
-        urns = [str(hit.urn) for hit in found.hits]
+        urns = [str(hit.urn) for hit in results.hits]
         self.report["live_tag"] = {"tag": LIVE_TAG, "before": before, "found": urns, "milliseconds": took}
         self.check("a tag added live is found", before == 0 and urns == [str(TAGGED)])
-        self.told.section("A tag, added live")
-        self.told.line(f"before: {query} finds {before}")
-        self.told.line(f"emit TagsAdded({TAGGED}, tags=[{LIVE_TAG}]) → {receipt.position}")
-        self.told.line(f"after {took:,.0f} ms: {query} finds {', '.join(urns) or 'nothing'}")
+        self.teller.section("A tag, added live")
+        self.teller.line(f"before: {query} finds {before}")
+        self.teller.line(f"emit TagsAdded({TAGGED}, tags=[{LIVE_TAG}]) → {receipt.position}")
+        self.teller.line(f"after {took:,.0f} ms: {query} finds {', '.join(urns) or 'nothing'}")
 
     def be_rejected(self) -> None:
         """An event that is in the journal for ever and changes nothing, with the reason."""
         event = TagsAdded(dataset(NAMESPACE, "never-registered"), tags=["x"])
         receipt = self.journal.emit(event, actor=ACTOR)
-        said = outcome_json(receipt.outcome(DEADLINE_S))
-        self.report["rejected"] = {"entity": str(event.entity), "position": str(receipt.position), **said}
+        verdict = outcome_json(receipt.outcome(DEADLINE_S))
+        self.report["rejected"] = {"entity": str(event.entity), "position": str(receipt.position), **verdict}
         self.check(
-            "an unknown entity is rejected", (said["outcome"], said.get("reason")) == ("rejected", "unknown-entity")
+            "an unknown entity is rejected",
+            (verdict["outcome"], verdict.get("reason")) == ("rejected", "unknown-entity"),
         )
-        self.told.section("An event that the rules reject")
-        self.told.line(f"emit TagsAdded({event.entity}, tags=[x]) → {receipt.position}")
-        why = f": {said.get('reason')}, {detail_text(said.get('detail'))}"
-        self.told.line(Text.assemble((said["outcome"], "bold red"), why))
-        self.told.line("It stays in the journal and changes nothing; the same journal always gives the same verdict.")
+        self.teller.section("An event that the rules reject")
+        self.teller.line(f"emit TagsAdded({event.entity}, tags=[x]) → {receipt.position}")
+        why = f": {verdict.get('reason')}, {detail_text(verdict.get('detail'))}"
+        self.teller.line(Text.assemble((verdict["outcome"], "bold red"), why))
+        self.teller.line("It stays in the journal and changes nothing; the same journal always gives the same verdict.")
 
     def look_at_one(self) -> None:
         """One entity as it is, and how it came to be so."""
         entity = entity_json(self.journal.show(TAGGED))
         history = [entity_json(row) for row in self.journal.history(TAGGED)]
         self.report["entity"], self.report["history"] = entity, history
-        tagged = [LIVE_TAG in one["user"]["tags"] for one in history]
+        tagged = [LIVE_TAG in row["user"]["tags"] for row in history]
         self.check("show and history agree", history[-1] == entity and tagged == [False, True])
-        self.told.section(f"{TAGGED} as it is, long values cut")
-        self.told.show(entity_view(entity, width=76))
-        self.told.section(f"How {TAGGED} came to be so")
-        self.told.show(history_view(history))
+        self.teller.section(f"{TAGGED} as it is, long values cut")
+        self.teller.show(entity_view(entity, width=76))
+        self.teller.section(f"How {TAGGED} came to be so")
+        self.teller.show(history_view(history))
 
 
 def _says(event: EntityRegistered, hit: Any) -> bool:
@@ -277,5 +278,5 @@ def _summary(report: dict[str, Any]) -> Text:
         what = f"{len(failed)} of {checks} checks failed: {'; '.join(failed)}; the logs stay in {report['folder']}"
         return Text(what, style="red")
     end = "everything runs on" if report["try"] else "everything is ended"
-    told = f"{checks} checks, all true, {report['events']:,} events, in {report['seconds']} s; {end}"
-    return Text.assemble(("✓ ", "green"), told)
+    summary = f"{checks} checks, all true, {report['events']:,} events, in {report['seconds']} s; {end}"
+    return Text.assemble(("✓ ", "green"), summary)

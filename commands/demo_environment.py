@@ -90,18 +90,18 @@ class EnvironmentSteps:
         self.report["files"] = {"events": len(receipts), "sent": self._sent, "seconds": seconds}
         self._all_accepted("every event of files was accepted", receipts)
 
-    def _hashed(self, found: list[Any], told: Callable[[int], None]) -> Iterator[Any]:
+    def _hashed(self, files: list[Any], advance: Callable[[int], None]) -> Iterator[Any]:
         self._sent = 0
-        for record in read_files(found):
+        for record in read_files(files):
             self._sent += 1
-            told(self._sent)
+            advance(self._sent)
             yield record
 
     def tell_lineage(self) -> None:
         """Building a distribution reads what it requires, and writes it."""
         self.told.section("Tell the requirements as lineage: building a distribution reads what it requires")
         self.required = requirements(self.installed)
-        facts = [fact for name, one in self.installed.items() for fact in building(one, self.required[name])]
+        facts = [fact for name, dist in self.installed.items() for fact in building(dist, self.required[name])]
         began = time.monotonic()
         receipts = [self.journal.emit(fact, actor=ACTOR, block_s=DEADLINE_S) for fact in facts]
         with self.told.bars((IN_LAKE,), len(receipts)) as advance:
@@ -155,9 +155,9 @@ class EnvironmentSteps:
         direct = {one.replace(".", "%2E") for one in self.required[self.shown.name]}
         program = f"workflow.python.build.{self.shown.name.replace('.', '%2E')}"
         read = {
-            one["data"].rpartition(".")[2]
-            for one in answer["relations"]
-            if one["program"] == program and one["access"] == "read"
+            relation["data"].rpartition(".")[2]
+            for relation in answer["relations"]
+            if relation["program"] == program and relation["access"] == "read"
         }
         self.report["lineage"]["shown"] = answer
         self.check("the lineage shown begins with the requirements", read == direct)
@@ -187,38 +187,43 @@ class EnvironmentSteps:
     def look_back(self, before: Position, after: Position, tag: str) -> None:
         """The same entity as at two positions: without the live tag, and with it."""
         points = (("before the tag", before), ("with the tag", after))
-        seen = [(words, at, self.journal.answer(self.shown, as_at=at)) for words, at in points]
+        seen = [(words, position, self.journal.answer(self.shown, as_at=position)) for words, position in points]
         has = [answer.row is not None and tag in answer.row.user_tags for _, _, answer in seen]
         self.report["as_at"] = [
-            {"as_at": str(at), "tagged": one, "final": answer.final}
-            for (_, at, answer), one in zip(seen, has, strict=True)
+            {"as_at": str(position), "tagged": tagged, "final": answer.final}
+            for (_, position, answer), tagged in zip(seen, has, strict=True)
         ]
         self.check("as at the registration there is no live tag, as at the tag there is", has == [False, True])
         self.check("both moments are final", all(answer.final for _, _, answer in seen))
         self.told.section("Time travel: the same entity as the journal told it then")
         rows = [
-            (f"--as-at {at}", words, f"tag {tag}: {'yes' if one else 'no'}", "final" if answer.final else "not final")
-            for (words, at, answer), one in zip(seen, has, strict=True)
+            (
+                f"--as-at {position}",
+                words,
+                f"tag {tag}: {'yes' if tagged else 'no'}",
+                "final" if answer.final else "not final",
+            )
+            for (words, position, answer), tagged in zip(seen, has, strict=True)
         ]
         self.told.show(table([f"metajournal show {self.shown}", "", "", ""], rows))
 
     def rebuild_index(self) -> None:
         """A new index from the lake, each document compared, in the place of the old one; the same is found."""
         self.told.section("Throw the index away, and make it anew from the lake")
-        asked: list[dict[str, Any]] = [{"query": one["query"]} for one in self.report["searches"]]
-        before = [self._found(**one) for one in asked]
+        searches: list[dict[str, Any]] = [{"query": search["query"]} for search in self.report["searches"]]
+        before = [self._search(**search) for search in searches]
         phases = ("load", "compare")
-        held = self.stages.entities()
-        with self.told.bars(phases, held) as advance:
+        entities = self.stages.entities()
+        with self.told.bars(phases, entities) as advance:
             done = rebuild_index(
                 self.stages.settings,
-                tell=lambda stage: advance(stage.phase, min(stage.done, held)) if stage.phase in phases else None,
+                tell=lambda stage: advance(stage.phase, min(stage.done, entities)) if stage.phase in phases else None,
             )
             for phase in phases:
-                advance(phase, held)
-        after = [self._found(**one) for one in asked]
+                advance(phase, entities)
+        after = [self._search(**search) for search in searches]
         self.report["rebuild"] = {
-            "entities_in_lake": held,
+            "entities_in_lake": entities,
             "documents": done.documents,
             "compared": done.compared,
             "different": 0,  # a difference is an error that ends the rebuild before the swap
@@ -226,31 +231,33 @@ class EnvironmentSteps:
             "old": done.old,
             "seconds": round(done.took_s, 1),
         }
-        self.check("the rebuilt index equals the lake, document by document", done.documents == done.compared == held)
+        self.check(
+            "the rebuilt index equals the lake, document by document", done.documents == done.compared == entities
+        )
         self.check("searches find the same in the rebuilt index", before == after and done.index != done.old)
         self.told.line(
             f"{done.documents:,} documents made anew from the lake, {done.compared:,} compared, 0 different;"
             f" swapped in after {done.took_s:.1f} s. Searches went on meanwhile and find the same."
         )
 
-    def _found(self, query: str) -> tuple[int, list[tuple[str, Any]]]:
-        found = self.journal.search(query, namespace="python", kinds=_DATASETS, limit=100)
-        return found.total, sorted((str(hit.urn), hit.entity) for hit in found.hits)
+    def _search(self, query: str) -> tuple[int, list[tuple[str, Any]]]:
+        results = self.journal.search(query, namespace="python", kinds=_DATASETS, limit=100)
+        return results.total, sorted((str(hit.urn), hit.entity) for hit in results.hits)
 
 
 def digest_of(files: list[FileRecordRow]) -> str:
     """One digest of path, size, time and hash of many files, whatever their order."""
     lines = sorted(
-        f"{one.file_what}\t{said['path']}\t{one.size_bytes}\t{one.start_ms}\t{said['hash']}\n"
-        for one, said in ((one, one.metadata or {}) for one in files)
+        f"{file.file_what}\t{metadata['path']}\t{file.size_bytes}\t{file.start_ms}\t{metadata['hash']}\n"
+        for file, metadata in ((file, file.metadata or {}) for file in files)
     )
     return blake2b("".join(lines).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def _file_row(one: FileRecordRow) -> tuple[object, ...]:
-    said = one.metadata or {}
-    name = "/".join(PurePath(said["path"]).parts[-3:])
-    return time_text(one.start_ms), f"{one.size_bytes:,}", f"{said['hash'][:12]}…", name
+def _file_row(file: FileRecordRow) -> tuple[object, ...]:
+    metadata = file.metadata or {}
+    name = "/".join(PurePath(metadata["path"]).parts[-3:])
+    return time_text(file.start_ms), f"{file.size_bytes:,}", f"{metadata['hash'][:12]}…", name
 
 
 def tries(command: str, home: PurePath, shown: Urn, before: Position, query: str) -> list[tuple[str, str]]:

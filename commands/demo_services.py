@@ -57,17 +57,18 @@ class Running:
 
     def check(self) -> None:
         """Raises: StreamError: the stream or the indexer has ended; it carries the end of the log."""
-        for one in self.processes:
-            if one.exit_code is not None:
+        for process in self.processes:
+            if process.exit_code is not None:
                 raise StreamError(
-                    f"The {one.name} ended with exit code {one.exit_code}. The end of {one.log}:\n{log_tail(one.log)}",
-                    code=f"{one.name}-ended",
+                    f"The {process.name} ended with exit code {process.exit_code}. "
+                    f"The end of {process.log}:\n{log_tail(process.log)}",
+                    code=f"{process.name}-ended",
                     hint="`metajournal doctor` checks what is needed; the demo's folder is kept.",
                 )
 
 
 @contextmanager
-def services(told: Teller, *, keep: bool = False) -> Iterator[Running]:
+def services(teller: Teller, *, keep: bool = False) -> Iterator[Running]:
     """Kafka, Elasticsearch, stream and indexer; all are gone when the block ends, the folder too if all went well.
 
     Args:
@@ -80,18 +81,18 @@ def services(told: Teller, *, keep: bool = False) -> Iterator[Running]:
     with shown() as report:
         ensure_all(report=report)
     folder = Path(tempfile.mkdtemp(prefix="metajournal-demo-"))
-    told.line(f"Everything of this demo is in {folder} and {'stays there' if keep else 'ends with it'}.")
+    teller.line(f"Everything of this demo is in {folder} and {'stays there' if keep else 'ends with it'}.")
     kept = True
     try:
         with ExitStack() as ending:
-            running = _start(folder, ending, told, lasting=keep)
+            running = _start(folder, ending, teller, lasting=keep)
             yield running
             if keep and not running.keep:
                 hand_over(folder, running.settings, running.stack.servers, running.processes)
                 ending.pop_all()
                 running.keep = True
             else:
-                with told.step("stop everything"):
+                with teller.step("stop everything"):
                     ending.close()
         kept = running.keep
     except (KeyboardInterrupt, SystemExit):  # ended by its user: there is nothing to find out
@@ -102,11 +103,11 @@ def services(told: Teller, *, keep: bool = False) -> Iterator[Running]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _start(folder: Path, ending: ExitStack, told: Teller, *, lasting: bool) -> Running:
-    with told.step("start Kafka and Elasticsearch"):
+def _start(folder: Path, ending: ExitStack, teller: Teller, *, lasting: bool) -> Running:
+    with teller.step("start Kafka and Elasticsearch"):
         stack = ending.enter_context(Stack(folder, lasting=lasting))
     for server in (stack.kafka, stack.elasticsearch):
-        told.line(f"  {server.name} at {server.endpoint}, ready after {server.ready_s:.1f} s")
+        teller.line(f"  {server.name} at {server.endpoint}, ready after {server.ready_s:.1f} s")
     endpoints = {"bootstrap_servers": stack.bootstrap_servers, "elasticsearch_url": stack.elasticsearch_url}
     settings = settled(Settings(), folder, **endpoints)  # nobody's own settings: a demo is the same everywhere
     write_private(folder / SETTINGS_FILE, settings_text(settings, folder))
@@ -121,8 +122,8 @@ def _start(folder: Path, ending: ExitStack, told: Teller, *, lasting: bool) -> R
 
 def _stop_all(processes: Sequence[Kept]) -> None:
     """Stop all, the last one first."""
-    for one in reversed(processes):
-        one.stop()
+    for process in reversed(processes):
+        process.stop()
 
 
 def _begin(folder: Path, name: str, processes: list[Kept]) -> None:
@@ -199,30 +200,30 @@ class Stages:
         rows = f"select urn, deleted, {newest} as place from entities where {which}"
         table = self._lake.tables["entities"]
         table.refresh()
-        found = table.sql(f"select count(*) as live from ({rows}) where place = 1 and not deleted")
-        return int(found["live"][0].as_py())
+        count_table = table.sql(f"select count(*) as live from ({rows}) where place = 1 and not deleted")
+        return int(count_table["live"][0].as_py())
 
     def events(self) -> int:
         """How many events the journal table holds; what marks the time of an idle partition is none."""
         journal = self._lake.journal
         journal.refresh()
-        found = journal.sql("select count(event_id) as events from journal")
-        return int(found["events"][0].as_py())
+        count_table = journal.sql("select count(event_id) as events from journal")
+        return int(count_table["events"][0].as_py())
 
     def _in_lake(self, positions: Sequence[Position]) -> int:
         journal = self._lake.journal
         if not journal.exists():
             return 0
         journal.refresh()
-        marks = {key: journal.mark(key) for key in {(at.topic, at.partition) for at in positions}}
-        return sum(marks[(at.topic, at.partition)] > at.value for at in positions)
+        marks = {key: journal.mark(key) for key in {(position.topic, position.partition) for position in positions}}
+        return sum(marks[(position.topic, position.partition)] > position.value for position in positions)
 
     def _searchable(self, positions: Sequence[Position]) -> int:
         try:
             vector = read_shown(self._search, self._running.settings.elasticsearch.index).vector
         except IndexMissingError:
             return 0
-        return sum(shows(vector, at) for at in positions)
+        return sum(shows(vector, position) for position in positions)
 
     def _watch(self, began: float, poll_s: float) -> None:
         time.sleep(poll_s)

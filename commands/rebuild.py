@@ -51,25 +51,25 @@ def rebuild_index_command(given: Options, /, keep_old: bool, as_json: bool) -> N
         from ..indexer.fill.rebuild import rebuild_index
     except ModuleNotFoundError as error:
         raise MissingExtraError("lake", "Rebuilding the index") from error
-    told = _Told(console(stderr=True))
-    done = rebuild_index(given.settings, keep_old=keep_old, tell=told.stage, say=told.say)
+    lines = _RebuildLines(console(stderr=True))
+    done = rebuild_index(given.settings, keep_old=keep_old, tell=lines.stage, say=lines.say)
     print_json({"ok": True, **asdict(done)}) if as_json else _show(done)
 
 
-class _Told:
+class _RebuildLines:
     """Progress on standard error: each phase when it begins, then a line every now and then."""
 
     def __init__(self, out: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._out = out
         self._clock = clock
         self._phase = ""
-        self._told_s = 0.0
+        self._printed_s = 0.0
 
     def stage(self, stage: Stage) -> None:
         whole = stage.done == stage.total > 0
-        if stage.phase == self._phase and not whole and self._clock() - self._told_s < _TELL_S:
+        if stage.phase == self._phase and not whole and self._clock() - self._printed_s < _TELL_S:
             return
-        self._phase, self._told_s = stage.phase, self._clock()
+        self._phase, self._printed_s = stage.phase, self._clock()
         self._out.print(Text(f"{_PHASES[stage.phase]}{_numbers(stage)}"), soft_wrap=True)
 
     def say(self, text: str) -> None:

@@ -60,7 +60,7 @@ def rebuild_lake_command(
     The new tables are held against the live ones by digest. A rebuild that was killed is continued by the next one.
     """
     streaming = _imported()
-    told = _Told(None if as_json else console(stderr=True))
+    lines = _RefoldLines(None if as_json else console(stderr=True))
     runs = _stream_runs(given)
     if offline and runs:
         raise StreamError(
@@ -71,7 +71,7 @@ def rebuild_lake_command(
     with _tasks(given, master) as tasks:
         done = streaming.rebuild_lake(
             given.settings, _epochs(given), tasks, offline=not runs, from_kafka=source == "kafka", accept=accept,
-            say=told.progress, wait=told.waiting,
+            say=lines.progress, wait=lines.waiting,
         )  # fmt: skip
     print_json({"ok": True, **_json(done)}) if as_json else _show(done)
 
@@ -98,14 +98,14 @@ def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool)
             code="no-lake",
             hint="Start the stream (`metajournal up`), or point [lake] path at the lake.",
         )
-    told = _Told(None if as_json else console(stderr=True))
+    lines = _RefoldLines(None if as_json else console(stderr=True))
     with _tasks(given, master) as tasks:
-        checks = [*_lake_checks(given, lake, tasks, told)]
+        checks = [*_lake_checks(given, lake, tasks, lines)]
         if not no_index:
-            checks.append(unless_damaged("index", lambda: _index_check(given, told)))
-    fine = all(one.ok for one in checks)
+            checks.append(unless_damaged("index", lambda: _index_check(given, lines)))
+    fine = all(check.ok for check in checks)
     if as_json:
-        print_json({"ok": fine, "checks": [_check_json(one) for one in checks]})
+        print_json({"ok": fine, "checks": [_check_json(check) for check in checks]})
     else:
         console().print(_checks_view(checks))
         for text in _mends(checks):
@@ -113,25 +113,30 @@ def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool)
     return FINE if fine else PROBLEM
 
 
-def _lake_checks(given: Options, lake: Lake, tasks: Refolding, told: _Told) -> Iterator[Check]:
+def _lake_checks(given: Options, lake: Lake, tasks: Refolding, lines: _RefoldLines) -> Iterator[Check]:
     from ..streaming.verify import verify_lake
 
-    return verify_lake(given.settings, _epochs(given), lake, tasks, told.progress)
+    return verify_lake(given.settings, _epochs(given), lake, tasks, lines.progress)
 
 
-def _index_check(given: Options, told: _Told) -> Check:
+def _index_check(given: Options, lines: _RefoldLines) -> Check:
     from ..indexer.fill.compare import compare_index
     from ..streaming.verify import Check
 
-    told.say("compare the index with the lake")
-    found = compare_index(given.settings, wait_s=_SHOWN_WITHIN_S)
-    wrong = [f"{one.urn} of tenant {one.tenant}: {one.fault}" for one in found.differences[:20]]
-    said = f"{found.compared:,} documents compared one by one, {found.count or 'none'} differing"
-    if not found.behind:
-        return Check("index", not found.count, said, tuple(wrong))
-    late = f"index {sum(found.behind.values()):,} positions behind; is the indexer running? (metajournal status)"
-    said = f"{late} Of what it shows: {said}"
-    return Check("index", False, said, (behind_text(found.behind), *wrong), "" if found.count else _CATCH_UP)
+    lines.say("compare the index with the lake")
+    comparison = compare_index(given.settings, wait_s=_SHOWN_WITHIN_S)
+    wrong = [
+        f"{difference.urn} of tenant {difference.tenant}: {difference.fault}"
+        for difference in comparison.differences[:20]
+    ]
+    summary = f"{comparison.compared:,} documents compared one by one, {comparison.count or 'none'} differing"
+    if not comparison.behind:
+        return Check("index", not comparison.count, summary, tuple(wrong))
+    late = f"index {sum(comparison.behind.values()):,} positions behind; is the indexer running? (metajournal status)"
+    summary = f"{late} Of what it shows: {summary}"
+    return Check(
+        "index", False, summary, (behind_text(comparison.behind), *wrong), "" if comparison.count else _CATCH_UP
+    )
 
 
 def _imported() -> Any:
@@ -173,23 +178,23 @@ def _stream_runs(given: Options) -> bool:
     """Whether this installation's stream, which writes its status every second, lives and has lately written it."""
     from ..stack.supervisor import read_told
 
-    told = read_told(given.home / "stream.json")
-    told_ago_s = time.time() - told.get("written_ms", 0) / 1000
-    if told.get("state") in (None, "stopped", "failed") or told_ago_s > _SILENT_S:
+    report = read_told(given.home / "stream.json")
+    written_ago_s = time.time() - report.get("written_ms", 0) / 1000
+    if report.get("state") in (None, "stopped", "failed") or written_ago_s > _SILENT_S:
         return False
     try:
-        os.kill(int(told["pid"]), 0)
+        os.kill(int(report["pid"]), 0)
     except (OSError, KeyError, ValueError):
         return False
     return True
 
 
-class _Told:
+class _RefoldLines:
     """Progress on standard error, a line every now and then; nothing for programs."""
 
     def __init__(self, out: Console | None) -> None:
         self._out = out
-        self._told_s = 0.0
+        self._printed_s = 0.0
         self._waited_from_s: float | None = None
 
     def say(self, text: str) -> None:
@@ -198,8 +203,8 @@ class _Told:
 
     def progress(self, done: Progress) -> None:
         now = time.monotonic()
-        if now - self._told_s >= _TELL_S or done.records >= done.of:
-            self._told_s = now
+        if now - self._printed_s >= _TELL_S or done.records >= done.of:
+            self._printed_s = now
             left = "" if not done.left_s else f", {done.left_s:,.0f} s left"
             rate = f", {done.per_s:,.0f} a second" if done.per_s else ""
             self.say(f"fold the journal again: {done.records:,} of {done.of:,}{rate}{left}")
@@ -240,21 +245,21 @@ def _show(done: Rebuilt) -> None:
                    f"{done.generation} is live."))  # fmt: skip
 
 
-def _check_json(one: Check) -> dict[str, Any]:
-    return {"name": one.name, "ok": one.ok, "said": one.said, "found": list(one.found)}
+def _check_json(check: Check) -> dict[str, Any]:
+    return {"name": check.name, "ok": check.ok, "said": check.said, "found": list(check.found)}
 
 
 def _checks_view(checks: list[Check]) -> Table:
     return table(
         ["check", "holds", "found"],
-        [(one.name, "yes" if one.ok else "NO", "\n".join((one.said, *one.found))) for one in checks],
+        [(check.name, "yes" if check.ok else "NO", "\n".join((check.said, *check.found))) for check in checks],
     )
 
 
 def _mends(checks: list[Check]) -> Iterator[str]:
     """What to do about what does not hold, in this order: the index is made from the tables, they from the journal."""
-    yield from dict.fromkeys(one.mend for one in checks if one.mend and not one.ok)
-    wrong = {one.name for one in checks if not one.ok and not one.mend}
+    yield from dict.fromkeys(check.mend for check in checks if check.mend and not check.ok)
+    wrong = {check.name for check in checks if not check.ok and not check.mend}
     if "journal-in-kafka" in wrong:
         yield "Look for the missing part of the topic; until then keep the lake, which has what Kafka has lost."
     elif wrong & {"journal-once", "units", "outcomes"}:

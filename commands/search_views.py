@@ -14,30 +14,32 @@ from ..terminal.views import results_view
 _MOST_VALUES = 10
 
 
-def explained_view(found: Any) -> RenderableType:
+def explained_view(results: Any) -> RenderableType:
     """Hits, best first, each with its place's reason and all texts that matched, on lines of their own."""
     from ..indexer.search.results import TIER_NAMES
 
-    summary = results_view(found)
-    if not found.hits or not isinstance(summary, Group):
+    summary = results_view(results)
+    if not results.hits or not isinstance(summary, Group):
         return summary
     parts: list[RenderableType] = [summary.renderables[0]]
-    for hit in found.hits:
+    for hit in results.hits:
         place = "" if hit.tier is None else f"  ({TIER_NAMES[hit.tier]})"
         parts.append(Text.assemble((safe(hit.urn), "bold"), (place, "dim")))
-        parts += [_reason(one) for one in hit.why]
+        parts += [_reason(reason) for reason in hit.why]
     return Group(*parts, *summary.renderables[2:])
 
 
-def without_filters(found: Any, filters: Sequence[str]) -> str:
+def without_filters(results: Any, filters: Sequence[str]) -> str:
     """What would be found without filters that leave nothing: kinds and namespaces are open, so none is misspelt."""
     counts = [
-        f"{name} " + ", ".join(f"{one.value} ({one.hits:,})" for one in found.facets[name][:_MOST_VALUES])
+        f"{name} " + ", ".join(f"{value.value} ({value.hits:,})" for value in results.facets[name][:_MOST_VALUES])
         for name in ("kind", "namespace")
         if f"--{name}" in filters
     ]
     return (
-        f"Without {' and '.join(filters)} {found.total:,} would be found" + "".join(f"; {one}" for one in counts) + "."
+        f"Without {' and '.join(filters)} {results.total:,} would be found"
+        + "".join(f"; {count}" for count in counts)
+        + "."
     )
 
 
@@ -70,14 +72,14 @@ def _reason(why: Any) -> Text:
 def facets_view(facets: Mapping[str, Sequence[Any]]) -> RenderableType:
     """Counts over all hits, the commonest values first."""
     rows = [
-        (name if at == 0 else "", shortened(count.value, 60), f"{count.hits:,}")
+        (name if number == 0 else "", shortened(count.value, 60), f"{count.hits:,}")
         for name, counts in facets.items()
-        for at, count in enumerate(counts[:_MOST_VALUES])
+        for number, count in enumerate(counts[:_MOST_VALUES])
     ]
     return Group(Text(), table(["facet", "value", "hits"], rows, right=["hits"])) if rows else Text()
 
 
-def suggestions_view(found: Iterable[Any], what: str) -> RenderableType:
+def suggestions_view(suggestions: Iterable[Any], what: str) -> RenderableType:
     """Completions and how many entities have each."""
-    rows = [(shortened(one.text, 120), f"{one.entities:,}") for one in found]
+    rows = [(shortened(suggestion.text, 120), f"{suggestion.entities:,}") for suggestion in suggestions]
     return table([what, "entities"], rows, right=["entities"]) if rows else Text(f"no {what} begins so", style="dim")

@@ -64,22 +64,22 @@ def search(
 
     if as_at and (why or asked["facets"]):
         raise click.UsageError("--as-at goes with neither --why nor --facets: these speak of now.")
-    after, at = positions(at_least) if at_least else None, point(as_at) if as_at else None
+    after, place = positions(at_least) if at_least else None, point(as_at) if as_at else None
     with Search(given.settings) as catalog:
-        found = catalog.search(query, at_least=after, **{key: one for key, one in asked.items() if one})
+        results = catalog.search(query, at_least=after, **{key: value for key, value in asked.items() if value})
         filtered = [f"--{option}" for key, option in _FILTERS.items() if asked[key]]
-        without = catalog.search(query, limit=1, facets=True) if filtered and not (found.total or as_json) else None
-    if at is not None:
+        without = catalog.search(query, limit=1, facets=True) if filtered and not (results.total or as_json) else None
+    if place is not None:
         with given.journal() as journal:
-            then = journal.then(found.hits, at)
-        print_json(then_json(found, then)) if as_json else console().print(then_view(found, then), crop=False)
+            then = journal.then(results.hits, place)
+        print_json(then_json(results, then)) if as_json else console().print(then_view(results, then), crop=False)
     elif as_json:
-        print_json(results_json(found))
+        print_json(results_json(results))
     else:
         out = console()
-        out.print(explained_view(found) if why else results_view(found), crop=False)
-        if found.facets:
-            out.print(facets_view(found.facets))
+        out.print(explained_view(results) if why else results_view(results), crop=False)
+        if results.facets:
+            out.print(facets_view(results.facets))
     if without is not None and without.total:
         note(without_filters(without, filtered))
 
@@ -104,15 +104,15 @@ def suggest(given: Options, /, prefix: str, keys: bool, scope: str | None, limit
     if scope and not keys:
         raise click.UsageError("--scope goes with --keys only: a name belongs to no scope.")
     with Search(given.settings) as catalog:
-        found = (
+        suggestions = (
             catalog.suggest_keys(prefix, scope=scope, limit=limit)
             if keys
             else catalog.suggest_names(prefix, limit=limit)
         )
     if as_json:
-        print_json([one._asdict() for one in found])
+        print_json([suggestion._asdict() for suggestion in suggestions])
     else:
-        console().print(suggestions_view(found, "key" if keys else "name"))
+        console().print(suggestions_view(suggestions, "key" if keys else "name"))
 
 
 SEARCHING: tuple[click.Command, ...] = (search, suggest)

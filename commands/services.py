@@ -112,10 +112,10 @@ def down(given: Options, /) -> None:
 @options
 def status(given: Options, /, watch: bool, as_json: bool) -> int:
     """Show the services, and how fresh each stage is."""
-    found = _look(given.home)
+    report = _look(given.home)
     if not watch:
-        print_json(found) if as_json else console().print(status_view(found))
-        return FINE if found["ok"] else PROBLEM
+        print_json(report) if as_json else console().print(status_view(report))
+        return FINE if report["ok"] else PROBLEM
     return _watch(given, as_json)
 
 
@@ -131,13 +131,13 @@ def _watch(given: Options, as_json: bool) -> int:
     try:
         with Live(console=out, auto_refresh=False, screen=False) if out.is_terminal else nullcontext() as live:
             while True:
-                found = _look(given.home)
+                report = _look(given.home)
                 if as_json:
-                    print_json(found)
+                    print_json(report)
                 elif live is not None:
-                    live.update(status_view(found), refresh=True)
+                    live.update(status_view(report), refresh=True)
                 else:
-                    out.print(status_line(found), soft_wrap=True)
+                    out.print(status_line(report), soft_wrap=True)
                 time.sleep(WATCH_S)
     except KeyboardInterrupt:
         return FINE
@@ -158,14 +158,14 @@ def shelve(given: Options, /, topic: str, partition: int, position: int, as_json
     from ..producers.shelving import shelve as recorded
     from ..schemas.positions import Position
 
-    at = Position(topic, partition, position)
-    _refuse_folded(given, at)
-    recorded(given.settings, at)
-    said = "It takes effect when the stream starts again."
-    print_json({"ok": True, "shelved": str(at)}) if as_json else console().print(Text(f"shelved {at}. {said}"))
+    place = Position(topic, partition, position)
+    _refuse_folded(given, place)
+    recorded(given.settings, place)
+    effect = "It takes effect when the stream starts again."
+    print_json({"ok": True, "shelved": str(place)}) if as_json else console().print(Text(f"shelved {place}. {effect}"))
 
 
-def _refuse_folded(given: Options, at: Position) -> None:
+def _refuse_folded(given: Options, place: Position) -> None:
     """Refuse a record that the lake of this installation has judged: its history would be another one."""
     try:
         from ..lake.tables import Lake
@@ -173,9 +173,9 @@ def _refuse_folded(given: Options, at: Position) -> None:
         raise MissingExtraError("lake", "Looking up what the stream has folded") from error
     lake = given.settings.lake
     journal = Lake(lake.path, lake.storage_options).journal
-    if journal.exists() and at.value < journal.mark((at.topic, at.partition)):
+    if journal.exists() and place.value < journal.mark((place.topic, place.partition)):
         raise InputError(
-            f"The stream has judged {at} already.",
+            f"The stream has judged {place} already.",
             code="already-folded",
             hint="Only a record that the stream stands before can be shelved; its message names the position.",
         )
@@ -188,9 +188,9 @@ def doctor(given: Options, /, as_json: bool) -> int:
     """Check everything that is needed, and say what mends the rest."""
     from ..stack.doctor import doctor as examined
 
-    found = doctor_json(examined(given.settings, given.home))
-    print_json(found) if as_json else console().print(doctor_view(found))
-    return FINE if found["ok"] else PROBLEM
+    report = doctor_json(examined(given.settings, given.home))
+    print_json(report) if as_json else console().print(doctor_view(report))
+    return FINE if report["ok"] else PROBLEM
 
 
 @click.command(short_help="Try everything in a temporary folder, and end it again.")

@@ -38,8 +38,8 @@ def why(given: Options, /, event: str, as_json: bool) -> None:
 
     read_event(event)  # what is neither is said first
     # Kafka is asked only where the lake does not know the event: connecting to it takes most of a second.
-    found = trace_json(trace(given.settings, lambda: _topics(given.settings), _lake(given.settings), event))
-    print_json(found) if as_json else console().print(trace_view(found))
+    way = trace_json(trace(given.settings, lambda: _topics(given.settings), _lake(given.settings), event))
+    print_json(way) if as_json else console().print(trace_view(way))
 
 
 def _topics(settings: Settings) -> Epochs:
@@ -66,43 +66,43 @@ def trace_view(found: dict[str, Any]) -> RenderableType:
     return Group(head, *(part for one in found["places"] for part in _step_view(one)))
 
 
-def _step_view(one: dict[str, Any]) -> list[RenderableType]:
+def _step_view(step: dict[str, Any]) -> list[RenderableType]:
     rows = {
-        "type": one["type"],
-        "about": ", ".join(one["entities"]) or one["aggregate"] or "-",
-        "tenant": one["tenant"] or "-",
-        "actor": one["actor"] or "-",
-        "journal": f"{one['topic']}, partition {one['partition']}, offset {one['offset']}",
-        "position": one["position"],
-        "appended at": time_text(one["append_time"]),
-        "outcome": _outcome(one),
-        "index": _index(one["index"]),
+        "type": step["type"],
+        "about": ", ".join(step["entities"]) or step["aggregate"] or "-",
+        "tenant": step["tenant"] or "-",
+        "actor": step["actor"] or "-",
+        "journal": f"{step['topic']}, partition {step['partition']}, offset {step['offset']}",
+        "position": step["position"],
+        "appended at": time_text(step["append_time"]),
+        "outcome": _outcome(step),
+        "index": _index(step["index"]),
     }
     parts: list[RenderableType] = [Text(), fields(rows)]
-    if one["rows"]:
+    if step["rows"]:
         made: list[tuple[object, ...]] = [
             (row["table"], _key(row["key"]), row["logical_timestamp"], row["seq"], "yes" if row["deleted"] else "")
-            for row in one["rows"][:_ROWS]
+            for row in step["rows"][:_ROWS]
         ]
-        if more := len(one["rows"]) - _ROWS:
+        if more := len(step["rows"]) - _ROWS:
             made += [(f"and {more:,} more; --json lists all", "", "", "", "")] if more > 0 else []
         right = ["logical timestamp", "seq"]
         parts += [Text(), table(["table", "key", "logical timestamp", "seq", "deleted"], made, right=right)]
-    elif one["behind"] == 0:
+    elif step["behind"] == 0:
         parts.append(Text("It made no row."))
     return parts
 
 
-def _outcome(one: dict[str, Any]) -> Text:
-    word = one["outcome"]
-    if one["behind"]:
-        said = f", {one['behind']:,} positions before the stream is through with it"
-        return Text.assemble((safe(word), "yellow"), said)
+def _outcome(step: dict[str, Any]) -> Text:
+    word = step["outcome"]
+    if step["behind"]:
+        waits = f", {step['behind']:,} positions before the stream is through with it"
+        return Text.assemble((safe(word), "yellow"), waits)
     text = verdict(word)
-    if one["reason"]:
-        text.append(f": {safe(one['reason'])} {shortened(detail_text(one['detail']), 160)}".rstrip(), style="default")
-    if one["original"]:
-        text.append(f" of {one['original']}, which counts", style="default")
+    if step["reason"]:
+        text.append(f": {safe(step['reason'])} {shortened(detail_text(step['detail']), 160)}".rstrip(), style="default")
+    if step["original"]:
+        text.append(f" of {step['original']}, which counts", style="default")
     return text
 
 

@@ -51,11 +51,13 @@ def _help(path: str, command: click.Command) -> list[str]:
 
 def _options(command: click.Command) -> list[str]:
     rows = []
-    for one in command.params:
-        if isinstance(one, click.Option) and not one.hidden:
-            name = ", ".join(f"`{text}`" for text in one.opts)
-            default = "" if one.default in (None, (), False) or not one.show_default else f" Default: {one.default}."
-            rows.append((f"{name} {'' if one.is_flag else _metavar(one)}", (one.help or "") + default))
+    for param in command.params:
+        if isinstance(param, click.Option) and not param.hidden:
+            name = ", ".join(f"`{text}`" for text in param.opts)
+            default = (
+                "" if param.default in (None, (), False) or not param.show_default else f" Default: {param.default}."
+            )
+            rows.append((f"{name} {'' if param.is_flag else _metavar(param)}", (param.help or "") + default))
     return table(["option", "meaning"], rows) if rows else []
 
 

@@ -40,23 +40,23 @@ def configuration_page() -> list[str]:
         ),
     ]
     for section in dataclasses.fields(Settings):
-        held = getattr(Settings(), section.name)
-        if dataclasses.is_dataclass(held):
-            lines += [f"## [{section.name}]", "", first(type(held).__doc__), ""]
-            lines += table(["key", "type", "default", "environment", "meaning"], _keys(section.name, held))
+        section_value = getattr(Settings(), section.name)
+        if dataclasses.is_dataclass(section_value):
+            lines += [f"## [{section.name}]", "", first(type(section_value).__doc__), ""]
+            lines += table(["key", "type", "default", "environment", "meaning"], _keys(section.name, section_value))
     return lines + _kafka_keys()
 
 
-def _keys(section: str, held: Any) -> Iterator[tuple[object, ...]]:
-    hints = get_type_hints(type(held))
-    said = _field_docs(type(held))
-    for one in dataclasses.fields(held):
-        default = getattr(held, one.name)
-        variable = f"METAJOURNAL__{section.upper()}__{one.name.upper()}"
-        secret = " Secret." if is_secret(f"{section}.{one.name}") and "ecret" not in said.get(one.name, "") else ""
+def _keys(section: str, section_value: Any) -> Iterator[tuple[object, ...]]:
+    hints = get_type_hints(type(section_value))
+    meanings = _field_docs(type(section_value))
+    for key in dataclasses.fields(section_value):
+        default = getattr(section_value, key.name)
+        variable = f"METAJOURNAL__{section.upper()}__{key.name.upper()}"
+        secret = " Secret." if is_secret(f"{section}.{key.name}") and "ecret" not in meanings.get(key.name, "") else ""
         shown = "" if default is None or isinstance(default, Mapping) else f"`{json.dumps(default)}`"
         variable += "__NAME" if isinstance(default, Mapping) else ""
-        yield f"`{one.name}`", _type(hints[one.name]), shown, f"`{variable}`", said.get(one.name, "") + secret
+        yield f"`{key.name}`", _type(hints[key.name]), shown, f"`{variable}`", meanings.get(key.name, "") + secret
 
 
 def _type(hint: Any) -> str:
@@ -73,12 +73,12 @@ def _field_docs(kind: type[Any]) -> dict[str, str]:
     """The text behind each field of a class."""
     tree = ast.parse(Path(settings_module.__file__).read_text("utf-8"))
     [body] = [node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__]
-    found = {}
+    meanings = {}
     for before, node in pairwise(body):
         text = node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else None
         if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(text, str):
-            found[before.target.id] = " ".join(text.split())
-    return found
+            meanings[before.target.id] = " ".join(text.split())
+    return meanings
 
 
 def _kafka_keys() -> list[str]:

@@ -45,15 +45,15 @@ def _kinds() -> list[type[MetajournalError]]:
     for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
-            import_module(".".join(["metajournal", *(one for one in parts if one != "__init__")]))
-    found: list[type[MetajournalError]] = []
+            import_module(".".join(["metajournal", *(part for part in parts if part != "__init__")]))
+    kinds: list[type[MetajournalError]] = []
     waiting: list[type[MetajournalError]] = [MetajournalError]
     while waiting:
         kind = waiting.pop(0)
-        if kind.__module__.startswith("metajournal.") and kind not in found:
-            found.append(kind)
+        if kind.__module__.startswith("metajournal.") and kind not in kinds:
+            kinds.append(kind)
         waiting += kind.__subclasses__()
-    return sorted(found[1:], key=lambda kind: kind.__name__)
+    return sorted(kinds[1:], key=lambda kind: kind.__name__)
 
 
 def _exit(kind: type[MetajournalError]) -> int:
@@ -64,7 +64,7 @@ def _exit(kind: type[MetajournalError]) -> int:
 
 def _raised() -> Iterator[tuple[str, str, str, str]]:
     """Every error that the code makes with a code of its own: (code, class, sentence, next step)."""
-    for path in [*ROOT.glob("*.py"), *(one for room in ROOMS for one in (ROOT / room).rglob("*.py"))]:
+    for path in [*ROOT.glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and (code := _text(_keyword(node, "code"))):
                 name = node.func.id if isinstance(node.func, ast.Name) else ""
@@ -74,11 +74,11 @@ def _raised() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _keyword(call: ast.Call, name: str) -> ast.expr | None:
-    return next((one.value for one in call.keywords if one.arg == name), None)
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def _sentence(call: ast.Call) -> ast.expr | None:
-    texts = [one for one in call.args if isinstance(one, ast.JoinedStr | ast.Constant | ast.BinOp)]
+    texts = [argument for argument in call.args if isinstance(argument, ast.JoinedStr | ast.Constant | ast.BinOp)]
     return texts[0] if texts else None
 
 
@@ -87,7 +87,7 @@ def _text(node: ast.expr | None) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
-        return "".join(_text(one) if isinstance(one, ast.Constant) else "…" for one in node.values)
+        return "".join(_text(part) if isinstance(part, ast.Constant) else "…" for part in node.values)
     if isinstance(node, ast.BinOp):
         return f"{_text(node.left) or '…'}{_text(node.right) or '…'}"
     return ""

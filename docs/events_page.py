@@ -31,7 +31,7 @@ def events_page() -> list[str]:
         contract = json.loads(path.read_text("utf-8"))
         domain, version = path.parents[1].name, path.name.split(".")[-2].removeprefix("v")
         lines += [f"## {domain}.{contract['name']}.{version}", "", contract.get("doc", ""), ""]
-        fields = [one for one in contract["fields"] if one["name"] != "header"]
+        fields = [field for field in contract["fields"] if field["name"] != "header"]
         lines += table(["field", "type", "meaning"], map(_field, fields))
     return [*lines, "## The header", "", header.get("doc", ""), "",
             *table(["field", "type", "meaning"], map(_field, header["fields"]))]  # fmt: skip
@@ -54,7 +54,7 @@ def _avro(kind: Any) -> str:
         case "enum":
             return " or ".join(kind["symbols"])
         case "record":
-            return f"{kind['name']} ({', '.join(one['name'] for one in kind['fields'])})"
+            return f"{kind['name']} ({', '.join(field['name'] for field in kind['fields'])})"
         case "fixed":
             return f"{kind['size']} bytes"
     return str(kind.get("logicalType", kind["type"]))

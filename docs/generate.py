@@ -23,7 +23,7 @@ MADE = "<!-- Made by `python -m docs.generate` from the code; do not edit. -->"
 
 def main(arguments: list[str]) -> int:
     """Write the pages; with --check only tell which differ, and end with 1 where one does."""
-    stale = [name for name, text in pages().items() if _held(name) != text]
+    stale = [name for name, text in pages().items() if _present_text(name) != text]
     for name in stale:
         if "--check" in arguments:
             sys.stdout.write(f"docs/reference/{name} is out of date: run `make docs`\n")
@@ -48,7 +48,7 @@ def pages() -> dict[str, str]:
     return {name: f"{MADE}\n\n" + "\n".join(lines).rstrip() + "\n" for name, lines in made.items()}
 
 
-def _held(name: str) -> str:
+def _present_text(name: str) -> str:
     page = PAGES / name
     return page.read_text("utf-8") if page.exists() else ""
 

@@ -10,12 +10,12 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]
     """The lines of a table."""
     head = list(columns)
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return [*lines, *("| " + " | ".join(_cell(one) for one in row) + " |" for row in rows), ""]
+    return [*lines, *("| " + " | ".join(_cell(value) for value in row) + " |" for row in rows), ""]
 
 
 def _cell(value: object) -> str:
     parts = " ".join(str(value).replace("|", "\\|").split()).split("`")
-    parts[::2] = [one.replace("<", "\\<") for one in parts[::2]]  # outside of code it would be taken for HTML
+    parts[::2] = [text.replace("<", "\\<") for text in parts[::2]]  # outside of code it would be taken for HTML
     return "`".join(parts)
 
 

@@ -58,28 +58,28 @@ def python_page() -> list[str]:
     for title, names in SECTIONS.items():
         lines += [f"## {title}", ""]
         for name in names:
-            lines += _told(name)
+            lines += _documented(name)
     return [line for line, before in zip(lines, ["", *lines], strict=False) if line or before]
 
 
-def _told(name: str) -> Iterator[str]:
+def _documented(name: str) -> Iterator[str]:
     module, _, path = name.rpartition(":")
-    held: Any = import_module(f"metajournal.{module}") if module else metajournal
+    documented: Any = import_module(f"metajournal.{module}") if module else metajournal
     for part in path.split("."):
-        held = getattr(held, part)
-    yield from _entry(path.rpartition(".")[2], held)
-    if inspect.isclass(held) and not issubclass(held, tuple):
-        for method, of in _members(held):
+        documented = getattr(documented, part)
+    yield from _entry(path.rpartition(".")[2], documented)
+    if inspect.isclass(documented) and not issubclass(documented, tuple):
+        for method, of in _members(documented):
             yield from _entry(f"{path}.{method}", of)
 
 
 def _members(kind: type[Any]) -> Iterator[tuple[str, Any]]:
     """Methods and properties that users call."""
-    for name, held in inspect.getmembers(kind):
-        function = held.fget if isinstance(held, property) else held
+    for name, member in inspect.getmembers(kind):
+        function = member.fget if isinstance(member, property) else member
         ours = (getattr(function, "__module__", None) or "").startswith("metajournal") and callable(function)
         if ours and not inspect.isclass(function) and not name.startswith("_") and name not in _NOT_FOR_USERS:
-            yield name, held
+            yield name, member
 
 
 _NOT_FOR_USERS: Final = frozenset({
@@ -88,44 +88,44 @@ _NOT_FOR_USERS: Final = frozenset({
 })  # fmt: skip
 
 
-def _entry(name: str, held: Any) -> Iterator[str]:
+def _entry(name: str, documented: Any) -> Iterator[str]:
     yield from (f"### {name}", "")
-    shown = _signature(name, held)
+    shown = _signature(name, documented)
     if shown:
         yield from (f"    {shown}", "")
-    yield from _document(inspect.getdoc(held) or "")
+    yield from _document(inspect.getdoc(documented) or "")
 
 
 _MADE_BY_USERS = ("metajournal.schemas", "metajournal.producers.units")
 """Where classes stand that users make themselves; besides them, the events of the domains."""
 
 
-def _signature(name: str, held: Any) -> str:
+def _signature(name: str, documented: Any) -> str:
     """How it is called, a line; empty for what users do not make themselves, and for a property."""
-    if isinstance(held, property):
+    if isinstance(documented, property):
         return ""
-    if inspect.isclass(held) and not (
-        held.__module__.startswith(_MADE_BY_USERS) or held.__module__.endswith(".events")
+    if inspect.isclass(documented) and not (
+        documented.__module__.startswith(_MADE_BY_USERS) or documented.__module__.endswith(".events")
     ):
         return ""
     parts, bare = [], False
-    for one in inspect.signature(held).parameters.values():
-        if one.name in ("self", "_cls"):
+    for parameter in inspect.signature(documented).parameters.values():
+        if parameter.name in ("self", "_cls"):
             continue
-        if one.kind is one.KEYWORD_ONLY and not bare:
+        if parameter.kind is parameter.KEYWORD_ONLY and not bare:
             parts.append("*")
             bare = True
-        bare = bare or one.kind is one.VAR_POSITIONAL
-        stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-        hint = "" if one.annotation is one.empty or stars else f": {_hint(one.annotation)}"
-        default = "" if one.default is one.empty else f" = {_default(one.default)}"
-        parts.append(f"{stars}{one.name}{hint}{default}")
+        bare = bare or parameter.kind is parameter.VAR_POSITIONAL
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        hint = "" if parameter.annotation is parameter.empty or stars else f": {_hint(parameter.annotation)}"
+        default = "" if parameter.default is parameter.empty else f" = {_default(parameter.default)}"
+        parts.append(f"{stars}{parameter.name}{hint}{default}")
     return f"{name}({', '.join(parts)})"
 
 
 def _hint(annotation: Any) -> str:
-    told = getattr(annotation, "__forward_arg__", annotation)
-    return told if isinstance(told, str) else getattr(told, "__name__", str(told))
+    hint = getattr(annotation, "__forward_arg__", annotation)
+    return hint if isinstance(hint, str) else getattr(hint, "__name__", str(hint))
 
 
 def _default(value: Any) -> str:
@@ -154,5 +154,5 @@ def _document(text: str) -> Iterator[str]:
 
 def _escaped(words: str) -> str:
     parts = words.split("`")
-    parts[::2] = [one.replace("<", "\\<") for one in parts[::2]]
+    parts[::2] = [text.replace("<", "\\<") for text in parts[::2]]
     return "`".join(parts)

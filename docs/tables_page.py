@@ -26,9 +26,9 @@ def tables_page() -> list[str]:
         ),
     ]
     rows = []
-    for one in wanted_topics(settings):
-        wanted = ", ".join(f"`{key}={one.config[key]}`" for key in sorted(one.config))
-        rows.append((f"`{one.topic}`", one.partitions, _topic(one.topic), wanted))
+    for topic in wanted_topics(settings):
+        wanted = ", ".join(f"`{key}={topic.config[key]}`" for key in sorted(topic.config))
+        rows.append((f"`{topic.topic}`", topic.partitions, _topic(topic.topic), wanted))
     lines += table(["topic", "partitions", "holds", "configuration"], rows)
     lines += [
         "### Headers of change and state records",
@@ -43,8 +43,8 @@ def tables_page() -> list[str]:
         order = f"Compaction sorts it by {', '.join(spec.sorted_by)}."
         by = f" Partitioned by {', '.join(PARTITION_COLUMNS[name])}." if name in PARTITION_COLUMNS else ""
         lines += [f"### {name}", "", TABLES.get(name, ""), "", order + by, ""]
-        columns = ((f"`{one.name}`", _arrow(one.type), "" if one.nullable else "never null", COLUMNS.get(one.name, ""))
-                   for one in schema)  # fmt: skip
+        columns = ((f"`{col.name}`", _arrow(col.type), "" if col.nullable else "never null", COLUMNS.get(col.name, ""))
+                   for col in schema)  # fmt: skip
         lines += table(["column", "type", "", "meaning"], columns)
     return lines
 

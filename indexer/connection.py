@@ -69,8 +69,8 @@ def cause_of(error: ApiError) -> str:
     cause = cause.get("error") if isinstance(cause, dict) else None
     while isinstance(cause, dict) and isinstance(cause.get("caused_by"), dict):
         cause = cause["caused_by"]
-    said = cause.get("reason") if isinstance(cause, dict) else None
-    return str(said or error.error)[:200].rstrip(".")
+    reason = cause.get("reason") if isinstance(cause, dict) else None
+    return str(reason or error.error)[:200].rstrip(".")
 
 
 def reason_of(error: Exception) -> str:

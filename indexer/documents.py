@@ -165,15 +165,15 @@ def _identity(state: Mapping[str, Any]) -> Document:
     }
 
 
-class _Found(terms.Lines):
+class _TextTerms(terms.Lines):
     """What some texts are found by."""
 
     @property
     def split(self) -> list[list[str]]:
         """The lines of each text; without what is one plain word and the whole, which is asked for there too."""
         return [
-            [line for line in ((first, uncut) if uncut else (first,)) if line and (" " in line or line != one)]
-            for first, uncut, one in zip(*self, strict=True)
+            [line for line in ((first, uncut) if uncut else (first,)) if line and (" " in line or line != whole)]
+            for first, uncut, whole in zip(*self, strict=True)
         ]
 
     @property
@@ -183,21 +183,21 @@ class _Found(terms.Lines):
         return [line.count(" ") + 1 + (uncut.count(" ") + 1 if uncut else 0) for line, uncut in pairs]
 
 
-def _split(parts: Sequence[Sequence[str]]) -> list[_Found]:
+def _split(parts: Sequence[Sequence[str]]) -> list[_TextTerms]:
     every = terms.lines_and_wholes([text for part in parts for text in part])
-    found, at = [], 0
+    terms_by_part, begin = [], 0
     for part in parts:
-        end = at + len(part)
-        found.append(_Found(every.lines[at:end], every.uncut[at:end], every.wholes[at:end]))
-        at = end
-    return found
+        end = begin + len(part)
+        terms_by_part.append(_TextTerms(every.lines[begin:end], every.uncut[begin:end], every.wholes[begin:end]))
+        begin = end
+    return terms_by_part
 
 
 def _names(state: Mapping[str, Any]) -> list[str]:
     return [state["name"], state["kind"], *([] if state["namespace"] is None else [state["namespace"]])]
 
 
-def _name_fields(state: Mapping[str, Any], names: _Found) -> Document:
+def _name_fields(state: Mapping[str, Any], names: _TextTerms) -> Document:
     return {
         "identity": _kept(names.wholes),
         "identity_words": _lines(names.split),
@@ -206,20 +206,22 @@ def _name_fields(state: Mapping[str, Any], names: _Found) -> Document:
     }
 
 
-def _keyed_bytes(keys: Sequence[Key], found: _Found) -> int:
+def _keyed_bytes(keys: Sequence[Key], text_terms: _TextTerms) -> int:
     """Bytes that the words of values take under their full keys; tags stand before the values."""
-    counts = found.counts[len(found.lines) - len(keys) :]
+    counts = text_terms.counts[len(text_terms.lines) - len(keys) :]
     return sum([key.cost * count for key, count in zip(keys, counts, strict=True)])
 
 
-def _typed_bytes(types: Sequence[tuple[Key, ...]], found: _Found) -> int:
+def _typed_bytes(types: Sequence[tuple[Key, ...]], text_terms: _TextTerms) -> int:
     """The same for the names of the schema's fields under their types."""
-    return sum([sum([kind.cost for kind in kinds]) * count for kinds, count in zip(types, found.counts, strict=True)])
+    return sum(
+        [sum([kind.cost for kind in kinds]) * count for kinds, count in zip(types, text_terms.counts, strict=True)]
+    )
 
 
-def _scope_fields(tags: Sequence[str], keys: Sequence[Key], found: _Found) -> Document:
+def _scope_fields(tags: Sequence[str], keys: Sequence[Key], text_terms: _TextTerms) -> Document:
     """The terms of a scope, of whose tags and then values the texts are."""
-    wholes, split = found.wholes, found.split
+    wholes, split = text_terms.wholes, text_terms.split
     many = len(tags)
     paired = [(key.encoded, whole) for key, whole in zip(keys, wholes[many:], strict=True) if whole is not None]
     encoded = terms.encode_all([whole for _, whole in paired])
@@ -227,7 +229,7 @@ def _scope_fields(tags: Sequence[str], keys: Sequence[Key], found: _Found) -> Do
         "tags": _kept(wholes[:many]),
         "tag_words": _lines(split[:many]),
         "tag_facet": list(tags),
-        "pairs": [f"{key}={one}" for (key, _), one in zip(paired, encoded, strict=True)],
+        "pairs": [f"{key}={term}" for (key, _), term in zip(paired, encoded, strict=True)],
         "pair_words": [key.line(line) for key, lines in zip(keys, split[many:], strict=True) for line in lines],
         "hashed_keys": [f"{key.encoded}={key.token}" for key in keys if key.token.startswith("~")],
         "whole": _kept(wholes),
@@ -237,11 +239,11 @@ def _scope_fields(tags: Sequence[str], keys: Sequence[Key], found: _Found) -> Do
 
 def _add_keys(document: Document, properties: Iterable[tuple[str, str]], tenant: str) -> None:
     known = [(key, key_of(key)) for key, _ in properties]
-    document["keys"] = list(dict.fromkeys([one.encoded for _, one in known]))
-    document["suggest_key"] = [suggestion(tenant, one.folded, key) for key, one in known]
+    document["keys"] = list(dict.fromkeys([parsed.encoded for _, parsed in known]))
+    document["suggest_key"] = [suggestion(tenant, parsed.folded, key) for key, parsed in known]
 
 
-def _add_schema(system: Document, types: Sequence[tuple[Key, ...]], names: _Found, paths: list[str | None]) -> None:
+def _add_schema(system: Document, types: Sequence[tuple[Key, ...]], names: _TextTerms, paths: list[str | None]) -> None:
     """Add the fields of the schema to the terms of the scope SYSTEM."""
     every = _kept([*names.wholes, *paths])
     encoded = dict(zip(every, terms.encode_all(every), strict=True))
@@ -250,7 +252,7 @@ def _add_schema(system: Document, types: Sequence[tuple[Key, ...]], names: _Foun
     split = names.split
     for kinds, lines, *both in zip(types, split, names.wholes, paths, strict=True):
         for kind in kinds:
-            typed.update([(f"{kind.encoded}={encoded[one]}", None) for one in both if one is not None])
+            typed.update([(f"{kind.encoded}={encoded[text]}", None) for text in both if text is not None])
             typed_words.update([(kind.line(line), None) for line in lines])
     system["fields"], system["field_words"] = every, _lines(split)
     system["whole"] = _kept([*system["whole"], *every])
@@ -258,16 +260,16 @@ def _add_schema(system: Document, types: Sequence[tuple[Key, ...]], names: _Foun
     system["typed"], system["typed_words"] = list(typed), list(typed_words)
 
 
-def _kept(found: Iterable[str | None]) -> list[str]:
+def _kept(wholes: Iterable[str | None]) -> list[str]:
     """Each whole once; without those that are too long."""
-    unique = dict.fromkeys(found)
+    unique = dict.fromkeys(wholes)
     unique.pop(None, None)
     return list(unique)  # type: ignore[arg-type]  # None has just been taken out
 
 
-def _lines(found: Iterable[Iterable[str]]) -> list[str]:
+def _lines(lines: Iterable[Iterable[str]]) -> list[str]:
     """Each line once, as one value; the gap between values keeps phrases inside one."""
-    return list(dict.fromkeys(chain.from_iterable(found)))
+    return list(dict.fromkeys(chain.from_iterable(lines)))
 
 
 def _created(state: Mapping[str, Any]) -> int | None:

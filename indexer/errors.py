@@ -40,14 +40,14 @@ class MappingMismatchError(OperatorError):
     )
     _NOT_OURS = "Choose another name (elasticsearch.index), or delete that index if nobody needs it."
 
-    def __init__(self, alias: str, name: str, held: object, wanted: int) -> None:
-        said = "is not metajournal's" if held is None else f"has mapping version {held}"
+    def __init__(self, alias: str, name: str, version: object, wanted: int) -> None:
+        state = "is not metajournal's" if version is None else f"has mapping version {version}"
         super().__init__(
-            f"The index {name!r} behind {alias!r} {said}; this version of metajournal needs version {wanted} "
+            f"The index {name!r} behind {alias!r} {state}; this version of metajournal needs version {wanted} "
             "exactly as it writes it.",
-            hint=self._NOT_OURS if held is None else None,
+            hint=self._NOT_OURS if version is None else None,
             index=name,
-            held=held,
+            held=version,
             wanted=wanted,
         )
 

@@ -62,7 +62,7 @@ def type_terms(text: str) -> list[str]:
     """What a schema field's type is found by: the whole, its words one after the other, and each word."""
     words = terms.words(text)
     known = [terms.whole(text), " ".join(words), *words, *terms.words(text, humps=False)]
-    return [one for one in dict.fromkeys(known) if one is not None]
+    return [term for term in dict.fromkeys(known) if term is not None]
 
 
 def key_token(key: str) -> str:

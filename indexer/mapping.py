@@ -186,15 +186,15 @@ def check_mapping(client: Elasticsearch, alias: str) -> str:
         AliasReplacedError: an index has that name.
     """
     try:
-        found = client.indices.get_mapping(index=alias).body
+        mappings = client.indices.get_mapping(index=alias).body
     except ApiError as error:
         if error.status_code == 404:
             raise IndexMissingError(alias) from error
         raise
-    name: str = max(found)
+    name: str = max(mappings)
     if name == alias:
         raise AliasReplacedError(alias, url_of(client))
-    held = found[name]["mappings"].get("_meta", {}).get("metajournal", {})
-    if held.get("digest") != mapping_digest():
-        raise MappingMismatchError(alias, name, held.get("version"), MAPPING_VERSION)
+    meta = mappings[name]["mappings"].get("_meta", {}).get("metajournal", {})
+    if meta.get("digest") != mapping_digest():
+        raise MappingMismatchError(alias, name, meta.get("version"), MAPPING_VERSION)
     return name

@@ -52,7 +52,7 @@ def _bounded(fields: list[SchemaField]) -> list[SchemaField]:
 def _as_pairs(data: Any) -> list[tuple[str, str]] | None:
     if not isinstance(data, list) or not data:
         return [] if data == [] else None
-    if all(isinstance(one, list) and len(one) == 2 and all(isinstance(part, str) for part in one) for one in data):
+    if all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair) for pair in data):
         return [(name, kind) for name, kind in data]
     return None
 
@@ -60,7 +60,7 @@ def _as_pairs(data: Any) -> list[tuple[str, str]] | None:
 def _is_schema(data: Any) -> bool:
     if isinstance(data, dict):
         return "type" in data
-    return isinstance(data, list) and any(isinstance(one, dict) and "type" in one for one in data)
+    return isinstance(data, list) and any(isinstance(entry, dict) and "type" in entry for entry in data)
 
 
 def _walk(schema: Any, path: str, depth: int) -> Iterator[SchemaField]:

@@ -44,20 +44,20 @@ def read_shown(client: Elasticsearch, alias: str) -> Shown:
         IndexMissingError: there is no index.
     """
     try:
-        found = client.get(index=alias, id=POSITIONS_ID, realtime=True).body
+        document = client.get(index=alias, id=POSITIONS_ID, realtime=True).body
     except ApiError as error:
         if error.status_code != 404:
             raise
         if error.error == "index_not_found_exception":
             raise IndexMissingError(alias) from error
         return Shown()
-    held = found["_source"]["positions"]
+    positions = document["_source"]["positions"]
     return Shown(
-        vector=cut_from_json(held["vector"]),
-        offsets=cut_from_json(held["offsets"]),
-        mapping=held["mapping"],
-        token=(found["_seq_no"], found["_primary_term"]),
-        handover=held.get("handover", ""),
+        vector=cut_from_json(positions["vector"]),
+        offsets=cut_from_json(positions["offsets"]),
+        mapping=positions["mapping"],
+        token=(document["_seq_no"], document["_primary_term"]),
+        handover=positions.get("handover", ""),
     )
 
 
@@ -80,11 +80,11 @@ def hand_over(client: Elasticsearch, alias: str, shown: Shown, successor: str) -
 
 
 def _write(client: Elasticsearch, alias: str, shown: Shown) -> Shown:
-    held: dict[str, Any] = {"vector": cut_to_json(shown.vector), "offsets": cut_to_json(shown.offsets)}
-    held["mapping"] = shown.mapping
+    positions: dict[str, Any] = {"vector": cut_to_json(shown.vector), "offsets": cut_to_json(shown.offsets)}
+    positions["mapping"] = shown.mapping
     if shown.handover:
-        held["handover"] = shown.handover
-    body = {"positions": held, "deleted": True}  # no search shows it
+        positions["handover"] = shown.handover
+    body = {"positions": positions, "deleted": True}  # no search shows it
     only: dict[str, Any] = {"op_type": "create"}
     if shown.token is not None:
         only = {"if_seq_no": shown.token[0], "if_primary_term": shown.token[1]}

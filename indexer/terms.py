@@ -30,7 +30,7 @@ CUT: Final = "~"
 """Stands where a run was cut; no letter or digit."""
 
 _ENCODED: Final = re.compile(r"[%*?\\=~\s\x00-\x20\x7f-\xa0]")
-_CODES: Final = [(one, f"%{ord(one):x};") for one in "%*?\\=~ \t\n\r"]
+_CODES: Final = [(sign, f"%{ord(sign):x};") for sign in "%*?\\=~ \t\n\r"]
 """The commonest of them; first the sign that stands in the codes of all."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _SELECTORS: Final = [0x34F, *range(0x180B, 0x180E), 0x180F, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]
@@ -56,7 +56,7 @@ def fold(text: str) -> str:
 
 def _plain(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", _SURROGATE.sub("\ufffd", text))
-    return "".join(one for one in decomposed if not unicodedata.combining(one)).translate(_DROPPED)
+    return "".join(character for character in decomposed if not unicodedata.combining(character)).translate(_DROPPED)
 
 
 def whole(text: str) -> str | None:
@@ -108,10 +108,10 @@ def _ascii_words(text: str) -> list[str]:
     folded = text.lower()
     if folded != text:
         folded = _cut_at_humps(text, folded)
-    found = folded.encode().translate(_SIGNS_TO_BLANKS).decode().split()
-    if len(text) <= MAX_WORD_CHARACTERS or len(max(found, key=len, default="")) <= MAX_WORD_CHARACTERS:
-        return found
-    return [piece for word in found for piece in _cut(word)]
+    parts = folded.encode().translate(_SIGNS_TO_BLANKS).decode().split()
+    if len(text) <= MAX_WORD_CHARACTERS or len(max(parts, key=len, default="")) <= MAX_WORD_CHARACTERS:
+        return parts
+    return [piece for word in parts for piece in _cut(word)]
 
 
 class Lines(NamedTuple):
@@ -132,11 +132,11 @@ def lines_and_wholes(texts: Sequence[str]) -> Lines:
     joined = _BETWEEN.join(texts)
     if joined.isascii() and joined.count(_BETWEEN) == len(texts) - 1:
         return _ascii_lines_and_wholes(texts, joined)
-    plain = [at for at, text in enumerate(texts) if text.isascii() and _BETWEEN not in text]
-    kept = [texts[at] for at in plain]
+    plain = [index for index, text in enumerate(texts) if text.isascii() and _BETWEEN not in text]
+    kept = [texts[index] for index in plain]
     done = dict(zip(plain, zip(*_ascii_lines_and_wholes(kept, _BETWEEN.join(kept)), strict=True), strict=True))
-    found = [done.get(at) or _line_and_whole(text) for at, text in enumerate(texts)]
-    return Lines([line for line, _, _ in found], [line for _, line, _ in found], [one for _, _, one in found])
+    results = [done.get(index) or _line_and_whole(text) for index, text in enumerate(texts)]
+    return Lines([line for line, _, _ in results], [line for _, line, _ in results], [whole for _, _, whole in results])
 
 
 def _line_and_whole(text: str) -> tuple[str, str, str | None]:
@@ -153,10 +153,12 @@ def _ascii_lines_and_wholes(texts: Sequence[str], joined: str) -> Lines:
     uncut = [""] * len(texts)
     if len(cut) > len(folded):  # there are humps
         without = _ascii_lines([text.lower() for text in texts], folded)
-        uncut = ["" if one == line else one for one, line in zip(without, lines, strict=True)]
-    wholes: list[str | None] = [one.strip() for one in folded.split(_BETWEEN)]
+        uncut = ["" if uncut_line == line else uncut_line for uncut_line, line in zip(without, lines, strict=True)]
+    wholes: list[str | None] = [part.strip() for part in folded.split(_BETWEEN)]
     if len(joined) > MAX_WHOLE_CHARACTERS:
-        wholes = [one if len(text) <= MAX_WHOLE_CHARACTERS else None for text, one in zip(texts, wholes, strict=True)]
+        wholes = [
+            whole if len(text) <= MAX_WHOLE_CHARACTERS else None for text, whole in zip(texts, wholes, strict=True)
+        ]
     return Lines(lines, uncut, wholes)
 
 
@@ -176,9 +178,9 @@ def _cut_at_humps(text: str, folded: str) -> str:
     """A folded text of ASCII characters with a blank where a lower-case letter met an upper-case one."""
     classes = text.encode().translate(_CLASSES)
     parts, begin = [], 0
-    while (at := classes.find(b"aA", begin)) >= 0:
-        parts.append(folded[begin : at + 1])
-        begin = at + 1
+    while (hump := classes.find(b"aA", begin)) >= 0:
+        parts.append(folded[begin : hump + 1])
+        begin = hump + 1
     return " ".join([*parts, folded[begin:]])
 
 
@@ -187,10 +189,10 @@ def readings(text: str) -> list[tuple[list[str], bool]]:
 
     First cut at humps; where it has some, uncut too.
     """
-    found = tokens(text)
-    both = [[token.word for token in found], words(text, humps=False)]
-    open_end = bool(found) and found[-1].end == len(text)
-    return [(one, open_end) for one in (both if both[0] != both[1] else both[:1])]
+    cut_tokens = tokens(text)
+    both = [[token.word for token in cut_tokens], words(text, humps=False)]
+    open_end = bool(cut_tokens) and cut_tokens[-1].end == len(text)
+    return [(reading, open_end) for reading in (both if both[0] != both[1] else both[:1])]
 
 
 def tokens(text: str, *, humps: bool = True) -> list[Token]:
@@ -201,7 +203,7 @@ def tokens(text: str, *, humps: bool = True) -> list[Token]:
     if text.isascii():
         folded = text.lower()
         runs = _ascii_runs(text if humps else folded)
-        return [one for start, end in runs for one in _pieces(folded[start:end], start, end)]
+        return [token for start, end in runs for token in _pieces(folded[start:end], start, end)]
     return [Token(word, start, end) for start, end in _runs(text, humps) for word in _words_of_run(text[start:end])]
 
 
@@ -213,16 +215,16 @@ def _cut(run: str) -> list[str]:
     """A run as words; where it is cut, both sides are marked, so that neither is taken for a word of its own."""
     if len(run) <= MAX_WORD_CHARACTERS:
         return [run]
-    parts = [run[at : at + MAX_WORD_CHARACTERS] for at in range(0, len(run), MAX_WORD_CHARACTERS)]
-    return [CUT * (at > 0) + part + CUT * (at < len(parts) - 1) for at, part in enumerate(parts)]
+    parts = [run[start : start + MAX_WORD_CHARACTERS] for start in range(0, len(run), MAX_WORD_CHARACTERS)]
+    return [CUT * (number > 0) + part + CUT * (number < len(parts) - 1) for number, part in enumerate(parts)]
 
 
 def _words_of_run(run: str) -> list[str]:
     folded = fold(run)
     if len(folded) <= MAX_WORD_CHARACTERS and folded.isalnum():
         return [folded]
-    parts = "".join(one if _class_of(one) != _SEPARATOR else " " for one in folded).split()
-    kept = [part for part in parts if any(one.isalnum() for one in part)]
+    parts = "".join(character if _class_of(character) != _SEPARATOR else " " for character in folded).split()
+    kept = [part for part in parts if any(character.isalnum() for character in part)]
     return [word for part in kept for word in _cut(part)]
 
 
@@ -230,20 +232,20 @@ def _runs(text: str, humps: bool) -> list[tuple[int, int]]:
     """Where the runs of letters and digits stand, cut at each change from lower to upper case or not."""
     runs: list[tuple[int, int]] = []
     start, before = -1, _SEPARATOR
-    for at, one in enumerate(text):
-        sort = _class_of(one)
+    for index, character in enumerate(text):
+        sort = _class_of(character)
         if sort == _MARK and start >= 0:
             continue  # belongs to the letter before it; the case seen last stays
         if sort in (_MARK, _SEPARATOR):
             if start >= 0:
-                runs.append((start, at))
+                runs.append((start, index))
             start, before = -1, _SEPARATOR
             continue
         if humps and start >= 0 and before == _LOWER and sort == _UPPER:
-            runs.append((start, at))
-            start = at
+            runs.append((start, index))
+            start = index
         elif start < 0:
-            start = at
+            start = index
         before = sort
     if start >= 0:
         runs.append((start, len(text)))
@@ -278,10 +280,10 @@ def _ascii_runs(text: str) -> list[tuple[int, int]]:
 
 
 @lru_cache(maxsize=16_384)
-def _class_of(one: str) -> int:
-    if one.isalnum():
-        return _LOWER if one.islower() else _UPPER if one.isupper() else _OTHER
-    return _MARK if unicodedata.category(one).startswith("M") else _SEPARATOR
+def _class_of(character: str) -> int:
+    if character.isalnum():
+        return _LOWER if character.islower() else _UPPER if character.isupper() else _OTHER
+    return _MARK if unicodedata.category(character).startswith("M") else _SEPARATOR
 
 
 def encode(term: str) -> str:
@@ -291,7 +293,7 @@ def encode(term: str) -> str:
     """
     if term.isascii() and (encoded := _commonly_encoded(term)).isprintable():  # nearly all terms
         return encoded
-    return _ENCODED.sub(lambda found: f"%{ord(found[0]):x};", term)
+    return _ENCODED.sub(lambda match: f"%{ord(match[0]):x};", term)
 
 
 def _commonly_encoded(text: str) -> str:
@@ -300,14 +302,14 @@ def _commonly_encoded(text: str) -> str:
     return text
 
 
-def encode_all(found: Sequence[str]) -> list[str]:
+def encode_all(terms: Sequence[str]) -> list[str]:
     """`encode` of many terms: of ASCII characters only, which nearly all are, as one long text."""
-    joined = _BETWEEN.join(found)
-    if joined.isascii() and joined.count(_BETWEEN) == len(found) - 1:
+    joined = _BETWEEN.join(terms)
+    if joined.isascii() and joined.count(_BETWEEN) == len(terms) - 1:
         encoded = _commonly_encoded(joined)
         if encoded.replace(_BETWEEN, "").isprintable():
             return encoded.split(_BETWEEN)
-    return [encode(term) for term in found]
+    return [encode(term) for term in terms]
 
 
 def pair(key: str, value: str) -> str:

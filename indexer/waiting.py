@@ -72,8 +72,8 @@ class Deadline:
                 refused_for_s = time.monotonic() + pause_s - begun_s if is_no_connection(error) else 0.0
                 if self.left_s <= pause_s or refused_for_s >= self._refused_s:
                     waited_s = self._refused_s if refused_for_s else self._timeout_s
-                    said = f"did not answer within {waited_s:g} s ({reason_of(error)})"
-                    message = f"Elasticsearch at {self._url} {said}."
+                    failure = f"did not answer within {waited_s:g} s ({reason_of(error)})"
+                    message = f"Elasticsearch at {self._url} {failure}."
                     raise SearchUnavailableError(message, url=self._url) from error
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _MOST_PAUSE_S)
@@ -139,8 +139,8 @@ def checked_timeout(timeout_s: Any) -> float:
 
 def not_yet(lacking: dict[tuple[str, int], int], waited_s: float) -> NotYetVisibleError:
     """The error that says how far the index is behind."""
-    said = f"The index is behind the asked position after {waited_s:g} s: {behind_text(lacking)} positions."
-    return NotYetVisibleError(lacking, said)
+    message = f"The index is behind the asked position after {waited_s:g} s: {behind_text(lacking)} positions."
+    return NotYetVisibleError(lacking, message)
 
 
 def is_missing_index(error: ApiError) -> bool:

@@ -53,7 +53,7 @@ def check_texts(name: str, value: object) -> None:
     Raises:
         InputError: names the argument.
     """
-    several = isinstance(value, Collection) and all(isinstance(one, str) for one in value)
+    several = isinstance(value, Collection) and all(isinstance(item, str) for item in value)
     if value is not None and not several:
         raise InputError(
             f"{name} must be a text or a list of texts, not {value!r:.60}.", code="wrong-type", argument=name
@@ -172,7 +172,7 @@ def _is_cut(value: object) -> TypeGuard[Cut]:
         isinstance(value, Mapping)
         and bool(value)
         and all(
-            isinstance(key, tuple) and [type(one) for one in key] == [str, int] and type(position) is int
+            isinstance(key, tuple) and [type(part) for part in key] == [str, int] and type(position) is int
             for key, position in value.items()
         )
     )

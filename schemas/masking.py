@@ -10,6 +10,6 @@ MASK: Final = "********"
 
 def scrubbed(text: str, hidden: Iterable[str]) -> str:
     """A text of somebody else's (a library's error, a line of a log) without what the settings hide."""
-    for one in hidden:
-        text = text.replace(one, MASK)
+    for secret in hidden:
+        text = text.replace(secret, MASK)
     return text

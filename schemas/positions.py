@@ -88,9 +88,9 @@ def _is_number(text: str) -> bool:
 def cut_of(positions: Iterable[Position]) -> dict[tuple[str, int], int]:
     """The cut behind the last of the given positions in each topic and partition: their events are inside."""
     cut: dict[tuple[str, int], int] = {}
-    for one in positions:
-        key = (one.topic, one.partition)
-        cut[key] = max(cut.get(key, 0), one.value + 1)
+    for position in positions:
+        key = (position.topic, position.partition)
+        cut[key] = max(cut.get(key, 0), position.value + 1)
     return cut
 
 
@@ -103,9 +103,9 @@ def positions_of(value: Position | Placed | Iterable[Position | Placed]) -> list
     if isinstance(value, Mapping | str | bytes):
         return None
     several = value if isinstance(value, Iterable) else [value]
-    found = [one if isinstance(one, Position) else getattr(one, "position", None) for one in several]
-    positions = [one for one in found if isinstance(one, Position)]
-    return positions if len(positions) == len(found) else None
+    items = [item if isinstance(item, Position) else getattr(item, "position", None) for item in several]
+    positions = [item for item in items if isinstance(item, Position)]
+    return positions if len(positions) == len(items) else None
 
 
 def merge(*cuts: Cut) -> dict[tuple[str, int], int]:

@@ -96,7 +96,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z][\w+.-]*://")
 _OPTIONS: Final = ("lake.storage_options", "stream.spark")
 _PLACES: Final = frozenset({"elasticsearch.url", "kafka.bootstrap.servers", "kafka.metadata.broker.list"})
 """Keys whose values may have a login before the host also without a scheme."""
-_SECTIONS: Final = frozenset(one.name for one in fields(Settings))
+_SECTIONS: Final = frozenset(section.name for section in fields(Settings))
 _LEAST: Final = 4
 _LEAST_DIGITS: Final = 8
 _LEAST_WORD: Final = 8
@@ -155,11 +155,13 @@ def hidden_of_kafka(config: Mapping[str, Any]) -> tuple[str, ...]:
 def pairs(settings: Settings) -> Iterator[tuple[str, Any]]:
     """Every key (`section.key`) with its value."""
     for section in fields(settings):
-        held = getattr(settings, section.name)
-        values = held if isinstance(held, Mapping) else {one.name: getattr(held, one.name) for one in fields(held)}
+        group = getattr(settings, section.name)
+        values = (
+            group if isinstance(group, Mapping) else {field.name: getattr(group, field.name) for field in fields(group)}
+        )
         for name, value in values.items():
             if isinstance(value, Mapping):
-                yield from ((f"{section.name}.{name}.{key}", one) for key, one in value.items())
+                yield from ((f"{section.name}.{name}.{key}", entry) for key, entry in value.items())
             else:
                 yield f"{section.name}.{name}", value
 
@@ -205,8 +207,8 @@ def _may_have_login(path: str, value: str) -> bool:
 
 def _parts(url: str) -> tuple[str, str, str, str]:
     """A URL's scheme with its `://`, its login, what follows up to a query, and the query."""
-    found = _SCHEME.match(url)
-    scheme = found[0] if found else ""
+    match = _SCHEME.match(url)
+    scheme = match[0] if match else ""
     login, _, place = url.removeprefix(scheme).rpartition("@")
     place, _, query = place.partition("?")
     return scheme, login, place, query
@@ -214,7 +216,7 @@ def _parts(url: str) -> tuple[str, str, str, str]:
 
 def _option(path: str) -> str | None:
     """The name of somebody else's option in a key of ours (`lake.storage_options.AWS_REGION`)."""
-    return next((path.removeprefix(f"{one}.") for one in _OPTIONS if path.startswith(f"{one}.")), None)
+    return next((path.removeprefix(f"{option}.") for option in _OPTIONS if path.startswith(f"{option}.")), None)
 
 
 def _bare(option: str) -> str:

@@ -32,16 +32,16 @@ def time_ms(value: Any, *, zone_required: bool = False) -> int:
         ValueError: it is none of these, or beyond 64 bits; the message names the value and what a time looks like.
     """
     if isinstance(value, str):
-        found = _of_text(value, zone_required)
+        ms = _of_text(value, zone_required)
     elif isinstance(value, datetime):
-        found = _of_datetime(value, value)
+        ms = _of_datetime(value, value)
     elif (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer()):
-        found = int(value)
+        ms = int(value)
     else:
         raise _refused(value)
-    if not MIN_LONG <= found <= MAX_LONG:
+    if not MIN_LONG <= ms <= MAX_LONG:
         raise _refused(value, "beyond 64 bits")
-    return found
+    return ms
 
 
 def time_shown(milliseconds: int) -> str:

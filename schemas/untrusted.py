@@ -29,14 +29,14 @@ def json_object(value: bytes | None) -> dict[str, Any]:
         ValueError: it is not a JSON object in UTF-8, holds a lone surrogate, or is nested too deeply.
     """
     try:
-        found = _DECODED((value or b"").decode())
+        data = _DECODED((value or b"").decode())
         if b"\\u" in (value or b""):  # only an escape can hold a lone surrogate
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(data, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
-    return found
+    return data
 
 
 def whole(value: object) -> int:

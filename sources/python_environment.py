@@ -54,7 +54,7 @@ def python_environment(path: Sequence[str] | None = None) -> list[EntityRegister
     Returns:
         One `EntityRegistered` for each distribution, ordered by canonical name.
     """
-    return [one.event() for one in installed(path).values()]
+    return [dist.event() for dist in installed(path).values()]
 
 
 def installed(path: Sequence[str] | None = None) -> dict[str, Installed]:
@@ -63,10 +63,10 @@ def installed(path: Sequence[str] | None = None) -> dict[str, Installed]:
     Args:
         path: as `python_environment` takes it.
     """
-    found: dict[str, Installed] = {}
-    for one in _installed(sys.path if path is None else path):
-        found.setdefault(one.canonical, one)
-    return dict(sorted(found.items()))
+    by_name: dict[str, Installed] = {}
+    for dist in _installed(sys.path if path is None else path):
+        by_name.setdefault(dist.canonical, dist)
+    return dict(sorted(by_name.items()))
 
 
 def canonical_name(name: str) -> str:
@@ -81,8 +81,8 @@ def _installed(path: Iterable[str]) -> Iterator[Installed]:
     """Distributions in the order of the path; within one folder by the name of their metadata folder."""
     for entry in path:
         context = DistributionFinder.Context(path=[entry])
-        here = [Installed.read(found) for found in MetadataPathFinder.find_distributions(context)]
-        yield from sorted((one for one in here if one.nameable), key=lambda one: (one.canonical, one.folder))
+        here = [Installed.read(dist) for dist in MetadataPathFinder.find_distributions(context)]
+        yield from sorted((dist for dist in here if dist.nameable), key=lambda dist: (dist.canonical, dist.folder))
 
 
 @dataclass(frozen=True, slots=True)

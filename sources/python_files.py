@@ -37,7 +37,7 @@ class FileOf(NamedTuple):
 
 def files_of(installed: Iterable[Installed]) -> list[FileOf]:
     """Every file that is there, by distribution and path; each once in a distribution."""
-    return [FileOf(what_of(one.canonical), path) for one in installed for path in sorted(_paths(one))]
+    return [FileOf(what_of(dist.canonical), path) for dist in installed for path in sorted(_paths(dist))]
 
 
 def what_of(canonical: str) -> str:
@@ -58,29 +58,29 @@ def read_files(files: Iterable[FileOf]) -> Iterator[FileRecord]:
             yield from filter(None, pool.map(_read, waiting[begin : begin + _AT_ONCE]))
 
 
-def _paths(one: Installed) -> set[str]:
+def _paths(dist: Installed) -> set[str]:
     """Absolute paths; links are not followed, so that a file is called what its distribution calls it."""
-    found = set()
-    for named in one.record:
+    paths = set()
+    for named in dist.record:
         try:
-            path = os.path.abspath(str(one.distribution.locate_file(named)))  # noqa: PTH100  (resolve follows links)
+            path = os.path.abspath(str(dist.distribution.locate_file(named)))  # noqa: PTH100  (resolve follows links)
             if Path(path).is_file():
-                found.add(path)
+                paths.add(path)
         except (OSError, ValueError):  # no system can hold such a name
             continue
-    return found
+    return paths
 
 
 def _read(file: FileOf) -> FileRecord | None:
     try:
         about = Path(file.path).stat()
-        found = content_hash(file.path)
+        digest = content_hash(file.path)
         url = Path(file.path).as_uri()
     except (OSError, ValueError, InputError):
         return None
     metadata = FileMetadata(
         version=0, start=about.st_mtime_ns // 1_000_000, end=None, where=WHERE, what=file.what, data_version="0",
-        id=file_id(file.path), hash=found, path=file.path,
+        id=file_id(file.path), hash=digest, path=file.path,
     )  # fmt: skip
     record = FileRecord(url, metadata, about.st_size)
     return None if file_faults("", record) else record

@@ -48,40 +48,40 @@ def requirements(installed: Mapping[str, Installed]) -> dict[str, tuple[str, ...
     Args:
         installed: as `python_environment.installed` gives them.
     """
-    found: dict[str, set[str]] = {name: set() for name in installed}
-    asked: set[tuple[str, str]] = {(name, "") for name in installed}  # the extra "" is what is always required
-    waiting = sorted(asked)
+    required: dict[str, set[str]] = {name: set() for name in installed}
+    seen: set[tuple[str, str]] = {(name, "") for name in installed}  # the extra "" is what is always required
+    waiting = sorted(seen)
     while waiting:
         name, extra = waiting.pop()
-        for one in _required(installed[name], extra):
-            other = canonical_name(one.name)
+        for requirement in _required(installed[name], extra):
+            other = canonical_name(requirement.name)
             if other not in installed:
                 continue
-            found[name].add(other)
-            new = {(other, canonical_name(further)) for further in one.extras} - asked
-            asked |= new
+            required[name].add(other)
+            new = {(other, canonical_name(further)) for further in requirement.extras} - seen
+            seen |= new
             waiting += sorted(new)
-    return {name: tuple(sorted(others - {name})) for name, others in found.items()}
+    return {name: tuple(sorted(others - {name})) for name, others in required.items()}
 
 
-def building(one: Installed, required: tuple[str, ...]) -> tuple[Fact, ...]:
+def building(dist: Installed, required: tuple[str, ...]) -> tuple[Fact, ...]:
     """The facts of one building: it began, what it read and wrote, it ended."""
-    began, ended = _times_ms(one)
-    its = run_of(one)
+    began, ended = _times_ms(dist)
+    its = run_of(dist)
     reads = [Access(dataset(NAMESPACE, other), READ, ended) for other in required[:_KEPT]]
-    wrote = Access(dataset(NAMESPACE, one.canonical), WRITE, ended)
+    wrote = Access(dataset(NAMESPACE, dist.canonical), WRITE, ended)
     return RunStarted(its, began), AccessesRecorded(its, [*reads, wrote]), RunStopped(its, ended, STATUS)
 
 
-def run_of(one: Installed) -> Urn:
+def run_of(dist: Installed) -> Urn:
     """The run that built a distribution."""
-    version = one.properties.get("version", "")[:_LONGEST] or "unknown"
-    return run(NAMESPACE, APP, "workflow", one.canonical[:_LONGEST], version)
+    version = dist.properties.get("version", "")[:_LONGEST] or "unknown"
+    return run(NAMESPACE, APP, "workflow", dist.canonical[:_LONGEST], version)
 
 
-def _required(one: Installed, extra: str) -> Iterator[Requirement]:
+def _required(dist: Installed, extra: str) -> Iterator[Requirement]:
     """What a distribution requires because of an extra: of "" what it always requires."""
-    for text in one.properties.get("requires-dist", "").split("\n"):
+    for text in dist.properties.get("requires-dist", "").split("\n"):
         parsed = _parsed(text)
         if parsed is not None and _counts(parsed, extra):
             yield parsed
@@ -105,9 +105,9 @@ def _parsed(text: str) -> Requirement | None:
         return None
 
 
-def _times_ms(one: Installed) -> tuple[int, int]:
+def _times_ms(dist: Installed) -> tuple[int, int]:
     """When the first and the last file of its metadata was written, milliseconds UTC."""
-    folder = Path(str(getattr(one.distribution, "_path", "")))
+    folder = Path(str(getattr(dist.distribution, "_path", "")))
     times = []
     for file in [folder, *(folder / name for name in ("METADATA", "PKG-INFO", "RECORD", "INSTALLER"))]:
         try:

@@ -77,27 +77,27 @@ def _packages() -> Iterator[Check]:
             part = f"{name} (extra {extra})" if extra else name
             needed = ranges.get(name, "any")
             try:
-                found = version(name)
+                installed = version(name)
             except PackageNotFoundError:
                 yield Check(part, "not installed", needed, "note" if extra else "missing", mend)
                 continue
-            good = _satisfies(found, needed)
-            yield Check(part, found, needed, _verdict(good), "" if good else mend)
+            good = _satisfies(installed, needed)
+            yield Check(part, installed, needed, _verdict(good), "" if good else mend)
 
 
 def _ranges() -> dict[str, str]:
     """The ranges of this installation's own requirements, by distribution."""
-    found = {}
+    ranges = {}
     for line in requires("metajournal") or []:
         requirement = line.partition(";")[0].strip()
         name = requirement
         for sign in "[<>=!~ ":
             name = name.partition(sign)[0]
-        found[name] = requirement.removeprefix(name).strip()
-    return found
+        ranges[name] = requirement.removeprefix(name).strip()
+    return ranges
 
 
-def _satisfies(found: str, needed: str) -> bool:
+def _satisfies(installed: str, needed: str) -> bool:
     """Whether a version lies in a range of >=, <=, <, > and ==."""
     compare: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
         ">=": lambda a, b: a >= b,
@@ -107,8 +107,8 @@ def _satisfies(found: str, needed: str) -> bool:
         ">": lambda a, b: a > b,
     }
     for clause in filter(None, needed.split(",")):
-        sign = next((one for one in compare if clause.startswith(one)), None)
-        if sign is not None and not compare[sign](_numbers(found), _numbers(clause.removeprefix(sign))):
+        sign = next((operator for operator in compare if clause.startswith(operator)), None)
+        if sign is not None and not compare[sign](_numbers(installed), _numbers(clause.removeprefix(sign))):
             return False
     return True
 

@@ -63,11 +63,11 @@ class Run:
 def read_run(home: Path) -> Run:
     """What stands in run.json; nothing when it is not there or damaged."""
     try:
-        found = json.loads((home / RUN_FILE).read_text(encoding="utf-8"))
-        components = {name: _entry(**entry) for name, entry in found["components"].items()}
-        ports = {name: tuple(numbers) for name, numbers in found["ports"].items()}
-        own = found["home"] == str(home)
-        return Run(found["lake"], str(home), components, ports) if own else Run(ports=ports)
+        run = json.loads((home / RUN_FILE).read_text(encoding="utf-8"))
+        components = {name: _entry(**entry) for name, entry in run["components"].items()}
+        ports = {name: tuple(numbers) for name, numbers in run["ports"].items()}
+        own = run["home"] == str(home)
+        return Run(run["lake"], str(home), components, ports) if own else Run(ports=ports)
     except (OSError, ValueError, KeyError, TypeError):
         return Run()
 
@@ -176,7 +176,7 @@ def _seen_from(home: Path, path: str) -> str:
 
 def _different(section: Any, default: Any) -> dict[str, Any]:
     assert is_dataclass(section)
-    values = {one.name: getattr(section, one.name) for one in fields(section)}
+    values = {option.name: getattr(section, option.name) for option in fields(section)}
     return {key: value for key, value in values.items() if value != getattr(default, key) and value is not None}
 
 
@@ -186,5 +186,5 @@ def _key(key: str) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(entry)}" for key, entry in value.items()) + "}"
     return json.dumps(value, ensure_ascii=False)

@@ -119,10 +119,10 @@ def ivy_jar() -> Path:
     spec = find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError("stream", "Downloading the jars (with the Ivy that pyspark ships)")
-    found = sorted((Path(spec.submodule_search_locations[0]) / "jars").glob("ivy-*.jar"))
-    if not found:
+    jars = sorted((Path(spec.submodule_search_locations[0]) / "jars").glob("ivy-*.jar"))
+    if not jars:
         raise MissingExtraError("stream", "Downloading the jars (this pyspark holds no Ivy)")
-    return found[-1]
+    return jars[-1]
 
 
 def _ivy_options(root: Path) -> list[str]:
@@ -196,8 +196,8 @@ def _arrived(ivy: Path, wanted: Sequence[Part]) -> int:
     """Bytes that Ivy's cache holds of the wanted files, unfinished ones included."""
     names = {part.name for part in wanted}
     arrived = 0
-    for folder, _, found in os.walk(ivy / "cache"):
-        for name in found:
+    for folder, _, entries in os.walk(ivy / "cache"):
+        for name in entries:
             if name.removesuffix(".part") in names:
                 arrived += _size(Path(folder) / name)
     return min(arrived, sum(part.size_bytes for part in wanted))
@@ -222,8 +222,8 @@ def _why(log: Path) -> str:
 def _forget(ivy: Path, wrong: Sequence[Part]) -> None:
     """Throw damaged files out of Ivy's cache, so that the next attempt downloads them."""
     names = {part.name for part in wrong}
-    for folder, _, found in os.walk(ivy / "cache"):
-        for name in names.intersection(found):
+    for folder, _, entries in os.walk(ivy / "cache"):
+        for name in names.intersection(entries):
             (Path(folder) / name).unlink(missing_ok=True)
 
 
@@ -258,8 +258,8 @@ def checksums(cache: Path | None = None) -> list[str]:
     with tempfile.TemporaryDirectory() as scratch, as_file(files(__package__).joinpath("ivy.xml")) as xml:
         command = [str(java.executable), *_ivy_options(root), "-jar", str(ivy_jar())]
         subprocess.run([*command, *_ivy_arguments(xml, GROUPS, Path(scratch))], check=True, stdout=sys.stderr)
-        found = sorted(path for path in Path(scratch).rglob("*") if path.is_file())
-        return [f"{file_digest(p)} {p.stat().st_size} {p.relative_to(scratch).as_posix()}" for p in found]
+        paths = sorted(path for path in Path(scratch).rglob("*") if path.is_file())
+        return [f"{file_digest(p)} {p.stat().st_size} {p.relative_to(scratch).as_posix()}" for p in paths]
 
 
 def main(arguments: Sequence[str]) -> int:

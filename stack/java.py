@@ -48,20 +48,20 @@ def _executable(java_home: str | None, path: str | None) -> Path:
         if not inside.is_file():
             raise JavaMissingError(f"JAVA_HOME is {java_home}, which holds no bin/java.")
         return inside
-    found = shutil.which("java", path=path)
-    if found is None:
+    executable = shutil.which("java", path=path)
+    if executable is None:
         raise JavaMissingError("No Java was found: JAVA_HOME is not set and PATH holds no java.")
-    return Path(found)
+    return Path(executable)
 
 
 @lru_cache(maxsize=8)
 def _inspect(executable: Path) -> Java:
     try:
-        said = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        result = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise JavaMissingError(f"{executable} does not run: {error}.") from error
-    match = _VERSION.search(said.stderr + said.stdout)
-    if said.returncode != 0 or match is None:
+    match = _VERSION.search(result.stderr + result.stdout)
+    if result.returncode != 0 or match is None:
         raise JavaMissingError(f"{executable} -version says nothing that looks like Java.")
     major = int(match[1])
     if major < JAVA_MINIMUM:

@@ -117,9 +117,9 @@ def properties(client: int, controller: int) -> str:
 def _format(run: list[str], configuration: Path, folder: Path) -> None:
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [*run, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(configuration)]
-    said = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
-    if said.returncode != 0:
-        tail = "\n".join((said.stdout + said.stderr).splitlines()[-15:])
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    if result.returncode != 0:
+        tail = "\n".join((result.stdout + result.stderr).splitlines()[-15:])
         raise ServerStartError("Kafka", "its folder could not be formatted", folder / "kafka.log", tail)
 
 
@@ -137,10 +137,10 @@ def broker_answers(port: int, cluster: str) -> bool:
     from confluent_kafka.admin import AdminClient
 
     try:
-        told = AdminClient({"bootstrap.servers": f"{HOST}:{port}", "log_level": 0}).list_topics(timeout=2)
+        metadata = AdminClient({"bootstrap.servers": f"{HOST}:{port}", "log_level": 0}).list_topics(timeout=2)
     except KafkaException:
         return False
-    return bool(told.brokers) and told.cluster_id == cluster
+    return bool(metadata.brokers) and metadata.cluster_id == cluster
 
 
 class ClassArchive:

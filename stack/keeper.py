@@ -42,8 +42,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--log", type=Path, required=True)
     options = parser.parse_args(own)
     owner = os.getppid()
-    ask_to_stop, told = os.pipe()
-    signal.signal(signal.SIGTERM, lambda *_: os.write(told, b"."))
+    ask_to_stop, stop_fd = os.pipe()
+    signal.signal(signal.SIGTERM, lambda *_: os.write(stop_fd, b"."))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     state = _State(options.state)
     with _opened(options.log) as log:

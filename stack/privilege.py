@@ -64,8 +64,8 @@ def _works(prefix: tuple[str, ...]) -> bool:
     """Whether a program started so is not root."""
     if shutil.which(prefix[0]) is None:
         return False
-    said = subprocess.run([*prefix, "id", "-u"], capture_output=True, text=True, timeout=10, check=False)
-    return said.returncode == 0 and said.stdout.strip() not in {"", "0"}
+    result = subprocess.run([*prefix, "id", "-u"], capture_output=True, text=True, timeout=10, check=False)
+    return result.returncode == 0 and result.stdout.strip() not in {"", "0"}
 
 
 def _reachable(path: Path) -> bool:

@@ -144,10 +144,10 @@ def keep(
 def read_state(state: Path) -> dict[str, Any]:
     """What the keeper says: `pid`, `keeper_pid`, `exit_code` and `ended_ms`; empty when there is nothing yet."""
     try:
-        found: dict[str, Any] = json.loads(state.read_text(encoding="utf-8"))
+        fields: dict[str, Any] = json.loads(state.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return fields
 
 
 def end(process: ProcessId, *, timeout_s: float) -> bool:
@@ -199,6 +199,6 @@ def _start_time(pid: int) -> str | None:
         except OSError:
             return None
         return None if fields[0] in "ZX" else fields[19]
-    said = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    status, _, started = said.stdout.strip().partition(" ")
+    result = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    status, _, started = result.stdout.strip().partition(" ")
     return started.strip() if status and not status.startswith("Z") else None

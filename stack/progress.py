@@ -64,15 +64,15 @@ class _InBar:
 class _Lines:
     def __init__(self) -> None:
         self._last: tuple[str, int] = "", 0
-        self._told = 0.0
+        self._reported_s = 0.0
         self._began = time.monotonic()
 
     def __call__(self, now: Progress) -> None:
         step, done_bytes = self._last
         pause_s = _SAME_LINE_EVERY_S if now.done_bytes == done_bytes else _LINE_EVERY_S
-        if now.step == step and time.monotonic() - self._told < pause_s:
+        if now.step == step and time.monotonic() - self._reported_s < pause_s:
             return
-        self._last, self._told = (now.step, now.done_bytes), time.monotonic()
+        self._last, self._reported_s = (now.step, now.done_bytes), time.monotonic()
         size = f", {now.done_bytes / 1e6:.0f} of {now.total_bytes / 1e6:.0f} MB" if now.total_bytes else ""
         passed = f"{time.monotonic() - self._began:.0f} s"
         with suppress(OSError):  # a log without room does not end the install

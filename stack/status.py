@@ -97,22 +97,22 @@ def status(home: Path) -> Status:
     return Status(home, run.lake, components, stages, told["stream"].get("verdicts") or {})
 
 
-def _stages(states: Mapping[str, str], told: Mapping[str, Mapping[str, Any]], now_ms: float) -> tuple[Stage, Stage]:
+def _stages(states: Mapping[str, str], reports: Mapping[str, Mapping[str, Any]], now_ms: float) -> tuple[Stage, Stage]:
     """Lake and index, each as far behind as is known.
 
     Without Kafka nobody knows what the journal holds. A stream that waits counts from the batch in hand; an indexer
     that waits knows only what it had seen before.
     """
-    stream, indexer = told["stream"], told["indexer"]
+    stream, indexer = reports["stream"], reports["indexer"]
     kafka = states["kafka"] == "running"
     lake = _stage("lake", stream, "marks", kafka and states["stream"] in ("running", "waiting"))
     shown = kafka and states["elasticsearch"] == "running" and states["indexer"] == "running"
     return lake, _behind(_stage("index", indexer, "shows", shown), lake, _unshown_s(stream, indexer, now_ms))
 
 
-def _stage(name: str, told: Mapping[str, Any], key: str, works: bool) -> Stage:
-    freshness = told.get("freshness_s") if works else None
-    return Stage(name, None if freshness is None else float(freshness), told.get(key) or {})
+def _stage(name: str, report: Mapping[str, Any], key: str, works: bool) -> Stage:
+    freshness = report.get("freshness_s") if works else None
+    return Stage(name, None if freshness is None else float(freshness), report.get(key) or {})
 
 
 def _unshown_s(stream: Mapping[str, Any], indexer: Mapping[str, Any], now_ms: float) -> float | None:
@@ -148,21 +148,21 @@ def _behind(index: Stage, lake: Stage, unshown_s: float | None) -> Stage:
     return replace(index, freshness_s=max(index.freshness_s, lake.freshness_s, unshown_s))
 
 
-def _component(name: str, entry: Entry | None, told: Mapping[str, Any]) -> Component:
+def _component(name: str, entry: Entry | None, report: Mapping[str, Any]) -> Component:
     if entry is None:
         return Component(name, "not started", mend="metajournal up")
     kept = read_state(Path(entry.state))
-    found = Component(name, "ended", since_ms=entry.since_ms, endpoint=entry.endpoint, log=entry.log)
-    said = told if told.get("state") == "failed" and told.get("written_ms", 0) >= entry.since_ms else {}
+    component = Component(name, "ended", since_ms=entry.since_ms, endpoint=entry.endpoint, log=entry.log)
+    failure = report if report.get("state") == "failed" and report.get("written_ms", 0) >= entry.since_ms else {}
     again = f"read {entry.log}, then: metajournal down; metajournal up"
-    if said.get("mend"):
-        again = f"{said['mend']} To start again: metajournal down; metajournal up"
+    if failure.get("mend"):
+        again = f"{failure['mend']} To start again: metajournal down; metajournal up"
     if not entry.keeper.alive:
-        how = said.get("message") or _how_it_ended(_NAMES[name], Path(entry.log), kept)
-        return replace(found, exit_code=kept.get("exit_code"), message=how, mend=again)
-    state, message = _told_state(entry, told) if entry.endpoint is None else _server_state(name, entry)
-    mend = str(told.get("mend", "")) if state == "waiting" else "" if state in ("running", "starting") else again
-    return replace(found, state=state, pid=kept.get("pid"), message=message, mend=mend)
+        how = failure.get("message") or _how_it_ended(_NAMES[name], Path(entry.log), kept)
+        return replace(component, exit_code=kept.get("exit_code"), message=how, mend=again)
+    state, message = _reported_state(entry, report) if entry.endpoint is None else _server_state(name, entry)
+    mend = str(report.get("mend", "")) if state == "waiting" else "" if state in ("running", "starting") else again
+    return replace(component, state=state, pid=kept.get("pid"), message=message, mend=mend)
 
 
 def _how_it_ended(name: str, log: Path, kept: Mapping[str, Any]) -> str:
@@ -200,13 +200,13 @@ def _message_of(line: str) -> str:
     return f"{code}: {message}" if code else message
 
 
-def _told_state(entry: Entry, told: Mapping[str, Any]) -> tuple[str, str]:
-    written_ms = int(told.get("written_ms", 0))
+def _reported_state(entry: Entry, report: Mapping[str, Any]) -> tuple[str, str]:
+    written_ms = int(report.get("written_ms", 0))
     if written_ms < entry.since_ms:
         return "starting", ""
     if time.time() - written_ms / 1000 > STALE_S:
         return "stuck", f"has not said anything for {time.time() - written_ms / 1000:.0f} s"
-    return str(told.get("state", "starting")), str(told.get("message", ""))
+    return str(report.get("state", "starting")), str(report.get("message", ""))
 
 
 def _server_state(name: str, entry: Entry) -> tuple[str, str]:

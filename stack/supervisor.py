@@ -99,13 +99,13 @@ def up(
                 run = run.with_entry(name, _server_entry(server))
             run = _start_own(home, run, kept, settings, commands, tell, timeout_s)
         except BaseException:
-            for one in reversed(kept.values()):
-                one.stop()
+            for service in reversed(kept.values()):
+                service.stop()
             _note_run(home, Run(ports=run.ports), tell)
             raise
         # Until here everything would have ended with this process, even by kill -9; from here on nothing does.
-        for one in kept.values():
-            one.release()
+        for service in kept.values():
+            service.release()
         return run
 
 
@@ -129,8 +129,8 @@ def hand_over(home: Path, settings: Settings, servers: Mapping[str, Server], own
         run = Run(settings.lake.path, str(home))
         for name, server in servers.items():
             run = run.with_entry(name, _server_entry(server))
-        for one in own:
-            run = run.with_entry(one.name, _entry(one))
+        for service in own:
+            run = run.with_entry(service.name, _entry(service))
         write_run(home, run)
         for kept in (*(server.kept for server in servers.values()), *own):
             kept.release()
@@ -172,8 +172,8 @@ def _environment(home: Path) -> dict[str, str]:
     return {**kept, "METAJOURNAL_HOME": str(home), "PYTHONSAFEPATH": "1"}
 
 
-def _wait_ready(kept: Kept, told: Path, began_ms: int, deadline: float) -> None:
-    while not is_ready(read_told(told), began_ms):
+def _wait_ready(kept: Kept, report_file: Path, began_ms: int, deadline: float) -> None:
+    while not is_ready(read_told(report_file), began_ms):
         why = f"it ended with exit code {kept.exit_code}" if kept.exit_code is not None else None
         if time.monotonic() > deadline:
             why = "it was not ready in time"
@@ -182,18 +182,18 @@ def _wait_ready(kept: Kept, told: Path, began_ms: int, deadline: float) -> None:
         time.sleep(_POLL_S)
 
 
-def is_ready(told: Mapping[str, Any], began_ms: int) -> bool:
+def is_ready(report: Mapping[str, Any], began_ms: int) -> bool:
     """Whether a component's own file, written since then, says that it works."""
-    return told.get("written_ms", 0) >= began_ms and told.get("state") in _READY
+    return report.get("written_ms", 0) >= began_ms and report.get("state") in _READY
 
 
 def read_told(path: Path) -> dict[str, Any]:
     """What a component says of itself; empty when it has said nothing."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return report
 
 
 def down(home: Path, *, tell: Tell = lambda _: None) -> list[Ended]:

@@ -243,11 +243,11 @@ def _refusal(item: Item, reason: str) -> IndexerError:
 
 def refusal_of(problem: Mapping[str, Any]) -> str:
     """What the server says of a refused document, from the outermost to the innermost cause, each shortened."""
-    said = []
+    causes = []
     while problem:
-        said.append(f"{problem.get('type')}: {str(problem.get('reason'))[:300]}")
+        causes.append(f"{problem.get('type')}: {str(problem.get('reason'))[:300]}")
         problem = problem.get("caused_by") or {}
-    return "; ".join(said)
+    return "; ".join(causes)
 
 
 def item_of(state: Mapping[str, Any], refusal: str | None = None) -> Item:

@@ -70,11 +70,11 @@ class Comparison:
     differences: list[Difference] = field(default_factory=list)
     behind: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
-    def found(self, key: Key, fault: Fault, lake: int | None, held: int | None) -> None:
+    def add(self, key: Key, fault: Fault, lake: int | None, version: int | None) -> None:
         """Take a difference down."""
         self.count += 1
         if len(self.differences) < MOST_LISTED:
-            self.differences.append(Difference(key.tenant, key.urn, fault, lake, held))
+            self.differences.append(Difference(key.tenant, key.urn, fault, lake, version))
 
 
 def compare_index(
@@ -136,17 +136,17 @@ class _Compared:
     def run(self, tell: Callable[[int, int], None]) -> Comparison:
         total = self._lake.about()
         for _, page in self._lake.pages():
-            for at in range(0, len(page), _AT_ONCE):
-                self._documents(page[at : at + _AT_ONCE])
+            for start in range(0, len(page), _AT_ONCE):
+                self._documents(page[start : start + _AT_ONCE])
             tell(self._result.compared, max(total, self._result.compared))
         self._ask(lambda client: client.indices.refresh(index=self._name))
-        if self._held() > self._met:
+        if self._document_count() > self._met:
             for hits in self._everything():
                 self._strangers(hits)
         return self._result
 
     def _documents(self, states: list[dict[str, Any]]) -> None:
-        ids = [document_id(one["tenant"], one["urn"]) for one in states]
+        ids = [document_id(state["tenant"], state["urn"]) for state in states]
         answer = self._ask(lambda client: client.mget(index=self._name, ids=ids, source=["entity"])).body
         for state, document in zip(states, answer["docs"], strict=True):
             self._result.compared += 1
@@ -165,7 +165,7 @@ class _Compared:
             if self._is_new(entity):
                 self._result.ahead += 1
             else:
-                self._result.found(key, "differs", lake, version)
+                self._result.add(key, "differs", lake, version)
         else:
             self._same_version(state, key, entity)
 
@@ -175,14 +175,14 @@ class _Compared:
             self._result.reduced += 1
             wanted = reduced_document(state, str(entity["unindexed"]))["entity"]
         if _digest(entity) != _digest(wanted):
-            self._result.found(key, "differs", state["logical_timestamp"], state["logical_timestamp"])
+            self._result.add(key, "differs", state["logical_timestamp"], state["logical_timestamp"])
 
     def _behind(self, state: Mapping[str, Any], key: Key, fault: Fault, version: int | None) -> None:
         """The index lacks a row: a difference where it says that it shows it."""
         if state["logical_timestamp"] >= self._vector.get(self._journal(state), 0):
             self._result.ahead += 1
         else:
-            self._result.found(key, fault, state["logical_timestamp"], version)
+            self._result.add(key, fault, state["logical_timestamp"], version)
 
     def _is_new(self, entity: Mapping[str, Any]) -> bool:
         """Whether a document comes from a batch that the lake had not finished when the comparison began."""
@@ -196,7 +196,7 @@ class _Compared:
 
     # --- documents that the lake knows nothing of
 
-    def _held(self) -> int:
+    def _document_count(self) -> int:
         query = {"bool": {"must_not": [{"ids": {"values": sorted(KEPT_IDS)}}]}}
         return int(self._ask(lambda client: client.count(index=self._name, query=query)).body["count"])
 
@@ -206,23 +206,23 @@ class _Compared:
         while True:
             more: dict[str, Any] = {"search_after": after} if after else {}
             request = {"index": self._name, "query": query, "size": _AT_ONCE, "source": ["entity"], **more}
-            found = self._ask(partial(_searched, request)).body["hits"]["hits"]
-            if not found:
+            hits = self._ask(partial(_searched, request)).body["hits"]["hits"]
+            if not hits:
                 return
-            after = found[-1]["sort"]
-            yield [(Key(str(hit["sort"][0]), str(hit["sort"][1])), hit) for hit in found]
+            after = hits[-1]["sort"]
+            yield [(Key(str(hit["sort"][0]), str(hit["sort"][1])), hit) for hit in hits]
 
     def _strangers(self, hits: Sequence[tuple[Key, Mapping[str, Any]]]) -> None:
         """What is no entity of the lake, or a second document of one, which a search would find twice."""
         known = self._lake.having([key for key, _ in hits])
         for key, hit in hits:
             if key in known and hit["_id"] != document_id(*key):
-                self._result.found(key, "unknown", None, hit["_version"])
+                self._result.add(key, "unknown", None, hit["_version"])
             elif key not in known:
                 if self._is_new(hit["_source"].get("entity") or {}):
                     self._result.ahead += 1
                 else:
-                    self._result.found(key, "unknown", None, hit["_version"])
+                    self._result.add(key, "unknown", None, hit["_version"])
 
 
 def _searched(request: Mapping[str, Any], client: Elasticsearch) -> Any:

@@ -49,7 +49,7 @@ class Flights:
         """One slow answer (a server that writes a segment out) must not keep the others' place empty meanwhile."""
         self.land(_UNSETTLED - 1)
         while (
-            len(unanswered := [one[1] for one in self._under_way if not callable(one) and not one[1].done()]) >= AT_ONCE
+            len(unanswered := [job[1] for job in self._under_way if not callable(job) and not job[1].done()]) >= AT_ONCE
         ):
             wait(unanswered, return_when=FIRST_COMPLETED)
         self.land_answered()
@@ -57,7 +57,7 @@ class Flights:
     @property
     def idle(self) -> bool:
         """Whether the server has answered everything."""
-        return all(callable(one) or one[1].done() for one in self._under_way)
+        return all(callable(job) or job[1].done() for job in self._under_way)
 
     def land_answered(self) -> None:
         """Deal with the answers that are there, up to the first that is not. Raises as `land`."""

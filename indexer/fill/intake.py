@@ -99,7 +99,9 @@ class Intake:
     def start(self, offsets: Mapping[Partition, int]) -> None:
         """Wait until the topics are there and read on from the given offsets."""
         partitions = self._partitions()
-        self._consumer.assign([TopicPartition(*at, self._first(at, offsets.get(at))) for at in partitions])
+        self._consumer.assign(
+            [TopicPartition(*partition, self._first(partition, offsets.get(partition))) for partition in partitions]
+        )
 
     def ends(self) -> dict[Partition, int]:
         """Where a rebuild goes on that reads the lake after this call.
@@ -108,20 +110,22 @@ class Intake:
         that the lake has not finished speak of more than its marks say; a repeated one changes nothing.
         """
         ends: dict[Partition, int] = {}
-        for at in self._partitions():
-            low, high = self._watermarks(at)
-            ends[at] = high if at[0] in self.state_topics else max(low, high - _OUTCOMES_BEFORE)
+        for partition in self._partitions():
+            low, high = self._watermarks(partition)
+            ends[partition] = high if partition[0] in self.state_topics else max(low, high - _OUTCOMES_BEFORE)
         return ends
 
     def _partitions(self) -> list[Partition]:
-        found: list[Partition] = []
+        partitions: list[Partition] = []
         for name in (*sorted(self.state_topics), *sorted(self._outcomes)):
             while (count := self._partition_count(name)) == 0:
-                said = self._errors.latest
-                self._patience.wait(f"Kafka does not show the topic {name} yet" + (f" ({said.text})" if said else ""))
-            found.extend((name, partition) for partition in range(count))
+                latest = self._errors.latest
+                self._patience.wait(
+                    f"Kafka does not show the topic {name} yet" + (f" ({latest.text})" if latest else "")
+                )
+            partitions.extend((name, partition) for partition in range(count))
         self._patience.over()
-        return found
+        return partitions
 
     def _partition_count(self, name: str) -> int:
         try:
@@ -129,24 +133,24 @@ class Intake:
         except KafkaException:
             return 0
 
-    def _watermarks(self, at: Partition) -> tuple[int, int]:
+    def _watermarks(self, partition: Partition) -> tuple[int, int]:
         while True:
             try:
-                low, high = self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=_ANSWER_S)
+                low, high = self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=_ANSWER_S)
                 break
             except KafkaException as error:
                 self._patience.wait(f"Kafka does not answer ({error.args[0].str()})")
         self._patience.over()
         return int(low), int(high)
 
-    def _first(self, at: Partition, stored: int | None) -> int:
-        low, high = self._watermarks(at)
-        self.ends_at_start[at] = high
+    def _first(self, partition: Partition, stored: int | None) -> int:
+        low, high = self._watermarks(partition)
+        self.ends_at_start[partition] = high
         if stored is not None and low <= stored <= high:
             return stored
         if stored is not None:
             _log.warning(
-                "%s/%d holds [%d, %d), not the stored offset %d; reading from %d.", *at, low, high, stored, low
+                "%s/%d holds [%d, %d), not the stored offset %d; reading from %d.", *partition, low, high, stored, low
             )
         return low
 
@@ -191,50 +195,52 @@ class Intake:
         return self._problem
 
     def _sort(self, message: Message, taken: Taken, arrived_s: float) -> None:
-        at, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
+        partition, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
         problem = message.error()
         if problem is not None:
             if problem.code() == KafkaError._PARTITION_EOF:
-                taken.reached[at] = max(offset, taken.reached.get(at, 0))
+                taken.reached[partition] = max(offset, taken.reached.get(partition, 0))
             elif problem.code() in _EXPIRED or problem.code() in _GONE:
                 raise StartOver(f"Kafka says {problem.str()}")
             return
         try:
-            if at[0] in self._outcomes:
-                self._take_outcome(message, at, offset, taken, arrived_s)
+            if partition[0] in self._outcomes:
+                self._take_outcome(message, partition, offset, taken, arrived_s)
             else:
-                self._take_state(message, at, offset, taken, arrived_s)
+                self._take_state(message, partition, offset, taken, arrived_s)
         except UNREADABLE as error:
-            self.passed_over.damaged(at, offset, error)
-        taken.reached[at] = offset + 1
+            self.passed_over.damaged(partition, offset, error)
+        taken.reached[partition] = offset + 1
 
-    def _take_outcome(self, message: Message, at: Partition, offset: int, taken: Taken, arrived_s: float) -> None:
-        outcome = outcome_of(read_record(message.value()), at, offset, self._outcomes[at[0]])
+    def _take_outcome(
+        self, message: Message, partition: Partition, offset: int, taken: Taken, arrived_s: float
+    ) -> None:
+        outcome = outcome_of(read_record(message.value()), partition, offset, self._outcomes[partition[0]])
         journal = outcome.journal
-        if journal[0] != self._journals[at[0]] or message.key() != f"{journal[0]}/{journal[1]}".encode():
+        if journal[0] != self._journals[partition[0]] or message.key() != f"{journal[0]}/{journal[1]}".encode():
             raise ValueError("its key or its topic speaks of another journal partition")
-        if not self._asked(partial(self._ends.holds, journal, outcome.to - 1, arrived_s)):
-            self.passed_over.claims(at, offset, f"to {outcome.to} of {journal[0]}/{journal[1]}")
+        if not self._confirmed(partial(self._ends.holds, journal, outcome.to - 1, arrived_s)):
+            self.passed_over.claims(partition, offset, f"to {outcome.to} of {journal[0]}/{journal[1]}")
             return
         for place, end in outcome.ends.items():
-            if not self._asked(partial(self._ends.reaches, place, end, arrived_s)):
-                self.passed_over.claims(at, offset, f"the end {end} of {place[0]}/{place[1]}")
+            if not self._confirmed(partial(self._ends.reaches, place, end, arrived_s)):
+                self.passed_over.claims(partition, offset, f"the end {end} of {place[0]}/{place[1]}")
                 return
         taken.outcomes.append(outcome)
 
-    def _take_state(self, message: Message, at: Partition, offset: int, taken: Taken, arrived_s: float) -> None:
+    def _take_state(self, message: Message, partition: Partition, offset: int, taken: Taken, arrived_s: float) -> None:
         data = read_record(message.value())
-        check_state(data, message.key(), self._domains[at[0]])
-        source, position = (self._journals[at[0]], data["partition"]), data["logical_timestamp"]
-        if not self._asked(partial(self._ends.holds, source, position, arrived_s)):
-            self.passed_over.claims(at, offset, f"position {position} of {source[0]}/{source[1]}")
+        check_state(data, message.key(), self._domains[partition[0]])
+        source, position = (self._journals[partition[0]], data["partition"]), data["logical_timestamp"]
+        if not self._confirmed(partial(self._ends.holds, source, position, arrived_s)):
+            self.passed_over.claims(partition, offset, f"position {position} of {source[0]}/{source[1]}")
             return
         key = data["tenant"], data["urn"]
-        held = taken.states.get(key)
-        if held is None or held["logical_timestamp"] <= position:
+        known = taken.states.get(key)
+        if known is None or known["logical_timestamp"] <= position:
             taken.states[key] = data
 
-    def _asked(self, ask: Callable[[], bool]) -> bool:
+    def _confirmed(self, ask: Callable[[], bool]) -> bool:
         """What is known of an end; a Kafka that does not say is waited for.
 
         Raises:

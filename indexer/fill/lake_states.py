@@ -64,8 +64,8 @@ class LakeStates:
         journal = self._lake.journal
         keys = {key for key in known if key[0] in self._topics}
         for topic in self._topics:
-            found = journal.sql(f"select max(journal_partition) as last from journal where topic = {quoted(topic)}")
-            last = found["last"][0].as_py()
+            table = journal.sql(f"select max(journal_partition) as last from journal where topic = {quoted(topic)}")
+            last = table["last"][0].as_py()
             keys.update((topic, partition) for partition in range(0 if last is None else last + 1))
         marks = {key: journal.mark(key) for key in sorted(keys)}
         return {key: mark for key, mark in marks.items() if mark}
@@ -73,8 +73,8 @@ class LakeStates:
     @asked_again
     def about(self) -> int:
         """About how many entities there are, within a few percent."""
-        found = self._table.sql("select approx_distinct(tenant || '/' || urn) as entities from entities")
-        return int(found["entities"][0].as_py())
+        table = self._table.sql("select approx_distinct(tenant || '/' || urn) as entities from entities")
+        return int(table["entities"][0].as_py())
 
     def pages(self, after: Key | None = None) -> Iterator[tuple[Key, list[Document]]]:
         """Pages behind a key, each with the key that it ends at."""
@@ -86,8 +86,8 @@ class LakeStates:
     def having(self, keys: list[Key]) -> set[Key]:
         """Which of some entities the lake has rows of."""
         urns = ", ".join(quoted(key.urn) for key in keys)
-        found = self._table.sql(f"select distinct tenant, urn from entities where urn in ({urns})").to_pylist()
-        return {Key(row["tenant"], row["urn"]) for row in found}.intersection(keys)
+        rows = self._table.sql(f"select distinct tenant, urn from entities where urn in ({urns})").to_pylist()
+        return {Key(row["tenant"], row["urn"]) for row in rows}.intersection(keys)
 
     @property
     def _table(self) -> Any:
@@ -96,11 +96,11 @@ class LakeStates:
 
     @asked_again
     def _page_end(self, after: Key | None) -> Key | None:
-        rows = f"select tenant, urn from entities where {_behind(after)} order by tenant, urn limit {self._page_rows}"
-        found = self._table.sql(rows)
-        if not found.num_rows:
+        query = f"select tenant, urn from entities where {_behind(after)} order by tenant, urn limit {self._page_rows}"
+        table = self._table.sql(query)
+        if not table.num_rows:
             return None
-        return Key(found["tenant"][-1].as_py(), found["urn"][-1].as_py())
+        return Key(table["tenant"][-1].as_py(), table["urn"][-1].as_py())
 
     @asked_again
     def _newest(self, after: Key | None, last: Key) -> list[Document]:

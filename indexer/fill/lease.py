@@ -71,13 +71,13 @@ class Begun:
 def read_begun(client: Elasticsearch, name: str) -> tuple[Begun, dict[str, Any], Token] | None:
     """The rebuild's document of an index, its owner and its token; None where there is none."""
     try:
-        found = client.get(index=name, id=REBUILD_ID, realtime=True).body
+        document = client.get(index=name, id=REBUILD_ID, realtime=True).body
     except ApiError as error:
         if error.status_code != 404:
             raise
         return None
-    held = found["_source"]["positions"]
-    return Begun.of(held["begun"]), held["owner"], (found["_seq_no"], found["_primary_term"])
+    record = document["_source"]["positions"]
+    return Begun.of(record["begun"]), record["owner"], (document["_seq_no"], document["_primary_term"])
 
 
 class Lease:
@@ -169,10 +169,10 @@ class Lease:
 
     def _is_mine(self) -> bool:
         """After a conflict: whether it is with an own write whose answer was lost."""
-        found = read_begun(self._client, self._name)
-        if found is None or found[1].get("id") != self._owner["id"]:
+        current = read_begun(self._client, self._name)
+        if current is None or current[1].get("id") != self._owner["id"]:
             return False
-        self._token = found[2]
+        self._token = current[2]
         return True
 
 
@@ -182,17 +182,17 @@ def require_idle(client: Elasticsearch, name: str, pause: Callable[[float], None
     Raises:
         RebuildRunningError: somebody is.
     """
-    found = read_begun(client, name)
-    if found is None or _is_dead(found[1]):
-        return None if found is None else found[2]
+    begun = read_begun(client, name)
+    if begun is None or _is_dead(begun[1]):
+        return None if begun is None else begun[2]
     until_s = time.monotonic() + WATCH_S
     while time.monotonic() < until_s:
         pause(_POLL_S)
         again = read_begun(client, name)
-        if again is None or again[2] != found[2]:
-            owner = f"process {found[1].get('pid')} on {found[1].get('host')}"
+        if again is None or again[2] != begun[2]:
+            owner = f"process {begun[1].get('pid')} on {begun[1].get('host')}"
             raise RebuildRunningError(f"Another rebuild is filling {name} ({owner}).", index=name)
-    return found[2]
+    return begun[2]
 
 
 def _is_dead(owner: dict[str, Any]) -> bool:

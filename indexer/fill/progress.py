@@ -46,8 +46,12 @@ class Progress:
     def __init__(self, vector: Cut, offsets: Cut, state_topics: frozenset[str]) -> None:
         self.vector: dict[Partition, int] = dict(vector)
         self._state_topics = state_topics
-        self._read: dict[Partition, int] = {at: end for at, end in offsets.items() if at[0] not in state_topics}
-        self._indexed: dict[Partition, int] = {at: end for at, end in offsets.items() if at[0] in state_topics}
+        self._read: dict[Partition, int] = {
+            partition: end for partition, end in offsets.items() if partition[0] not in state_topics
+        }
+        self._indexed: dict[Partition, int] = {
+            partition: end for partition, end in offsets.items() if partition[0] in state_topics
+        }
         self._shown: dict[Partition, int] = dict(self._indexed)
         self._pending: list[Outcome] = []
         self._unshown = False
@@ -61,8 +65,8 @@ class Progress:
 
     def reached(self, partition: Partition, offset: int) -> None:
         """Everything below an offset of a state or outcomes partition is taken care of."""
-        held = self._indexed if partition[0] in self._state_topics else self._read
-        held[partition] = max(held.get(partition, 0), offset)
+        offsets = self._indexed if partition[0] in self._state_topics else self._read
+        offsets[partition] = max(offsets.get(partition, 0), offset)
 
     def changed(self) -> None:
         """Elasticsearch took documents that no search shows yet."""
@@ -89,7 +93,7 @@ class Progress:
             self._shown = dict(self._indexed)
         waiting, moved = [], False
         for outcome in self._pending:
-            if any(self._shown.get(at, 0) < end for at, end in outcome.ends.items()):
+            if any(self._shown.get(partition, 0) < end for partition, end in outcome.ends.items()):
                 waiting.append(outcome)
             elif outcome.to > self.vector.get(outcome.journal, 0):
                 self.vector[outcome.journal] = outcome.to
@@ -110,7 +114,9 @@ class Progress:
         False where no ends are known.
         """
         return bool(ends) and all(
-            self._read.get(at, 0) >= end for at, end in ends.items() if at[0] not in self._state_topics
+            self._read.get(partition, 0) >= end
+            for partition, end in ends.items()
+            if partition[0] not in self._state_topics
         )
 
     def oldest_waiting_ms(self) -> int | None:

@@ -171,10 +171,10 @@ class _Rebuild:
 
     def _begin(self, live: str | None) -> tuple[Lease, str, bool]:
         """A lease on an unfinished index that can be continued, or else on a new one."""
-        found = sorted(self._client.indices.get(index=f"{self._alias}-*", features="mappings").body.items())
-        numbers = [int(name.removeprefix(f"{self._alias}-")) for name, _ in found if self._is_numbered(name)]
-        for name, held in found:
-            if not self._is_numbered(name) or (name != live and not _is_rebuild(held)):
+        indices = sorted(self._client.indices.get(index=f"{self._alias}-*", features="mappings").body.items())
+        numbers = [int(name.removeprefix(f"{self._alias}-")) for name, _ in indices if self._is_numbered(name)]
+        for name, index in indices:
+            if not self._is_numbered(name) or (name != live and not _is_rebuild(index)):
                 continue
             begun = read_begun(self._client, name)
             if begun is None:
@@ -182,7 +182,7 @@ class _Rebuild:
                     self._throw_away(name)  # killed before its first word
                 continue
             token = require_idle(self._client, name)
-            if name == live or (begun[0].phase in ("load", "catch-up") and _is_current(held)):
+            if name == live or (begun[0].phase in ("load", "catch-up") and _is_current(index)):
                 state = replace(begun[0], phase="swapped") if name == live else begun[0]
                 return Lease(self._client, name, state, token), name, True
             self._throw_away(name)
@@ -285,12 +285,12 @@ class _Rebuild:
 
     def _compare(self, name: str, lease: Lease) -> None:
         pace = Pace("compare", 0, 0, self._tell)
-        found = compare_index(self._settings, index=name, tell=pace.reached)
-        self._compared = found.compared
-        if found.count:
+        comparison = compare_index(self._settings, index=name, tell=pace.reached)
+        self._compared = comparison.compared
+        if comparison.count:
             lease.begun = replace(lease.begun, phase="failed")
             lease.tell()
-            raise _differs(name, found)
+            raise _differs(name, comparison)
 
     def _clean_up(self, name: str, lease: Lease) -> None:
         old = lease.begun.old
@@ -301,19 +301,21 @@ class _Rebuild:
         self._call("end the rebuild", lease.remove)
 
 
-def _is_rebuild(held: Any) -> bool:
-    return bool(held["mappings"].get("_meta", {}).get("metajournal", {}).get("rebuild"))
+def _is_rebuild(index: Any) -> bool:
+    return bool(index["mappings"].get("_meta", {}).get("metajournal", {}).get("rebuild"))
 
 
-def _is_current(held: Any) -> bool:
-    return bool(held["mappings"].get("_meta", {}).get("metajournal", {}).get("digest") == mapping_digest())
+def _is_current(index: Any) -> bool:
+    return bool(index["mappings"].get("_meta", {}).get("metajournal", {}).get("digest") == mapping_digest())
 
 
-def _differs(name: str, found: Comparison) -> RebuildDiffersError:
-    first = ", ".join(f"{one.tenant}/{one.urn} ({one.fault})" for one in found.differences[:3])
+def _differs(name: str, comparison: Comparison) -> RebuildDiffersError:
+    first = ", ".join(
+        f"{difference.tenant}/{difference.urn} ({difference.fault})" for difference in comparison.differences[:3]
+    )
     return RebuildDiffersError(
-        f"{found.count:,} documents of the new index {name} differ from the lake: {first}.",
+        f"{comparison.count:,} documents of the new index {name} differ from the lake: {first}.",
         index=name,
-        count=found.count,
-        differences=[one._asdict() for one in found.differences],
+        count=comparison.count,
+        differences=[difference._asdict() for difference in comparison.differences],
     )

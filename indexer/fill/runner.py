@@ -178,8 +178,8 @@ class Indexer:
             self._recount = True
         for outcome in taken.outcomes:
             progress.heard(outcome)
-        for at, offset in taken.reached.items():
-            progress.reached(at, offset)
+        for partition, offset in taken.reached.items():
+            progress.reached(partition, offset)
 
     @property
     def _interval_s(self) -> float:
@@ -246,14 +246,14 @@ class Indexer:
     def _still_there(self, patience: Patience, shown: Shown) -> None:
         """Ask now and then whether searches still use the index that is filled here, and nobody else fills it."""
         self._looked_s = time.monotonic()
-        name, found = self._calling(
+        name, current = self._calling(
             patience,
             "look at its index",
             lambda: (concrete_of(self._client, self._alias), read_shown(self._client, self._target)),
         )
         if name != self._name:
             raise StartOver(f"searches use {name} now")
-        if found.token != shown.token:
+        if current.token != shown.token:
             raise StartOver("its index was made anew, or written by someone else")
 
     def _handed_over(self, stop: threading.Event, patience: Patience, shown: Shown) -> Shown:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from ...schemas.errors import InvalidPositionError
 from ...schemas.positions import Cut, cut_from_json, cut_to_json
 from ..errors import InvalidCursorError
-from .asked import SearchOptions
+from .options import SearchOptions
 
 _INDEX: Final = re.compile(r"[\w.-]{1,255}")
 _VIEW: Final = re.compile(r"[\w+/=-]{1,4096}", re.ASCII)
@@ -35,22 +35,22 @@ class Cursor:
         index: the index that it is of.
         after: the order's values of the last hit.
         vector: how far of the journal the page showed, at least.
-        asked: digest of the search.
+        digest: digest of the search.
     """
 
     view: str
     index: str
     after: list[Any]
     vector: Cut
-    asked: str
+    digest: str
 
     def text(self) -> str:
         """The cursor for callers."""
-        data = [self.view, self.index, self.after, cut_to_json(self.vector), self.asked]
+        data = [self.view, self.index, self.after, cut_to_json(self.vector), self.digest]
         return base64.urlsafe_b64encode(json.dumps(data, separators=(",", ":")).encode()).decode()
 
     @classmethod
-    def parse(cls, text: object, asked: SearchOptions) -> Cursor:
+    def parse(cls, text: object, options: SearchOptions) -> Cursor:
         """Read a caller's cursor for a search.
 
         Raises:
@@ -63,11 +63,11 @@ class Cursor:
             cursor = cls(view, index, after, cut_from_json(vector), str(digest))
         except (ValueError, TypeError, RecursionError, binascii.Error, InvalidPositionError) as error:
             raise InvalidCursorError("This is no cursor of a search.") from error
-        if cursor.asked != asked.digest:
+        if cursor.digest != options.digest:
             raise InvalidCursorError(
                 "The cursor belongs to another search; its query, filters and order must be the same."
             )
-        if not _fits(cursor.after, asked.sort):
+        if not _fits(cursor.after, options.sort):
             raise InvalidCursorError("This is no cursor of a search.")
         return cursor
 

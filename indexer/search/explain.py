@@ -46,11 +46,11 @@ class Why(NamedTuple):
 
     def marked(self, before: str = "[", after: str = "]") -> str:
         """The text with its matches between marks."""
-        shown, at = [], 0
+        shown, begin = [], 0
         for start, end in self.matched:
-            shown += [self.text[at:start], before, self.text[start:end], after]
-            at = end
-        return "".join([*shown, self.text[at:]])
+            shown += [self.text[begin:start], before, self.text[start:end], after]
+            begin = end
+        return "".join([*shown, self.text[begin:]])
 
 
 class Described:
@@ -88,8 +88,8 @@ class Described:
 def explain(query: Query, state: Mapping[str, Any], scopes: Collection[Scope] = SCOPES) -> tuple[Why, ...]:
     """The reasons for a hit, in the order of the query's terms."""
     described = Described(state, scopes)
-    found = dict.fromkeys(why for term in query.terms for why in matched(term, described))
-    return tuple(found)[:MAX_REASONS]
+    reasons = dict.fromkeys(why for term in query.terms for why in matched(term, described))
+    return tuple(reasons)[:MAX_REASONS]
 
 
 def matched(term: Term, described: Described) -> list[Why]:
@@ -121,39 +121,39 @@ def _of(described: Described, sort: str) -> list[Entry]:
     return [entry for entry in described.entries if entry.sort == sort]
 
 
-def _key(key: str, asked: Text) -> bool:
-    if asked.prefix:
-        return folded_key(key).startswith(terms.fold(asked.text.lstrip()))
-    return folded_key(key) == folded_key(asked.text)
+def _key(key: str, pattern: Text) -> bool:
+    if pattern.prefix:
+        return folded_key(key).startswith(terms.fold(pattern.text.lstrip()))
+    return folded_key(key) == folded_key(pattern.text)
 
 
-def _type(text: str, asked: Text) -> bool:
+def _type(text: str, pattern: Text) -> bool:
     known = type_terms(text) if text else []
-    if asked.prefix:
-        return any(one.startswith(terms.fold(asked.text.lstrip())) for one in known)
-    return folded_key(asked.text) in known
+    if pattern.prefix:
+        return any(term.startswith(terms.fold(pattern.text.lstrip())) for term in known)
+    return folded_key(pattern.text) in known
 
 
-def _entry(described: Described, entry: Entry, asked: Text) -> list[Why]:
-    spans = _spans(described, entry, asked)
+def _entry(described: Described, entry: Entry, pattern: Text) -> list[Why]:
+    spans = _spans(described, entry, pattern)
     if not spans:
         return []
     text, spans = _around(entry.text, spans)
     return [Why(entry.sort, entry.key, text, tuple(spans), entry.scope)]
 
 
-def _spans(described: Described, entry: Entry, asked: Text) -> list[Span]:
+def _spans(described: Described, entry: Entry, pattern: Text) -> list[Span]:
     """Where the asked words stand one after the other; the whole text where only the whole matches."""
-    found = [
+    spans = [
         span
-        for words, open_end in _readings(asked.text)
+        for words, open_end in _readings(pattern.text)
         if words and described.may_hold(entry.text, words)
         for tokens in described.tokens(entry.text)
-        for span in _sequences(tokens, words, asked.prefix and open_end)
+        for span in _sequences(tokens, words, pattern.prefix and open_end)
     ]
-    if found:
-        return _apart(found)
-    if any(_is_whole(known, asked) for known in whole_terms(entry)):
+    if spans:
+        return _apart(spans)
+    if any(_is_whole(known, pattern) for known in whole_terms(entry)):
         return [(0, len(entry.text))]
     return []
 
@@ -166,7 +166,7 @@ def _readings(text: str) -> list[tuple[list[str], bool]]:
 def _apart(spans: list[Span]) -> list[Span]:
     """The spans in order, without those that begin inside of another."""
     kept: list[Span] = []
-    for span in sorted(spans, key=lambda one: (one[0], -one[1])):
+    for span in sorted(spans, key=lambda span: (span[0], -span[1])):
         if not kept or span[0] >= kept[-1][1]:
             kept.append(span)
     return kept
@@ -174,18 +174,18 @@ def _apart(spans: list[Span]) -> list[Span]:
 
 def _sequences(tokens: list[terms.Token], words: list[str], prefix: bool) -> Iterator[Span]:
     count = len(words)
-    for at in range(len(tokens) - count + 1 if count else 0):
-        here = tokens[at : at + count]
+    for begin in range(len(tokens) - count + 1 if count else 0):
+        here = tokens[begin : begin + count]
         last = here[-1].word.startswith(words[-1]) if prefix else here[-1].word == words[-1]
         if last and all(token.word == word for token, word in zip(here[:-1], words[:-1], strict=True)):
             yield here[0].start, here[-1].end
 
 
-def _is_whole(known: str, asked: Text) -> bool:
-    if asked.prefix:
-        start = terms.whole_prefix(asked.text)
+def _is_whole(known: str, pattern: Text) -> bool:
+    if pattern.prefix:
+        start = terms.whole_prefix(pattern.text)
         return start is not None and known.startswith(start)
-    return known == terms.whole(asked.text)
+    return known == terms.whole(pattern.text)
 
 
 def _around(text: str, spans: list[Span]) -> tuple[str, list[Span]]:
@@ -194,7 +194,7 @@ def _around(text: str, spans: list[Span]) -> tuple[str, list[Span]]:
         return text, spans
     start = max(0, spans[0][0] - _CONTEXT_CHARACTERS)
     end = start + MAX_SHOWN_CHARACTERS
-    inside = [(max(at, start) - start, min(to, end) - start) for at, to in spans if at < end]
+    inside = [(max(begin, start) - start, min(to, end) - start) for begin, to in spans if begin < end]
     return text[start:end], inside
 
 

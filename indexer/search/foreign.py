@@ -50,16 +50,18 @@ class JournalPartitions:
         """
         doubtful = [key for key in lacking if key not in shown]
         if doubtful and not self._counts:
-            self._counts = self._asked(min(timeout_s, _ASKED_S))
+            self._counts = self._partition_counts(min(timeout_s, _ASKED_S))
         for key in doubtful:
             if key[1] >= self._counts.get(key[0], key[1] + 1):
                 raise _foreign(key)
 
-    def _asked(self, timeout_s: float) -> dict[str, int]:
+    def _partition_counts(self, timeout_s: float) -> dict[str, int]:
         from ...producers.topics import read_epochs  # most searches never need Kafka's client
 
         try:
-            return {topic: one.partitions for topic, one in read_epochs(self._settings, timeout_s=timeout_s).items()}
+            return {
+                topic: epoch.partitions for topic, epoch in read_epochs(self._settings, timeout_s=timeout_s).items()
+            }
         except MetajournalError:
             return {}
 

@@ -116,9 +116,9 @@ def parse(text: str) -> Query:
     """
     if len(text) > MAX_QUERY_CHARACTERS:
         raise InvalidQueryError(f"The query has {len(text):,} characters, at most {MAX_QUERY_CHARACTERS:,} are taken.")
-    found = tuple(dict.fromkeys(_term(token) for token in _joined(_tokens(text)))) or (Everything(),)
-    kept = tuple(term for term in found if not isinstance(term, Nothing)) or found[:1]
-    left_out = tuple(term.text for term in found if isinstance(term, Nothing) and term not in kept)
+    parsed = tuple(dict.fromkeys(_term(token) for token in _joined(_tokens(text)))) or (Everything(),)
+    kept = tuple(term for term in parsed if not isinstance(term, Nothing)) or parsed[:1]
+    left_out = tuple(term.text for term in parsed if isinstance(term, Nothing) and term not in kept)
     if len(kept) > MAX_TERMS:
         raise InvalidQueryError(f"The query has {len(kept)} different terms, at most {MAX_TERMS} are taken.")
     begun = sum(len(terms.words(value.text)) for value in map(_value_of, kept) if value is not None and value.prefix)
@@ -150,18 +150,18 @@ def _tokens(text: str) -> Iterator[_Token]:
     closing = text.count('"') // 2 * 2  # an odd last quote is an ordinary character
     token: _Token = []
     quotes = 0
-    for one in text:
+    for character in text:
         inside = quotes % 2 == 1
-        if one == '"' and quotes < closing:
+        if character == '"' and quotes < closing:
             quotes += 1
             if not inside:
                 token.append(("", True))
-        elif one.isspace() and not inside:
+        elif character.isspace() and not inside:
             if token:
                 yield token
             token = []
         else:
-            token.append((one, inside))
+            token.append((character, inside))
     if token:
         yield token
 
@@ -178,10 +178,10 @@ def _joined(tokens: Iterator[_Token]) -> list[_Token]:
 
 
 def _belongs_to(last: _Token, token: _Token) -> bool:
-    at = _separator_at(last)
-    if at > 0 and _part_is(last[:at], "schema") and at < len(last) - 1:  # the field's name may have a type behind it
-        return _belongs_to(last[at + 1 :], token)
-    return at == len(last) - 1 if at >= 0 else _is_separator(token[0])
+    sep = _separator_at(last)
+    if sep > 0 and _part_is(last[:sep], "schema") and sep < len(last) - 1:  # the field's name may have a type behind it
+        return _belongs_to(last[sep + 1 :], token)
+    return sep == len(last) - 1 if sep >= 0 else _is_separator(token[0])
 
 
 def _part_is(token: _Token, reserved: str) -> bool:
@@ -189,25 +189,25 @@ def _part_is(token: _Token, reserved: str) -> bool:
 
 
 def _is_separator(character: tuple[str, bool]) -> bool:
-    one, quoted = character
-    return not quoted and one in _SEPARATORS
+    sign, quoted = character
+    return not quoted and sign in _SEPARATORS
 
 
 def _separator_at(token: _Token) -> int:
-    return next((at for at, character in enumerate(token) if _is_separator(character)), -1)
+    return next((index for index, character in enumerate(token) if _is_separator(character)), -1)
 
 
 # --- one token to one term
 
 
 def _term(token: _Token) -> Term:
-    at = _separator_at(token)
-    if at <= 0 or at == len(token) - 1:
+    sep = _separator_at(token)
+    if sep <= 0 or sep == len(token) - 1:
         return _value(token)
-    key, value = _part(token[:at]), _part(token[at + 1 :])
-    literal = any(quoted for _, quoted in token[:at])
+    key, value = _part(token[:sep]), _part(token[sep + 1 :])
+    literal = any(quoted for _, quoted in token[:sep])
     if not literal and not key.prefix:
-        reserved = _reserved(terms.fold(key.text), value, token[at + 1 :])
+        reserved = _reserved(terms.fold(key.text), value, token[sep + 1 :])
         if reserved is not None:
             return reserved
     if _is_star(key) and _is_star(value):
@@ -235,11 +235,11 @@ def _reserved(key: str, value: Text, token: _Token) -> Term | None:
 
 
 def _field(token: _Token) -> Field:
-    at = _separator_at(token)
-    if at <= 0 or at == len(token) - 1:
+    sep = _separator_at(token)
+    if sep <= 0 or sep == len(token) - 1:
         return Field(_part(token))
-    kind = _part(token[at + 1 :])
-    return Field(_part(token[:at]), None if _is_star(kind) else kind)
+    kind = _part(token[sep + 1 :])
+    return Field(_part(token[:sep]), None if _is_star(kind) else kind)
 
 
 def _checked(term: Property | Field) -> Property | Field:
@@ -262,4 +262,4 @@ def _is_star(part: Text) -> bool:
 
 
 def _text(token: _Token) -> str:
-    return "".join(one for one, _ in token)
+    return "".join(character for character, _ in token)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from .asked import MISSING_TIMES, SORTS, URN, SearchOptions
+from .options import MISSING_TIMES, SORTS, URN, SearchOptions
 from .query import Dsl, scored
 
 Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -31,17 +31,17 @@ _FIRST_OF_A_TIME: Final = (9.0, 0)
 _LAST_OF_A_TIME: Final = (-1.0, _BEHIND_ALL)
 
 
-class Found(NamedTuple):
+class RawHit(NamedTuple):
     """A hit.
 
     Args:
-        held_by: the index that it is in.
+        index_name: the index that it is in.
         state: its state document.
         value: what it is ordered by, before its URN.
         score: its tier; 0 where everything was asked for.
     """
 
-    held_by: str
+    index_name: str
     state: Mapping[str, Any]
     value: Any
     score: int
@@ -60,66 +60,68 @@ class Found(NamedTuple):
 class Page(NamedTuple):
     """The hits, one more than asked for where there are more and `more` was asked for, and the first answer."""
 
-    hits: list[Found]
+    hits: list[RawHit]
     answer: Mapping[str, Any]
 
 
-def page_of(asked: SearchOptions, after: list[Any] | None, ask: Ask, *, more: bool) -> Page:
+def page_of(options: SearchOptions, after: list[Any] | None, ask: Ask, *, more: bool) -> Page:
     """The hits behind a place.
 
     Args:
         after: the place; None for the first page.
         more: whether it matters that there are more.
     """
-    if asked.limit > 0 and asked.sort.startswith("creation_time"):
-        return _by_time(asked, after, ask)
-    request = _request(asked, asked.limit + more)
-    if asked.sort == "relevance":
-        request["sort"], tail, at = SORTS[asked.sort], [_BEHIND_ALL], 0
+    if options.limit > 0 and options.sort.startswith("creation_time"):
+        return _by_time(options, after, ask)
+    request = _request(options, options.limit + more)
+    if options.sort == "relevance":
+        request["sort"], tail, score_at = SORTS[options.sort], [_BEHIND_ALL], 0
     else:
-        request["sort"], tail, at = [*SORTS[asked.sort], _SCORE], [0, _BEHIND_ALL], 2
+        request["sort"], tail, score_at = [*SORTS[options.sort], _SCORE], [0, _BEHIND_ALL], 2
     if after is not None:
         request["search_after"] = [*after, *tail]
     answer = ask(request)
-    return Page([_found(hit, hit["sort"][0], at) for hit in answer["hits"]["hits"]], answer)
+    return Page([_raw_hit(hit, hit["sort"][0], score_at) for hit in answer["hits"]["hits"]], answer)
 
 
-def _by_time(asked: SearchOptions, after: list[Any] | None, ask: Ask, *, over: bool = False) -> Page:
+def _by_time(options: SearchOptions, after: list[Any] | None, ask: Ask, *, over: bool = False) -> Page:
     """Times alone, from the place's time on; where the page begins or ends among equals, those by URN.
 
     Args:
         over: whether to go on behind all entities of the place's time.
     """
-    size = asked.limit + 1 + (after is not None)
-    request = {**_request(asked, size), "sort": [SORTS[asked.sort][0], _SCORE]}
+    size = options.limit + 1 + (after is not None)
+    request = {**_request(options, size), "sort": [SORTS[options.sort][0], _SCORE]}
     if after is not None:
         request["search_after"] = [after[0], *(_LAST_OF_A_TIME if over else _FIRST_OF_A_TIME)]
     answer = ask(request)
-    found = [_found(hit, hit["sort"][0], 1) for hit in answer["hits"]["hits"]]
-    if len(found) < size:
-        return Page(_behind(found, after), answer)
-    last = found[-1]
-    hits = _behind((one for one in found if one.value != last.value), after)
-    wanted = asked.limit + 1 - len(hits)
+    raw_hits = [_raw_hit(hit, hit["sort"][0], 1) for hit in answer["hits"]["hits"]]
+    if len(raw_hits) < size:
+        return Page(_behind(raw_hits, after), answer)
+    last = raw_hits[-1]
+    hits = _behind((hit for hit in raw_hits if hit.value != last.value), after)
+    wanted = options.limit + 1 - len(hits)
     if wanted <= 1:
         return Page([*hits, last], answer)
     start = after[1] if after is not None and after[0] == last.value else None
-    equals = _of_time(asked, last.value, start, wanted, ask)
+    equals = _of_time(options, last.value, start, wanted, ask)
     if len(equals) < wanted:  # so many of the place's time stand before it
-        equals += _by_time(asked, [last.value, ""], ask, over=True).hits
-    known = {one.urn for one in hits}  # without a point in time an entity's time may have changed since
-    return Page(hits + [one for one in equals if one.urn not in known], answer)
+        equals += _by_time(options, [last.value, ""], ask, over=True).hits
+    known = {hit.urn for hit in hits}  # without a point in time an entity's time may have changed since
+    return Page(hits + [hit for hit in equals if hit.urn not in known], answer)
 
 
-def _behind(found: Iterable[Found], after: list[Any] | None) -> list[Found]:
+def _behind(raw_hits: Iterable[RawHit], after: list[Any] | None) -> list[RawHit]:
     """Those behind a place, equals by URN."""
-    hits = [one for _, equal in groupby(found, lambda one: one.value) for one in sorted(equal, key=lambda one: one.urn)]
-    return hits if after is None else [one for one in hits if one.value != after[0] or one.urn > after[1]]
+    hits = [
+        hit for _, equal in groupby(raw_hits, lambda hit: hit.value) for hit in sorted(equal, key=lambda hit: hit.urn)
+    ]
+    return hits if after is None else [hit for hit in hits if hit.value != after[0] or hit.urn > after[1]]
 
 
-def _of_time(asked: SearchOptions, time: int, after: str | None, size: int, ask: Ask) -> list[Found]:
+def _of_time(options: SearchOptions, time: int, after: str | None, size: int, ask: Ask) -> list[RawHit]:
     """The first entities of one time behind a URN."""
-    request = _request(asked, size)
+    request = _request(options, size)
     request.pop("aggs", None)
     same: Dsl = {"bool": {"must_not": [{"exists": {"field": "created"}}]}}
     if time not in MISSING_TIMES:
@@ -128,23 +130,23 @@ def _of_time(asked: SearchOptions, time: int, after: str | None, size: int, ask:
     request["sort"] = [URN, _SCORE]
     if after is not None:
         request["search_after"] = [after, 0, _BEHIND_ALL]
-    return [_found(hit, time, 1) for hit in ask(request)["hits"]["hits"]]
+    return [_raw_hit(hit, time, 1) for hit in ask(request)["hits"]["hits"]]
 
 
-def _request(asked: SearchOptions, size: int) -> dict[str, Any]:
+def _request(options: SearchOptions, size: int) -> dict[str, Any]:
     request: dict[str, Any] = {
-        "query": scored(asked.query, asked.scopes, asked.filters, asked.known),
+        "query": scored(options.query, options.scopes, options.filters, options.known),
         "size": size,
         "source": ["entity"],
         "track_total_hits": True,
     }
-    if asked.facets:
-        one_scope = f"{asked.scopes[0].lower()}." if len(asked.scopes) == 1 else ""
+    if options.facets:
+        one_scope = f"{options.scopes[0].lower()}." if len(options.scopes) == 1 else ""
         fields = {"kind": "kind", "namespace": "namespace", "tag": f"{one_scope}tag_facet"}
         request["aggs"] = {name: {"terms": {"field": field, "size": FACET_VALUES}} for name, field in fields.items()}
     return request
 
 
-def _found(hit: Mapping[str, Any], value: Any, score_at: int) -> Found:
+def _raw_hit(hit: Mapping[str, Any], value: Any, score_at: int) -> RawHit:
     """The score is a part of the order: asked for apart, it would be worked out for every hit, and here once more."""
-    return Found(hit["_index"], hit["_source"]["entity"], value, round(hit["sort"][score_at]))
+    return RawHit(hit["_index"], hit["_source"]["entity"], value, round(hit["sort"][score_at]))

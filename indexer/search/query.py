@@ -54,20 +54,20 @@ def scored(query: Query, scopes: Collection[Scope], filters: Sequence[Dsl], know
     if query.terms == (Everything(),) or query.nothing:
         return {"bool": {"filter": [*each, *filters]}}
     least = Tier.EVERY_TERM if len(each) == 1 else Tier.SOME_TERMS
-    better = [_score(tier - least, one) for tier, one in _tiers(query, each)]
+    better = [_score(tier - least, dsl) for tier, dsl in _tiers(query, each)]
     must = _score(least, {"bool": {"filter": [_any(each), *filters]}})
     return {"bool": {"must": [must], "should": [{"dis_max": {"queries": better}}] if better else []}}
 
 
 def _tiers(query: Query, each: list[Dsl]) -> Iterable[tuple[Tier, Dsl]]:
     """The tiers above the lowest; a hit of the only term has every term."""
-    asked = [term.value.text for term in query.terms if isinstance(term, Value)]
+    texts = [term.value.text for term in query.terms if isinstance(term, Value)]
     if len(each) > 1:
         yield Tier.EVERY_TERM, {"bool": {"filter": each}}
-    if asked:
-        yield Tier.NAME_WORD, _any(one for text in asked for one in _begun_in("name_words", text))
-        yield Tier.NAME_PREFIX, _any(_as_whole("name", text, prefix=True) for text in asked)
-        yield Tier.EXACT_NAME, _any(_as_whole("name", text, prefix=False) for text in asked)
+    if texts:
+        yield Tier.NAME_WORD, _any(dsl for text in texts for dsl in _begun_in("name_words", text))
+        yield Tier.NAME_PREFIX, _any(_as_whole("name", text, prefix=True) for text in texts)
+        yield Tier.EXACT_NAME, _any(_as_whole("name", text, prefix=False) for text in texts)
 
 
 def _score(score: int, query: Dsl) -> Dsl:
@@ -83,15 +83,15 @@ def matches(term: Term, scopes: Collection[Scope], known: Known) -> Dsl:
             return _NONE
         case Value(value):
             own = _texts("identity", "identity_words", value)
-            return _any(own + [one for at in _paths(scopes) for one in _texts(f"{at}whole", f"{at}words", value)])
+            return _any(own + [dsl for path in _paths(scopes) for dsl in _texts(f"{path}whole", f"{path}words", value)])
         case Property():
-            return _any(one for scope in _each(scopes) for one in _property(scope, term, known.get((term, scope), ())))
+            return _any(dsl for scope in _each(scopes) for dsl in _property(scope, term, known.get((term, scope), ())))
         case HasKey(key):
-            return _any(_has_key(f"{at}keys", key) for at in _paths(scopes))
+            return _any(_has_key(f"{path}keys", key) for path in _paths(scopes))
         case Tag(value):
-            return _any(one for at in _paths(scopes) for one in _texts(f"{at}tags", f"{at}tag_words", value))
+            return _any(dsl for path in _paths(scopes) for dsl in _texts(f"{path}tags", f"{path}tag_words", value))
         case HasTags():
-            return _any({"exists": {"field": f"{at}tags"}} for at in _paths(scopes))
+            return _any({"exists": {"field": f"{path}tags"}} for path in _paths(scopes))
         case Field():
             return _field(term) if "SYSTEM" in scopes else _NONE
 
@@ -165,15 +165,15 @@ def _sequence(field: str, words: list[str], prefix: bool) -> Dsl:
 
 
 def _property(scope: Scope, term: Property, known: Sequence[str]) -> list[Dsl]:
-    at = scope_path(scope)
+    path = scope_path(scope)
     if not term.key.prefix:
-        return _keyed(f"{at}pairs", f"{at}pair_words", term.key, term.value)
+        return _keyed(f"{path}pairs", f"{path}pair_words", term.key, term.value)
     start = short_start(term.key)
-    queries = [_pair_under_start(f"{at}pairs", term.key, term.value)]
+    queries = [_pair_under_start(f"{path}pairs", term.key, term.value)]
     for words, prefix in _readings(term.value):
         if len(words) == 1:
-            queries += [_wildcard(f"{at}{field}", start, words[0], prefix) for field in ("pairs", "pair_words")]
-        queries += [_under_token(f"{at}pair_words", token, words, prefix) for token in known]
+            queries += [_wildcard(f"{path}{field}", start, words[0], prefix) for field in ("pairs", "pair_words")]
+        queries += [_under_token(f"{path}pair_words", token, words, prefix) for token in known]
     return queries
 
 
@@ -234,8 +234,8 @@ def _words_under_start(pairs: str, words_field: str, key: Text, value: Text) -> 
 
 def _near_under_start(words_field: str, start: str, words: list[str], prefix: bool) -> Dsl:
     clauses, last = [], len(words) - 1
-    for at, word in enumerate(words):
-        wildcard = _wildcard(words_field, start, word, prefix and at == last)
+    for index, word in enumerate(words):
+        wildcard = _wildcard(words_field, start, word, prefix and index == last)
         wildcard["wildcard"][words_field]["rewrite"] = f"top_terms_{_SPAN_EXPANSIONS}"
         clauses.append({"span_multi": {"match": wildcard}})
     return {"span_near": {"clauses": clauses, "slop": 0, "in_order": True}}
@@ -251,7 +251,9 @@ def keys_begin(path: str, start: str, value: Text) -> Dsl:
     queries = [begins(f"{path}hashed_keys", start)]
     for words, prefix in _readings(value):
         last = len(words) - 1
-        each = [_wildcard(f"{path}pair_words", start, word, prefix and at == last) for at, word in enumerate(words)]
+        each = [
+            _wildcard(f"{path}pair_words", start, word, prefix and index == last) for index, word in enumerate(words)
+        ]
         if last > 0:
             queries.append({"bool": {"filter": each}})
     return _any(queries)

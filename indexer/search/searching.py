@@ -23,13 +23,13 @@ from ...schemas.urn import Urn
 from ..connection import cause_of, is_away, make_client, reason_of
 from ..errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from ..waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, wanted_marks
-from .asked import SearchOptions, Sort, asked_of, checked_limit, checked_name, checked_text, scopes_of
 from .cursors import Cursor
 from .explain import explain
 from .foreign import JournalPartitions
 from .key_starts import known_keys
 from .notes import note_of
-from .pages import Found, page_of
+from .options import SearchOptions, Sort, checked_limit, checked_name, checked_options, checked_text, scopes_of
+from .pages import RawHit, page_of
 from .query import Tier
 from .results import Count, Hit, Results
 from .suggest import Suggestion, suggest
@@ -122,7 +122,7 @@ class Search:
             SearchUnavailableError: Elasticsearch stayed away.
             OperatorError: it refuses this client, or fails.
         """
-        asked = asked_of(
+        options = checked_options(
             query,
             tenant=self._tenant(tenant),
             namespace=namespace,
@@ -133,17 +133,17 @@ class Search:
             facets=facets,
         )
         wanted = wanted_marks(at_least)
-        if cursor is not None and asked.limit == 0:
+        if cursor is not None and options.limit == 0:
             raise InvalidQueryError("With a cursor limit must be at least 1.", option="limit")
         self._partitions.refuse_foreign(wanted)
-        after = None if cursor is None else self._parsed(cursor, asked)
+        after = None if cursor is None else self._parsed(cursor, options)
         deadline = self._deadline(timeout_s)
         try:
             if after is not None:
-                return self._next_page(asked, after, wanted, deadline)
+                return self._next_page(options, after, wanted, deadline)
             vector = self._shown(wanted, deadline)
-            view = self._open(deadline) if paging and asked.limit > 0 else None
-            return self._page(asked, vector, view, None, deadline)
+            view = self._open(deadline) if paging and options.limit > 0 else None
+            return self._page(options, vector, view, None, deadline)
         except ApiError as error:
             raise self._meaning(error) from error
 
@@ -185,7 +185,7 @@ class Search:
         Raises:
             IndexMissingError, SearchUnavailableError: as `search`.
         """
-        fields = tuple(f"{one.lower()}.suggest_key" for one in scopes_of(scope))
+        fields = tuple(f"{scope_name.lower()}.suggest_key" for scope_name in scopes_of(scope))
         return self._suggest(fields, prefix, tenant, limit, timeout_s)
 
     def _suggest(
@@ -216,8 +216,8 @@ class Search:
 
     # --- pages
 
-    def _parsed(self, text: str, asked: SearchOptions) -> Cursor:
-        cursor = Cursor.parse(text, asked)
+    def _parsed(self, text: str, options: SearchOptions) -> Cursor:
+        cursor = Cursor.parse(text, options)
         try:
             self._partitions.refuse_foreign(cursor.vector)
         except InvalidPositionError as error:
@@ -228,7 +228,7 @@ class Search:
         opened = deadline.ask(lambda client: client.open_point_in_time(index=self._index, keep_alive=_KEEP_ALIVE))
         return cast(str, opened.body["id"])
 
-    def _next_page(self, asked: SearchOptions, cursor: Cursor, wanted: Cut, deadline: Deadline) -> Results:
+    def _next_page(self, options: SearchOptions, cursor: Cursor, wanted: Cut, deadline: Deadline) -> Results:
         """The page behind a cursor: of the same point in time, else of a new one, which the answer says.
 
         The order's values are the same in every index, so both go on behind the same hit. A point in time that the
@@ -236,18 +236,18 @@ class Search:
         """
         if not behind(cursor.vector, wanted) and deadline.ask(lambda client: client.indices.exists(index=cursor.index)):
             try:
-                return self._page(asked, cursor.vector, cursor.view, cursor.after, deadline)
+                return self._page(options, cursor.vector, cursor.view, cursor.after, deadline)
             except ApiError as error:
                 if error.status_code in _NOT_TAKEN:
                     raise InvalidCursorError("This is no cursor of a search.") from error
                 if not (is_gone_view(error) or is_missing_index(error) or error.status_code >= _FAILED):
                     raise
         vector = self._shown(merge(cursor.vector, wanted), deadline)
-        page = self._page(asked, vector, self._open(deadline), cursor.after, deadline)
+        page = self._page(options, vector, self._open(deadline), cursor.after, deadline)
         return replace(page, note=" ".join(filter(None, (page.note, _OTHER_VIEW))))
 
     def _page(
-        self, asked: SearchOptions, vector: Cut, view: str | None, after: list[Any] | None, deadline: Deadline
+        self, options: SearchOptions, vector: Cut, view: str | None, after: list[Any] | None, deadline: Deadline
     ) -> Results:
         where: dict[str, Any] = {"index": self._index}
         if view is not None:
@@ -259,23 +259,23 @@ class Search:
                 where["pit"]["id"] = answer.get("pit_id", view)
             return cast(Mapping[str, Any], answer)
 
-        asked = replace(asked, known=known_keys(asked.query, asked.scopes, asked.filters, ask))
-        page = page_of(asked, after, ask, more=view is not None)
+        options = replace(options, known=known_keys(options.query, options.scopes, options.filters, ask))
+        page = page_of(options, after, ask, more=view is not None)
         total = page.answer["hits"]["total"]["value"]
         return Results(
             total=total,
-            hits=tuple(_hit(asked, one) for one in page.hits[: asked.limit]),
+            hits=tuple(_hit(options, hit) for hit in page.hits[: options.limit]),
             position_vector=vector,
             facets=_facets(page.answer.get("aggregations", {})),
-            cursor=None if view is None else self._cursor(asked, vector, where["pit"]["id"], page.hits),
-            note=note_of(asked.query, total),
+            cursor=None if view is None else self._cursor(options, vector, where["pit"]["id"], page.hits),
+            note=note_of(options.query, total),
         )
 
-    def _cursor(self, asked: SearchOptions, vector: Cut, view: str, found: Sequence[Found]) -> str | None:
+    def _cursor(self, options: SearchOptions, vector: Cut, view: str, hits: Sequence[RawHit]) -> str | None:
         """The cursor of the next page; at the end the point in time is given back."""
-        if len(found) > asked.limit:
-            last = found[asked.limit - 1]
-            return Cursor(view, last.held_by, last.place, vector, asked.digest).text()
+        if len(hits) > options.limit:
+            last = hits[options.limit - 1]
+            return Cursor(view, last.index_name, last.place, vector, options.digest).text()
         try:
             self._client.options(request_timeout=1.0).close_point_in_time(id=view)
         except Exception as error:
@@ -284,15 +284,15 @@ class Search:
         return None
 
 
-def _hit(asked: SearchOptions, found: Found) -> Hit:
-    state = found.state
+def _hit(options: SearchOptions, raw_hit: RawHit) -> Hit:
+    state = raw_hit.state
     return Hit(
         urn=Urn(state["urn"]),
         kind=state["kind"],
         namespace=state["namespace"],
         name=state["name"],
-        tier=Tier(found.score) if found.score else None,
-        why=explain(asked.query, state, asked.scopes),
+        tier=Tier(raw_hit.score) if raw_hit.score else None,
+        why=explain(options.query, state, options.scopes),
         document=state,
     )
 

@@ -44,7 +44,7 @@ def suggest(
     living: list[Dsl] = [{"term": {"tenant": tenant}}, {"term": {"deleted": False}}]
     documents: _Source = partial(_of_documents, deadline, index, start, living)
     source: _Source = partial(_of_dictionary, deadline, index, start)
-    found: list[Suggestion] = []
+    suggestions: list[Suggestion] = []
     seen, after = 0, None
     while True:
         answers = [source(field, after) for field in fields]
@@ -52,11 +52,11 @@ def suggest(
             source = documents
             continue
         batch, after = _merged([answer for answer in answers if answer is not None])
-        found += _counted(deadline, index, fields, batch, living)
+        suggestions += _counted(deadline, index, fields, batch, living)
         seen += len(batch)
-        if len(found) >= limit or after is None:
-            return found[:limit]
-        if len(found) < seen * _LEAST_SHARE:
+        if len(suggestions) >= limit or after is None:
+            return suggestions[:limit]
+        if len(suggestions) < seen * _LEAST_SHARE:
             source = documents
 
 
@@ -90,8 +90,8 @@ def _of_documents(
             track_total_hits=False,
         )
     ).body
-    found = [str(bucket["key"]["term"]) for bucket in answer["aggregations"]["terms"]["buckets"]]
-    return [term for term in found if term.startswith(start)]
+    completions = [str(bucket["key"]["term"]) for bucket in answer["aggregations"]["terms"]["buckets"]]
+    return [term for term in completions if term.startswith(start)]
 
 
 def _counted(
@@ -100,8 +100,8 @@ def _counted(
     if not batch:
         return []
     filters = {
-        str(at): {"bool": {"should": [{"term": {field: {"value": term}}} for field in fields]}}
-        for at, term in enumerate(batch)
+        str(number): {"bool": {"should": [{"term": {field: {"value": term}}} for field in fields]}}
+        for number, term in enumerate(batch)
     }
     answer = deadline.ask(
         lambda client: client.search(
@@ -113,5 +113,5 @@ def _counted(
         )
     ).body
     buckets = answer["aggregations"]["terms"]["buckets"]
-    counted = [Suggestion(suggested(term), buckets[str(at)]["doc_count"]) for at, term in enumerate(batch)]
-    return [one for one in counted if one.entities]
+    counted = [Suggestion(suggested(term), buckets[str(number)]["doc_count"]) for number, term in enumerate(batch)]
+    return [suggestion for suggestion in counted if suggestion.entities]

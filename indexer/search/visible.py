@@ -24,7 +24,7 @@ def shown_by(settings: Settings) -> tuple[str, Cut]:
     try:
         deadline = Deadline(client, wanted.url, _ASKED_S)
         shown = deadline.shown(wanted.index, {})
-        names = deadline.ask(lambda asked: asked.indices.get_alias(name=wanted.index)).body
+        names = deadline.ask(lambda client: client.indices.get_alias(name=wanted.index)).body
         return ", ".join(sorted(names)), shown.vector
     finally:
         client.close()

@@ -78,7 +78,7 @@ def _full_name(name: str, space: str) -> str:
 
 def named_types(schema: Schema) -> dict[str, Schema]:
     """Definition of each named type in an expanded schema, by full name."""
-    return {one["name"]: one for one in _walk(schema) if one["type"] in NAMED}
+    return {definition["name"]: definition for definition in _walk(schema) if definition["type"] in NAMED}
 
 
 def _walk(schema: Schema) -> Iterator[dict[str, Any]]:
@@ -107,7 +107,7 @@ def _canonical(schema: Schema) -> Schema:
         return schema["type"]
     kept = {key: schema[key] for key in _CANONICAL_ORDER if key in schema}
     if "fields" in kept:
-        kept["fields"] = [{"name": one["name"], "type": _canonical(one["type"])} for one in kept["fields"]]
+        kept["fields"] = [{"name": field["name"], "type": _canonical(field["type"])} for field in kept["fields"]]
     for inner in ("items", "values"):
         if inner in kept:
             kept[inner] = _canonical(kept[inner])

@@ -56,12 +56,12 @@ def decode_all(values: Sequence[bytes]) -> list[Decoded | Failure]:
     Args:
         values: values of journal records, in any order and of any schemas.
     """
-    found: list[Decoded | Failure] = []
+    results: list[Decoded | Failure] = []
     known = Known()
     for start in range(0, len(values), _SIDE_BY_SIDE):
         some = values[start : start + _SIDE_BY_SIDE]
-        found += [one or _alone(value) for one, value in zip(_side_by_side(some, known), some, strict=True)]
-    return found
+        results += [result or _alone(value) for result, value in zip(_side_by_side(some, known), some, strict=True)]
+    return results
 
 
 def _alone(value: bytes) -> Decoded | Failure:
@@ -73,7 +73,7 @@ def _alone(value: bytes) -> Decoded | Failure:
 
 def _side_by_side(values: Sequence[bytes], known: Known) -> list[Decoded | None]:
     """The events of some values; None for each that has to be read alone."""
-    found: list[Decoded | None] = [None] * len(values)
+    results: list[Decoded | None] = [None] * len(values)
     source = Source.of(values, known)
     for fingerprint, rows in source.rows_by_fingerprint():
         contract = contracts_by_fingerprint().get(fingerprint)
@@ -81,9 +81,9 @@ def _side_by_side(values: Sequence[bytes], known: Known) -> list[Decoded | None]
             continue  # a former version is read into the current one's shape by the codec alone
         reader = _reader(fingerprint)
         chosen, decoded = ((), ()) if reader is None else _read(reader, source, rows)
-        for row, one in zip(chosen, decoded, strict=True):
-            found[row] = one
-    return found
+        for row, result in zip(chosen, decoded, strict=True):
+            results[row] = result
+    return results
 
 
 class Spans(NamedTuple):
@@ -139,12 +139,12 @@ class _Urns(dict[str, Any]):
     """The URN of each text, or the text itself where it is none. Bounded: starts anew when full, keeps no long ones."""
 
     def __missing__(self, text: str) -> Any:
-        found = as_urn(text)
+        urn = as_urn(text)
         if len(text) <= _KEPT_CHARACTERS:
             if len(self) >= _KEPT_URNS:
                 self.clear()
-            self[text] = found
-        return found
+            self[text] = urn
+        return urn
 
 
 _URNS: Final = _Urns()
@@ -206,7 +206,7 @@ def _with_schema(make_all: Callable[..., Values]) -> Callable[..., Values]:
     def merged(
         headers: Values, entity: Values, description: Values, text: Values, named: Values, *rest: Values
     ) -> Values:
-        schemas = [there if one is None else one for one, there in zip(text, named)]  # noqa: B905
+        schemas = [there if schema is None else schema for schema, there in zip(text, named)]  # noqa: B905
         return make_all(headers, entity, description, schemas, *rest)
 
     return merged

@@ -73,9 +73,9 @@ def decode(value: bytes) -> Decoded:
     contract = contracts_by_fingerprint().get(number)
     if contract is None:
         raise UnknownFingerprint(number)
-    (header, event), at = _run(_reader(number), value)
-    if at != len(value):
-        raise Undecodable(f"{len(value) - at} bytes stand behind the event")
+    (header, event), end = _run(_reader(number), value)
+    if end != len(value):
+        raise Undecodable(f"{len(value) - end} bytes stand behind the event")
     return Decoded(header, event, contract.name)
 
 
@@ -100,19 +100,19 @@ def header_apart(value: bytes) -> tuple[Header, tuple[int, int], int]:
         as `decode_header_only`; IndexError, UnicodeDecodeError: what follows is no header.
     """
     fingerprint_in(value)
-    at = PREFIX_BYTES + _ID_BYTES
+    place = PREFIX_BYTES + _ID_BYTES
     for _ in ("tenant", "type", "aggregate"):
-        _, at = wire.read_span(value, at)
-    begin = at
-    while (count := wire.read_long(value, at))[0] > 0:
-        at = count[1]
+        _, place = wire.read_span(value, place)
+    begin = place
+    while (count := wire.read_long(value, place))[0] > 0:
+        place = count[1]
         for _ in range(count[0]):
-            short = value[at]
-            at = at + 1 + (short >> 1) if short < 0x80 else wire.read_span(value, at)[1]
+            short = value[place]
+            place = place + 1 + (short >> 1) if short < 0x80 else wire.read_span(value, place)[1]
     end = count[1]
     rest = value[:begin] + b"\0" + value[end : end + _REST_BYTES]
-    header, at = _header_reader()(rest, PREFIX_BYTES, len(rest))
-    return header, (begin, end), end + at - begin - 1
+    header, place = _header_reader()(rest, PREFIX_BYTES, len(rest))
+    return header, (begin, end), end + place - begin - 1
 
 
 def fingerprint_in(value: bytes) -> int:
@@ -142,10 +142,10 @@ _ENCODERS: dict[str, Encoder] = {}
 
 
 def _encoder(event_type: str) -> Encoder:
-    found = _ENCODERS.get(event_type)
-    if found is None:
-        found = _ENCODERS[event_type] = _make_encoder(current_contracts()[event_type])
-    return found
+    encoder = _ENCODERS.get(event_type)
+    if encoder is None:
+        encoder = _ENCODERS[event_type] = _make_encoder(current_contracts()[event_type])
+    return encoder
 
 
 def _make_encoder(contract: Contract) -> Encoder:

@@ -68,8 +68,8 @@ class ColumnWriter:
             case "union" if self._types.nullable(schema) == "long":
                 yield f"write_optional_longs({values})"
             case "union":
-                kind, one = self._types.kind(self._types.nullable(schema)), code.name("n")
-                yield f'[b"\\0" if {one} is None else b"\\2" + write_{kind}({one}) for {one} in {values}]'
+                kind, item = self._types.kind(self._types.nullable(schema)), code.name("n")
+                yield f'[b"\\0" if {item} is None else b"\\2" + write_{kind}({item}) for {item} in {values}]'
             case "long":
                 yield f"write_longs({values})"
             case kind:

@@ -73,8 +73,8 @@ class Source:
     def texts(self, starts: Numbers, stops: Numbers) -> list[str]:
         """The texts of these spans. Raises: UnicodeDecodeError."""
         text = self.text
-        found = [text[start:stop] for start, stop in zip(starts.tolist(), stops.tolist())]  # noqa: B905
-        return found if "".join(found).isascii() else list(map(_as_utf8, found))
+        texts = [text[start:stop] for start, stop in zip(starts.tolist(), stops.tolist())]  # noqa: B905
+        return texts if "".join(texts).isascii() else list(map(_as_utf8, texts))
 
     def recurring_texts(self, starts: Numbers, stops: Numbers) -> list[str]:
         """The same, one object for equal texts, so that each is hashed once."""
@@ -91,8 +91,8 @@ class Known(dict[str, str]):
     """Texts by what they look like when their UTF-8 is taken for Latin-1."""
 
     def __missing__(self, text: str) -> str:
-        found = self[text] = _as_utf8(text)
-        return found
+        decoded = self[text] = _as_utf8(text)
+        return decoded
 
 
 class Cursor:
@@ -121,9 +121,9 @@ class Cursor:
 
     def byte(self) -> Numbers:
         """The next byte of each."""
-        found = self.data[self.at]
+        values = self.data[self.at]
         self.skip(np.int64(1))
-        return found
+        return values
 
     def skip(self, count: Any) -> tuple[Numbers, Numbers]:
         """Go on by so many bytes, none of them negative; gives where they begin and end."""

@@ -150,7 +150,7 @@ class _ReaderWriter:
         symbols = tuple(writer["symbols"])
         self._code.add(f"if not 0 <= {index} < {len(symbols)}: refuse('an enum index is out of range')")
         if reader is not None:
-            symbols = tuple(one if one in reader["symbols"] else reader["default"] for one in symbols)
+            symbols = tuple(symbol if symbol in reader["symbols"] else reader["default"] for symbol in symbols)
         self._code.add(f"{value} = {symbols!r}[{index}]")
         return value
 

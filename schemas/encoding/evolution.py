@@ -29,10 +29,10 @@ def full_transitive_faults(versions: Sequence[Schema]) -> list[str]:
     Args:
         versions: expanded schemas of one event type.
     """
-    found = []
-    for (at, writer), (to, reader) in permutations(enumerate(versions), 2):
-        found += [f"version {to} reading version {at}: {why}" for why in resolution_faults(writer, reader)]
-    return found
+    faults = []
+    for (version, writer), (to, reader) in permutations(enumerate(versions), 2):
+        faults += [f"version {to} reading version {version}: {why}" for why in resolution_faults(writer, reader)]
+    return faults
 
 
 def resolution_faults(writer: Schema, reader: Schema) -> list[str]:
@@ -46,62 +46,62 @@ class _Check:
         self._reader_types = reader_types
         self._open: set[tuple[str, str]] = set()
 
-    def faults(self, writer: Schema, reader: Schema, at: str) -> list[str]:
+    def faults(self, writer: Schema, reader: Schema, path: str) -> list[str]:
         writer, reader = _definition(writer, self._writer_types), _definition(reader, self._reader_types)
         if isinstance(writer, list):
-            return [why for branch in writer for why in self.faults(branch, reader, at)]
+            return [why for branch in writer for why in self.faults(branch, reader, path)]
         if isinstance(reader, list):
-            return self._any_branch(writer, reader, at)
+            return self._any_branch(writer, reader, path)
         writes, reads = _kind(writer), _kind(reader)
         if writes != reads:
             promoted = reads in _PROMOTIONS.get(writes, ())
-            return [] if promoted else [f"{at or 'the whole'}: {reads} cannot read {writes}"]
+            return [] if promoted else [f"{path or 'the whole'}: {reads} cannot read {writes}"]
         if writes in PRIMITIVES:
             return []
         match writes:
             case "array":
-                return self.faults(writer["items"], reader["items"], f"{at}[]")
+                return self.faults(writer["items"], reader["items"], f"{path}[]")
             case "map":
-                return self.faults(writer["values"], reader["values"], f"{at}{{}}")
+                return self.faults(writer["values"], reader["values"], f"{path}{{}}")
             case _:
-                return self._named(writer, reader, at)
+                return self._named(writer, reader, path)
 
-    def _any_branch(self, writer: Schema, reader: list[Schema], at: str) -> list[str]:
-        if any(not self.faults(writer, branch, at) for branch in reader):
+    def _any_branch(self, writer: Schema, reader: list[Schema], path: str) -> list[str]:
+        if any(not self.faults(writer, branch, path) for branch in reader):
             return []
-        return [f"{at or 'the whole'}: no branch of the union reads {_kind(writer)}"]
+        return [f"{path or 'the whole'}: no branch of the union reads {_kind(writer)}"]
 
-    def _named(self, writer: dict[str, Any], reader: dict[str, Any], at: str) -> list[str]:
+    def _named(self, writer: dict[str, Any], reader: dict[str, Any], path: str) -> list[str]:
         if writer["name"] != reader["name"]:
-            return [f"{at or 'the whole'}: {reader['name']} cannot read {writer['name']}"]
+            return [f"{path or 'the whole'}: {reader['name']} cannot read {writer['name']}"]
         if "aliases" in reader:
-            return [f"{at or 'the whole'}: aliases are not supported"]
+            return [f"{path or 'the whole'}: aliases are not supported"]
         match writer["type"]:
             case "fixed":
                 same = writer["size"] == reader["size"]
-                return [] if same else [f"{at}: {reader['size']} bytes cannot read {writer['size']}"]
+                return [] if same else [f"{path}: {reader['size']} bytes cannot read {writer['size']}"]
             case "enum":
-                return _enum_faults(writer, reader, at)
+                return _enum_faults(writer, reader, path)
             case _:
-                return self._record(writer, reader, at)
+                return self._record(writer, reader, path)
 
-    def _record(self, writer: dict[str, Any], reader: dict[str, Any], at: str) -> list[str]:
+    def _record(self, writer: dict[str, Any], reader: dict[str, Any], path: str) -> list[str]:
         pair = (writer["name"], reader["name"])
         if pair in self._open:  # a recursive type: judged where it was opened
             return []
         self._open.add(pair)
         written = {field["name"]: field for field in writer["fields"]}
-        found = []
+        faults = []
         for field in reader["fields"]:
-            place = f"{at}.{field['name']}" if at else field["name"]
+            place = f"{path}.{field['name']}" if path else field["name"]
             if "aliases" in field:
-                found.append(f"{place}: aliases are not supported")
+                faults.append(f"{place}: aliases are not supported")
             if field["name"] in written:
-                found += self.faults(written[field["name"]]["type"], field["type"], place)
+                faults += self.faults(written[field["name"]]["type"], field["type"], place)
             elif "default" not in field:
-                found.append(f"{place}: it has no default and is not written")
+                faults.append(f"{place}: it has no default and is not written")
         self._open.discard(pair)
-        return found
+        return faults
 
 
 def _definition(schema: Schema, types: dict[str, Any]) -> Schema:
@@ -114,6 +114,6 @@ def _kind(schema: Schema) -> str:
     return schema if isinstance(schema, str) else str(schema["type"])
 
 
-def _enum_faults(writer: dict[str, Any], reader: dict[str, Any], at: str) -> list[str]:
-    unknown = [one for one in writer["symbols"] if one not in reader["symbols"]]
-    return [f"{at}: it does not know {', '.join(unknown)}"] if unknown and "default" not in reader else []
+def _enum_faults(writer: dict[str, Any], reader: dict[str, Any], path: str) -> list[str]:
+    unknown = [symbol for symbol in writer["symbols"] if symbol not in reader["symbols"]]
+    return [f"{path}: it does not know {', '.join(unknown)}"] if unknown and "default" not in reader else []

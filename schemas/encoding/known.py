@@ -86,7 +86,7 @@ def _folder() -> Traversable:
 
 
 def _sorted_files(folder: Traversable) -> list[Traversable]:
-    return sorted((one for one in folder.iterdir() if one.name.endswith(".avsc")), key=lambda one: one.name)
+    return sorted((file for file in folder.iterdir() if file.name.endswith(".avsc")), key=lambda file: file.name)
 
 
 def _read(domain: str, file: Traversable, definitions: dict[str, Any]) -> Contract:
@@ -103,7 +103,7 @@ def _read(domain: str, file: Traversable, definitions: dict[str, Any]) -> Contra
 @cache
 def current_contracts() -> dict[str, Contract]:
     """What producers write now, by event type."""
-    return {one.event_type: one for one in all_contracts() if one.revision is None}
+    return {contract.event_type: contract for contract in all_contracts() if contract.revision is None}
 
 
 @cache

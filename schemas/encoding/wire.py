@@ -209,37 +209,37 @@ ENCODER_NAMES: Final[dict[str, Any]] = {
 """What the source of an encoder refers to."""
 
 
-def read_long(data: bytes, at: int) -> tuple[int, int]:
+def read_long(data: bytes, place: int) -> tuple[int, int]:
     """A long and the place behind it.
 
     Raises:
         Undecodable: the varint has more than 64 bits.
         IndexError: the data end inside it.
     """
-    byte = data[at]
-    at += 1
+    byte = data[place]
+    place += 1
     value = byte & 0x7F
     shift = 7
     while byte > 0x7F:
         if shift > 63:
             raise Undecodable("a number has more than 64 bits")
-        byte = data[at]
-        at += 1
+        byte = data[place]
+        place += 1
         value |= (byte & 0x7F) << shift
         shift += 7
     if value > _MAX_UNSIGNED:
         raise Undecodable("a number has more than 64 bits")
-    return (value >> 1) ^ -(value & 1), at
+    return (value >> 1) ^ -(value & 1), place
 
 
-def read_span(data: bytes, at: int) -> tuple[int, int]:
+def read_span(data: bytes, place: int) -> tuple[int, int]:
     """Where a value that its length precedes begins, and where it ends; the caller checks the end.
 
     Raises:
         Undecodable: the length is negative.
         IndexError: the data end inside it.
     """
-    length, start = read_long(data, at)
+    length, start = read_long(data, place)
     if length < 0:
         raise Undecodable("a length is negative")
     return start, start + length

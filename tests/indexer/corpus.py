@@ -28,7 +28,7 @@ def state(
 ) -> State:
     """A state document as the stream writes it."""
     named = Urn.parse(entity)
-    at = position(1, offset)
+    logical_time = position(1, offset)
     return {
         "tenant": tenant,
         "urn": str(named),
@@ -38,9 +38,9 @@ def state(
         "domain": "catalog",
         "aggregate": str(named.aggregate),
         "partition": partition,
-        "position": at,
+        "position": logical_time,
         "seq": 0,
-        "logical_timestamp": at,
+        "logical_timestamp": logical_time,
         "system_time": 1_441_310_434_000 + offset,
         "event_time": 1_441_310_434_000,
         "event_id": "01900000-0000-7000-8000-000000000000",
@@ -138,8 +138,8 @@ CORPUS: dict[str, State] = {
 }
 """By a short name; `deleted` and `foreign` must never be found."""
 
-FINDABLE = {name: one for name, one in CORPUS.items() if name not in ("deleted", "foreign")}
-NAME_OF = {str(one["urn"]): name for name, one in FINDABLE.items()}
+FINDABLE = {name: state for name, state in CORPUS.items() if name not in ("deleted", "foreign")}
+NAME_OF = {str(state["urn"]): name for name, state in FINDABLE.items()}
 
 
 def visible(client: Elasticsearch, index: str, query: Mapping[str, Any] | None = None) -> int:

@@ -68,17 +68,17 @@ class Feed:
         named = Urn.parse(dataset(f"ns{number % 3}", f"{_WORDS[number % len(_WORDS)]} {number}"))
         tenant = _TENANTS[number % len(_TENANTS)]
         partition = partition_of(f"{tenant}/{named.aggregate}".encode(), PARTITIONS)
-        at = position(1, self._next[partition])
+        place = position(1, self._next[partition])
         self._next[partition] += 1 + self._chance.randrange(2)
         gone = self._chance.random() < 0.1
-        said = " ".join(self._chance.choices(_WORDS, k=self._chance.randrange(1, 9)))
-        user = {} if gone else {"note": said, "n": str(at)}
+        note = " ".join(self._chance.choices(_WORDS, k=self._chance.randrange(1, 9)))
+        user = {} if gone else {"note": note, "n": str(place)}
         tags = () if gone else tuple(sorted({*self._chance.choices(_WORDS, k=2)}))
         head = (tenant, str(named), named.kind, named.namespace, named.name, str(named.aggregate))
         time_ms = _EPOCH_MS + number
         identity = f"01900000-0000-7000-8000-{number:012x}"
         return EntityRow(
-            *head, at, 0, time_ms, time_ms, identity, None, gone, None, dict(sorted(user.items())), tags, {}, ()
+            *head, place, 0, time_ms, time_ms, identity, None, gone, None, dict(sorted(user.items())), tags, {}, ()
         )
 
     def batch(self, rows: Sequence[EntityRow], *, steps: int = 4) -> None:
@@ -88,15 +88,17 @@ class Feed:
         reached = Reached(marks, {}, "rules")
         for (topic, partition), mark in marks.items():
             self._filled.up_to(topic, partition, mark)
-        self.lake.tables["entities"].append(rows_to_arrow((row, "catalog", at) for row, at in placed), reached)
-        for row, at in placed:
-            state = state_document(row, at)
+        self.lake.tables["entities"].append(
+            rows_to_arrow((row, "catalog", partition) for row, partition in placed), reached
+        )
+        for row, partition in placed:
+            state = state_document(row, partition)
             with self._lock:
                 self.model[row.tenant, row.urn] = state
-                self._published.append((document_id(row.tenant, row.urn), at, row.logical_timestamp))
+                self._published.append((document_id(row.tenant, row.urn), partition, row.logical_timestamp))
             if steps > 1:
-                self._producer.produce(self.state, canonical_json(state), f"{row.tenant}/{row.urn}", at)
-                self._ends[at] += 1
+                self._producer.produce(self.state, canonical_json(state), f"{row.tenant}/{row.urn}", partition)
+                self._ends[partition] += 1
         self._producer.flush()
         if steps > 2:
             self._say(marks)
@@ -110,9 +112,9 @@ class Feed:
     def _say(self, marks: dict[tuple[str, int], int]) -> None:
         for (topic, partition), to in marks.items():
             ends = {self.state: {str(partition): self._ends[partition]}}
-            said = {"topic": topic, "partition": partition, "from": 0, "to": to, "verdicts": [], "ends": ends}
+            outcome = {"topic": topic, "partition": partition, "from": 0, "to": to, "verdicts": [], "ends": ends}
             self._producer.produce(
-                self.outcomes, canonical_json({**said, "system_time": _EPOCH_MS}), f"{topic}/{partition}", partition
+                self.outcomes, canonical_json({**outcome, "system_time": _EPOCH_MS}), f"{topic}/{partition}", partition
             )
         self._producer.flush()
 
@@ -137,14 +139,14 @@ class Feed:
             vector = read_shown(client, self._settings.elasticsearch.index).vector
         finally:
             client.close()
-        held = index_holds(self._settings)
+        documents = index_holds(self._settings)
         with self._lock:
             published = list(self._published)
         for name, partition, version in published:
             if version < vector.get((self.journal, partition), 0):
-                found = held.get(name, {"version": None})["version"]
-                assert found is not None, f"{name} is not found, the vector is beyond {version}"
-                assert found >= version, f"{name} is found at {found}, the vector is beyond {version}"
+                indexed = documents.get(name, {"version": None})["version"]
+                assert indexed is not None, f"{name} is not found, the vector is beyond {version}"
+                assert indexed >= version, f"{name} is found at {indexed}, the vector is beyond {version}"
 
     def shown(self) -> bool:
         """Whether searches see everything that was published (not: an error of Elasticsearch, which is "not yet")."""
@@ -166,13 +168,13 @@ def _journal_rows(topic: str, placed: Sequence[tuple[EntityRow, int]]) -> pa.Tab
     rows = [
         {
             "topic": topic,
-            "journal_partition": at,
+            "journal_partition": partition,
             "logical_timestamp": row.logical_timestamp,
             "system_date": now.date(),
             "system_time": now,
             "append_time": now,
             "outcome": "accepted",
         }
-        for row, at in placed
+        for row, partition in placed
     ]
     return pa.Table.from_pylist(rows, schema=JOURNAL)

@@ -19,19 +19,23 @@ EXACT, PREFIX, INSIDE, EVERY, SOME, NONE = 5, 4, 3, 2, 1, 0
 
 def folded(text: str) -> str:
     """Without case, accents, choices of shape and compatibility forms."""
-    plain = [one for one in unicodedata.normalize("NFKD", text) if not is_mark(one)]
+    plain = [character for character in unicodedata.normalize("NFKD", text) if not is_mark(character)]
     return "".join(plain).casefold()
 
 
-def is_mark(one: str) -> bool:
-    return bool(unicodedata.combining(one)) or "VARIATION SELECTOR" in unicodedata.name(one, "") or one == "\u034f"
+def is_mark(character: str) -> bool:
+    return (
+        bool(unicodedata.combining(character))
+        or "VARIATION SELECTOR" in unicodedata.name(character, "")
+        or character == "\u034f"
+    )
 
 
 def words(text: str, humps: bool = True) -> list[str]:
     """Split at every character that is no letter or digit and where a lower-case letter meets an upper-case one."""
     if humps:
         text = re.sub(r"[^\W_]+", lambda run: re.sub(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])", " ", run[0]), text)
-    marks = "".join(one for one in unicodedata.normalize("NFKD", text) if not is_mark(one))
+    marks = "".join(character for character in unicodedata.normalize("NFKD", text) if not is_mark(character))
     return [folded(word) for word in re.findall(r"[^\W_]+", marks)]
 
 
@@ -58,9 +62,11 @@ class Part(NamedTuple):
     def in_words(self, text: str, open_end: bool) -> bool:
         """Whether words of a text are its words one after the other; either may be cut at changes of case or not."""
         open_end = open_end and self.text[-1:].isalnum()
-        for asked, held in product((words(self.text), words(self.text, False)), (words(text), words(text, False))):
-            for at in range(len(held) - len(asked) + 1 if asked else 0):
-                *before, last = held[at : at + len(asked)]
+        for asked, text_words in product(
+            (words(self.text), words(self.text, False)), (words(text), words(text, False))
+        ):
+            for start in range(len(text_words) - len(asked) + 1 if asked else 0):
+                *before, last = text_words[start : start + len(asked)]
                 if before == asked[:-1] and (last.startswith(asked[-1]) if open_end else last == asked[-1]):
                     return True
         return False
@@ -83,18 +89,18 @@ def texts(state: State) -> Iterator[Text]:
     if state["namespace"]:
         yield Text("namespace", None, "", state["namespace"])
     for scope in ("USER", "SYSTEM"):
-        held = state[scope.lower()]
-        yield from (Text("tag", scope, "", tag) for tag in held["tags"])
-        for key, value in held["properties"].items():
+        metadata = state[scope.lower()]
+        yield from (Text("tag", scope, "", tag) for tag in metadata["tags"])
+        for key, value in metadata["properties"].items():
             if (scope, key) == ("SYSTEM", "schema"):
                 yield from schema(value)
             else:
                 yield Text("property", scope, key, value)
     record = state.get("record") or {}
-    said = {"url": record.get("url"), **record.get("metadata", {})}
+    file_texts = {"url": record.get("url"), **record.get("metadata", {})}
     for key in ("url", "path", "what", "where", "work_id"):
-        if isinstance(said.get(key), str):
-            yield Text("property", "SYSTEM", key, said[key])
+        if isinstance(file_texts.get(key), str):
+            yield Text("property", "SYSTEM", key, file_texts[key])
 
 
 def schema(text: str) -> Iterator[Text]:
@@ -114,16 +120,16 @@ def fields(node: Any, path: str) -> Iterator[Text]:
     for branch in node if isinstance(node, list) else [node]:
         if not isinstance(branch, dict):
             continue
-        for one in branch.get("fields", ()):
-            yield Text("schema", "SYSTEM", path + one["name"], one["name"], type_of(one["type"]))
-            yield from fields(one["type"], f"{path}{one['name']}.")
+        for field in branch.get("fields", ()):
+            yield Text("schema", "SYSTEM", path + field["name"], field["name"], type_of(field["type"]))
+            yield from fields(field["type"], f"{path}{field['name']}.")
         yield from fields([branch.get("items"), branch.get("values"), branch.get("type")], path)
 
 
 def type_of(node: Any) -> str:
     if isinstance(node, list):
         branches = "|".join(map(type_of, node))
-        return f"union {branches}" if len([one for one in node if one != "null"]) > 1 else branches
+        return f"union {branches}" if len([branch for branch in node if branch != "null"]) > 1 else branches
     if not isinstance(node, dict):
         return str(node)
     inner = node.get("items") or node.get("values")
@@ -159,22 +165,28 @@ def end_of_schema(token: str) -> int:
 
 
 def term(token: str, hidden: list[str]) -> tuple[Part | None, Part, bool]:
-    at = re.search("[:=]", token)
-    if at is None or at.start() == 0 or at.end() == len(token):
+    separator = re.search("[:=]", token)
+    if separator is None or separator.start() == 0 or separator.end() == len(token):
         return None, part(token, hidden), False
-    key = token[: at.start()]
-    return part(key, hidden), part(token[at.end() :], hidden), any(0xE000 <= ord(one) < 0xF000 for one in key)
+    key = token[: separator.start()]
+    return (
+        part(key, hidden),
+        part(token[separator.end() :], hidden),
+        any(0xE000 <= ord(character) < 0xF000 for character in key),
+    )
 
 
 def part(token: str, hidden: list[str]) -> Part:
     bare = token.rstrip("*")
-    shown = "".join(hidden[ord(one) - 0xE000] if 0xE000 <= ord(one) < 0xF000 else one for one in bare)
+    shown = "".join(
+        hidden[ord(character) - 0xE000] if 0xE000 <= ord(character) < 0xF000 else character for character in bare
+    )
     return Part(shown, bare != token)
 
 
-def wanted(state: State, one: tuple[Part | None, Part, bool], scopes: Sequence[str]) -> bool:
+def wanted(state: State, term: tuple[Part | None, Part, bool], scopes: Sequence[str]) -> bool:
     """Whether one term matches an entity."""
-    key, value, literal = one
+    key, value, literal = term
     here = [text for text in texts(state) if text.scope is None or text.scope in scopes]
     if key is None:
         return value.anything or (bool(words(value.text)) and any(value.matches(text.text) for text in here))
@@ -195,64 +207,64 @@ def wanted(state: State, one: tuple[Part | None, Part, bool], scopes: Sequence[s
 
 
 def has_key(state: State, key: Part, scopes: Sequence[str]) -> bool:
-    held = [text.key for text in texts(state) if text.sort == "property" and text.scope in scopes]
-    held += [name for scope in scopes for name in state[scope.lower()]["properties"]]
-    return any(key.whole(name) for name in held)
+    keys = [text.key for text in texts(state) if text.sort == "property" and text.scope in scopes]
+    keys += [name for scope in scopes for name in state[scope.lower()]["properties"]]
+    return any(key.whole(name) for name in keys)
 
 
 def in_schema(state: State, value: Part, here: Sequence[Text], scopes: Sequence[str]) -> bool:
     if value.anything:
         return has_key(state, Part("schema", star=False), scopes)
-    at = re.search("[:=]", value.text)
+    separator = re.search("[:=]", value.text)
     name, kind = value, Part("", star=True)
-    if at is not None and at.start() > 0 and at.end() < len(value.text) + value.star:
-        left = value.text[: at.start()]
-        name, kind = Part(left.rstrip("*"), left.endswith("*")), Part(value.text[at.end() :], value.star)
-    held = [text for text in here if text.sort == "schema"]
+    if separator is not None and separator.start() > 0 and separator.end() < len(value.text) + value.star:
+        left = value.text[: separator.start()]
+        name, kind = Part(left.rstrip("*"), left.endswith("*")), Part(value.text[separator.end() :], value.star)
+    fields_here = [text for text in here if text.sort == "schema"]
     return any(
         (kind.anything or (text.type != "" and typed(kind, text.type)))
         and (name.matches(text.text) or name.whole(text.key))
-        for text in held
+        for text in fields_here
     )
 
 
 def typed(kind: Part, text: str) -> bool:
-    held = words(text)
-    return any(kind.whole(one) for one in (text, " ".join(held), *held, *words(text, False)))
+    type_words = words(text)
+    return any(kind.whole(text) for text in (text, " ".join(type_words), *type_words, *words(text, False)))
 
 
 def tier(query: str, state: State, scopes: Sequence[str] = ("USER", "SYSTEM")) -> int:
     """The class of an entity in the order of relevance; NONE where it is no hit."""
     asked = terms(query) or [(None, Part("", star=True), False)]
-    said = [one for one in asked if everything(one) or speaks(one)]
-    each = [wanted(state, one, scopes) for one in said]
+    spoken = [term for term in asked if everything(term) or speaks(term)]
+    each = [wanted(state, term, scopes) for term in spoken]
     if not any(each):
         return NONE
-    names = [value for key, value, _ in said if key is None and not value.anything]
-    held = state["name"]
-    if any(folded(value.text.strip()) == folded(held.strip()) for value in names):
+    names = [value for key, value, _ in spoken if key is None and not value.anything]
+    name = state["name"]
+    if any(folded(value.text.strip()) == folded(name.strip()) for value in names):
         return EXACT
-    if any(folded(held.strip()).startswith(folded(value.text.lstrip())) for value in names):
+    if any(folded(name.strip()).startswith(folded(value.text.lstrip())) for value in names):
         return PREFIX
-    if any(value.in_words(held, open_end=True) for value in names):
+    if any(value.in_words(name, open_end=True) for value in names):
         return INSIDE
     return EVERY if all(each) else SOME
 
 
-def everything(one: tuple[Part | None, Part, bool]) -> bool:
-    key, value, _ = one
+def everything(term: tuple[Part | None, Part, bool]) -> bool:
+    key, value, _ = term
     return value.anything and (key is None or key.anything)
 
 
-def speaks(one: tuple[Part | None, Part, bool]) -> bool:
+def speaks(term: tuple[Part | None, Part, bool]) -> bool:
     """Whether a term has a letter or digit; separators among other terms count for nothing."""
-    key, value, _ = one
+    key, value, _ = term
     return bool(words(value.text) or (key is not None and (words(key.text))))
 
 
 def answer(query: str, states: Sequence[State], scopes: Sequence[str] = ("USER", "SYSTEM")) -> list[str]:
     """URNs of the hits, best first, ties by URN."""
-    found = [(-tier(query, one, scopes), one["urn"]) for one in states if not one["deleted"]]
-    if all(everything(one) for one in terms(query)):
-        return sorted(urn for _, urn in found)
-    return [urn for less, urn in sorted(found) if less < 0]
+    ranked = [(-tier(query, state, scopes), state["urn"]) for state in states if not state["deleted"]]
+    if all(everything(term) for term in terms(query)):
+        return sorted(urn for _, urn in ranked)
+    return [urn for less, urn in sorted(ranked) if less < 0]

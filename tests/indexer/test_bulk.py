@@ -31,31 +31,31 @@ class Script:
     def perform_request(self, method: str, target: str, *, headers: Any, body: bytes) -> Any:
         lines = body.decode().splitlines()
         documents = [json.loads(line) for line in lines[1::2]]
-        self.sent.append([one["urn"][-2:] + ("!" if one.get("unindexed") else "") for one in documents])
+        self.sent.append([document["urn"][-2:] + ("!" if document.get("unindexed") else "") for document in documents])
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         statuses = answer if isinstance(answer, list) else [answer] * len(documents)
-        items = [{"index": {"status": one, "error": {"type": "t", "reason": "r"}}} for one in statuses]
+        items = [{"index": {"status": status, "error": {"type": "t", "reason": "r"}}} for status in statuses]
         return SimpleNamespace(body={"items": items})
 
 
-def writer(script: Script, said: list[str] | None = None, **bounds: int) -> BulkWriter:
-    told = said if said is not None else []
-    patience = Patience(threading.Event(), told.append)
+def writer(script: Script, messages: list[str] | None = None, **bounds: int) -> BulkWriter:
+    sink = messages if messages is not None else []
+    patience = Patience(threading.Event(), sink.append)
     bounds = {"max_documents": 100, "max_bytes": 10**7, **bounds}
     return BulkWriter(script, "index", patience, **bounds)  # type: ignore[arg-type]
 
 
 def test_only_items_that_the_server_could_not_take_are_sent_again() -> None:
     script = Script([201, 429, 409, 503], [429, 200], 200)
-    said: list[str] = []
-    one = writer(script, said)
-    one.write(STATES)
+    messages: list[str] = []
+    bulk = writer(script, messages)
+    bulk.write(STATES)
     assert script.sent == [["d0", "d1", "d2", "d3"], ["d1", "d3"], ["d1"]]
-    assert (one.counts.indexed, one.counts.superseded, one.counts.reduced) == (3, 1, 0)
-    assert any("cannot take documents" in text for text in said)
-    assert said[-1] == ""
+    assert (bulk.counts.indexed, bulk.counts.superseded, bulk.counts.reduced) == (3, 1, 0)
+    assert any("cannot take documents" in text for text in messages)
+    assert messages[-1] == ""
 
 
 def test_a_request_that_got_no_answer_is_sent_again() -> None:
@@ -66,18 +66,18 @@ def test_a_request_that_got_no_answer_is_sent_again() -> None:
 
 def test_a_refused_document_goes_in_reduced() -> None:
     script = Script([200, 400, 200, 200], 200)
-    one = writer(script)
-    one.write(STATES)
+    bulk = writer(script)
+    bulk.write(STATES)
     assert script.sent[1] == ["d1!"]
-    assert one.counts.reduced == 1
+    assert bulk.counts.reduced == 1
 
 
 def test_a_document_that_is_refused_twice_is_passed_over_where_another_one_is_taken() -> None:
     script = Script([200, 400, 200, 413], [400, 400], 409)
-    one = writer(script)
-    one.write(STATES)
+    bulk = writer(script)
+    bulk.write(STATES)
     assert script.sent == [["d0", "d1", "d2", "d3"], ["d1!", "d3!"], ["in"]]
-    assert (one.counts.indexed, one.counts.refused) == (2, 2)
+    assert (bulk.counts.indexed, bulk.counts.refused) == (2, 2)
 
 
 def test_an_index_that_refuses_every_document_stops_the_indexer() -> None:
@@ -95,10 +95,10 @@ def test_a_refusal_that_is_no_documents_own_fault_stops_the_indexer(status: int)
 
 def test_a_server_that_is_busy_is_waited_for_before_a_document_is_passed_over() -> None:
     script = Script([200, 400, 200, 200], 400, 429, 409)
-    one = writer(script)
-    one.write(STATES)
+    bulk = writer(script)
+    bulk.write(STATES)
     assert script.sent[2:] == [["in"], ["in"]]
-    assert one.counts.refused == 1
+    assert bulk.counts.refused == 1
 
 
 def test_an_index_that_is_gone_meanwhile_starts_the_indexer_over() -> None:
@@ -110,19 +110,19 @@ def test_a_state_that_no_document_can_be_made_of_is_passed_over() -> None:
     deep: Any = {}
     for _ in range(100_000):
         deep = {"deeper": deep}
-    one = writer(script := Script(200))
-    one.write([STATES[0], {**STATES[1], "record": deep}, STATES[2]])
+    bulk = writer(script := Script(200))
+    bulk.write([STATES[0], {**STATES[1], "record": deep}, STATES[2]])
     assert script.sent == [["d0", "d2"]]
-    assert one.counts.refused == 1
+    assert bulk.counts.refused == 1
 
 
 def test_a_request_refused_as_a_whole_is_taken_apart() -> None:
     refusal = ApiError("too large", _META, {})
     script = Script(refusal, 200, refusal, 200, 200, 200)
-    one = writer(script)
-    one.write(STATES)
+    bulk = writer(script)
+    bulk.write(STATES)
     assert script.sent[1:] == [["d0"], ["d1"], ["d1!"], ["d2"], ["d3"]]
-    assert one.counts.reduced == 1
+    assert bulk.counts.reduced == 1
 
 
 def test_requests_keep_to_the_bounds() -> None:
@@ -142,6 +142,6 @@ def test_an_index_that_is_gone_starts_the_indexer_over() -> None:
 def test_waiting_ends_when_the_owner_says_stop() -> None:
     stop = threading.Event()
     stop.set()
-    one = BulkWriter(Script(429), "index", Patience(stop, lambda _: None), 10, 10**6)  # type: ignore[arg-type]
+    bulk = BulkWriter(Script(429), "index", Patience(stop, lambda _: None), 10, 10**6)  # type: ignore[arg-type]
     with pytest.raises(Stopped):
-        one.write(STATES)
+        bulk.write(STATES)

@@ -22,14 +22,14 @@ ENTITY = dataset("default", "things")
 
 def _terms(value: Any) -> list[str]:
     if isinstance(value, dict):
-        return [term for one in value.values() for term in _terms(one)]
+        return [term for item in value.values() for term in _terms(item)]
     if isinstance(value, list):
-        return [term for one in value for term in _terms(one)]
+        return [term for item in value for term in _terms(item)]
     return [value] if isinstance(value, str) else []
 
 
-def _bytes(one: State) -> int:
-    return len(canonical_json({"user": one["user"], "system": one["system"]}))
+def _bytes(state: State) -> int:
+    return len(canonical_json({"user": state["user"], "system": state["system"]}))
 
 
 def test_scopes_share_no_field() -> None:
@@ -40,8 +40,8 @@ def test_scopes_share_no_field() -> None:
 
 
 def test_documents_have_declared_fields_only() -> None:
-    for one in CORPUS.values():
-        for document in (index_document(one), reduced_document(one, "why")):
+    for entity in CORPUS.values():
+        for document in (index_document(entity), reduced_document(entity, "why")):
             assert set(document) <= set(PROPERTIES)
             for scope in ("user", "system"):
                 assert set(document.get(scope, {})) <= set(PROPERTIES[scope]["properties"])
@@ -74,12 +74,12 @@ def test_a_files_record_is_found_like_its_metadata_and_shown_as_it_is() -> None:
         "url": "s3://lake/web01/access.log",
         "metadata": {"what": "nginx", "where": "web01", "work_id": None, "path": "/var/log/access.log", "start": 5},
     }
-    one = {**state(urn("file", "web01", "nginx", "0f"), user={"url": "mine"}), "record": record}
-    found = {(entry.scope, entry.key): entry.text for entry in entries(one) if entry.sort == "property"}
-    document = index_document(one)
-    assert found == {
+    file = {**state(urn("file", "web01", "nginx", "0f"), user={"url": "mine"}), "record": record}
+    texts = {(entry.scope, entry.key): entry.text for entry in entries(file) if entry.sort == "property"}
+    document = index_document(file)
+    assert texts == {
         ("USER", "url"): "mine",
-        ("SYSTEM", "creation_time"): one["system"]["properties"]["creation_time"],
+        ("SYSTEM", "creation_time"): file["system"]["properties"]["creation_time"],
         ("SYSTEM", "url"): "s3://lake/web01/access.log",
         ("SYSTEM", "path"): "/var/log/access.log",
         ("SYSTEM", "what"): "nginx",
@@ -88,15 +88,15 @@ def test_a_files_record_is_found_like_its_metadata_and_shown_as_it_is() -> None:
     assert "path=/var/log/access.log" in document["system"]["pairs"]
     assert "path" in document["system"]["keys"]
     assert document["entity"]["record"] == record
-    other = {**one, "kind": "dataset"}
+    other = {**file, "kind": "dataset"}
     assert index_document(other)["system"]["keys"] == ["creation_time"]
 
 
 @given(st.dictionaries(st.text(max_size=9), st.none() | st.integers() | st.text(max_size=9) | st.lists(st.text())))
 def test_any_record_is_taken(record: dict[str, Any]) -> None:
-    for one in (record, {"metadata": record}, {"url": record, "metadata": record}):
-        document = index_document({**state(urn("file", "web01", "nginx", "0f")), "record": one})
-        assert document["entity"]["record"] == one
+    for each_record in (record, {"metadata": record}, {"url": record, "metadata": record}):
+        document = index_document({**state(urn("file", "web01", "nginx", "0f")), "record": each_record})
+        assert document["entity"]["record"] == each_record
 
 
 def test_ids_differ_by_tenant_and_urn() -> None:
@@ -131,13 +131,13 @@ def worst_cases() -> dict[str, State]:
 
 
 def test_the_largest_entities_give_documents_of_bounded_size() -> None:
-    for name, one in worst_cases().items():
-        assert _bytes(one) <= MAX_ENTITY_BYTES * 1.01, name
-        assert len(item_of(one).lines) < 16 * 1024 * 1024, name
+    for name, worst in worst_cases().items():
+        assert _bytes(worst) <= MAX_ENTITY_BYTES * 1.01, name
+        assert len(item_of(worst).lines) < 16 * 1024 * 1024, name
 
 
 def test_entries_show_nested_schema_fields_with_paths_and_types() -> None:
-    fields = {(one.key, one.type) for one in entries(CORPUS["customerOrders"]) if one.sort == "schema"}
+    fields = {(entry.key, entry.type) for entry in entries(CORPUS["customerOrders"]) if entry.sort == "schema"}
     assert fields == {
         ("customerId", "long"),
         ("e_mail", "null|string"),

@@ -17,18 +17,18 @@ from tests.indexer.corpus import State, state
 from tests.wait import eventually
 
 
-class Held:
+class HeldServer:
     """An Elasticsearch that answers each request when it is let go, in any order."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.asked: list[threading.Event] = []
+        self.gates: list[threading.Event] = []
         self.answers: dict[int, Any] = {}
 
     def perform_request(self, method: str, target: str, *, headers: Any, body: bytes) -> Any:
         with self.lock:
-            number, gate = len(self.asked), threading.Event()
-            self.asked.append(gate)
+            number, gate = len(self.gates), threading.Event()
+            self.gates.append(gate)
         assert gate.wait(10)
         answer = self.answers.get(number, 201)
         if isinstance(answer, Exception):
@@ -40,23 +40,23 @@ def states(count: int) -> list[State]:
     return [state(dataset("default", f"d{number}"), offset=number) for number in range(count)]
 
 
-def flights(server: Held, size: int = 1) -> Flights:
+def flights(server: HeldServer, size: int = 1) -> Flights:
     patience = Patience(threading.Event(), lambda _: None)
     return Flights(BulkWriter(server, "index", patience, size, 10**7))  # type: ignore[arg-type]
 
 
 def test_what_follows_some_documents_happens_only_when_they_and_all_before_them_are_indexed() -> None:
-    server, happened = Held(), list[str]()
+    server, happened = HeldServer(), list[str]()
     flying = flights(server)
     flying.send(states(1))
     flying.then(lambda: happened.append("first"))
     flying.send(states(1))
     flying.then(lambda: happened.append("second"))
-    eventually(lambda: len(server.asked) == AT_ONCE, what="both requests")
-    server.asked[1].set()
+    eventually(lambda: len(server.gates) == AT_ONCE, what="both requests")
+    server.gates[1].set()
     flying.land(AT_ONCE)
     assert happened == []
-    server.asked[0].set()
+    server.gates[0].set()
     flying.land(1)
     assert happened == ["first"]
     flying.land()
@@ -66,17 +66,17 @@ def test_what_follows_some_documents_happens_only_when_they_and_all_before_them_
 
 
 def test_no_more_requests_than_allowed_are_under_way() -> None:
-    server = Held()
+    server = HeldServer()
     flying = flights(server)
     sender = threading.Thread(target=flying.send, args=(states(AT_ONCE + 1),))
     sender.start()
-    eventually(lambda: len(server.asked) == AT_ONCE, what="the first requests")
+    eventually(lambda: len(server.gates) == AT_ONCE, what="the first requests")
     sender.join(0.2)
     assert sender.is_alive()
-    assert len(server.asked) == AT_ONCE
-    server.asked[0].set()
-    eventually(lambda: len(server.asked) == AT_ONCE + 1, what="the next request")
-    for gate in server.asked:
+    assert len(server.gates) == AT_ONCE
+    server.gates[0].set()
+    eventually(lambda: len(server.gates) == AT_ONCE + 1, what="the next request")
+    for gate in server.gates:
         gate.set()
     sender.join(10)
     flying.land()
@@ -84,20 +84,20 @@ def test_no_more_requests_than_allowed_are_under_way() -> None:
 
 
 def test_a_slow_answer_keeps_no_other_place_empty_and_still_comes_first() -> None:
-    server, happened = Held(), list[str]()
+    server, happened = HeldServer(), list[str]()
     flying = flights(server)
     sender = threading.Thread(target=flying.send, args=(states(AT_ONCE + 1),))
     sender.start()
-    eventually(lambda: len(server.asked) == AT_ONCE, what="the first requests")
-    server.asked[1].set()
-    eventually(lambda: len(server.asked) == AT_ONCE + 1, what="the next request, while the first has no answer")
+    eventually(lambda: len(server.gates) == AT_ONCE, what="the first requests")
+    server.gates[1].set()
+    eventually(lambda: len(server.gates) == AT_ONCE + 1, what="the next request, while the first has no answer")
     sender.join(10)
-    server.asked[2].set()
+    server.gates[2].set()
     flying.then(lambda: happened.append("indexed"))
     flying.land_answered()
     assert happened == []
     assert flying.writer.counts.indexed == 0
-    server.asked[0].set()
+    server.gates[0].set()
     flying.land()
     flying.close()
     assert happened == ["indexed"]
@@ -105,31 +105,31 @@ def test_a_slow_answer_keeps_no_other_place_empty_and_still_comes_first() -> Non
 
 
 def test_a_request_without_an_answer_is_sent_again_before_anything_counts() -> None:
-    server, happened = Held(), list[str]()
+    server, happened = HeldServer(), list[str]()
     server.answers[0] = NoConnection("gone")
     flying = flights(server)
     flying.send(states(1))
     flying.then(lambda: happened.append("indexed"))
-    eventually(lambda: len(server.asked) == 1, what="the request")
-    server.asked[0].set()
+    eventually(lambda: len(server.gates) == 1, what="the request")
+    server.gates[0].set()
     lander = threading.Thread(target=flying.land)
     lander.start()
-    eventually(lambda: len(server.asked) == 2, what="the same request again")
+    eventually(lambda: len(server.gates) == 2, what="the same request again")
     assert happened == []
-    server.asked[1].set()
+    server.gates[1].set()
     lander.join(10)
     flying.close()
     assert happened == ["indexed"]
 
 
 def test_after_a_lost_index_nothing_of_before_counts() -> None:
-    server, happened = Held(), list[str]()
+    server, happened = HeldServer(), list[str]()
     server.answers[0] = 404
     flying = flights(server)
     flying.send(states(2))
     flying.then(lambda: happened.append("indexed"))
-    eventually(lambda: len(server.asked) == 2, what="the requests")
-    for gate in server.asked:
+    eventually(lambda: len(server.gates) == 2, what="the requests")
+    for gate in server.gates:
         gate.set()
     with pytest.raises(StartOver):
         flying.land()

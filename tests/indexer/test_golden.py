@@ -220,7 +220,7 @@ def catalog(elasticsearch: str) -> Iterator[Search]:
         yield search
 
 
-def _found(catalog: Search, query: str, scope: str | None = None) -> list[str]:
+def _names_found(catalog: Search, query: str, scope: str | None = None) -> list[str]:
     results = catalog.search(query, scope=scope, limit=100)
     assert results.total == len(results.hits)
     return [NAME_OF[hit.urn] for hit in results.hits]
@@ -230,7 +230,7 @@ def _found(catalog: Search, query: str, scope: str | None = None) -> list[str]:
 def test_a_golden_query_finds_exactly_this_in_this_order(
     catalog: Search, query: str, scope: str | None, expected: list[str]
 ) -> None:
-    assert _found(catalog, query, scope) == expected
+    assert _names_found(catalog, query, scope) == expected
 
 
 @pytest.mark.parametrize(("query", "scope", "expected"), GOLDEN, ids=lambda value: ascii(value)[:60])
@@ -239,8 +239,8 @@ def test_the_model_of_explain_agrees_and_every_hit_says_why(
 ) -> None:
     parsed = parse(query)
     scopes = ("USER", "SYSTEM") if scope is None else (scope,)
-    for name, one in FINDABLE.items():
-        described = Described(one, scopes)  # type: ignore[arg-type]
+    for name, findable in FINDABLE.items():
+        described = Described(findable, scopes)  # type: ignore[arg-type]
         model = any(isinstance(term, Everything) or matched(term, described) for term in parsed.terms)
         assert model == (name in expected), name
     if Everything() not in parsed.terms:

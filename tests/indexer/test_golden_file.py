@@ -27,21 +27,25 @@ from tests.indexer.loading import load
 _FOLDER = Path(__file__).with_name("golden")
 
 
-def _state(number: int, one: dict[str, Any]) -> State:
-    options = {key: one[key] for key in ("user", "tags", "system", "system_tags", "deleted", "tenant") if key in one}
-    return {**state(urn(*one["parts"]), offset=number + 1, **options), "record": one.get("record")}
+def _state(number: int, entry: dict[str, Any]) -> State:
+    options = {
+        key: entry[key] for key in ("user", "tags", "system", "system_tags", "deleted", "tenant") if key in entry
+    }
+    return {**state(urn(*entry["parts"]), offset=number + 1, **options), "record": entry.get("record")}
 
 
-CORPUS = [_state(number, one) for number, one in enumerate(json.loads((_FOLDER / "corpus.json").read_text("utf-8")))]
-VISIBLE = [one for one in CORPUS if not one["deleted"] and one["tenant"] == "default"]
-BY_URN = {one["urn"]: one for one in VISIBLE}
+CORPUS = [
+    _state(number, entry) for number, entry in enumerate(json.loads((_FOLDER / "corpus.json").read_text("utf-8")))
+]
+VISIBLE = [state for state in CORPUS if not state["deleted"] and state["tenant"] == "default"]
+BY_URN = {state["urn"]: state for state in VISIBLE}
 QUERIES: list[dict[str, Any]] = json.loads((_FOLDER / "queries.json").read_text("utf-8"))
 
 
-def _called(found: str) -> str:
+def _called(urn_text: str) -> str:
     """A hit as the golden file calls it: its name, and its kind before that where a dataset has the same name."""
-    one = BY_URN[found]
-    return f"stream:{one['name']}" if one["kind"] == "stream" else str(one["name"])
+    state = BY_URN[urn_text]
+    return f"stream:{state['name']}" if state["kind"] == "stream" else str(state["name"])
 
 
 @pytest.fixture(scope="module")
@@ -69,26 +73,26 @@ def test_the_second_opinion_agrees_with_the_golden_file(golden: dict[str, Any]) 
     if "sort" in golden:
         return
     scopes = [golden["scope"]] if "scope" in golden else ["USER", "SYSTEM"]
-    kept = [one for one in VISIBLE if one["namespace"] == golden.get("namespace", one["namespace"])]
-    kept = [one for one in kept if one["kind"] in golden.get("kinds", [one["kind"]])]
-    names = [_called(one) for one in reference.answer(golden["query"], kept, scopes)]
+    kept = [state for state in VISIBLE if state["namespace"] == golden.get("namespace", state["namespace"])]
+    kept = [state for state in kept if state["kind"] in golden.get("kinds", [state["kind"]])]
+    names = [_called(urn) for urn in reference.answer(golden["query"], kept, scopes)]
     assert names[: len(golden["first"])] == golden["first"], golden["why"]
     assert len(names) == golden.get("total", len(names)), golden["why"]
 
 
 def test_the_golden_file_has_sixty_queries_and_every_kind_of_name() -> None:
     assert len(QUERIES) >= 60
-    names = "".join(one["name"] for one in VISIBLE)
+    names = "".join(state["name"] for state in VISIBLE)
     assert set("_-./ßéﬁ湖ع").issubset(names + "é")
 
 
 # --- any query: Elasticsearch and the naive matcher find the same, in the same order
 
 _words = st.sampled_from(
-    sorted({word for one in VISIBLE for text in reference.texts(one) for word in text.text.split()})
+    sorted({word for state in VISIBLE for text in reference.texts(state) for word in text.text.split()})
 )
 _keys = st.sampled_from(
-    sorted({key for one in VISIBLE for key in [*one["user"]["properties"], "tags", "schema", "path"]})
+    sorted({key for state in VISIBLE for key in [*state["user"]["properties"], "tags", "schema", "path"]})
 )
 _cut = st.builds(lambda word, end: word[:end], _words, st.integers(1, 6))
 _value = st.one_of(_words, _cut, _cut.map("{}*".format), st.builds('"{} {}"'.format, _words, _words))
@@ -110,6 +114,6 @@ _term = st.one_of(
 def test_any_query_finds_what_the_second_opinion_finds_in_its_order(
     catalog: Search, query: str, scope: str | None
 ) -> None:
-    found = catalog.search(query, scope=scope, limit=100, paging=False)
+    results = catalog.search(query, scope=scope, limit=100, paging=False)
     expected = reference.answer(query, VISIBLE, ["USER", "SYSTEM"] if scope is None else [scope])
-    assert [hit.urn for hit in found.hits] == expected
+    assert [hit.urn for hit in results.hits] == expected

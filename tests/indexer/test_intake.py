@@ -29,19 +29,19 @@ class Record:
     """A message of one partition."""
 
     def __init__(self, topic: str, offset: int, value: dict[str, Any], key: str) -> None:
-        self.at, self.said, self.text, self.name = topic, offset, canonical_json(value), key.encode()
+        self.topic_name, self.place, self.text, self.name = topic, offset, canonical_json(value), key.encode()
 
     def key(self) -> bytes:
         return self.name
 
     def topic(self) -> str:
-        return self.at
+        return self.topic_name
 
     def partition(self) -> int:
         return 0
 
     def offset(self) -> int:
-        return self.said
+        return self.place
 
     def value(self) -> bytes:
         return self.text
@@ -67,35 +67,35 @@ class AtHand:
         return [self.records.popleft() for _ in range(min(count, len(self.records)))]
 
 
-def row(at: int, entity: int) -> EntityRow:
+def row(place: int, entity: int) -> EntityRow:
     name = f"table_{entity}"
     urn = f"dataset:default/{name}"
-    identity = f"01900000-0000-7000-8000-{at:012x}"
+    identity = f"01900000-0000-7000-8000-{place:012x}"
     return EntityRow(
-        "default", urn, "dataset", "default", name, urn, at, 0, 1, 1, identity, None, False, None, {}, (), {}, ()
+        "default", urn, "dataset", "default", name, urn, place, 0, 1, 1, identity, None, False, None, {}, (), {}, ()
     )
 
 
 def batches(count: int, states: int, entities: int) -> list[Record]:
     """Batches of a stream: each some states, then its outcome."""
-    found, offset = [], 0
+    records, offset = [], 0
     for number in range(count):
         for _ in range(states):
             document = state_document(row(offset, offset % entities), 0)
-            found.append(Record(STATE, offset, document, f"default/{document['urn']}"))
+            records.append(Record(STATE, offset, document, f"default/{document['urn']}"))
             offset += 1
         ends = {STATE: {"0": offset}}
-        said = {"topic": JOURNAL, "partition": 0, "from": 0, "to": offset, "verdicts": [], "ends": ends}
-        found.append(Record(OUTCOMES, number, {**said, "system_time": 1}, f"{JOURNAL}/0"))
-    return found
+        outcome = {"topic": JOURNAL, "partition": 0, "from": 0, "to": offset, "verdicts": [], "ends": ends}
+        records.append(Record(OUTCOMES, number, {**outcome, "system_time": 1}, f"{JOURNAL}/0"))
+    return records
 
 
 @pytest.fixture
 def intake() -> Intake:
-    found = Intake(Settings(), Patience(threading.Event(), lambda _: None), 100)
-    found.close()
-    found._ends = cast(Any, Boundless())
-    return found
+    reader = Intake(Settings(), Patience(threading.Event(), lambda _: None), 100)
+    reader.close()
+    reader._ends = cast(Any, Boundless())
+    return reader
 
 
 class Boundless:
@@ -151,7 +151,7 @@ class Raw(Record):
     """A message of any bytes."""
 
     def __init__(self, topic: str, value: bytes | None, key: bytes | None) -> None:
-        self.at, self.said = topic, 0
+        self.topic_name, self.place = topic, 0
         self.text, self.name = cast(Any, value), cast(Any, key)
 
 
@@ -189,7 +189,7 @@ def test_a_claim_beyond_an_end_is_counted_and_takes_nothing(intake: Intake) -> N
     reading(intake, records[:])
     intake._ends = cast(Any, Bounded(1))
     taken = intake.take(5.0, 0.0)
-    assert [one["logical_timestamp"] for one in taken.states.values()] == [0]
+    assert [document["logical_timestamp"] for document in taken.states.values()] == [0]
     assert taken.outcomes == []
     assert intake.passed_over.forged == 2
     assert taken.reached == {(STATE, 0): 2, (OUTCOMES, 0): 1}
@@ -220,12 +220,12 @@ def test_a_kafka_that_does_not_say_where_the_journal_ends_is_waited_for(intake: 
 
         reaches = holds
 
-    said: list[str] = []
-    intake._patience = Patience(threading.Event(), said.append)
+    messages: list[str] = []
+    intake._patience = Patience(threading.Event(), messages.append)
     reading(intake, batches(1, 1, 1))
     intake._ends = cast(Any, Away())
     assert len(intake.take(5.0, 0.0).states) == 1
-    assert said == ["away", "away", ""]
+    assert messages == ["away", "away", ""]
     intake._ends = cast(Any, Refusing())
     reading(intake, batches(1, 1, 1))
     with pytest.raises(KafkaUnavailableError, match="may not"):

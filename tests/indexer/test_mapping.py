@@ -18,7 +18,7 @@ WRITTEN = {
 
 
 def test_another_mapping_or_other_documents_need_another_version() -> None:
-    documents = [index_document(one) for one in CORPUS.values()]
+    documents = [index_document(state) for state in CORPUS.values()]
     digest = blake2b(json.dumps(documents, sort_keys=True).encode(), digest_size=8).hexdigest()
     assert WRITTEN[MAPPING_VERSION] == (mapping_digest(), digest), "raise MAPPING_VERSION and note its digests here"
 
@@ -33,8 +33,8 @@ def test_the_mapping_is_strict_and_uses_what_every_elasticsearch_has() -> None:
 
 
 def _leaves(properties: dict[str, dict[str, object]]) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
+    leaves: list[dict[str, object]] = []
     for part in properties.values():
         inner = part.get("properties")
-        found += _leaves(inner) if isinstance(inner, dict) else [part]
-    return found
+        leaves += _leaves(inner) if isinstance(inner, dict) else [part]
+    return leaves

@@ -32,11 +32,11 @@ def _states() -> Iterator[State]:
         for number, time in enumerate(times):
             name = ("word", "wordy", "a-word", "other", "some")[number % 5] + f"_{number * 7 % 23}"
             note = "some word here" if number % 5 == 3 else "word here"
-            one = state(dataset(namespace, name), user={"note": note}, tags=[f"t{number % 3}"], offset=number)
-            one["system"]["properties"].pop("creation_time", None)
+            document = state(dataset(namespace, name), user={"note": note}, tags=[f"t{number % 3}"], offset=number)
+            document["system"]["properties"].pop("creation_time", None)
             if time is not None:
-                one["system"]["properties"]["creation_time"] = str(time)
-            yield one
+                document["system"]["properties"]["creation_time"] = str(time)
+            yield document
 
 
 @pytest.fixture(scope="module")
@@ -90,13 +90,13 @@ def test_pages_by_time_are_the_whole_order_cut_in_pieces(
 def test_a_hit_is_the_same_in_every_order(catalog: Search, query: str, sort: Sort) -> None:
     expected = catalog.search(query, limit=1000, facets=True)
     assert expected.total > 100
-    found = catalog.search(query, limit=1000, sort=sort, facets=True)
-    assert (found.total, found.facets) == (expected.total, expected.facets)
-    assert {hit.urn: (hit.tier, hit.why) for hit in found.hits} == {
+    results = catalog.search(query, limit=1000, sort=sort, facets=True)
+    assert (results.total, results.facets) == (expected.total, expected.facets)
+    assert {hit.urn: (hit.tier, hit.why) for hit in results.hits} == {
         hit.urn: (hit.tier, hit.why) for hit in expected.hits
     }
     pages = list(_pages(catalog, query, limit=50, sort=sort, facets=True))
-    assert [hit for page in pages for hit in page.hits] == list(found.hits)
+    assert [hit for page in pages for hit in page.hits] == list(results.hits)
     assert all(page.facets == expected.facets for page in pages)
 
 

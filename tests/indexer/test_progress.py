@@ -19,63 +19,63 @@ def progress() -> Progress:
 
 
 def test_an_outcome_waits_for_the_refresh_that_shows_its_documents() -> None:
-    one = progress()
-    one.heard(outcome(0, to=10, end=5, time_ms=77))
-    assert not one.settle()
-    assert one.oldest_waiting_ms() == 77
-    one.reached(STATE, 5)
-    one.changed()
-    assert not one.settle()
-    assert one.offsets()[OUTCOMES] == 0
-    one.refreshing()
-    one.refreshed()
-    assert one.settle()
-    assert one.vector == {JOURNAL: 10}
-    assert one.oldest_waiting_ms() is None
-    assert one.offsets() == {STATE: 5, OUTCOMES: 1}
+    current = progress()
+    current.heard(outcome(0, to=10, end=5, time_ms=77))
+    assert not current.settle()
+    assert current.oldest_waiting_ms() == 77
+    current.reached(STATE, 5)
+    current.changed()
+    assert not current.settle()
+    assert current.offsets()[OUTCOMES] == 0
+    current.refreshing()
+    current.refreshed()
+    assert current.settle()
+    assert current.vector == {JOURNAL: 10}
+    assert current.oldest_waiting_ms() is None
+    assert current.offsets() == {STATE: 5, OUTCOMES: 1}
 
 
 def test_a_refresh_shows_nothing_that_was_indexed_while_it_ran() -> None:
-    one = progress()
-    one.reached(STATE, 5)
-    one.changed()
-    one.refreshing()
-    one.reached(STATE, 9)
-    one.changed()
-    one.heard(outcome(0, to=10, end=9))
-    one.refreshed()
-    assert not one.settle()
-    assert one.unshown
-    assert one.offsets()[STATE] == 5
-    one.refreshing()
-    one.refreshed()
-    assert one.settle()
-    assert not one.unshown
+    current = progress()
+    current.reached(STATE, 5)
+    current.changed()
+    current.refreshing()
+    current.reached(STATE, 9)
+    current.changed()
+    current.heard(outcome(0, to=10, end=9))
+    current.refreshed()
+    assert not current.settle()
+    assert current.unshown
+    assert current.offsets()[STATE] == 5
+    current.refreshing()
+    current.refreshed()
+    assert current.settle()
+    assert not current.unshown
 
 
 def test_offsets_that_are_not_shown_are_read_again_after_a_restart() -> None:
-    one = progress()
-    one.reached(STATE, 5)
-    one.refreshing()
-    one.refreshed()
-    one.reached(STATE, 9)
-    one.changed()
-    one.settle()
-    assert one.offsets()[STATE] == 5
+    current = progress()
+    current.reached(STATE, 5)
+    current.refreshing()
+    current.refreshed()
+    current.reached(STATE, 9)
+    current.changed()
+    current.settle()
+    assert current.offsets()[STATE] == 5
 
 
 def test_a_batch_without_documents_moves_the_vector_without_a_refresh() -> None:
-    one = progress()
-    one.heard(outcome(0, to=10, end=0))
-    assert one.settle()
+    current = progress()
+    current.heard(outcome(0, to=10, end=0))
+    assert current.settle()
 
 
 def test_a_repeated_outcome_never_lowers_the_vector() -> None:
-    one = Progress({JOURNAL: 20}, {}, frozenset({"state"}))
-    one.heard(outcome(3, to=10, end=0))
-    assert not one.settle()
-    assert one.vector == {JOURNAL: 20}
-    assert one.oldest_waiting_ms() is None
+    current = Progress({JOURNAL: 20}, {}, frozenset({"state"}))
+    current.heard(outcome(3, to=10, end=0))
+    assert not current.settle()
+    assert current.vector == {JOURNAL: 20}
+    assert current.oldest_waiting_ms() is None
 
 
 def test_ends_of_other_topics_do_not_matter() -> None:
@@ -96,23 +96,23 @@ _steps = st.lists(
 
 @given(_steps)
 def test_in_any_order_the_vector_claims_only_what_a_refresh_has_shown(steps: list[tuple[str, int]]) -> None:
-    one, indexed, begun, shown, offset = progress(), 0, -1, 0, 0
+    current, indexed, begun, shown, offset = progress(), 0, -1, 0, 0
     for what, number in steps:
-        before = dict(one.vector)
+        before = dict(current.vector)
         if what == "state":
             indexed = max(indexed, number)
-            one.reached(STATE, number)
-            one.changed()
+            current.reached(STATE, number)
+            current.changed()
         elif what == "outcome":
-            one.heard(outcome(offset, to=number, end=number))
+            current.heard(outcome(offset, to=number, end=number))
             offset += 1
         elif what == "refresh begins":
-            one.refreshing()
+            current.refreshing()
             begun = indexed
         elif begun >= 0:
-            one.refreshed()
+            current.refreshed()
             shown, begun = max(shown, begun), -1
-        one.settle()
-        assert one.vector.get(JOURNAL, 0) <= shown
-        assert one.vector.get(JOURNAL, 0) >= before.get(JOURNAL, 0)
-        assert one.offsets().get(STATE, 0) <= shown
+        current.settle()
+        assert current.vector.get(JOURNAL, 0) <= shown
+        assert current.vector.get(JOURNAL, 0) >= before.get(JOURNAL, 0)
+        assert current.offsets().get(STATE, 0) <= shown

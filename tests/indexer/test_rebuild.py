@@ -83,8 +83,8 @@ def test_an_index_from_the_lake_alone_is_what_the_lake_says(
     assert done.documents == done.compared == len(feed.model)
     assert (done.old, done.resumed, done.index) == (None, False, f"{settings.elasticsearch.index}-000001")
     assert not feed.lacking()
-    assert next(one.phase for one in stages) == "load"
-    assert max(one.done for one in stages) == len(feed.model)
+    assert next(stage.phase for stage in stages) == "load"
+    assert max(stage.done for stage in stages) == len(feed.model)
 
 
 def test_a_rebuild_takes_the_place_of_a_live_index_that_goes_on_meanwhile(
@@ -111,7 +111,7 @@ def test_a_rebuild_takes_the_place_of_a_live_index_that_goes_on_meanwhile(
 
     with indexing(settings):
         eventually(feed.shown, 30, "the first batches")
-        threads = [threading.Thread(target=one) for one in (look, feeding)]
+        threads = [threading.Thread(target=target) for target in (look, feeding)]
         for thread in threads:
             thread.start()
         try:
@@ -125,7 +125,7 @@ def test_a_rebuild_takes_the_place_of_a_live_index_that_goes_on_meanwhile(
         assert index_holds(settings) == feed.expected()
     assert problems == []
     assert seen > 10
-    assert [one.old for one in done] == [f"{settings.elasticsearch.index}-00000{number}" for number in (1, 2)]
+    assert [rebuilt.old for rebuilt in done] == [f"{settings.elasticsearch.index}-00000{number}" for number in (1, 2)]
     assert names(client, settings) == {done[0].old, done[1].index}
     assert compare_index(settings).count == 0
 
@@ -147,7 +147,7 @@ def test_pages_give_each_entity_once_and_newest_whatever_their_size(settings: Se
         pages = list(LakeStates(settings, page_rows=size).pages())
         states = [state for _, page in pages for state in page]
         assert len(states) == len(feed.model)
-        assert {(one["tenant"], one["urn"]): one for one in states} == feed.model
+        assert {(state["tenant"], state["urn"]): state for state in states} == feed.model
         resumed = [state for _, page in LakeStates(settings, page_rows=size).pages(pages[0][0]) for state in page]
         assert resumed == states[len(pages[0][1]) :]
 
@@ -168,14 +168,14 @@ def test_the_comparison_finds_each_kind_of_difference(settings: Settings, feed: 
     put("f" * 32, 1, {**third[1], "urn": "dataset:a/b", "logical_timestamp": 1})
     fourth, state = list(feed.model.items())[3]
     put("e" * 32, 1, state)
-    found = compare_index(settings)
-    assert {(one.urn, one.fault) for one in found.differences} == {
+    comparison = compare_index(settings)
+    assert {(difference.urn, difference.fault) for difference in comparison.differences} == {
         (first[0][1], "missing"),
         (second[0][1], "differs"),
         ("dataset:a/b", "unknown"),
         (fourth[1], "unknown"),
     }
-    assert found.count == 4
+    assert comparison.count == 4
 
 
 def test_an_index_behind_the_lake_is_not_called_equal(settings: Settings, feed: Feed) -> None:
@@ -185,10 +185,10 @@ def test_an_index_behind_the_lake_is_not_called_equal(settings: Settings, feed: 
     assert compare_index(settings).behind == {}
     feed.batch(feed.rows(20))
     begun = time.monotonic()
-    found = compare_index(settings, wait_s=0.5)
+    comparison = compare_index(settings, wait_s=0.5)
     assert time.monotonic() - begun >= 0.5
-    assert (found.behind, found.count) == (feed.lacking(), 0)
-    assert found.behind
+    assert (comparison.behind, comparison.count) == (feed.lacking(), 0)
+    assert comparison.behind
     with indexing(settings):
         assert compare_index(settings, wait_s=30).behind == {}
 

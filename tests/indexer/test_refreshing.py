@@ -68,54 +68,54 @@ class Backlog:
 
 
 def test_a_backlogs_refresh_is_not_waited_for_and_shows_what_was_indexed_before_it() -> None:
-    one = Backlog()
-    one.indexed(5)
-    assert one.step() == 0
-    one.indexed(9)
-    assert one.step() == 0
-    one.let_go()
-    assert one.step() == 5
-    assert one.progress.unshown
-    assert len(one.server.gates) == 1  # the next one is not due yet
-    one.flights.close()
+    backlog = Backlog()
+    backlog.indexed(5)
+    assert backlog.step() == 0
+    backlog.indexed(9)
+    assert backlog.step() == 0
+    backlog.let_go()
+    assert backlog.step() == 5
+    assert backlog.progress.unshown
+    assert len(backlog.server.gates) == 1  # the next one is not due yet
+    backlog.flights.close()
 
 
 def test_a_refresh_that_failed_shows_nothing_and_the_next_one_does() -> None:
-    one = Backlog()
-    one.server.failing = True
-    one.indexed(5)
-    one.step()
-    one.let_go()
-    assert one.step() == 0
-    one.server.failing = False
-    one.indexer._refreshed_s = 0.0
-    assert one.step() == 0
-    eventually(lambda: len(one.server.gates) == 2, what="the next refresh")
-    one.let_go()
-    assert one.step() == 5
-    assert not one.progress.unshown
-    one.flights.close()
+    backlog = Backlog()
+    backlog.server.failing = True
+    backlog.indexed(5)
+    backlog.step()
+    backlog.let_go()
+    assert backlog.step() == 0
+    backlog.server.failing = False
+    backlog.indexer._refreshed_s = 0.0
+    assert backlog.step() == 0
+    eventually(lambda: len(backlog.server.gates) == 2, what="the next refresh")
+    backlog.let_go()
+    assert backlog.step() == 5
+    assert not backlog.progress.unshown
+    backlog.flights.close()
 
 
 def test_documents_of_a_backlog_wait_for_others_however_long_ago_the_last_refresh_was() -> None:
-    one = Backlog()
-    one.indexer._indexed(Taken({("default", "dataset:a/b"): {}}, [], {STATE: 5}), one.progress)
-    one.step()
-    assert STATE not in one.progress.offsets()
-    assert not one.server.gates
-    one.indexer._unshown_s = 0.0
-    one.step()
-    one.let_go()
-    one.step()
-    assert one.progress.offsets()[STATE] == 5
-    one.flights.close()
+    backlog = Backlog()
+    backlog.indexer._indexed(Taken({("default", "dataset:a/b"): {}}, [], {STATE: 5}), backlog.progress)
+    backlog.step()
+    assert STATE not in backlog.progress.offsets()
+    assert not backlog.server.gates
+    backlog.indexer._unshown_s = 0.0
+    backlog.step()
+    backlog.let_go()
+    backlog.step()
+    assert backlog.progress.offsets()[STATE] == 5
+    backlog.flights.close()
 
 
 def test_more_at_hand_than_one_request_holds_is_a_backlog_and_a_batch_that_its_outcome_ends_is_none() -> None:
-    one = Backlog()
-    said, found = Outcome(OUTCOMES, 1, JOURNAL, 1, {}, 0), []
+    backlog = Backlog()
+    outcome, backlogs = Outcome(OUTCOMES, 1, JOURNAL, 1, {}, 0), []
     for full in (False, True):
-        one.indexer._take(Taken(outcomes=[said], full=full), one.progress, one.flights)
-        found.append(one.indexer._backlog)
-    assert found == [False, True]
-    one.flights.close()
+        backlog.indexer._take(Taken(outcomes=[outcome], full=full), backlog.progress, backlog.flights)
+        backlogs.append(backlog.indexer._backlog)
+    assert backlogs == [False, True]
+    backlog.flights.close()

@@ -54,9 +54,11 @@ class Stream:
         self.ends = dict.fromkeys(range(PARTITIONS), 0)
 
     def states(self, *states: State) -> None:
-        for one in states:
-            self._filled.up_to(self.journal, one["partition"], one["logical_timestamp"] + 1)
-            self.raw(json.dumps(one).encode(), f"{one['tenant']}/{one['urn']}".encode(), one["partition"])
+        for document in states:
+            self._filled.up_to(self.journal, document["partition"], document["logical_timestamp"] + 1)
+            self.raw(
+                json.dumps(document).encode(), f"{document['tenant']}/{document['urn']}".encode(), document["partition"]
+            )
 
     def raw(self, value: bytes | None, key: bytes, partition: int) -> None:
         self._producer.produce(self.state, value, key, partition)
@@ -69,11 +71,11 @@ class Stream:
         producer = Producer({**self._settings.kafka, "transactional.id": self.state})
         producer.init_transactions(30)
         producer.begin_transaction()
-        for one in states:
-            self._filled.up_to(self.journal, one["partition"], one["logical_timestamp"] + 1)
-            key = f"{one['tenant']}/{one['urn']}"
-            producer.produce(self.state, json.dumps(one), key, one["partition"])
-            self.ends[one["partition"]] += 1
+        for document in states:
+            self._filled.up_to(self.journal, document["partition"], document["logical_timestamp"] + 1)
+            key = f"{document['tenant']}/{document['urn']}"
+            producer.produce(self.state, json.dumps(document), key, document["partition"])
+            self.ends[document["partition"]] += 1
         assert producer.flush(10) == 0
         yield
         producer.commit_transaction(30)
@@ -128,14 +130,20 @@ def stream(settings: Settings) -> Stream:
     return Stream(settings)
 
 
-def things(*numbers: int, at: int = 0, **more: Any) -> list[State]:
+def things(*numbers: int, offset: int = 0, **more: Any) -> list[State]:
     return [
-        state(dataset("default", f"d{number}"), user={"n": f"v{at}"}, offset=at, partition=number % PARTITIONS, **more)
+        state(
+            dataset("default", f"d{number}"),
+            user={"n": f"v{offset}"},
+            offset=offset,
+            partition=number % PARTITIONS,
+            **more,
+        )
         for number in numbers
     ]
 
 
-def found(settings: Settings, query: str = "*", **options: Any) -> dict[str, str]:
+def values_by_name(settings: Settings, query: str = "*", **options: Any) -> dict[str, str]:
     with Search(settings) as search:
         hits = search.search(query, limit=100, **options).hits
     return {hit.name: hit.document["user"]["properties"]["n"] for hit in hits}
@@ -149,15 +157,15 @@ def status(settings: Settings) -> dict[str, Any]:
 
 def test_states_become_searchable_and_the_vector_follows_their_outcomes(settings: Settings, stream: Stream) -> None:
     with indexing(settings) as indexer:
-        stream.states(*things(0, 1, 2, at=1))
+        stream.states(*things(0, 1, 2, offset=1))
         first = stream.outcome(0, to=2)
-        shown_now = found(settings, at_least=first)
+        shown_now = values_by_name(settings, at_least=first)
         assert (shown_now["d0"], shown_now["d2"]) == ("v1", "v1")
-        stream.states(*things(0, at=5), *things(2, at=6, deleted=True), *things(0, at=3))
+        stream.states(*things(0, offset=5), *things(2, offset=6, deleted=True), *things(0, offset=3))
         second = stream.outcome(0, to=7)
-        assert found(settings, at_least=second)["d0"] == "v5"
-        assert found(settings, "d2") == {}
-        assert found(settings, "n:v1", at_least=stream.outcome(1, to=9)) == {"d1": "v1"}
+        assert values_by_name(settings, at_least=second)["d0"] == "v5"
+        assert values_by_name(settings, "d2") == {}
+        assert values_by_name(settings, "n:v1", at_least=stream.outcome(1, to=9)) == {"d1": "v1"}
         vector = {f"{stream.journal}/0": position(1, 7), f"{stream.journal}/1": position(1, 9)}
         eventually(lambda: status(settings).get("shows") == vector, what="the vector in the status file")
         eventually(lambda: status(settings).get("documents") == 2, what="the count in the status file")
@@ -169,22 +177,22 @@ def test_states_become_searchable_and_the_vector_follows_their_outcomes(settings
 def test_an_outcome_is_shown_only_once_its_states_are(settings: Settings, stream: Stream) -> None:
     with indexing(settings) as indexer:
         an_hour_ago = round(time.time() * 1000) - 3_600_000
-        with stream.unseen(*things(0, at=1)):
+        with stream.unseen(*things(0, offset=1)):
             wanted = stream.outcome(0, to=2, system_time=an_hour_ago)
             eventually(lambda: indexer.freshness_s() > 3000, what="the freshness of an outcome that waits")
             with Search(settings) as search, pytest.raises(NotYetVisibleError):
                 search.search("*", at_least=wanted, timeout_s=2)
-        assert found(settings, at_least=wanted) == {"d0": "v1"}
+        assert values_by_name(settings, at_least=wanted) == {"d0": "v1"}
         assert indexer.freshness_s() == 0
 
 
 def test_nothing_new_means_no_refresh(settings: Settings, stream: Stream) -> None:
     with indexing(settings) as indexer:
-        stream.states(*things(0, at=1))
-        found(settings, at_least=stream.outcome(0, to=2))
+        stream.states(*things(0, offset=1))
+        values_by_name(settings, at_least=stream.outcome(0, to=2))
         before = indexer.status()["refreshes"]
         for to in (3, 4, 5):
-            found(settings, at_least=stream.outcome(0, to=to))
+            values_by_name(settings, at_least=stream.outcome(0, to=to))
         assert indexer.status()["refreshes"] == before
 
 
@@ -198,8 +206,8 @@ def test_what_cannot_be_read_is_counted_and_the_rest_goes_on(settings: Settings,
             json.dumps({**things(0)[0], "user": 3}).encode(),
         ):
             stream.raw(bad, b"key", 0)
-        stream.states(*things(0, at=1))
-        assert found(settings, at_least=stream.outcome(0, to=2)) == {"d0": "v1"}
+        stream.states(*things(0, offset=1))
+        assert values_by_name(settings, at_least=stream.outcome(0, to=2)) == {"d0": "v1"}
         assert indexer.status()["unreadable"] == 5
 
 
@@ -233,35 +241,35 @@ def forged(stream: Stream) -> dict[str, bytes]:
 
 def test_forged_outcomes_are_counted_and_the_indexer_goes_on(settings: Settings, stream: Stream) -> None:
     with indexing(settings) as indexer:
-        stream.states(*things(0, at=1))
-        assert found(settings, at_least=stream.outcome(0, to=2)) == {"d0": "v1"}
+        stream.states(*things(0, offset=1))
+        assert values_by_name(settings, at_least=stream.outcome(0, to=2)) == {"d0": "v1"}
         records = forged(stream)
         for value in records.values():
             stream.say(value, f"{stream.journal}/0")
-        stream.states(*things(0, at=2))
-        assert found(settings, at_least=stream.outcome(0, to=3)) == {"d0": "v2"}
-        told = indexer.status()
-        assert told["unreadable"] + told["forged"] == len(records)
-        assert told["forged"] == 3
-        assert told["shows"] == {f"{stream.journal}/0": position(1, 3)}
-        assert "3 beyond what the journal holds" in told["message"]
+        stream.states(*things(0, offset=2))
+        assert values_by_name(settings, at_least=stream.outcome(0, to=3)) == {"d0": "v2"}
+        report = indexer.status()
+        assert report["unreadable"] + report["forged"] == len(records)
+        assert report["forged"] == 3
+        assert report["shows"] == {f"{stream.journal}/0": position(1, 3)}
+        assert "3 beyond what the journal holds" in report["message"]
         assert indexer.freshness_s() == 0
 
 
 def test_a_state_from_beyond_the_journals_end_holds_no_document(settings: Settings, stream: Stream) -> None:
     with indexing(settings) as indexer:
-        stream.states(*things(0, at=1))
-        [lie] = things(0, at=10**6)
+        stream.states(*things(0, offset=1))
+        [lie] = things(0, offset=10**6)
         key = f"{lie['tenant']}/{lie['urn']}".encode()
         for wrong in (lie, {**lie, "logical_timestamp": position(7, 0)}, {**lie, "logical_timestamp": 1 << 62}):
             stream.raw(json.dumps(wrong).encode(), key, 0)
         stream.raw(json.dumps({**lie, "partition": 99}).encode(), key, 0)
         stream.raw(json.dumps({**lie, "logical_timestamp": 1 << 70}).encode(), key, 0)
-        stream.raw(json.dumps(things(2, at=1)[0]).encode(), key, 0)
+        stream.raw(json.dumps(things(2, offset=1)[0]).encode(), key, 0)
         for record in (b'{"a": NaN}', b'{"a": -Infinity}', b'{"a": "\\ud800"}', deep(50_000)):
             stream.raw(json.dumps(lie).encode()[:-1] + b', "record": ' + record + b"}", key, 0)
-        stream.states(*things(0, at=2))
-        assert found(settings, at_least=stream.outcome(0, to=3)) == {"d0": "v2"}
+        stream.states(*things(0, offset=2))
+        assert values_by_name(settings, at_least=stream.outcome(0, to=3)) == {"d0": "v2"}
         assert (indexer.status()["forged"], indexer.status()["unreadable"]) == (4, 6)
 
 
@@ -269,18 +277,18 @@ def test_states_that_elasticsearch_refuses_are_counted_and_passed_over(
     settings: Settings, stream: Stream, caplog: pytest.LogCaptureFixture
 ) -> None:
     with indexing(settings) as indexer:
-        [true] = things(0, at=1)
+        [true] = things(0, offset=1)
         stream.states(true)
-        found(settings, at_least=stream.outcome(0, to=2))
-        [lie] = things(2, at=1)
+        values_by_name(settings, at_least=stream.outcome(0, to=2))
+        [lie] = things(2, offset=1)
         for kind in ("k" * 40_000, "l" * 100_000):  # no term of Lucene is so long
             urn = f"{kind}:a"
             stream.raw(json.dumps({**lie, "kind": kind, "urn": urn}).encode(), f"default/{urn}".encode(), 0)
-        stream.states(*things(4, at=2))
-        assert found(settings, at_least=stream.outcome(0, to=3)) == {"d0": "v1", "d4": "v2"}
+        stream.states(*things(4, offset=2))
+        assert values_by_name(settings, at_least=stream.outcome(0, to=3)) == {"d0": "v1", "d4": "v2"}
         assert indexer.status()["refused"] == 2
         assert "2 refused by Elasticsearch" in indexer.status()["message"]
-    assert any("refused in every form" in one.getMessage() for one in caplog.records)
+    assert any("refused in every form" in record.getMessage() for record in caplog.records)
 
 
 def test_an_index_that_takes_no_documents_ends_the_indexer_and_skips_none(settings: Settings, stream: Stream) -> None:
@@ -288,16 +296,16 @@ def test_an_index_that_takes_no_documents_ends_the_indexer_and_skips_none(settin
     client = make_client(settings)
     name = f"{settings.elasticsearch.index}-000001"
     with indexing(settings):
-        stream.states(*things(0, at=1))
-        found(settings, at_least=stream.outcome(0, to=2))
+        stream.states(*things(0, offset=1))
+        values_by_name(settings, at_least=stream.outcome(0, to=2))
     client.indices.put_settings(index=name, settings={"index.default_pipeline": "not-there"})
-    stream.states(*things(2, at=2))
+    stream.states(*things(2, offset=2))
     wanted = stream.outcome(0, to=3)
     with pytest.raises(IndexerError, match="refuses the document of"):
         Indexer(settings).run(threading.Event())
     client.indices.put_settings(index=name, settings={"index.default_pipeline": "_none"})
     with indexing(settings) as indexer:
-        assert found(settings, at_least=wanted) == {"d0": "v1", "d2": "v2"}
+        assert values_by_name(settings, at_least=wanted) == {"d0": "v1", "d2": "v2"}
         assert indexer.status()["refused"] == 0
     client.close()
 
@@ -305,26 +313,26 @@ def test_an_index_that_takes_no_documents_ends_the_indexer_and_skips_none(settin
 def test_a_lost_index_is_made_and_filled_again(settings: Settings, stream: Stream) -> None:
     client = make_client(settings)
     with indexing(settings):
-        stream.states(*things(0, 1, at=1))
-        found(settings, at_least=stream.outcome(0, to=2))
+        stream.states(*things(0, 1, offset=1))
+        values_by_name(settings, at_least=stream.outcome(0, to=2))
         client.indices.delete(index=f"{settings.elasticsearch.index}-000001")
-        stream.states(*things(2, at=3))
+        stream.states(*things(2, offset=3))
         wanted = stream.outcome(0, to=4)
         eventually(lambda: _shows(settings, wanted), 30, "the new index")
         all_three = {"d0": "v1", "d1": "v1", "d2": "v3"}  # no outcome speaks of d1's partition, so it may come later
-        assert eventually(lambda: found(settings) == all_three, 30, "all entities in the new index")
+        assert eventually(lambda: values_by_name(settings) == all_three, 30, "all entities in the new index")
     client.close()
 
 
 def test_an_index_that_is_lost_while_nothing_happens_is_filled_again_too(settings: Settings, stream: Stream) -> None:
     client = make_client(settings)
     with indexing(settings):
-        stream.states(*things(0, at=1))
+        stream.states(*things(0, offset=1))
         wanted = stream.outcome(0, to=2)
-        found(settings, at_least=wanted)
+        values_by_name(settings, at_least=wanted)
         client.indices.delete(index=f"{settings.elasticsearch.index}-000001")
         eventually(lambda: _shows(settings, wanted), 30, "the new index")
-        assert found(settings) == {"d0": "v1"}
+        assert values_by_name(settings) == {"d0": "v1"}
     client.close()
 
 
@@ -332,7 +340,7 @@ def test_an_index_of_another_version_is_deleted_by_hand_and_filled_anew_by_the_n
     settings: Settings, stream: Stream
 ) -> None:
     """What the error's hint tells an operator to do."""
-    stream.states(*things(0, 1, at=1))
+    stream.states(*things(0, 1, offset=1))
     wanted = stream.outcome(0, to=2)
     name, body = f"{settings.elasticsearch.index}-000001", index_body()
     body["mappings"]["_meta"]["metajournal"] = {"version": 0, "digest": "other"}
@@ -345,7 +353,7 @@ def test_an_index_of_another_version_is_deleted_by_hand_and_filled_anew_by_the_n
     client.close()
     with indexing(settings):
         eventually(lambda: _shows(settings, wanted), 30, "the new index")
-        assert found(settings) == {"d0": "v1", "d1": "v1"}
+        assert values_by_name(settings) == {"d0": "v1", "d1": "v1"}
 
 
 @pytest.mark.parametrize("lost", [True, False])
@@ -354,7 +362,7 @@ def test_an_index_in_the_aliass_place_ends_the_indexer_with_what_to_do_and_doing
 ) -> None:
     """The alias was deleted, with its index or without it, and another program's write made an index of that name."""
     client, alias = make_client(settings), settings.elasticsearch.index
-    stream.states(*things(0, at=1))
+    stream.states(*things(0, offset=1))
     wanted = stream.outcome(0, to=2)
     with failing(settings) as errors:
         eventually(lambda: _shows(settings, wanted), 30, "the index")
@@ -367,13 +375,13 @@ def test_an_index_in_the_aliass_place_ends_the_indexer_with_what_to_do_and_doing
     assert status(settings)["state"] == "failed"
     assert status(settings)["message"].startswith(f"alias-replaced: {alias!r} is an index, and not metajournal's alias")
     assert status(settings)["mend"] == error.hint
-    for refused in (lambda: Indexer(settings).run(threading.Event()), lambda: found(settings)):
+    for refused in (lambda: Indexer(settings).run(threading.Event()), lambda: values_by_name(settings)):
         with pytest.raises(AliasReplacedError):
             refused()
     subprocess.run(mend, shell=True, check=True, capture_output=True)
     with indexing(settings):
         eventually(lambda: _shows(settings, wanted), 30, "the index behind its alias again")
-        assert found(settings) == {"d0": "v1"}
+        assert values_by_name(settings) == {"d0": "v1"}
     client.close()
 
 
@@ -429,7 +437,7 @@ def test_topics_that_are_not_there_yet_are_waited_for(settings: Settings) -> Non
         eventually(lambda: status(settings).get("state") == "waiting", 20, "the status waiting")
         assert "does not show the topic" in status(settings)["message"]
         stream = Stream(settings)
-        stream.states(*things(0, at=1))
+        stream.states(*things(0, offset=1))
         wanted = stream.outcome(0, to=2)
         eventually(lambda: _shows(settings, wanted), 30, "the vector")
 
@@ -468,27 +476,27 @@ def test_a_killed_indexer_goes_on_where_the_index_stands(settings: Settings, str
         with process(settings, signal.SIGKILL):
             for _ in range(40):
                 offset += 1
-                (one,) = things(offset % 7, at=offset)
-                stream.states(one, *things(offset % 7, at=max(1, offset - 7)))
-                expected[one["name"]] = f"v{offset}"
+                (thing,) = things(offset % 7, offset=offset)
+                stream.states(thing, *things(offset % 7, offset=max(1, offset - 7)))
+                expected[thing["name"]] = f"v{offset}"
             wanted = stream.outcome(0, to=offset + 1)
             if round_number != 1:
                 eventually(lambda wanted=wanted: _shows(settings, wanted), 30, "the vector")  # type: ignore[misc]
-        stream.states(*things(0, at=1))
+        stream.states(*things(0, offset=1))
     with process(settings, signal.SIGTERM):
         for partition in range(PARTITIONS):
             wanted = stream.outcome(partition, to=offset + 2)
             eventually(lambda wanted=wanted: _shows(settings, wanted), 30, "the vector")  # type: ignore[misc]
-        assert found(settings) == expected
+        assert values_by_name(settings) == expected
     assert status(settings)["state"] == "stopped"
 
 
 def test_two_indexers_at_once_do_no_harm(settings: Settings, stream: Stream) -> None:
     with indexing(settings), indexing(replace(settings, stack=replace(settings.stack, home=None))):
         for offset in range(1, 30):
-            stream.states(*things(offset % 3, at=offset))
+            stream.states(*things(offset % 3, offset=offset))
             stream.outcome(0, to=offset + 1)
         wanted = [stream.outcome(partition, to=31) for partition in range(PARTITIONS)]
-        for one in wanted:
-            eventually(lambda one=one: _shows(settings, one), 30, "the vector")  # type: ignore[misc]
-        assert found(settings) == {"d0": "v27", "d1": "v28", "d2": "v29"}
+        for cut in wanted:
+            eventually(lambda cut=cut: _shows(settings, cut), 30, "the vector")  # type: ignore[misc]
+        assert values_by_name(settings) == {"d0": "v27", "d1": "v28", "d2": "v29"}

@@ -119,7 +119,9 @@ def test_sorting_by_name_and_by_creation_time(catalog: Search) -> None:
     assert by_name == sorted(by_name)
     by_time = [FINDABLE[name]["logical_timestamp"] for name in _names(catalog, "*", sort="creation_time")]
     assert by_time == sorted(by_time, reverse=True)
-    assert _names(catalog, "*", sort="name:desc")[0] == max(FINDABLE, key=lambda one: fold(str(FINDABLE[one]["name"])))
+    assert _names(catalog, "*", sort="name:desc")[0] == max(
+        FINDABLE, key=lambda name: fold(str(FINDABLE[name]["name"]))
+    )
     assert _names(catalog, "*", sort="creation_time:asc") == _names(catalog, "*", sort="creation_time:desc")[::-1]
 
 
@@ -143,13 +145,15 @@ def test_a_tenant_sees_its_own_entities_only(catalog: Search) -> None:
         "namespace": (Count("default", 1),),
         "tag": (("foreign", 1), ("pii", 1)),
     }
-    assert [one.text for one in catalog.suggest_keys("", tenant="other")] == ["creation_time"]
+    assert [entry.text for entry in catalog.suggest_keys("", tenant="other")] == ["creation_time"]
     assert catalog.suggest_names("", tenant="nobody") == []
 
 
 def test_facets_count_all_hits_exactly(catalog: Search) -> None:
     facets = catalog.search("*", facets=True, limit=1).facets
-    kinds = {kind: sum(one["kind"] == kind for one in FINDABLE.values()) for kind in ("dataset", "app", "stream")}
+    kinds = {
+        kind: sum(findable["kind"] == kind for findable in FINDABLE.values()) for kind in ("dataset", "app", "stream")
+    }
     assert {count.value: count.hits for count in facets["kind"] if count.value in kinds} == kinds
     assert Count("pii", 3) in facets["tag"]
     assert Count("weather", 2) in facets["tag"]
@@ -196,20 +200,20 @@ _queries = st.lists(
 ).map(" ".join)
 
 
-def _tier(query: str, one: State) -> int:
+def _tier(query: str, findable: State) -> int:
     """The order's tier by the plain words of the specification."""
     parsed = parse(query)
-    described = Described(one)
+    described = Described(findable)
     each = [isinstance(term, Everything) or bool(matched(term, described)) for term in parsed.terms]
     if not any(each) or parsed.terms == (Everything(),):
         return 0
     asked = [term.value.text for term in parsed.terms if isinstance(term, Value)]
-    name = whole(one["name"]) or ""
+    name = whole(findable["name"]) or ""
     if any(whole(text) == name for text in asked):
         return Tier.EXACT_NAME
     if any(name.startswith(whole_prefix(text) or "\0") for text in asked):
         return Tier.NAME_PREFIX
-    named = Described({**one, "kind": "", "namespace": None, "user": _BARE, "system": _BARE})
+    named = Described({**findable, "kind": "", "namespace": None, "user": _BARE, "system": _BARE})
     if any(_in_name_words(text, named) for text in asked):
         return Tier.NAME_WORD
     return Tier.EVERY_TERM if all(each) else Tier.SOME_TERMS
@@ -217,12 +221,12 @@ def _tier(query: str, one: State) -> int:
 
 def _in_name_words(text: str, named: Described) -> bool:
     """Whether the words of a text stand in the name one after the other, the last one as a beginning."""
-    held = [words(named.entries[0].text, humps=humps) for humps in (True, False)]
+    readings_of_name = [words(named.entries[0].text, humps=humps) for humps in (True, False)]
     return any(
-        one[:-1] == asked[:-1] and (one[-1].startswith(asked[-1]) if open_end else one[-1] == asked[-1])
+        part[:-1] == asked[:-1] and (part[-1].startswith(asked[-1]) if open_end else part[-1] == asked[-1])
         for asked, open_end in readings(text)
-        for name in held
-        for one in ([name[at : at + len(asked)] for at in range(len(name) - len(asked) + 1)] if asked else [])
+        for name in readings_of_name
+        for part in ([name[start : start + len(asked)] for start in range(len(name) - len(asked) + 1)] if asked else [])
     )
 
 
@@ -232,16 +236,16 @@ _BARE: dict[str, object] = {"properties": {}, "tags": []}
 @hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_queries)
 def test_elasticsearch_finds_and_orders_what_the_model_does(catalog: Search, query: str) -> None:
-    found = catalog.search(query, limit=100, paging=False)
-    tiers = {str(one["urn"]): _tier(query, one) for one in FINDABLE.values()}
+    results = catalog.search(query, limit=100, paging=False)
+    tiers = {str(findable["urn"]): _tier(query, findable) for findable in FINDABLE.values()}
     if isinstance(parse(query).terms[0], Nothing):
-        assert found.total == 0
+        assert results.total == 0
         return
     expected = sorted(
         (urn for urn, tier in tiers.items() if tier or parse(query).terms == (Everything(),)),
         key=lambda urn: (-tiers[urn], urn),
     )
-    assert [str(hit.urn) for hit in found.hits] == expected
+    assert [str(hit.urn) for hit in results.hits] == expected
 
 
 @hypothesis_settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -303,9 +307,9 @@ def test_a_text_is_found_as_a_whole_and_by_its_beginning_however_long_it_is(elas
             for query in (text, quoted, f"v:{text}", f"tags:{text}", f"v:{quoted}"):
                 assert hits(search, query) == [name], (name, query[:20])
             for begun in (text[:-1], text):
-                held = {one for one, known in texts.items() if known.startswith(begun)}
+                expected = {key for key, known in texts.items() if known.startswith(begun)}
                 for query in (f"{begun}*", f"v:{begun}*", f"tags:{begun}*"):
-                    assert set(hits(search, query)) == held, (name, query[:20])
+                    assert set(hits(search, query)) == expected, (name, query[:20])
         assert hits(search, "d" * 1024 + "*") == hits(search, "properties:" + "v" * 2000 + "*") == []
         assert hits(search, "v*:" + "c" * 1024) == ["ascii"]
         with pytest.raises(InvalidQueryError, match="Before a star a key has at most 900 bytes, not 1,200"):
@@ -456,18 +460,18 @@ def test_late_repeated_and_shuffled_states_give_the_same_index(
     for number in [*order, *again]:
         load(settings, [states[number]])
     with Search(settings) as search:
-        found = {hit.name: hit.document["user"]["properties"]["n"] for hit in search.search("*").hits}
+        values = {hit.name: hit.document["user"]["properties"]["n"] for hit in search.search("*").hits}
     client = make_client(settings)
     client.indices.delete(index=f"{settings.elasticsearch.index}-000001")
     client.close()
-    assert found == {"d0": "v9", "d2": "v11"}
+    assert values == {"d0": "v9", "d2": "v11"}
 
 
 def test_the_largest_entities_are_indexed_whole(elasticsearch: str) -> None:
     settings = own_index(elasticsearch)
     cases = [
-        {**one, "urn": str(dataset("default", f"w{number}")), "name": f"w{number}"}
-        for number, one in enumerate(worst_cases().values())
+        {**worst, "urn": str(dataset("default", f"w{number}")), "name": f"w{number}"}
+        for number, worst in enumerate(worst_cases().values())
     ]
     writer = load(settings, cases)
     assert (writer.counts.indexed, writer.counts.reduced) == (len(cases), 0)
@@ -537,7 +541,7 @@ def test_a_cursor_belongs_to_its_search(catalog: Search) -> None:
         [view + "\n", index, after, vector, digest],
         {"a": 1},
     ]
-    texts = [base64.urlsafe_b64encode(json.dumps(one).encode()).decode() for one in made_up]
+    texts = [base64.urlsafe_b64encode(json.dumps(content).encode()).decode() for content in made_up]
     for wrong in ("", "nonsense", "é", cursor[:-9], 5, "W" * 9000, *texts):
         with pytest.raises(InvalidCursorError):
             catalog.search("*", limit=2, cursor=wrong)  # type: ignore[arg-type]
@@ -549,10 +553,10 @@ def test_a_search_whose_index_is_rebuilt_and_deleted_goes_on_behind_its_last_hit
     elasticsearch: str, sort: Sort
 ) -> None:
     settings = own_index(elasticsearch)
-    alias, at = settings.elasticsearch.index, ("metajournal.journal.catalog", 0)
+    alias, partition = settings.elasticsearch.index, ("metajournal.journal.catalog", 0)
     states = [state(dataset("default", f"d{number:02d} word"), offset=number % 7) for number in range(25)]
     states[3]["system"]["properties"].pop("creation_time")
-    load(settings, states, {at: position(1, 90)})
+    load(settings, states, {partition: position(1, 90)})
     client = make_client(settings)
     with Search(settings) as search:
         whole = [hit.urn for hit in search.search("word", limit=100, sort=sort).hits]
@@ -567,7 +571,7 @@ def test_a_search_whose_index_is_rebuilt_and_deleted_goes_on_behind_its_last_hit
         )
         with pytest.raises(NotYetVisibleError):  # never an older state than the first page showed
             search.search("word", limit=10, sort=sort, cursor=page.cursor, timeout_s=2)
-        load(replaced, [], {at: position(1, 91)})
+        load(replaced, [], {partition: position(1, 91)})
         second = search.search("word", limit=10, sort=sort, cursor=page.cursor)
         third = search.search("word", limit=10, sort=sort, cursor=second.cursor)
     client.close()
@@ -601,11 +605,11 @@ def test_a_cursor_whose_point_in_time_the_server_fails_to_read_goes_on_and_says_
 @pytest.mark.parametrize("paged", [False, True], ids=["first page", "page of a cursor"])
 def test_a_server_that_fails_is_neither_a_wrong_cursor_nor_a_wrong_query(catalog: Search, paged: bool) -> None:
     cursor = catalog.search("*", limit=5).cursor if paged else None
-    said = r"fails to answer \(500 failed\): its disk is gone"
+    message = r"fails to answer \(500 failed\): its disk is gone"
     with (
         failing() as url,
         Search(Settings(elasticsearch=ElasticsearchSettings(url=url))) as search,
-        pytest.raises(OperatorError, match=said) as caught,
+        pytest.raises(OperatorError, match=message) as caught,
     ):
         search.search("*", limit=5, cursor=cursor)
     assert caught.value.code == "search-failed"
@@ -654,9 +658,9 @@ HUMPED = {
     ],
 )
 def test_a_change_of_case_inside_a_word_parts_it_and_does_not(humped: Search, query: str, names: list[str]) -> None:
-    found = humped.search(query)
-    assert [hit.name for hit in found.hits] == names
-    assert all(hit.why for hit in found.hits)
+    results = humped.search(query)
+    assert [hit.name for hit in results.hits] == names
+    assert all(hit.why for hit in results.hits)
 
 
 def test_a_word_is_marked_whichever_way_it_was_read(humped: Search) -> None:
@@ -676,19 +680,21 @@ def test_a_name_s_uncut_word_counts_as_a_word_of_the_name(humped: Search) -> Non
 
 def test_at_least_waits_for_the_vector_and_says_how_far_behind_it_is(elasticsearch: str) -> None:
     settings = own_index(elasticsearch)
-    at = ("metajournal.journal.catalog", 0)
-    load(settings, [], {at: position(1, 5)})
-    wanted = Position(*at, position(1, 7))
+    partition = ("metajournal.journal.catalog", 0)
+    load(settings, [], {partition: position(1, 5)})
+    wanted = Position(*partition, position(1, 7))
     with Search(settings) as search:
-        assert search.search("*", at_least=Position(*at, position(1, 4))).position_vector == {at: position(1, 5)}
+        assert search.search("*", at_least=Position(*partition, position(1, 4))).position_vector == {
+            partition: position(1, 5)
+        }
         with pytest.raises(NotYetVisibleError) as caught:
             search.search("*", at_least=wanted, timeout_s=2)
-        assert caught.value.behind == {at: 3}
+        assert caught.value.behind == {partition: 3}
         assert "by 3" in caught.value.message
-        later = threading.Timer(0.3, load, (settings, [], {at: position(1, 8)}))
+        later = threading.Timer(0.3, load, (settings, [], {partition: position(1, 8)}))
         later.start()
-        assert search.search("*", at_least=wanted, timeout_s=20).position_vector == {at: position(1, 8)}
-        assert search.search("*", at_least={at: position(1, 8)}).total == 0
+        assert search.search("*", at_least=wanted, timeout_s=20).position_vector == {partition: position(1, 8)}
+        assert search.search("*", at_least={partition: position(1, 8)}).total == 0
         later.join()
 
 
@@ -724,22 +730,22 @@ def test_kafka_is_asked_for_no_partition_that_the_index_shows(
 ) -> None:
     settings, asked = own_index(elasticsearch), list[object]()
     monkeypatch.setattr("metajournal.producers.topics.read_epochs", lambda *_, **__: asked.append(1))
-    at = (settings.journal.topics.journal("catalog"), 0)
-    load(settings, [], {at: position(1, 5)})
+    partition = (settings.journal.topics.journal("catalog"), 0)
+    load(settings, [], {partition: position(1, 5)})
     with Search(settings) as search:
-        search.search("*", at_least={at: position(1, 5)})
+        search.search("*", at_least={partition: position(1, 5)})
         with pytest.raises(NotYetVisibleError):
-            search.search("*", at_least={at: position(1, 6)}, timeout_s=2)
+            search.search("*", at_least={partition: position(1, 6)}, timeout_s=2)
     assert not asked
 
 
-@pytest.mark.parametrize(("slow_s", "said"), [(60.0, NotYetVisibleError), (0.0, SearchUnavailableError)])
+@pytest.mark.parametrize(("slow_s", "error"), [(60.0, NotYetVisibleError), (0.0, SearchUnavailableError)])
 def test_a_server_that_said_just_now_how_far_it_is_is_behind_and_not_away(
-    elasticsearch: str, monkeypatch: pytest.MonkeyPatch, slow_s: float, said: type[Exception]
+    elasticsearch: str, monkeypatch: pytest.MonkeyPatch, slow_s: float, error: type[Exception]
 ) -> None:
     settings, answers = own_index(elasticsearch), iter([read_shown])
-    at = (settings.journal.topics.journal("catalog"), 0)
-    load(settings, [], {at: position(1, 5)})
+    partition = (settings.journal.topics.journal("catalog"), 0)
+    load(settings, [], {partition: position(1, 5)})
 
     def once(client: Elasticsearch, index: str) -> Shown:
         for answer in answers:
@@ -748,8 +754,8 @@ def test_a_server_that_said_just_now_how_far_it_is_is_behind_and_not_away(
 
     monkeypatch.setattr(waiting, "read_shown", once)
     monkeypatch.setattr(waiting, "_SLOW_S", slow_s)
-    with Search(settings) as search, pytest.raises(said):
-        search.search("*", at_least={at: position(1, 6)}, timeout_s=2)
+    with Search(settings) as search, pytest.raises(error):
+        search.search("*", at_least={partition: position(1, 6)}, timeout_s=2)
 
 
 def test_elasticsearch_away_is_waited_for_and_then_said() -> None:
@@ -820,8 +826,10 @@ def test_names_and_keys_are_completed_for_the_tenant_only(catalog: Search) -> No
     assert catalog.suggest_keys("creation") == [Suggestion("creation_time", len(FINDABLE))]
     assert catalog.suggest_keys("creation", scope="USER") == []
     assert len(catalog.suggest_keys("", limit=3)) == 3
-    every = {key for one in FINDABLE.values() for scope in ("user", "system") for key in one[scope]["properties"]}
-    assert {one.text for one in catalog.suggest_keys("", limit=500)} == every
+    every = {
+        key for findable in FINDABLE.values() for scope in ("user", "system") for key in findable[scope]["properties"]
+    }
+    assert {entry.text for entry in catalog.suggest_keys("", limit=500)} == every
 
 
 def test_completion_of_a_name_that_is_gone_goes_too(elasticsearch: str) -> None:
@@ -830,10 +838,10 @@ def test_completion_of_a_name_that_is_gone_goes_too(elasticsearch: str) -> None:
         state(dataset("default", f"n{number:04d}"), user={f"k{number:04d}": "v"}, offset=1) for number in range(130)
     ]
     load(settings, many)
-    load(settings, [{**one, "deleted": True, "logical_timestamp": position(1, 2)} for one in many[:120]])
+    load(settings, [{**document, "deleted": True, "logical_timestamp": position(1, 2)} for document in many[:120]])
     with Search(settings) as search:
-        assert [one.text for one in search.suggest_names("n", limit=4)] == ["n0120", "n0121", "n0122", "n0123"]
-        assert [one.text for one in search.suggest_keys("K01", limit=4)] == ["k0120", "k0121", "k0122", "k0123"]
+        assert [entry.text for entry in search.suggest_names("n", limit=4)] == ["n0120", "n0121", "n0122", "n0123"]
+        assert [entry.text for entry in search.suggest_keys("K01", limit=4)] == ["k0120", "k0121", "k0122", "k0123"]
 
 
 def test_completion_finds_the_living_behind_thousands_that_are_gone(elasticsearch: str) -> None:
@@ -843,13 +851,13 @@ def test_completion_finds_the_living_behind_thousands_that_are_gone(elasticsearc
     ]
     living = [state(dataset("d", f"zdead-z{n}"), user={f"zkey-z{n}": "v"}, system={"zkey-z1": "v"}) for n in range(70)]
     load(settings, dead + living)
-    load(settings, [{**one, "deleted": True, "logical_timestamp": position(1, 2)} for one in dead])
+    load(settings, [{**document, "deleted": True, "logical_timestamp": position(1, 2)} for document in dead])
     names, keys = (sorted(f"{begun}-z{n}" for n in range(70)) for begun in ("zdead", "zkey"))
     with Search(settings) as search:
-        assert [one.text for one in search.suggest_names("zdead", limit=100)] == names
-        assert [one.text for one in search.suggest_names("zdead", limit=60)] == names[:60]
+        assert [entry.text for entry in search.suggest_names("zdead", limit=100)] == names
+        assert [entry.text for entry in search.suggest_names("zdead", limit=60)] == names[:60]
         assert search.suggest_keys("ZKEY", limit=100)[1] == Suggestion("zkey-z1", 70)
-        assert [one.text for one in search.suggest_keys("ZKEY", limit=100)] == keys
+        assert [entry.text for entry in search.suggest_keys("ZKEY", limit=100)] == keys
         assert search.suggest_names("zdead-0") == []
 
 
@@ -873,7 +881,7 @@ def test_completions_are_in_alphabetical_order_and_a_text_comes_before_what_goes
     with Search(settings) as search:
         expected = sorted(names, key=fold)
         assert expected[0] == "cats"
-        assert [one.text for one in search.suggest_names("CATS", limit=100)] == expected
-        assert [one.text for one in search.suggest_keys("cats", limit=100)] == expected
-        assert [one.text for one in search.suggest_names("cats", limit=2)] == expected[:2]
+        assert [entry.text for entry in search.suggest_names("CATS", limit=100)] == expected
+        assert [entry.text for entry in search.suggest_keys("cats", limit=100)] == expected
+        assert [entry.text for entry in search.suggest_names("cats", limit=2)] == expected[:2]
         assert [hit.name for hit in search.search("cats*", sort="name", limit=100).hits] == expected

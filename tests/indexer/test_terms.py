@@ -51,7 +51,7 @@ def test_composed_and_decomposed_texts_have_the_same_words(text: str) -> None:
 @given(st.text(alphabet=st.characters(max_codepoint=127)))
 def test_case_changes_nothing_but_where_camel_case_splits(text: str) -> None:
     assert "".join(terms.words(text.swapcase())) == "".join(terms.words(text))
-    assert "".join(terms.words(text)) == "".join(one for one in text.lower() if one.isalnum())
+    assert "".join(terms.words(text)) == "".join(character for character in text.lower() if character.isalnum())
 
 
 @given(st.text(), st.text())
@@ -100,10 +100,12 @@ _SIGNED = st.text(st.sampled_from("aB%*?\\=~ ;2\t\n\0\x1f\x7f\x85\xa0é\u2028"),
 
 
 @given(st.lists(_SIGNED, max_size=6))
-def test_terms_are_encoded_character_by_character_singly_and_together(found: list[str]) -> None:
-    each = ["".join(one if one in "aB;2é" else f"%{ord(one):x};" for one in text) for text in found]
-    assert [terms.encode(text) for text in found] == each
-    assert terms.encode_all(found) == each
+def test_terms_are_encoded_character_by_character_singly_and_together(texts: list[str]) -> None:
+    each = [
+        "".join(character if character in "aB;2é" else f"%{ord(character):x};" for character in text) for text in texts
+    ]
+    assert [terms.encode(text) for text in texts] == each
+    assert terms.encode_all(texts) == each
 
 
 @given(st.text(), st.text())
@@ -146,9 +148,9 @@ def test_many_texts_at_once_are_split_as_each_by_itself(texts: list[str]) -> Non
     assert lines == [" ".join(token.word for token in terms.tokens(text)) for text in texts]
     without = [" ".join(terms.words(text, humps=False)) for text in texts]
     assert without == [" ".join(token.word for token in terms.tokens(text, humps=False)) for text in texts]
-    assert [one or line for one, line in zip(uncut, lines, strict=True)] == without
-    assert not any(one == line for one, line in zip(uncut, lines, strict=True) if one)
+    assert [uncut_line or line for uncut_line, line in zip(uncut, lines, strict=True)] == without
+    assert not any(uncut_line == line for uncut_line, line in zip(uncut, lines, strict=True) if uncut_line)
     assert wholes == [terms.whole(text) for text in texts]
-    assert terms.encode_all([one for one in wholes if one is not None]) == [
-        terms.encode(one) for one in wholes if one is not None
+    assert terms.encode_all([text for text in wholes if text is not None]) == [
+        terms.encode(text) for text in wholes if text is not None
     ]

@@ -77,8 +77,8 @@ words = st.from_regex(r"[a-z0-9_-]{1,8}", fullmatch=True)
 documents: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {"start": st.integers(-(2**62), 2**62)},
     optional={
-        "work_id": st.one_of(st.none(), words.filter(lambda one: not one.startswith("null"))),
-        "path": st.one_of(st.none(), names.map(lambda one: f"/{one}")),
+        "work_id": st.one_of(st.none(), words.filter(lambda word: not word.startswith("null"))),
+        "path": st.one_of(st.none(), names.map(lambda name: f"/{name}")),
         "data_version": words,
         "hash": st.from_regex(r"[0-9a-fA-F]{32}", fullmatch=True),
     },

@@ -22,7 +22,7 @@ class Receipt(NamedTuple):
 
 @pytest.mark.parametrize("read", [point_of, marks_of])
 @pytest.mark.parametrize(
-    ("said", "cut"),
+    ("argument", "cut"),
     [
         (FIRST, {("t", 0): 6}),
         (Receipt(OTHER), {("t", 1): 8}),
@@ -34,11 +34,13 @@ class Receipt(NamedTuple):
     ],
     ids=["position", "receipt", "list", "several", "mixed", "set", "cut"],
 )
-def test_a_cut_is_next_positions_whatever_it_is_said_by(read: Any, said: Any, cut: dict[tuple[str, int], int]) -> None:
-    assert read("as_at", said) == cut
+def test_a_cut_is_next_positions_whatever_it_is_said_by(
+    read: Any, argument: Any, cut: dict[tuple[str, int], int]
+) -> None:
+    assert read("as_at", argument) == cut
     assert read("as_at", cut) == cut
-    if isinstance(said, list):
-        assert read("as_at", iter(said)) == cut
+    if isinstance(argument, list):
+        assert read("as_at", iter(argument)) == cut
 
 
 def test_a_time_is_a_point_and_nothing_that_can_be_inside() -> None:

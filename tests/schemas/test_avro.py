@@ -39,7 +39,9 @@ def test_the_empty_fingerprint_is_the_specifications_constant() -> None:
     assert fingerprint_of(b"") == 0xC15D213AA4D7A795
 
 
-@pytest.mark.parametrize("contract", all_contracts(), ids=lambda one: f"{one.event_type}-r{one.revision}")
+@pytest.mark.parametrize(
+    "contract", all_contracts(), ids=lambda contract: f"{contract.event_type}-r{contract.revision}"
+)
 def test_contracts_have_fastavros_canonical_form_and_fingerprint(contract: Any) -> None:
     reference = to_parsing_canonical_form(fastavro.parse_schema(json.loads(contract.text)))
     assert contract.canonical == reference

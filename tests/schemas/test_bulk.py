@@ -42,8 +42,8 @@ def one_by_one(value: bytes) -> Any:
 
 def assert_same(values: list[bytes]) -> None:
     """Equal and of equal types; errors of the same class with the same words."""
-    found: list[Any] = bulk.decode_all(values)
-    for got, value in zip(found, values, strict=True):
+    results: list[Any] = bulk.decode_all(values)
+    for got, value in zip(results, values, strict=True):
         wanted = one_by_one(value)
         assert type(got) is type(wanted)
         if isinstance(wanted, ERRORS):
@@ -52,7 +52,7 @@ def assert_same(values: list[bytes]) -> None:
         assert got == wanted
         assert repr(got) == repr(wanted)  # the order of properties, True that is no 1
         assert type(got.header) is Header
-        assert [type(one) for one in got.header] == [type(one) for one in wanted.header]
+        assert [type(field) for field in got.header] == [type(field) for field in wanted.header]
         for name in (field.name for field in fields(wanted.event)):
             assert type(getattr(got.event, name)) is type(getattr(wanted.event, name))  # a URN that is no mere text
 
@@ -60,20 +60,20 @@ def assert_same(values: list[bytes]) -> None:
 def mutated(value: bytes, chance: random.Random) -> bytes:
     changed = bytearray(value)
     for _ in range(chance.randint(1, 3)):
-        at = chance.randrange(len(changed) + 1)
+        index = chance.randrange(len(changed) + 1)
         match chance.randrange(5):
-            case 0 if at < len(changed):
-                changed[at] = chance.choice(
+            case 0 if index < len(changed):
+                changed[index] = chance.choice(
                     [0, 1, 2, 3, 4, 6, 0x7F, 0x80, 0x81, 0xC0, 0xED, 0xFF, chance.randrange(256)]
                 )
             case 1:
-                changed[at:at] = chance.randbytes(chance.randint(1, 12))
+                changed[index:index] = chance.randbytes(chance.randint(1, 12))
             case 2:
-                del changed[at : at + chance.randint(1, 12)]
+                del changed[index : index + chance.randint(1, 12)]
             case 3:
-                changed[at:at] = b"\x80" * chance.randint(1, 9) + b"\0"
+                changed[index:index] = b"\x80" * chance.randint(1, 9) + b"\0"
             case _:
-                changed[at:at] = changed[at : at + 20] * chance.randint(1, 3)
+                changed[index:index] = changed[index : index + 20] * chance.randint(1, 3)
     return bytes(changed)
 
 
@@ -98,13 +98,17 @@ def test_any_bytes_behind_a_known_prefix_are_read_as_one_by_one(bodies: list[tup
 )
 def test_every_single_byte_change_is_read_as_one_by_one(event: Any) -> None:
     value = codec.encode(event, a_header(event, unit=Unit(b"u" * 16, 1, 3), cause=b"c" * 16, expected=7))
-    changed = [value[:at] + bytes((byte,)) + value[at + 1 :] for at in range(len(value)) for byte in byte_values(at)]
+    changed = [
+        value[:index] + bytes((byte,)) + value[index + 1 :]
+        for index in range(len(value))
+        for byte in byte_values(index)
+    ]
     assert_same([*changed, *(value[:end] for end in range(len(value)))])
 
 
 def long_of(number: int, width: int) -> bytes:
     """A varint of a zigzag number in so many bytes, most of them for nothing."""
-    return bytes((number >> 7 * at & 0x7F) | (0x80 if at < width - 1 else 0) for at in range(width))
+    return bytes((number >> 7 * index & 0x7F) | (0x80 if index < width - 1 else 0) for index in range(width))
 
 
 def body(event_time: bytes = b"\0", tags: bytes = b"\x02\x02a\0", scope: bytes = b"\0", repeat: bytes = b"\0") -> bytes:

@@ -31,21 +31,21 @@ from tests.properties import byte_values, examples
 from tests.schemas.builders import PURCHASES, a_header, events_with_headers
 
 NAMED_ERRORS = (NotSingleObject, UnknownFingerprint, Undecodable)
-REFERENCE = {name: fastavro.parse_schema(json.loads(one.text)) for name, one in current_contracts().items()}
+REFERENCE = {name: fastavro.parse_schema(json.loads(contract.text)) for name, contract in current_contracts().items()}
 
 
 def as_plain(value: Any) -> Any:
     """Named tuples as mappings, however deep."""
     if hasattr(value, "_asdict"):
-        return {name: as_plain(one) for name, one in value._asdict().items()}
-    return [as_plain(one) for one in value] if isinstance(value, tuple) else value
+        return {name: as_plain(item) for name, item in value._asdict().items()}
+    return [as_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def as_datum(event: Any, header: Header) -> dict[str, Any]:
     """An event as fastavro wants it."""
     datum = {field.name: as_plain(getattr(event, field.name)) for field in fields(event) if field.name != "schema"}
     if isinstance(event, EntityRegistered):
-        named = None if event.schema_fields is None else [one._asdict() for one in event.schema_fields]
+        named = None if event.schema_fields is None else [field._asdict() for field in event.schema_fields]
         datum |= {"schema_text": event.schema_text, "schema_fields": named}
     unit = None if header.unit is None else asdict(header.unit)
     return {"header": {**header._asdict(), "unit": unit}, **datum}
@@ -176,24 +176,24 @@ def test_any_bytes_behind_a_known_prefix_do_no_harm(event_type: str, body: bytes
 def test_mutated_values_do_no_harm(case: tuple[Any, Header], data: st.DataObject) -> None:
     value = bytearray(codec.encode(*case))
     for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(value)))
+        index = data.draw(st.integers(0, len(value)))
         kind = data.draw(st.sampled_from(["set", "insert", "delete", "repeat"]))
-        if kind == "set" and at < len(value):
-            value[at] = data.draw(st.integers(0, 255))
+        if kind == "set" and index < len(value):
+            value[index] = data.draw(st.integers(0, 255))
         elif kind == "insert":
-            value[at:at] = data.draw(st.binary(min_size=1, max_size=12))
+            value[index:index] = data.draw(st.binary(min_size=1, max_size=12))
         elif kind == "delete":
-            del value[at : at + data.draw(st.integers(1, 12))]
+            del value[index : index + data.draw(st.integers(1, 12))]
         else:
-            value[at:at] = value[at : at + 20] * data.draw(st.integers(1, 5))
+            value[index:index] = value[index : index + 20] * data.draw(st.integers(1, 5))
     check_harmless(bytes(value))
 
 
 def test_every_single_byte_change_does_no_harm() -> None:
     value = a_value()
-    for at in range(len(value)):
-        for byte in byte_values(at):
-            check_harmless(value[:at] + bytes((byte,)) + value[at + 1 :])
+    for index in range(len(value)):
+        for byte in byte_values(index):
+            check_harmless(value[:index] + bytes((byte,)) + value[index + 1 :])
 
 
 BOMB = """

@@ -74,9 +74,9 @@ def shapes(draw: st.DrawFn, names: Any, depth: int = 3) -> Shape:
 @st.composite
 def records(draw: st.DrawFn, names: Any, depth: int = 3) -> Shape:
     parts = {f"f{index}": draw(shapes(names, depth)) for index in range(draw(st.integers(1, 5)))}
-    fields = [{"name": name, "type": one.schema, "recurring": draw(st.booleans())} for name, one in parts.items()]
+    fields = [{"name": name, "type": part.schema, "recurring": draw(st.booleans())} for name, part in parts.items()]
     schema = {"type": "record", "name": f"R{next(names)}", "fields": fields}
-    return Shape(schema, st.fixed_dictionaries({name: one.values for name, one in parts.items()}))
+    return Shape(schema, st.fixed_dictionaries({name: part.values for name, part in parts.items()}))
 
 
 @st.composite
@@ -93,8 +93,8 @@ def reference(schema: Any, value: Any) -> bytes:
 
 def as_lists(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: as_lists(one) for key, one in value.items()}
-    return [as_lists(one) for one in value] if isinstance(value, tuple | list) else value
+        return {key: as_lists(item) for key, item in value.items()}
+    return [as_lists(item) for item in value] if isinstance(value, tuple | list) else value
 
 
 @settings(deadline=None)
@@ -105,8 +105,8 @@ def test_bytes_are_fastavros_and_read_back(case: tuple[Any, list[Any]]) -> None:
     for value in values:
         body = encode(value)
         assert body == reference(schema, value)
-        decoded, at = read(body, 0, len(body))
-        assert at == len(body)
+        decoded, end = read(body, 0, len(body))
+        assert end == len(body)
         assert as_lists(decoded) == value
 
 
@@ -124,7 +124,7 @@ def test_every_cut_of_the_bytes_is_refused(case: tuple[Any, list[Any]], data: st
 @given(schemas_and_values(), st.data())
 def test_fields_come_and_go_as_fastavro_resolves_them(case: tuple[Any, list[Any]], data: st.DataObject) -> None:
     schema, values = case
-    kept = data.draw(st.lists(st.sampled_from(schema["fields"]), unique_by=lambda one: one["name"]))
+    kept = data.draw(st.lists(st.sampled_from(schema["fields"]), unique_by=lambda field: field["name"]))
     added = [
         {"name": "new", "type": "string", "default": "x"},
         {"name": "none", "type": ["null", "int"], "default": None},
@@ -134,8 +134,8 @@ def test_fields_come_and_go_as_fastavro_resolves_them(case: tuple[Any, list[Any]
     expected = fastavro.schemaless_reader(
         io.BytesIO(body), fastavro.parse_schema(schema), fastavro.parse_schema(reader)
     )
-    decoded, at = compile_reader(expand(schema), expand(reader))(body, 0, len(body))
-    assert at == len(body)
+    decoded, end = compile_reader(expand(schema), expand(reader))(body, 0, len(body))
+    assert end == len(body)
     assert as_lists(decoded) == expected
 
 
@@ -164,8 +164,8 @@ def record(schema: Any) -> dict[str, Any]:
 )
 def test_all_legal_forms_are_read(schema: Any, body: bytes, value: Any) -> None:
     """Sized and several blocks, a repeated key (the last counts), the widest numbers."""
-    decoded, at = compile_reader(record(schema))(body, 0, len(body))
-    assert (decoded["f"], at) == (value, len(body))
+    decoded, end = compile_reader(record(schema))(body, 0, len(body))
+    assert (decoded["f"], end) == (value, len(body))
 
 
 @pytest.mark.parametrize(

@@ -40,20 +40,20 @@ PUBLISHED = {
 }
 """Fingerprints of every schema that ever stood in a journal: lines are added here, never removed or changed."""
 
-contracts = pytest.mark.parametrize("contract", all_contracts(), ids=lambda one: one.event_type)
+contracts = pytest.mark.parametrize("contract", all_contracts(), ids=lambda contract: contract.event_type)
 
 
-@pytest.mark.parametrize("event_type", sorted({one.event_type for one in all_contracts()}))
+@pytest.mark.parametrize("event_type", sorted({contract.event_type for contract in all_contracts()}))
 def test_all_versions_read_each_other(event_type: str) -> None:
     """FULL_TRANSITIVE over every known version; a version that differs must also be decodable by generated code."""
-    versions = [one for one in all_contracts() if one.event_type == event_type]
-    assert full_transitive_faults([one.schema for one in versions]) == []
+    versions = [contract for contract in all_contracts() if contract.event_type == event_type]
+    assert full_transitive_faults([contract.schema for contract in versions]) == []
     for writer in versions:
         compile_reader(writer.schema, current_contracts()[event_type].schema)
 
 
 def test_every_published_schema_is_still_known() -> None:
-    known = {f"{number:016x}": one.event_type for number, one in contracts_by_fingerprint().items()}
+    known = {f"{number:016x}": contract.event_type for number, contract in contracts_by_fingerprint().items()}
     assert known == {number: event_type for event_type, numbers in PUBLISHED.items() for number in numbers}
 
 
@@ -79,11 +79,11 @@ def test_ids_are_fixed_and_unions_are_nullable(contract: Any) -> None:
 
 def _unions(schema: Any) -> list[list[Any]]:
     if isinstance(schema, list):
-        return [schema] + [one for branch in schema for one in _unions(branch)]
+        return [schema] + [union for branch in schema for union in _unions(branch)]
     if not isinstance(schema, dict):
         return []
     below = [field["type"] for field in schema.get("fields", ())] + [schema.get("items"), schema.get("values")]
-    return [one for inner in below for one in _unions(inner)]
+    return [union for inner in below for union in _unions(inner)]
 
 
 def test_every_event_class_has_its_contract_and_the_reverse() -> None:
@@ -103,12 +103,12 @@ def test_event_classes_are_in_step_with_their_contracts(event_type: str) -> None
 def test_scopes_are_the_contracts_symbols(event_type: str) -> None:
     types = named_types(current_contracts()[event_type].schema)
     symbols = [
-        one["symbols"]
-        for name, one in types.items()
-        if name.startswith("metajournal.catalog.") and one["type"] == "enum"
+        definition["symbols"]
+        for name, definition in types.items()
+        if name.startswith("metajournal.catalog.") and definition["type"] == "enum"
     ]
     expected = {"catalog.MetadataCleared.1": [["USER", "SYSTEM", "BOTH"]]}.get(event_type, [["USER", "SYSTEM"]])
-    assert symbols == (expected if "scope" in {one.name for one in fields(event_types()[event_type])} else [])
+    assert symbols == (expected if "scope" in {field.name for field in fields(event_types()[event_type])} else [])
 
 
 def test_header_and_unit_are_in_step_with_the_contract() -> None:
@@ -126,8 +126,8 @@ def test_the_published_text_stands_by_itself(contract: Any) -> None:
 def test_contracts_are_package_data() -> None:
     folder = files("metajournal.schemas") / "contracts"
     assert json.loads((folder / "header.avsc").read_text("utf-8"))["name"] == "Header"
-    texts = [one for domain in served() for one in (files(domain.package) / "contracts").iterdir()]
-    assert len([one for one in texts if one.name.endswith(".avsc")]) == len(all_contracts())
+    texts = [file for domain in served() for file in (files(domain.package) / "contracts").iterdir()]
+    assert len([file for file in texts if file.name.endswith(".avsc")]) == len(all_contracts())
 
 
 @pytest.mark.parametrize(

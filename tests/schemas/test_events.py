@@ -113,8 +113,8 @@ WRONG: Any = 7
     ],
 )
 def test_every_fault_is_listed_with_its_field(event: Any, expected: list[str] | None) -> None:
-    found = fields(event)
-    assert found if expected is None else found == expected
+    faulty = fields(event)
+    assert faulty if expected is None else faulty == expected
 
 
 def test_the_message_of_several_faults_is_one_sentence() -> None:

@@ -43,13 +43,13 @@ def plain_files(draw: st.DrawFn) -> FilesRecorded:
             draw(st.none() | st.integers(-(2**62), 2**62 - 1)), id=file_id, start=start,
             end=None if length is None else min(start + length, 2**62 - 1) if start < 2**62 - 1 else None,
             hash=draw(st.sampled_from([HASH, HASH.upper()])), path=path,
-            work_id=draw(st.none() | plain_names.filter(lambda one: not one.startswith("null"))), **named,
+            work_id=draw(st.none() | plain_names.filter(lambda name: not name.startswith("null"))), **named,
         ))  # fmt: skip
     return FilesRecorded(files)
 
 
-def value_of(event: FilesRecorded, **said: Any) -> bytes:
-    return codec.encode(event, header_for(event, 1, **said))
+def value_of(event: FilesRecorded, **options: Any) -> bytes:
+    return codec.encode(event, header_for(event, 1, **options))
 
 
 def files_of(value: bytes) -> list[FileRecord] | None:
@@ -60,7 +60,7 @@ def files_of(value: bytes) -> list[FileRecord] | None:
     columns, wrong = columns_of([event])
     if len(wrong):
         return None
-    found = []
+    records = []
     for url, start, end, file_id, content_hash, work_id, path, size, created in zip(
         *(column.to_pylist() for column in columns), strict=True
     ):
@@ -68,8 +68,8 @@ def files_of(value: bytes) -> list[FileRecord] | None:
             0, start, end, event.where, event.what, event.data_version, file_id, content_hash, work_id, path
         )
         assert event.start + file_id
-        found.append(FileRecord(url, metadata, size, created))
-    return found
+        records.append(FileRecord(url, metadata, size, created))
+    return records
 
 
 def lowered(file: FileRecord) -> FileRecord:
@@ -78,11 +78,11 @@ def lowered(file: FileRecord) -> FileRecord:
 
 def assert_right(value: bytes) -> bool:
     """What the columns let through is what the codec decodes, valid, and named by its header; whether they do."""
-    found = files_of(value)
-    if found is None:
+    records = files_of(value)
+    if records is None:
         return False
     header, event, _ = codec.decode(value)
-    assert found == [lowered(file) for file in event.files]
+    assert records == [lowered(file) for file in event.files]
     assert event.validate() == []
     assert header.entities == event.entities
     assert header._replace(entities=()) == plain_event(value).header  # type: ignore[union-attr]
@@ -108,14 +108,14 @@ def test_of_changed_bytes_nothing_is_read_that_the_codec_would_not_give(
 ) -> None:
     value = bytearray(value_of(event))
     for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(0, len(value) - 1))
+        index = data.draw(st.integers(0, len(value) - 1))
         match data.draw(st.sampled_from(["change", "drop", "add"])):
             case "change":
-                value[at] = data.draw(st.integers(0, 255))
+                value[index] = data.draw(st.integers(0, 255))
             case "drop":
-                del value[at : at + data.draw(st.integers(1, 3))]
+                del value[index : index + data.draw(st.integers(1, 3))]
             case _:
-                value[at:at] = data.draw(st.binary(min_size=1, max_size=3))
+                value[index:index] = data.draw(st.binary(min_size=1, max_size=3))
     assert_right(bytes(value))
 
 
@@ -124,10 +124,10 @@ def test_no_single_byte_of_an_event_can_be_changed_so_that_something_else_is_rea
         a_file(id="f1", end=START + 5, path="/a", work_id="w"), a_file(id="f22", size=None, created=None),
     ]))  # fmt: skip
     assert assert_right(value)
-    for at in range(len(value)):
-        near = {value[at] ^ 1, value[at] ^ 2, value[at] ^ 0x80, value[at] + 2 & 0xFF}
+    for index in range(len(value)):
+        near = {value[index] ^ 1, value[index] ^ 2, value[index] ^ 0x80, value[index] + 2 & 0xFF}
         for other in near | {0, 1, 2, 4, 0x40, 0x7F, 0x80, 0xFF}:
-            assert_right(value[:at] + bytes([other]) + value[at + 1 :])
+            assert_right(value[:index] + bytes([other]) + value[index + 1 :])
 
 
 @pytest.mark.parametrize("path", ["/x", "C:\\x"])
@@ -175,8 +175,8 @@ def test_files_that_the_header_does_not_name_are_left_to_the_codec() -> None:
 
 
 def test_a_thousand_files_in_several_events_are_read_side_by_side() -> None:
-    events = [FilesRecorded([a_file(id=f"{one}-{two}") for two in range(500)]) for one in range(2)]
+    events = [FilesRecorded([a_file(id=f"{number}-{index}") for index in range(500)]) for number in range(2)]
     read = [plain_event(value_of(event)) for event in events]
-    columns, wrong = columns_of([one for one in read if one])
+    columns, wrong = columns_of([event for event in read if event])
     assert columns.id.to_pylist() == [file.metadata.id for event in events for file in event.files]
     assert wrong.tolist() == []

@@ -20,9 +20,9 @@ from tests.builders import header_for
 
 def faults(*files: Any) -> dict[str, str]:
     """Messages by field of an event of these files."""
-    found = FilesRecorded(list(files)).validate()
-    assert len({one.field for one in found}) == len(found), found
-    return {one.field: one.message for one in found}
+    problems = FilesRecorded(list(files)).validate()
+    assert len({fault.field for fault in problems}) == len(problems), problems
+    return {fault.field: fault.message for fault in problems}
 
 
 def test_a_valid_event_has_no_faults_and_names_its_files_and_their_aggregate() -> None:
@@ -54,8 +54,8 @@ def test_each_field_of_a_document_refuses_what_its_rule_does_not_allow(field: st
     name = field.replace("_", "-") if field == "data_version" else field
     assert faults(a_file(**{field: value})).keys() == {f"files[0].metadata.{name}"}
     mapping = {"url": "s3://archive/f1", "metadata": document(**{field: value})}
-    found = FilesRecorded([a_file(id="other"), mapping]).validate()
-    assert f"files[1].metadata.{name}" in {one.field for one in found}
+    problems = FilesRecorded([a_file(id="other"), mapping]).validate()
+    assert f"files[1].metadata.{name}" in {fault.field for fault in problems}
 
 
 GOOD: dict[str, list[Any]] = {
@@ -94,11 +94,11 @@ def test_what_stands_beside_the_document_has_rules_too(name: str, value: Any) ->
 
 def test_all_faults_of_all_documents_are_told_at_once() -> None:
     bad = {name: values[0] for name, values in BAD.items() if name != "end"}
-    found = faults(
+    messages = faults(
         a_file(), a_file(id="2"), {"url": None, "metadata": {**document(**bad), "end": "x", "color": 1}, "x": 2}
     )
     wanted = {f"files[2].metadata.{name.replace('data_version', 'data-version')}" for name in BAD}
-    assert found.keys() == wanted | {"files[2].url", "files[2].x", "files[2].metadata.color"}
+    assert messages.keys() == wanted | {"files[2].url", "files[2].x", "files[2].metadata.color"}
     assert "400" in faults(a_file(end=START + 400 * DAY_MS))["files[0].metadata.end"]
     assert "file extension" in faults(a_file(what="nginx.log"))["files[0].metadata.what"]
     assert "reserved prefix" in faults(a_file(work_id="nullx"))["files[0].metadata.work_id"]
@@ -125,8 +125,8 @@ def test_all_files_are_of_one_where_and_what_and_each_stands_once() -> None:
 
 def test_an_event_has_one_to_a_thousand_files() -> None:
     assert FilesRecorded([]).validate()[0].field == "files"
-    assert FilesRecorded([a_file(id=str(one)) for one in range(1000)]).validate() == []
-    (fault,) = FilesRecorded([a_file(id=str(one)) for one in range(1001)]).validate()
+    assert FilesRecorded([a_file(id=str(number)) for number in range(1000)]).validate() == []
+    (fault,) = FilesRecorded([a_file(id=str(number)) for number in range(1001)]).validate()
     assert "1,001" in fault.message
 
 
@@ -153,7 +153,7 @@ def test_the_cheap_look_passes_nothing_that_the_thorough_one_refuses(
     made = tuple(a_file(**{"id": str(index), **changes}) for index, changes in enumerate(files))
     for name, value in zip(("url", "size", "created"), rest, strict=False):
         made = (made[0]._replace(**{name: value}), *made[1:])
-    thorough = [one for index, file in enumerate(made) for one in file_faults(f"files[{index}]", file)]
+    thorough = [fault for index, file in enumerate(made) for fault in file_faults(f"files[{index}]", file)]
     thorough += events._apart_faults(made)
     if events._plain(made):
         assert thorough == []
@@ -163,16 +163,16 @@ def test_the_cheap_look_passes_nothing_that_the_thorough_one_refuses(
 def test_the_cheap_look_passes_ordinary_files() -> None:
     """Or validation would be thorough, and slow, for every event."""
     assert events._plain(
-        tuple(a_file(id=f"{one:032x}", end=START + one, path="/a", work_id="w") for one in range(1000))
+        tuple(a_file(id=f"{number:032x}", end=START + number, path="/a", work_id="w") for number in range(1000))
     )
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), max_size=5))
 def test_siblings_are_what_parsing_gives(names: list[str]) -> None:
     first = file_urn("a", "b", "c")
-    for name, one in zip(names, siblings(first, names), strict=True):
+    for name, urn in zip(names, siblings(first, names), strict=True):
         parsed = file_urn("a", "b", name)
-        assert (one, one.parts, one.kind, one.domain, one.path, one.aggregate) == (
+        assert (urn, urn.parts, urn.kind, urn.domain, urn.path, urn.aggregate) == (
             parsed, parsed.parts, parsed.kind, parsed.domain, parsed.path, parsed.aggregate
         )  # fmt: skip
 

@@ -79,7 +79,7 @@ def test_valid_facts_have_no_faults_and_belong_to_the_runs_app(event: Any) -> No
 def test_times_are_milliseconds_however_they_are_given() -> None:
     """To the millisecond, exactly, and whatever the zone."""
     given: list[Any] = [1_767_225_600_123, datetime(2026, 1, 1, 0, 0, 0, 123_999, UTC), "2026-01-01T01:00:00.123+01:00"]
-    assert {RunStarted(RUN, one).at for one in given} == {1_767_225_600_123}
+    assert {RunStarted(RUN, time).at for time in given} == {1_767_225_600_123}
 
 
 def test_the_entities_of_accesses_are_the_run_and_its_program() -> None:
@@ -119,8 +119,8 @@ def test_an_external_write_belongs_to_its_stream() -> None:
          ["accesses[0].metadata.user.properties['']"] * 2 + ["accesses[0].metadata.user.tags[0]"]),
         (AccessesRecorded(RUN, [(PURCHASES, "read", 1, None, {"system": {"tag": ["x"]}})]),
          ["accesses[0].metadata.system"]),
-        *[(AccessesRecorded(RUN, [(one, "read", 1)]), ["accesses[0].data"])
-          for one in (RUN, RUN.aggregate, program("default", "History", "flow", "Flow"))],
+        *[(AccessesRecorded(RUN, [(entity, "read", 1)]), ["accesses[0].data"])
+          for entity in (RUN, RUN.aggregate, program("default", "History", "flow", "Flow"))],
     ],
 )  # fmt: skip
 def test_every_fault_is_named_with_its_field(event: Any, expected: list[str]) -> None:

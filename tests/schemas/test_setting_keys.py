@@ -108,8 +108,8 @@ def test_no_listed_key_names_a_command_a_library_a_login_file_or_where_to_write(
     )
     listed = [name for name in dir(setting_keys) if name.endswith(("_PLAIN", "_SECRET"))]
     assert len(listed) == 5
-    found = {key for name in listed for key in getattr(setting_keys, name) if telling.search(key)}
-    assert found == {"s3_locking_provider"}  # the word "dynamodb"
+    telling_keys = {key for name in listed for key in getattr(setting_keys, name) if telling.search(key)}
+    assert telling_keys == {"s3_locking_provider"}  # the word "dynamodb"
 
 
 def settings_of(kafka: dict[str, str], options: dict[str, str], spark: dict[str, str], api_key: str) -> Settings:
@@ -126,9 +126,11 @@ def test_no_value_of_an_unknown_key_is_shown_or_survives_in_a_librarys_words(
     name: str, section: str, value: str
 ) -> None:
     assume(not is_plain(section + name))
-    held: list[dict[str, str]] = [{name: value} if section.startswith(one) else {} for one in ("kafka", "lake", "str")]
-    settings = settings_of(held[0], held[1], held[2], value)
-    shown = {path: value_shown(path, one) for path, one in pairs(settings)}
+    sections: list[dict[str, str]] = [
+        {name: value} if section.startswith(start) else {} for start in ("kafka", "lake", "str")
+    ]
+    settings = settings_of(sections[0], sections[1], sections[2], value)
+    shown = {path: value_shown(path, value) for path, value in pairs(settings)}
     assert shown[section + name] == shown["elasticsearch.api_key"] == MASK
     assert value not in "".join(shown.values()) + repr(settings)
     for text in (f"refused {value}!", f"refused {value!r}", json.dumps({"a": value})):

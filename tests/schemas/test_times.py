@@ -103,11 +103,11 @@ def test_a_number_is_milliseconds_and_as_text_goes_by_its_size(number: int) -> N
 @example("1e400")
 def test_anything_is_a_time_of_64_bits_or_refused(given: Any) -> None:
     try:
-        found = time_ms(given)
+        ms = time_ms(given)
     except ValueError:
         return
-    assert type(found) is int
-    assert MIN_LONG <= found <= MAX_LONG
+    assert type(ms) is int
+    assert MIN_LONG <= ms <= MAX_LONG
 
 
 @given(st.datetimes(timezones=st.timezones()))

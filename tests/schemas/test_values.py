@@ -34,8 +34,8 @@ def test_what_is_no_position_is_refused(epoch: int, offset: int) -> None:
 
 @given(st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True), st.integers(0, 999), st.integers(0, 2**63 - 1))
 def test_printed_positions_read_back(topic: str, partition: int, value: int) -> None:
-    one = Position(topic, partition, value)
-    assert Position.parse(str(one)) == one
+    position = Position(topic, partition, value)
+    assert Position.parse(str(position)) == position
 
 
 @pytest.mark.parametrize("text", ["", "t", "t/1", "/1/2", "t/x/2", "t/1/-2", "t/1/2/3", "t/1/²", "t/1/" + "9" * 20])
@@ -71,7 +71,7 @@ def test_marks_show_what_stands_below_them() -> None:
     assert positions.behind({}, {("t", 0): positions.position(1, 7)}) == {("t", 0): 7}
     several = [first, Position("t", 0, first.value + 3), Position("t", 1, 5), first]
     assert positions.cut_of(several) == {("t", 0): first.value + 4, ("t", 1): 6}
-    assert all(positions.shows(positions.cut_of(several), one) for one in several)
+    assert all(positions.shows(positions.cut_of(several), position) for position in several)
     assert (first.epoch, first.offset) == (1, 0)
 
 
@@ -166,13 +166,13 @@ def test_errors_carry_their_data_and_cross_processes() -> None:
 
 
 def test_every_error_code_is_used_once() -> None:
-    codes = [one.CODE for one in _subclasses(MetajournalError) if "CODE" in vars(one)]
+    codes = [error.CODE for error in _subclasses(MetajournalError) if "CODE" in vars(error)]
     assert len(codes) == len(set(codes))
 
 
 def _subclasses(root: type[MetajournalError]) -> list[type[MetajournalError]]:
-    direct = [one for one in root.__subclasses__() if one.__module__.startswith("metajournal.schemas")]
-    return direct + [below for one in direct for below in _subclasses(one)]
+    direct = [error for error in root.__subclasses__() if error.__module__.startswith("metajournal.schemas")]
+    return direct + [below for error in direct for below in _subclasses(error)]
 
 
 def test_every_public_name_of_the_language_is_there() -> None:

@@ -18,9 +18,9 @@ while (home / f"{name}.silent").exists():
     if asked.wait(0.5):
         sys.exit(0)
 while True:
-    told: dict[str, object] = {"written_ms": int(time.time() * 1000), "state": "running", "freshness_s": 0.25}
-    told |= {"marks": {"t": {"0": 7}}} if name == "stream" else {"shows": {"t/0": 7}}
-    (home / f"{name}.json.new").write_text(json.dumps(told))
+    report: dict[str, object] = {"written_ms": int(time.time() * 1000), "state": "running", "freshness_s": 0.25}
+    report |= {"marks": {"t": {"0": 7}}} if name == "stream" else {"shows": {"t/0": 7}}
+    (home / f"{name}.json.new").write_text(json.dumps(report))
     (home / f"{name}.json.new").replace(home / f"{name}.json")
     if asked.wait(0.5):
         (home / "order").open("a").write(f"{name}\n")

@@ -18,8 +18,8 @@ FOLDERS_AND_HOST = {"network.host", "node.name"}  # the image's own
 
 @pytest.fixture(scope="module")
 def composed() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
-    return found
+    services: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    return services
 
 
 def test_it_has_the_four_components_in_our_versions(composed: dict[str, Any]) -> None:

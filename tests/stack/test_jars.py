@@ -80,25 +80,25 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def test_parts_come_once_and_then_nothing_is_run(world: World) -> None:
     seen: list[Progress] = []
-    found = ensure_parts(cache=world.cache, report=seen.append)
-    assert found.files("kafka")[0].read_text() == "kafka a.jar"
-    assert [one.step for one in seen][-2:] == ["checking", "done"]
-    assert all(one.done_bytes <= one.total_bytes for one in seen)
+    parts = ensure_parts(cache=world.cache, report=seen.append)
+    assert parts.files("kafka")[0].read_text() == "kafka a.jar"
+    assert [progress.step for progress in seen][-2:] == ["checking", "done"]
+    assert all(progress.done_bytes <= progress.total_bytes for progress in seen)
     seen.clear()
     ensure_parts(cache=world.cache, report=seen.append)
     assert (world.runs, seen) == (1, [])
 
 
 def test_only_the_groups_that_are_asked_for_come(world: World) -> None:
-    found = ensure_parts(("kafka",), cache=world.cache)
-    assert found.complete("kafka")
-    assert not found.complete("spark")
+    parts = ensure_parts(("kafka",), cache=world.cache)
+    assert parts.complete("kafka")
+    assert not parts.complete("spark")
 
 
 def test_a_part_that_was_lost_or_cut_is_brought_again(world: World) -> None:
-    found = ensure_parts(cache=world.cache)
-    found.files("spark")[0].write_bytes(b"cut")
-    found.files("kafka")[1].unlink()
+    parts = ensure_parts(cache=world.cache)
+    parts.files("spark")[0].write_bytes(b"cut")
+    parts.files("kafka")[1].unlink()
     again = ensure_parts(cache=world.cache)
     assert again.files("spark")[0].read_text() == "spark a.jar"
     assert again.files("kafka")[1].read_text() == "kafka b.jar"
@@ -148,11 +148,11 @@ def test_spark_s_classes_are_recorded_once_and_beside_the_downloads(
     seen: list[str] = []
     monkeypatch.setattr(jars, "archive_of", lambda folder: folder / "classes-1.jsa")
     monkeypatch.setattr(jars, "record", record)
-    found = ensure_all(cache=world.cache, report=report)
+    parts = ensure_all(cache=world.cache, report=report)
     with ThreadPoolExecutor(4) as pool:
         given = list(pool.map(lambda _: spark_jars(cache=world.cache), range(4)))
-    assert recorded == [found.folder("spark") / "classes-1.jsa"]
-    assert given[0] == [str(path) for path in found.files("spark")]
+    assert recorded == [parts.folder("spark") / "classes-1.jsa"]
+    assert given[0] == [str(path) for path in parts.files("spark")]
     assert "downloading" in seen or "resolving" in seen
     recorded[0].unlink()
     assert spark_jars(cache=world.cache, report=report) == given[0]
@@ -168,7 +168,7 @@ def test_without_an_archive_of_classes_spark_has_its_jars_all_the_same(
     monkeypatch.setattr(jars, "record", record)
     for archive in (None, world.cache / "classes.jsa"):
         monkeypatch.setattr(jars, "archive_of", lambda _folder, archive=archive: archive)
-        assert [Path(one).name for one in spark_jars(cache=world.cache)] == ["a.jar", "b.jar"]
+        assert [Path(jar).name for jar in spark_jars(cache=world.cache)] == ["a.jar", "b.jar"]
 
 
 def test_a_machine_without_java_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -181,13 +181,15 @@ def test_a_machine_without_java_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_
         find_java()
 
 
-@pytest.mark.parametrize(("said", "major"), [('openjdk version "11.0.2" 2019', 11), ('java version "1.8.0_292"', 8)])
+@pytest.mark.parametrize(
+    ("version_text", "major"), [('openjdk version "11.0.2" 2019', 11), ('java version "1.8.0_292"', 8)]
+)
 def test_a_java_that_is_too_old_is_named(
-    said: str, major: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    version_text: str, major: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin" / "java"
-    fake.write_text(f"#!/bin/sh\necho '{said}' >&2\n")
+    fake.write_text(f"#!/bin/sh\necho '{version_text}' >&2\n")
     fake.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(JavaVersionError) as caught:

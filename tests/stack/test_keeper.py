@@ -46,12 +46,12 @@ def test_down_ends_everything_also_where_it_cannot_write_that_down(tmp_path: Pat
     (tmp_path / RUN_FILE).mkdir()
     with pytest.raises(HomeError, match=f"{RUN_FILE} cannot be written: Is a directory"):
         write_run(tmp_path, Run())
-    told = list[str]()
+    messages = list[str]()
     with kept(tmp_path, "stream") as stream, kept(tmp_path, "indexer") as indexer:
         for server in (stream, indexer):
             eventually(lambda server=server: server.server_pid, what="a begin")  # type: ignore[misc]
         run = Run().with_entry("stream", _entry(stream)).with_entry("indexer", _entry(indexer))
-        ended = _end_all(tmp_path, run, told.append)
-    assert [(one.name, one.how) for one in ended] == [("indexer", "stopped"), ("stream", "stopped")]
+        ended = _end_all(tmp_path, run, messages.append)
+    assert [(component.name, component.how) for component in ended] == [("indexer", "stopped"), ("stream", "stopped")]
     assert run.alive == []
-    assert sum("cannot be written" in text for text in told) == 2
+    assert sum("cannot be written" in text for text in messages) == 2

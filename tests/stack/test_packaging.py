@@ -37,7 +37,7 @@ def pip(python: str, *arguments: str) -> None:
 
 def test_the_wheel_holds_every_module_and_every_data_file(wheel: Path, source: Path) -> None:
     """Whatever lies in a room is in the wheel, and nothing of the tests."""
-    held = set(zipfile.ZipFile(wheel).namelist())
+    names = set(zipfile.ZipFile(wheel).namelist())
     rooms = [
         path for path in source.iterdir() if (path / "__init__.py").exists() and path.name not in ("tests", "bench")
     ]
@@ -46,11 +46,11 @@ def test_the_wheel_holds_every_module_and_every_data_file(wheel: Path, source: P
     }
     wanted |= {*source.glob("*.py"), source / "py.typed", source / "stack" / "checksums.txt"}
     missing = {path.relative_to(source).as_posix() for path in wanted} - {
-        name.removeprefix("metajournal/") for name in held
+        name.removeprefix("metajournal/") for name in names
     }
     assert missing == set()
-    assert not any("tests/" in name or "conftest" in name for name in held)
-    assert any(name.endswith("LICENSE") for name in held)
+    assert not any("tests/" in name or "conftest" in name for name in names)
+    assert any(name.endswith("LICENSE") for name in names)
 
 
 def test_the_light_client_needs_nothing_heavy(wheel: Path, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ else:
 print(TagsAdded(dataset("default", "purchases"), tags=["pii"]))
 """
     subprocess.run([python, "-I", "-W", "error", "-c", check], check=True, cwd=tmp_path)
-    said = subprocess.run(
+    result = subprocess.run(
         [tmp_path / "venv" / "bin" / "metajournal", "--help"], check=True, capture_output=True, text=True, cwd=tmp_path
     )
-    assert "search" in said.stdout
+    assert "search" in result.stdout

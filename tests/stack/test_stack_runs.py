@@ -58,7 +58,7 @@ def test_everything_dies_with_an_owner_that_is_killed(tmp_path: Path) -> None:
 
 def everything_in(home: Path) -> dict[ProcessId, set[str]]:
     """Processes whose command line names this folder, and which parts they are."""
-    found = {}
+    processes = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -67,8 +67,8 @@ def everything_in(home: Path) -> dict[ProcessId, set[str]]:
             continue
         process = ProcessId.of(int(entry.name))
         if process and str(home) in line + inherited and str(OWNER) not in line:
-            found[process] = {mark for mark in ("kafka.Kafka", "elasticsearch", "keeper.py") if mark in line}
-    return found
+            processes[process] = {mark for mark in ("kafka.Kafka", "elasticsearch", "keeper.py") if mark in line}
+    return processes
 
 
 def test_a_broker_keeps_its_topics_and_its_settings_over_a_restart(tmp_path: Path) -> None:
@@ -85,8 +85,8 @@ def test_a_broker_keeps_its_topics_and_its_settings_over_a_restart(tmp_path: Pat
         admin = AdminClient({"bootstrap.servers": second.endpoint})
         assert len(admin.list_topics(timeout=10).topics["kept"].partitions) == 3
         broker = ConfigResource(ResourceType.BROKER, "1")
-        told = admin.describe_configs([broker])[broker].result(10)
-        assert {key: told[key].value for key in SETTINGS} == SETTINGS
+        settings = admin.describe_configs([broker])[broker].result(10)
+        assert {key: settings[key].value for key in SETTINGS} == SETTINGS
     finally:
         second.stop()
 

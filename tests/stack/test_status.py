@@ -20,15 +20,15 @@ from metajournal.stack.supervisor import _environment
 
 
 @pytest.mark.parametrize(
-    ("lake_s", "index_s", "told_s"),
+    ("lake_s", "index_s", "expected_s"),
     [(40.0, 0.0, 40.0), (0.5, 3.0, 3.0), (None, 0.0, None), (0.5, None, None)],
 )
 def test_the_index_is_never_said_to_be_fresher_than_the_lake(
-    lake_s: float | None, index_s: float | None, told_s: float | None
+    lake_s: float | None, index_s: float | None, expected_s: float | None
 ) -> None:
     """Nothing comes to the indexer while the stream hangs, so by itself it would say that all is shown."""
-    told = _behind(Stage("index", index_s, {"t/0": 7}), Stage("lake", lake_s, {}), 0.0)
-    assert told == Stage("index", told_s, {"t/0": 7})
+    stage = _behind(Stage("index", index_s, {"t/0": 7}), Stage("lake", lake_s, {}), 0.0)
+    assert stage == Stage("index", expected_s, {"t/0": 7})
 
 
 NOW_MS = 1_800_000_000_000
@@ -40,7 +40,7 @@ INDEXER = {"freshness_s": 0.0, "shows": {"t/0": 7}, "written_ms": NOW_MS - 400}
 def seconds_behind(
     states: Mapping[str, str], stream: Mapping[str, object], indexer: Mapping[str, object]
 ) -> list[object]:
-    return [one.freshness_s for one in _stages(states, {"stream": stream, "indexer": indexer}, NOW_MS)]
+    return [stage.freshness_s for stage in _stages(states, {"stream": stream, "indexer": indexer}, NOW_MS)]
 
 
 def test_an_index_that_shows_all_that_is_folded_is_not_behind() -> None:
@@ -48,7 +48,7 @@ def test_an_index_that_shows_all_that_is_folded_is_not_behind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("component", "state", "told"),
+    ("component", "state", "expected"),
     [
         ("elasticsearch", "no answer", [0.0, None]),
         ("indexer", "waiting", [0.0, None]),
@@ -59,10 +59,10 @@ def test_an_index_that_shows_all_that_is_folded_is_not_behind() -> None:
     ],
 )
 def test_a_stage_whose_service_is_away_is_not_said_to_be_up_to_date(
-    component: str, state: str, told: list[object]
+    component: str, state: str, expected: list[object]
 ) -> None:
     """A stream that waits says by itself what it knows."""
-    assert seconds_behind({**RUNNING, component: state}, STREAM, INDEXER) == told
+    assert seconds_behind({**RUNNING, component: state}, STREAM, INDEXER) == expected
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ SHELVE = "Upgrade metajournal, or `metajournal shelve t 0 7`."
 
 
 def component_of(
-    folder: Path, kept: Mapping[str, object], *, log: str, log_age_s: float, told: dict[str, object]
+    folder: Path, kept: Mapping[str, object], *, log: str, log_age_s: float, report: dict[str, object]
 ) -> Component:
     """An indexer whose keeper is gone, as `status` shows it."""
     state, path = folder / "indexer.state", folder / "indexer.log"
@@ -94,7 +94,7 @@ def component_of(
     path.write_text(log)
     os.utime(path, (0, ENDED_MS / 1000 - log_age_s))
     entry = Entry(ProcessId(2**22 + 1, "1"), ENDED_MS - 600_000, str(path), str(state))
-    return _component("indexer", entry, told)
+    return _component("indexer", entry, report)
 
 
 WARNING = "12:00:00 WARNING Elasticsearch is away; waiting for it."
@@ -102,16 +102,16 @@ WARNING = "12:00:00 WARNING Elasticsearch is away; waiting for it."
 
 def test_an_old_warning_in_the_log_is_not_told_as_the_cause_of_an_end(tmp_path: Path) -> None:
     ended = {"exit_code": 1, "ended_ms": ENDED_MS}
-    old = component_of(tmp_path, ended, log=WARNING, log_age_s=480, told={})
+    old = component_of(tmp_path, ended, log=WARNING, log_age_s=480, report={})
     assert (old.state, old.message) == (
         "ended",
         "the indexer ended with exit code 1; its log says nothing of the last 480 s before",
     )
-    fresh = component_of(tmp_path, ended, log=WARNING, log_age_s=1, told={})
+    fresh = component_of(tmp_path, ended, log=WARNING, log_age_s=1, report={})
     assert fresh.message == f"the indexer ended with exit code 1; the last message of its log: {WARNING}"
-    asked = component_of(tmp_path, {**ended, "exit_code": 143}, log=WARNING, log_age_s=1, told={})
+    asked = component_of(tmp_path, {**ended, "exit_code": 143}, log=WARNING, log_age_s=1, report={})
     assert asked.message == "the indexer ended with exit code 143 (SIGTERM)"
-    killed = component_of(tmp_path, {"exit_code": None, "ended_ms": None}, log=WARNING, log_age_s=480, told={})
+    killed = component_of(tmp_path, {"exit_code": None, "ended_ms": None}, log=WARNING, log_age_s=480, report={})
     assert "nothing says how the indexer ended" in killed.message
     assert f"read {killed.log}" in killed.mend
 
@@ -158,7 +158,7 @@ LAST = "the last message of its log: "
 def test_what_died_and_how_is_told_and_no_line_of_a_stack_trace(
     tmp_path: Path, code: int, log: str, message: str
 ) -> None:
-    component = component_of(tmp_path, {"exit_code": code, "ended_ms": ENDED_MS}, log=log, log_age_s=1, told={})
+    component = component_of(tmp_path, {"exit_code": code, "ended_ms": ENDED_MS}, log=log, log_age_s=1, report={})
     assert component.message == f"the indexer {message}"
     assert component.mend == f"read {component.log}, then: metajournal down; metajournal up"
 
@@ -166,10 +166,10 @@ def test_what_died_and_how_is_told_and_no_line_of_a_stack_trace(
 def test_a_component_that_failed_shows_its_own_error_and_next_step_but_none_of_an_earlier_run(tmp_path: Path) -> None:
     ended = {"exit_code": 1, "ended_ms": ENDED_MS}
     failed: dict[str, object] = {"state": "failed", "message": "unknown-schema: The record at t/0/7 …", "mend": SHELVE}
-    own = component_of(tmp_path, ended, log=WARNING, log_age_s=1, told={**failed, "written_ms": ENDED_MS})
+    own = component_of(tmp_path, ended, log=WARNING, log_age_s=1, report={**failed, "written_ms": ENDED_MS})
     assert own.message == failed["message"]
     assert own.mend == f"{SHELVE} To start again: metajournal down; metajournal up"
-    earlier = component_of(tmp_path, ended, log=WARNING, log_age_s=1, told={**failed, "written_ms": 1})
+    earlier = component_of(tmp_path, ended, log=WARNING, log_age_s=1, report={**failed, "written_ms": 1})
     assert earlier.message.endswith(f"; the last message of its log: {WARNING}")
     assert SHELVE not in earlier.mend
 
@@ -179,10 +179,10 @@ def test_a_component_that_waits_shows_what_ends_the_waiting(tmp_path: Path) -> N
     assert alive is not None
     (tmp_path / "stream.state").write_text("{}")
     entry = Entry(alive, 0, str(tmp_path / "stream.log"), str(tmp_path / "stream.state"))
-    told = {"state": "waiting", "message": "table-damaged: …", "written_ms": int(time.time() * 1000)}
-    shown = _component("stream", entry, {**told, "mend": "`metajournal rebuild lake`"})
+    report = {"state": "waiting", "message": "table-damaged: …", "written_ms": int(time.time() * 1000)}
+    shown = _component("stream", entry, {**report, "mend": "`metajournal rebuild lake`"})
     assert (shown.state, shown.mend) == ("waiting", "`metajournal rebuild lake`")
-    assert _component("stream", entry, told).mend == ""
+    assert _component("stream", entry, report).mend == ""
 
 
 def test_an_indexer_knows_how_far_behind_it_is_once_it_has_read_the_outcomes_that_were_there_at_its_start() -> None:

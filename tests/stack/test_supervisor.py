@@ -46,30 +46,36 @@ def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
     """Another process says `up` and ends; all four run on, are found again, keep their data, and end in order."""
     prefixed = Settings(journal=JournalSettings(prefix="mine"))
     subprocess.run([sys.executable, "-c", SCRIPT, home], check=True, cwd=ROOT)
-    assert [one.name for one in home.parent.iterdir()] == [home.name], "everything is in the home"
+    assert [path.name for path in home.parent.iterdir()] == [home.name], "everything is in the home"
     assert any((home / "elasticsearch" / "data").iterdir())
     seen = status(home)
-    assert [(one.name, one.state, one.mend) for one in seen.components] == [(name, "running", "") for name in ALL]
+    assert [(component.name, component.state, component.mend) for component in seen.components] == [
+        (name, "running", "") for name in ALL
+    ]
     assert [(stage.name, stage.freshness_s, stage.reached) for stage in seen.stages] == [
         ("lake", 0.25, {"t": {"0": 7}}),
         ("index", 0.25, {"t/0": 7}),
     ]
-    found = load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings
-    assert found.journal.prefix == "mine"
-    assert found.lake.path == str(home / "lake")
-    admin = AdminClient(dict(found.kafka))
+    settings = load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings
+    assert settings.journal.prefix == "mine"
+    assert settings.lake.path == str(home / "lake")
+    admin = AdminClient(dict(settings.kafka))
     make_topics(admin, [NewTopic("kept", 2)])
     with pytest.raises(AlreadyRunningError):
         up(home, prefixed, commands=COMMANDS)
 
-    assert [(one.name, one.how) for one in down(home)] == [(name, "stopped") for name in reversed_order()]
+    assert [(component.name, component.how) for component in down(home)] == [
+        (name, "stopped") for name in reversed_order()
+    ]
     assert (home / "order").read_text().split() == ["indexer", "stream"]
-    assert [one.state for one in status(home).components] == ["not started"] * 4
+    assert [component.state for component in status(home).components] == ["not started"] * 4
 
     home = home.rename(home.with_name("moved"))
     again = up(home, load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings, commands=COMMANDS)
     assert again.lake == str(home / "lake")
-    assert again.components["kafka"].endpoint == found.kafka["bootstrap.servers"], "the port of the last time was free"
+    assert again.components["kafka"].endpoint == settings.kafka["bootstrap.servers"], (
+        "the port of the last time was free"
+    )
     admin = AdminClient({"bootstrap.servers": again.components["kafka"].endpoint or ""})
     assert len(admin.list_topics(timeout=10).topics["kept"].partitions) == 2
     a_copy_leaves_the_processes_of_the_original_alone(home)
@@ -82,7 +88,7 @@ def a_copy_leaves_the_processes_of_the_original_alone(home: Path) -> None:
     for name in (RUN_FILE, SETTINGS_FILE):
         shutil.copy(home / name, copy)
     assert load_settings(environ={"METAJOURNAL_HOME": str(copy)}, folder=copy).settings.stack.home == str(copy)
-    assert [one.state for one in status(copy).components] == ["not started"] * 4
+    assert [component.state for component in status(copy).components] == ["not started"] * 4
     assert down(copy) == []
     assert status(home).fine
 
@@ -92,12 +98,14 @@ def sees_an_ended_component(home: Path) -> None:
     entry = read_run(home).components["indexer"]
     os.kill(read_state(Path(entry.state))["pid"], signal.SIGKILL)
     eventually(lambda: not entry.keeper.alive, 10, "the keeper's end")
-    seen = {one.name: one for one in status(home).components}
+    seen = {component.name: component for component in status(home).components}
     assert (seen["indexer"].state, seen["indexer"].exit_code) == ("ended", -signal.SIGKILL)
     assert "metajournal up" in seen["indexer"].mend
     assert not status(home).fine
     assert status(home).stages[1].freshness_s is None
-    assert {name: one.state for name, one in seen.items() if name != "indexer"} == dict.fromkeys(ALL[:3], "running")
+    assert {name: component.state for name, component in seen.items() if name != "indexer"} == dict.fromkeys(
+        ALL[:3], "running"
+    )
 
 
 def test_what_does_not_come_up_is_said_and_nothing_is_left(home: Path) -> None:
@@ -118,7 +126,7 @@ def test_up_that_is_killed_halfway_leaves_nothing(home: Path) -> None:
         starting.kill()
     eventually(lambda: not run.alive, 30, "the end of everything")
     assert not any(map(answers, run.components["kafka"].ports))
-    assert [one.state for one in status(home).components] == ["ended"] * 4
+    assert [component.state for component in status(home).components] == ["ended"] * 4
 
 
 def test_a_recycled_pid_is_never_ended(home: Path) -> None:
@@ -153,11 +161,11 @@ def test_a_home_that_cannot_be_is_said(tmp_path: Path) -> None:
 
 
 def test_other_ports_than_the_last_time_are_told(home: Path) -> None:
-    first, told = up(home, Settings(), commands=COMMANDS), list[str]()
+    first, messages = up(home, Settings(), commands=COMMANDS), list[str]()
     former = first.ports["kafka"]
     down(home)
     with socket.create_server(("127.0.0.1", former[0])):
-        again = up(home, Settings(), commands=COMMANDS, tell=told.append)
-    assert [one for one in told if "taken" in one] == [
+        again = up(home, Settings(), commands=COMMANDS, tell=messages.append)
+    assert [message for message in messages if "taken" in message] == [
         f"a port of kafka is taken by now ({former[0]}, {former[1]}); it is at 127.0.0.1:{again.ports['kafka'][0]}"
     ]

@@ -18,15 +18,15 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def project() -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return found
+    table: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return table
 
 
 def test_the_ivy_file_asks_for_our_versions() -> None:
     tree = ElementTree.parse(ROOT / "stack" / "ivy.xml")
-    asked = {f"{one.get('org')}:{one.get('name')}": one.get("rev") for one in tree.iter("dependency")}
+    asked = {f"{element.get('org')}:{element.get('name')}": element.get("rev") for element in tree.iter("dependency")}
     assert asked == versions.MAVEN
-    forced = {one.get("module"): one.get("rev") for one in tree.iter("override")}
+    forced = {element.get("module"): element.get("rev") for element in tree.iter("override")}
     assert forced == {
         f"spark-token-provider-kafka-0-10_{versions.SCALA}": versions.SPARK_TOKEN_PROVIDER,
         f"spark-tags_{versions.SCALA}": versions.SPARK,
@@ -55,10 +55,10 @@ def test_every_dependency_is_listed_for_doctor_and_has_its_reason(project: dict[
     groups = {"": project["dependencies"], **project["optional-dependencies"]}
     for extra, lines in groups.items():
         asked = [re.match(r"([\w.-]+)(.*)", line) for line in lines if not line.startswith("metajournal[")]
-        names = tuple(one[1] for one in asked if one)
+        names = tuple(match[1] for match in asked if match)
         if extra in versions.EXTRAS:
             assert names == versions.EXTRAS[extra]
-        for one in filter(None, asked):
-            assert f"| {one[1]} | `{one[2]}` |" in table, one[0]
+        for match in filter(None, asked):
+            assert f"| {match[1]} | `{match[2]}` |" in table, match[0]
     for module, revision in versions.MAVEN.items():
         assert f"| {module} | {revision} |" in table

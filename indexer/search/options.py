@@ -70,7 +70,7 @@ class SearchOptions:
         return blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
-def asked_of(
+def checked_options(
     text: str,
     *,
     tenant: str,
@@ -104,7 +104,7 @@ def _kinds(kinds: Any) -> tuple[str, ...]:
         return () if kinds is None else (checked_name(kinds, "kinds"),)
     if not isinstance(kinds, Collection) or isinstance(kinds, bytes | bytearray | Mapping):
         raise InvalidQueryError(f"kinds must be a kind or a list of kinds, not {kinds!r}.", option="kinds")
-    return tuple(sorted({checked_name(one, "kinds") for one in kinds}))
+    return tuple(sorted({checked_name(kind, "kinds") for kind in kinds}))
 
 
 def checked_text(value: Any, option: str) -> str:
