@@ -108,7 +108,7 @@ def measure_task(files: int = FILES) -> dict[str, float]:
         }
         held = {one.name: 1 << 40 for one in lake.histories}
         task = Task(PLACE, 1, 1 << 40, end, 0, held, Repeats())
-        plan = Plan({(TOPIC, 0): task}, pins, tuple(pins), NAMES, {}, Staging(folder))
+        plan = Plan({(TOPIC, 0): task}, pins, tuple(pins), NAMES, {}, Staging(folder), {})
         start = time.process_time()
         (part,) = fold_batch(plan, table.to_batches(max_chunksize=10))
         whole = time.process_time() - start

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -21,7 +21,7 @@ from ..fold.records import Place
 from ..lake.columns import JOURNAL_TABLE
 from ..lake.declared import made_arrow
 from ..lake.table import Reached, Table
-from ..rules.digest import RULES_DIGEST
+from ..rules.digest import digests_of_topics, served_digests
 from ..schemas.errors import StreamError
 from ..schemas.topics import TopicNames
 from .crash import PUBLISHING, CrashPoints
@@ -60,11 +60,16 @@ class Batch(Protocol):
         """Let the caches know: the batch is done."""
 
 
-def reached_by(parts: Iterable[Part], table: Table) -> Reached:
-    """The marks that parts reach; the journal table also keeps the clocks."""
-    parts = list(parts)
-    times = {part.key: part.system_time for part in parts} if table.name == JOURNAL_TABLE else {}
-    return Reached({part.key: part.end for part in parts}, times, RULES_DIGEST)
+def reached_by(parts: Sequence[Part], table: Table, rules: Mapping[str, str]) -> Reached:
+    """The marks that parts reach; the journal table also keeps the clocks, and the digests of all served domains.
+
+    Args:
+        rules: digests of the domains whose events stand in the topics of the parts.
+    """
+    marks = {part.key: part.end for part in parts}
+    if table.name == JOURNAL_TABLE:
+        return Reached(marks, {part.key: part.system_time for part in parts}, served_digests())
+    return Reached(marks, {}, rules)
 
 
 class BatchHere:
@@ -82,11 +87,12 @@ class BatchHere:
         self._names = names
         self._crash = crash
         self.parts = [_part_of(one) for one in folded]
+        self._rules = digests_of_topics(one.place.domain for one in folded)
 
     def append(self, table: Table) -> None:
         if table.name == JOURNAL_TABLE:
             if self._folded:
-                table.append(pa.concat_tables(map(journal_table, self._folded)), reached_by(self.parts, table))
+                table.append(pa.concat_tables(map(journal_table, self._folded)), self._reached(table))
             return
         rows = []
         for one, part in zip(self._folded, self.parts, strict=True):
@@ -94,7 +100,10 @@ class BatchHere:
             part.rows += len(new)
             rows += new
         if rows:
-            table.append(made_arrow(table.name, rows), reached_by(self.parts, table))
+            table.append(made_arrow(table.name, rows), self._reached(table))
+
+    def _reached(self, table: Table) -> Reached:
+        return reached_by(self.parts, table, self._rules)
 
     def publish(self) -> int:
         count = self._publisher.publish(
@@ -134,7 +143,7 @@ class BatchOfTasks:
     def append(self, table: Table) -> None:
         files = [file for part in self.parts for file in part.files.get(table.name, ())]
         if files or table.name == JOURNAL_TABLE:
-            table.add_files(files, reached_by(self.parts, table))
+            table.add_files(files, reached_by(self.parts, table, self._plan.rules))
 
     def publish(self) -> int:
         point = next((name for name in PUBLISHING if self._crash.strikes(name)), None)

@@ -23,6 +23,7 @@ from ..fold.readings import Readings, read_all, read_table
 from ..fold.records import Place, records_of
 from ..lake.tables import Lake
 from ..producers.topics import Epochs
+from ..rules.digest import digests_of_topics
 from ..schemas.errors import StreamError, UnknownSchemaError
 from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
@@ -79,6 +80,24 @@ class Engine:
     def starting_offsets(self) -> dict[PartitionKey, int]:
         """The offset of each journal partition's mark."""
         return {key: offset_of(mark) for key, mark in self.marks.items()}
+
+    def check_rules(self) -> None:
+        """Refuse to end a batch by other rules than those that began it; other domains' rules do not matter.
+
+        Raises:
+            StreamError: a table holds rows ahead of the journal table that other rules made.
+        """
+        for table in self._lake.histories:
+            topics = {self.places[key].domain for key, mark in self.marks.items() if table.mark(key) > mark}
+            rules = table.rules() if topics else {}
+            for domain, own in digests_of_topics(topics).items():
+                if rules.get(domain, own) != own:
+                    raise StreamError(
+                        f"Table {table.name!r} holds rows ahead of the journal table that other rules of the domain "
+                        f"{domain!r} made.",
+                        code="other-rules",
+                        hint="Finish that batch with the version that began it, then upgrade.",
+                    )
 
     def count(self, ends: Mapping[PartitionKey, int]) -> int:
         """Offsets between the marks and the planned ends: an upper bound of a batch's events."""
@@ -182,7 +201,8 @@ class Engine:
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
             for table in self._lake.tables.values()
         }
-        return Plan(tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging)
+        rules = digests_of_topics(task.place.domain for task in tasks.values())
+        return Plan(tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging, rules)
 
     def _read(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Iterator[Readings]:
         """Step 1: the records of each partition, in position order, from its mark to its planned end."""

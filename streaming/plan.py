@@ -5,6 +5,7 @@ Tables are told by name, address and version, and opened where they are read.
 
 from __future__ import annotations
 
+import socket
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,11 +18,33 @@ from ..fold.repeats import Repeats
 from ..lake.storage.damage import opening
 from ..lake.storage.files import DataFile
 from ..lake.tables import Table
+from ..rules.digest import digest_of
+from ..schemas.errors import StreamError
+from ..schemas.registry import domain_named
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
 from .staging import Staging
 
 PartitionKey = tuple[str, int]
+
+
+class WorkerRulesError(StreamError):
+    """A worker has other rules of a domain than the driver, or none; nothing of the batch was written."""
+
+    CODE = "worker-rules-differ"
+    HINT = (
+        "Install the same version of metajournal on every worker as in the driver, and of each package that brings a "
+        "domain; then start the stream again."
+    )
+    domain: str
+
+    def __init__(self, domain: str, drivers: str, own: str | None) -> None:
+        found = "does not have that domain" if own is None else f"has {own[:12]}"
+        super().__init__(
+            f"The driver has the rules {drivers[:12]} of the domain {domain!r}; the worker {socket.gethostname()} "
+            f"{found}.",
+            domain=domain,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +121,7 @@ class Plan:
         targets: number of partitions of every topic that is published to.
         staging: where records wait to be published; None: nothing is.
         kafka: where a rebuild reads the records; None: in the journal table.
+        rules: digests of the domains whose events the tasks may meet, as the driver has them.
         kill: process to end, and the point of publishing at which, for crash tests.
     """
 
@@ -107,8 +131,16 @@ class Plan:
     names: TopicNames
     targets: Mapping[str, int]
     staging: Staging | None
+    rules: Mapping[str, str]
     kafka: Settings | None = None
     kill: tuple[int, str] | None = None
+
+    def check_rules(self) -> None:
+        """Refuse to judge by other rules than the driver's. Raises: WorkerRulesError."""
+        for domain, digest in self.rules.items():
+            own = None if domain_named(domain) is None else digest_of(domain)
+            if own != digest:
+                raise WorkerRulesError(domain, digest, own)
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..rules.digest import digest_of
 from ..schemas.registry import role, served
 from .folder import PartitionFolder
 from .memory import without_collector
@@ -33,6 +34,7 @@ _NEEDED = ("events", "rules", "rows", "tables", "documents", "columns.folder", "
 def load_domains() -> None:
     """Load what tasks need of the domains, before there are any: once for all workers that are forked afterwards."""
     for domain in served():
+        digest_of(domain.name)
         for name in _NEEDED:
             role(domain.name, name)
 
@@ -43,7 +45,10 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
     Args:
         plan: the batch.
         batches: columns as Spark's Kafka source has them, in offset order per partition.
+    Raises:
+        WorkerRulesError: this process has other rules than the driver.
     """
+    plan.check_rules()
     with without_collector():
         lake = PinnedLake(plan.pins)
         folders: dict[PartitionKey, PartitionFolder] = {}
@@ -61,7 +66,12 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
 
 
 def refold(plan: Plan, key: PartitionKey) -> Part:
-    """Fold one journal partition's records again: as the journal table holds them, or as Kafka does."""
+    """Fold one journal partition's records again: as the journal table holds them, or as Kafka does.
+
+    Raises:
+        WorkerRulesError: this process has other rules than the driver.
+    """
+    plan.check_rules()
     with without_collector():
         task = plan.tasks[key]
         lake = PinnedLake(plan.pins)

@@ -62,7 +62,7 @@ def folded(
     task = replace(Task(place, 1, position(1, 0), END, NOON, {}, Repeats()), **fields)
     staging = None if rebuild else Staging(lake.path)
     written = ("entities", "accesses") if rebuild else ("entities", "accesses", "journal")
-    plan = Plan({(TOPIC, 0): task}, pins, written, names, {}, staging)
+    plan = Plan({(TOPIC, 0): task}, pins, written, names, {}, staging, {})
     assert folder_of(plan, task) is ColumnFolder
     folding = way(plan, task, PinnedLake(pins))
     for start, end in pairwise([0, *cuts, len(journal)]):

@@ -66,7 +66,7 @@ def lake_with_marks(tmp_path_factory: pytest.TempPathFactory) -> Lake:
         header = header_for(event, number, repeat=True)
         record = Record(number, NOON, record_key("default", str(PURCHASES)), b"", ())
         judged.append((place, Judged(record, NOON, header, Verdict(ACCEPTED))))
-    lake.journal.append(journal_rows(judged), Reached({(TOPIC, 0): position(1, 0)}, {}, "other rules"))
+    lake.journal.append(journal_rows(judged), Reached({(TOPIC, 0): position(1, 0)}, {}, {"catalog": "other rules"}))
     return lake
 
 
