@@ -14,18 +14,15 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ..fold.folded import Folded
-from ..fold.journal import journal_table
 from ..fold.prior import PriorRows
 from ..fold.records import Place
+from ..fold.steps import Made
 from ..lake.columns import JOURNAL_TABLE
-from ..lake.declared import made_arrow
 from ..lake.table import Reached, Table
 from ..rules.digest import digests_of_topics, served_digests
 from ..schemas.errors import StreamError
 from ..schemas.topics import TopicNames
 from .crash import PUBLISHING, CrashPoints
-from .folder import new_rows
 from .memory import give_back
 from .outcomes import outcome_records
 from .parts import staged
@@ -76,34 +73,30 @@ class BatchHere:
     """A batch that was folded in the driver.
 
     Args:
-        folded: each partition's share.
+        made: what each partition's share gave.
         publisher, names: where its records go.
         crash: points that publishing passes.
     """
 
-    def __init__(self, folded: Sequence[Folded], publisher: Publisher, names: TopicNames, crash: CrashPoints) -> None:
-        self._folded = folded
+    def __init__(self, made: Sequence[Made], publisher: Publisher, names: TopicNames, crash: CrashPoints) -> None:
+        self._made = made
+        self._folded = [one.folded for one in made]
         self._publisher = publisher
         self._names = names
         self._crash = crash
-        self.parts = [_part_of(one) for one in folded]
-        self._rules = digests_of_topics(one.place.domain for one in folded)
+        self.parts = [_part_of(one) for one in made]
+        self._rules = digests_of_topics(one.place.domain for one in self._folded)
 
     def append(self, table: Table) -> None:
-        if table.name == JOURNAL_TABLE:
-            if self._folded:
-                table.append(pa.concat_tables(map(journal_table, self._folded)), self._reached(table))
-            return
-        rows = []
-        for one, part in zip(self._folded, self.parts, strict=True):
-            new = list(new_rows(one, table.name, table.mark(part.key)))
-            part.rows += len(new)
-            rows += new
-        if rows:
-            table.append(made_arrow(table.name, rows), self._reached(table))
-
-    def _reached(self, table: Table) -> Reached:
-        return reached_by(self.parts, table, self._rules)
+        tables = []
+        for made, part in zip(self._made, self.parts, strict=True):
+            rows = made.rows(table.name, table.mark(part.key))
+            if rows is not None:
+                tables.append(rows)
+                part.rows += 0 if table.name == JOURNAL_TABLE else rows.num_rows
+        if tables or (table.name == JOURNAL_TABLE and self.parts):
+            rows = pa.concat_tables(tables) if tables else table.schema.empty_table()
+            table.append(rows, reached_by(self.parts, table, self._rules))
 
     def publish(self) -> int:
         count = self._publisher.publish(
@@ -165,9 +158,10 @@ def ends_of(place: Place, publisher: Publisher, names: TopicNames) -> Mapping[st
     return {topic: publisher.ends(topic, place.partition) for topic in names.published(place.domain)}
 
 
-def _part_of(folded: Folded) -> Part:
+def _part_of(made: Made) -> Part:
+    folded = made.folded
     part = Part((folded.place.topic, folded.place.partition), folded.start, folded.system_time)
-    part.add(folded)
+    part.add(made)
     return part
 
 

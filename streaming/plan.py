@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
 
-from ..fold.folded import Folded
 from ..fold.records import Place
 from ..fold.repeats import Repeats
+from ..fold.steps import Made
 from ..lake.storage.damage import opening
 from ..lake.storage.files import DataFile
 from ..lake.tables import Table
@@ -171,18 +171,15 @@ class Part:
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     differing: list[int] = field(default_factory=list)
 
-    def add(self, folded: Folded) -> None:
+    def add(self, made: Made) -> None:
         """Take over what the next records of the share have given."""
+        folded, oldest_ms = made.folded, made.oldest_ms
         self.end, self.system_time = folded.end, folded.system_time
         self.stopped_by = None if folded.stopped_by is None else folded.stopped_by.fingerprint
-        self.verdicts.update(judged.verdict.outcome for judged in folded.judged)
+        self.verdicts.update(made.verdicts)
         self.marked |= folded.marked
-        self.oldest_since(min((judged.record.append_time for judged in folded.judged), default=None))
-
-    def oldest_since(self, time_ms: int | None) -> None:
-        """Note the append time of a record; None: of none."""
-        if time_ms is not None:
-            self.oldest_ms = time_ms if self.oldest_ms is None else min(self.oldest_ms, time_ms)
+        if oldest_ms is not None:
+            self.oldest_ms = oldest_ms if self.oldest_ms is None else min(self.oldest_ms, oldest_ms)
 
 
 def empty_part(task: Task) -> Part:

@@ -27,13 +27,13 @@ from metajournal.fold.folded import ACCEPTED, Judged, Verdict
 from metajournal.fold.journal import journal_rows
 from metajournal.fold.records import Place, Record
 from metajournal.fold.repeats import hashes_of
+from metajournal.fold.steps import RowFolder
 from metajournal.lake.table import Reached
 from metajournal.lake.tables import Lake
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import record_key
 from metajournal.schemas.positions import position
 from metajournal.schemas.urn import urn
-from metajournal.streaming.folder import PartitionFolder
 from tests.builders import NOON, header_for, raw_record, record_of
 from tests.model import JournalRecord
 from tests.properties import examples
@@ -200,7 +200,7 @@ def test_of_long_rows_fewer_are_made_at_once(lake: Lake, monkeypatch: pytest.Mon
     found = folded(ColumnFolder, lake, [record_of(EntityRegistered(PURCHASES), 0), *long, *tags], [11])
     assert made[0] == 11
     assert max(made[1:]) < 15
-    wanted = folded(PartitionFolder, lake, [record_of(EntityRegistered(PURCHASES), 0), *long, *tags], [11])
+    wanted = folded(RowFolder, lake, [record_of(EntityRegistered(PURCHASES), 0), *long, *tags], [11])
     assert found[:3] == wanted[:3]
 
 
