@@ -113,6 +113,16 @@ def test_a_file_of_a_domain_imports_what_its_role_may(role: str) -> None:
                 assert module.split(".")[0] not in FOREIGN.get(role, set()) | IMPURE, f"{path}: {module}"
 
 
+def test_records_are_judged_in_one_place() -> None:
+    """Nobody but the steps calls the partition function, and the columns of a domain know nothing of the stream."""
+    judging = [
+        path for room in ROOMS + ABOVE for path in files(room) if "fold.judging" in {m for _, m in imports(path)}
+    ]
+    assert [str(path.relative_to(ROOT)) for path in judging] == ["fold/steps.py"]
+    for path in (ROOT / "domains").glob("*/columns/*.py"):
+        assert {room for room, _ in imports(path)} <= {"", "schemas", "rules", "lake", "fold", "domains"}, path
+
+
 @pytest.mark.parametrize("domain", domains(), ids=lambda domain: domain.name)
 def test_a_domain_imports_those_that_it_declares(domain: object) -> None:
     own = next(one for one in domains() if one is domain)
