@@ -27,6 +27,7 @@ from metajournal.fold.published import documents
 from metajournal.fold.readings import Readings, read_table
 from metajournal.fold.records import SOURCE, Place
 from metajournal.fold.repeats import Repeats
+from metajournal.fold.steps import MadeOfRows
 from metajournal.lake.declared import made_arrow
 from metajournal.lake.storage.files import TableFiles
 from metajournal.lake.tables import Lake
@@ -92,7 +93,7 @@ def _written(name: str, rows: pa.Table, folder: Path) -> None:
 
 def _staged(folded: Folded, entities: pa.Table, folder: Path) -> None:
     part = StagedPart(Staging(str(folder)), PLACE)
-    part.write(folded, NAMES, entities)
+    part.write(MadeOfRows(folded), NAMES, {"entities": entities})
     part.close()
 
 
@@ -109,7 +110,7 @@ def measure_task(files: int = FILES) -> dict[str, float]:
         }
         held = {one.name: 1 << 40 for one in lake.histories}
         task = Task(PLACE, 1, 1 << 40, end, 0, held, Repeats())
-        plan = Plan({(TOPIC, 0): task}, pins, tuple(pins), NAMES, {}, Staging(folder))
+        plan = Plan({(TOPIC, 0): task}, pins, tuple(pins), NAMES, {}, Staging(folder), {})
         start = time.process_time()
         (part,) = fold_batch(plan, table.to_batches(max_chunksize=10))
         whole = time.process_time() - start

@@ -122,13 +122,13 @@ def fill(folder: str, records: int) -> Lake:
 def _append(lake: Lake, table: Any, made: list[Any], number: int) -> None:
     marks = {(_TOPIC, partition): _FIRST + number + 1 for partition in range(_PARTITIONS)}
     if made:
-        table.append(made_arrow("file_records", made), Reached(marks, {}, "bench"))
+        table.append(made_arrow("file_records", made), Reached(marks, {}, {"catalog": "bench"}))
     now = datetime.now(UTC)
     row = {
         "topic": _TOPIC, "journal_partition": 0, "logical_timestamp": _FIRST + number, "system_date": now.date(),
         "system_time": now, "append_time": now, "outcome": "accepted",
     }  # fmt: skip
-    lake.journal.append(pa.Table.from_pylist([row], schema=JOURNAL), Reached(marks, marks, "bench"))
+    lake.journal.append(pa.Table.from_pylist([row], schema=JOURNAL), Reached(marks, marks, {"catalog": "bench"}))
     lake.tidy(for_s=0.3)
 
 

@@ -21,7 +21,7 @@ from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet
 from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.tables import Lake, Reached
 from metajournal.producers.topics import ensure_topics
-from metajournal.rules.digest import RULES_DIGEST
+from metajournal.rules.digest import served_digests
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import JournalSettings, LakeSettings, Settings
 from metajournal.schemas.urn import Urn
@@ -103,7 +103,7 @@ def _entity(number: int) -> Urn:
 
 def _reach(lake: Lake, position: Position) -> None:
     """Put the lake's mark behind a position, as the stream would once it has folded it."""
-    reached = Reached({(position.topic, position.partition): position.value + 1}, {}, RULES_DIGEST)
+    reached = Reached({(position.topic, position.partition): position.value + 1}, {}, served_digests())
     lake.journal.append(lake.journal.schema.empty_table(), reached)
 
 

@@ -135,7 +135,7 @@ def _relations(lake: Lake, trees: int) -> None:
     data = [_data(tree, node), *[_data(tree, _sources(tree, node, side)) for side in (1, 2)]]
     held = {"data": pa.concat_arrays(data), "program": pa.concat_arrays([_programs(tree, node)] * 3)}
     table = _common("relations", held, 3 * len(programs), _FIRST)
-    lake.tables["relations"].append(table, Reached({}, {}, "bench"))
+    lake.tables["relations"].append(table, Reached({}, {}, {"catalog": "bench"}))
     while lake.tidy():
         pass
 
@@ -156,7 +156,7 @@ def _batch(lake: Lake, numbers: Any, begun: int) -> None:
         "stop": _times(start_ms + 60_000),
         "status": "COMPLETED",
     }
-    lake.tables["runs"].append(_common("runs", held, count, first), Reached(marks, {}, "bench"))
+    lake.tables["runs"].append(_common("runs", held, count, first), Reached(marks, {}, {"catalog": "bench"}))
     data = [_data(tree, _sources(tree, node, 1)), _data(tree, _sources(tree, node, 2)), _data(tree, node)]
     kinds = pa.array(["read"] * count + ["read"] * count + ["write"] * count)
     held = {
@@ -168,8 +168,10 @@ def _batch(lake: Lake, numbers: Any, begun: int) -> None:
         "happened_at": _times(np.tile(start_ms + 10, PER_RUN)),
         "metadata": None,
     }
-    lake.tables["accesses"].append(_common("accesses", held, PER_RUN * count, first), Reached(marks, {}, "bench"))
-    lake.journal.append(_journal_rows(first), Reached(marks, marks, "bench"))
+    lake.tables["accesses"].append(
+        _common("accesses", held, PER_RUN * count, first), Reached(marks, {}, {"catalog": "bench"})
+    )
+    lake.journal.append(_journal_rows(first), Reached(marks, marks, {"catalog": "bench"}))
 
 
 def _times(milliseconds: Any) -> pa.Array:

@@ -93,8 +93,8 @@ def _batch(lake: Lake, numbers: Any) -> None:
     entities, journal = lake.tables["entities"], lake.journal
     first = max(_FIRST, journal.mark((_TOPIC, 0)))
     marks = {(_TOPIC, partition): first + len(numbers) for partition in range(_PARTITIONS)}
-    entities.append(rows(numbers, first), Reached(marks, {}, "bench"))
-    journal.append(_journal_rows(first), Reached(marks, marks, "bench"))
+    entities.append(rows(numbers, first), Reached(marks, {}, {"catalog": "bench"}))
+    journal.append(_journal_rows(first), Reached(marks, marks, {"catalog": "bench"}))
 
 
 def rows(numbers: Any, first: int) -> pa.Table:

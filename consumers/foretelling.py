@@ -10,15 +10,15 @@ rules. Verdicts and rows are those of records at or above the mark; below it the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from ..fold.folded import RowKey, Verdict
-from ..fold.judging import fold
+from ..fold.folded import Prior, RowKey, Verdict
 from ..fold.prior import PriorRows
-from ..fold.readings import Readings, read_all
+from ..fold.readings import Readings
 from ..fold.records import Record, Shelved, UnknownSchema, read
 from ..fold.repeats import Repeats
+from ..fold.steps import RowFolder, Share, fold_shares
 from ..lake.tables import Table
 from ..rules.entity import EntityRow
 from ..schemas.encoding.codec import PREFIX_BYTES, single_object_prefix
@@ -54,6 +54,22 @@ class _Pinned:
         return self.pin.lake.journal
 
 
+class _PriorOfPin(PriorRows):
+    """What stood before the mark; of marked events not all ids are read, but those that are asked for looked up."""
+
+    def __init__(self, pinned: _Pinned) -> None:
+        super().__init__(pinned, cache_rows=None, below=pinned.pin.mark)
+        self._pinned = pinned
+        self._key = pinned.pin.place.topic, pinned.pin.place.partition
+        self.begin_with(self._key, Repeats())
+
+    def fetch(self, batch: Sequence[Readings]) -> list[Prior]:
+        events = [one for readings in batch for _, one in readings.items if not isinstance(one, Shelved)]
+        identities = [(one.header.tenant, one.header.aggregate, one.header.event_id) for one in events]
+        self.remember(self._key, [event_id for _, _, event_id in self._pinned.pin.marked(identities)])
+        return super().fetch(batch)
+
+
 class Foretold:
     """Verdicts and rows of the followed keys behind a pin.
 
@@ -70,8 +86,7 @@ class Foretold:
 
     def __init__(self, pin: Pin, keys: Iterable[bytes]) -> None:
         self._pinned = _Pinned(pin)
-        self._prior = PriorRows(self._pinned, cache_rows=None, below=pin.mark)
-        self._prior.begin_with(self._place_key, Repeats())  # marked events are not all read: each id is looked up
+        self._folder = RowFolder(_PriorOfPin(self._pinned))
         self._clock = pin.clock
         self._seen: dict[bytes | None, int] = {}
         self.keys = set(keys)
@@ -83,10 +98,6 @@ class Foretold:
     @property
     def pin(self) -> Pin:
         return self._pinned.pin
-
-    @property
-    def _place_key(self) -> tuple[str, int]:
-        return self.pin.place.topic, self.pin.place.partition
 
     def renew(self, pin: Pin) -> None:
         """Go on with a newer pin of the same mark."""
@@ -123,7 +134,7 @@ class Foretold:
             self.next = value + 1
         self._clock = clock
         if own:
-            self._judge(read_all(own, place, start, self.next))
+            self._judge(Share(place, own, self.pin.epoch, start, self.next, self.pin.clock))
         return bool(own)
 
     def reach(self, value: int) -> None:
@@ -131,17 +142,13 @@ class Foretold:
         if self.goes_on():
             self.next = max(self.next, value)
 
-    def _judge(self, readings: Readings) -> None:
+    def _judge(self, share: Share) -> None:
         """The stream's own fold. Each record bears the running clock at its place instead of its append time, since
         others that moved it are not here."""
-        events = [one for _, one in readings.items if not isinstance(one, Shelved)]
-        identities = [(one.header.tenant, one.header.aggregate, one.header.event_id) for one in events]
-        self._prior.remember(self._place_key, [event_id for _, _, event_id in self.pin.marked(identities)])
-        (prior,) = self._prior.fetch([readings])
-        folded = fold(readings, prior, self.pin.clock)
-        self._prior.advance([folded])
-        self.verdicts.update((judged.record.position, judged.verdict) for judged in folded.judged)
-        self.rows.update(folded.current)
+        (made,) = fold_shares(self._folder, [share])
+        self._folder.advance(made)
+        self.verdicts.update((judged.record.position, judged.verdict) for judged in made.folded.judged)
+        self.rows.update(made.folded.current)
 
 
 def _record(message: Message, value: int, time_ms: int) -> Record:

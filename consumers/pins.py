@@ -22,7 +22,7 @@ from ..lake.lookup import rows_of_key
 from ..lake.table import from_json, quoted
 from ..lake.tables import Lake
 from ..producers.topics import Epochs, TopicEpoch, check_epoch
-from ..rules.digest import RULES_DIGEST
+from ..rules.digest import digests_of_topics
 from ..rules.entity import EntityRow
 from ..schemas.errors import OtherRulesError, TopicMismatchError, UnavailableError
 from ..schemas.ids import id_text
@@ -117,7 +117,8 @@ def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> 
 
     Raises:
         UnavailableError: there is no lake, or no stream has judged anything yet.
-        OtherRulesError: the lake's newest batch was judged by other rules than this process has.
+        OtherRulesError: the lake's newest batch was judged by other rules of a domain of that topic than this
+            process has.
         TopicMismatchError: the topic is not the one that the epochs record tells.
         KafkaUnavailableError: no broker answers.
     """
@@ -127,23 +128,26 @@ def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> 
         lake.refresh()
     except TableNotFoundError as error:
         raise UnavailableError(f"There is no lake at {lake.path}.", code="no-lake", hint=_NO_LAKE) from error
-    _check_rules(lake)
+    domain = settings.journal.topics.domain_of(topic)
+    _check_rules(lake, domain)
     known = epochs[topic]
     key = (topic, partition)
     mark = max(lake.journal.mark(key), position(known.epoch, 0))
     _check_mark(mark, known)
     shelved = frozenset(value for name, number, value in epochs.shelved if (name, number) == key)
-    domain = settings.journal.topics.domain_of(topic)
     place = Place(topic, partition, known.partitions, domain, shelved)
     return Pin(lake, place, known.epoch, mark, lake.journal.clock(key))
 
 
-def _check_rules(lake: Lake) -> None:
+def _check_rules(lake: Lake, topic_domain: str) -> None:
+    """Events of several domains stand in one topic; the rules of all others do not matter."""
     rules = lake.journal.rules()
-    if rules is None:
-        raise UnavailableError(f"No stream has judged anything into {lake.path} yet.", code="no-lake", hint=_NO_LAKE)
-    if rules != RULES_DIGEST:
-        raise OtherRulesError(rules, RULES_DIGEST)
+    for domain, own in digests_of_topics([topic_domain]).items():
+        if domain not in rules:
+            said = f"No stream has judged anything of the domain {domain!r} into {lake.path} yet."
+            raise UnavailableError(said, code="no-lake", hint=_NO_LAKE)
+        if rules[domain] != own:
+            raise OtherRulesError(domain, rules[domain], own)
 
 
 def _check_mark(mark: int, known: TopicEpoch) -> None:

@@ -20,6 +20,7 @@ from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, W
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from ..rules.digest import digests_from, digests_text
 from ..schemas.errors import DamagedTableError, LakeWriteError, StreamError
 from .columns import PARTITION_COLUMNS
 from .declared import SPECS
@@ -51,12 +52,12 @@ class Reached:
     Attributes:
         marks: next position per (topic, partition).
         clocks: running system_time per (topic, partition), milliseconds UTC; only the journal table keeps them.
-        rules: digest of the rules that made the rows.
+        rules: digest of the rules of each domain that had a share in the rows.
     """
 
     marks: Mapping[PartitionKey, int]
     clocks: Mapping[PartitionKey, int]
-    rules: str
+    rules: Mapping[str, str]
 
 
 class Table:
@@ -69,7 +70,7 @@ class Table:
         self.storage_options = dict(storage_options)
         self._table: DeltaTable | None = None
         self._held: dict[str, int] = {}
-        self._rules: str | None = None
+        self._rules: dict[str, str] = {}
         self._compaction = Compaction(self)
 
     @property
@@ -151,12 +152,12 @@ class Table:
         """The running system_time at the mark, milliseconds UTC; 0 before the first record."""
         return self._version_of(f"{_CLOCK}{key[0]}/{key[1]}") or 0
 
-    def rules(self) -> str | None:
-        """The rules digest of the newest commit that names one."""
+    def rules(self) -> dict[str, str]:
+        """By domain the digest of the rules that made its newest share of the rows; none before the first commit."""
         for commit in self.delta.history(20):
             if _RULES in commit:
-                return str(commit[_RULES])
-        return None
+                return digests_from(str(commit[_RULES]))
+        return {}
 
     def append(self, rows: pa.Table, reached: Reached) -> None:
         """Add rows and move the marks, in one commit.
@@ -179,8 +180,9 @@ class Table:
         wanted = {f"{t}/{p}": v for (t, p), v in reached.marks.items()}
         wanted |= {f"{_CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
         held = {app: max(version, self._version_of(app) or 0) for app, version in wanted.items()}
+        rules = {**(self._rules or self.rules()), **reached.rules}
         properties = CommitProperties(
-            custom_metadata={_RULES: reached.rules},
+            custom_metadata=_metadata(rules),
             app_transactions=[Transaction(app, version, now) for app, version in held.items()],
             max_commit_retries=0,
         )
@@ -196,7 +198,7 @@ class Table:
                 hint="Run one stream per lake: `metajournal status` shows the running one.",
             ) from error
         self._held.update(held)
-        self._rules = reached.rules
+        self._rules = rules
 
     def _write(self, rows: pa.Table, properties: CommitProperties) -> None:
         if rows.num_rows and SPECS[self.name].indexed:  # delta-rs writes no index
@@ -277,10 +279,10 @@ class Table:
         return len(gone)
 
     def _properties(self, *transactions: Transaction) -> CommitProperties:
-        """Of a commit that adds no rows: it repeats the rules' digest, since the log forgets old commits."""
+        """Of a commit that adds no rows: it repeats the rules' digests, since the log forgets old commits."""
         self._rules = self._rules or self.rules()
         return CommitProperties(
-            custom_metadata={} if self._rules is None else {_RULES: self._rules},
+            custom_metadata=_metadata(self._rules),
             app_transactions=list(transactions),
             max_commit_retries=0,
         )
@@ -305,6 +307,10 @@ class Table:
         table = self.delta
         with reading(table):
             return pa.table(QueryBuilder().register(self.name, table).execute(statement).read_all())
+
+
+def _metadata(rules: Mapping[str, str]) -> dict[str, str]:
+    return {_RULES: digests_text(rules)} if rules else {}
 
 
 def _is_conflict(error: Exception) -> bool:

@@ -315,16 +315,19 @@ class TopicMismatchError(OperatorError):
 
 
 class OtherRulesError(OperatorError):
-    """The lake was judged by rules of another version, so this process cannot know what the stream will say."""
+    """The lake was judged by other rules of a domain, so this process cannot know what the stream will say."""
 
     CODE = "rules-differ"
     HINT = "Wait for the outcome instead: receipt.outcome(). For verdicts ahead of the stream install its version here."
+    domain: str
     theirs: str
     ours: str
 
-    def __init__(self, theirs: str, ours: str) -> None:
+    def __init__(self, domain: str, theirs: str, ours: str) -> None:
         super().__init__(
-            f"The lake's newest batch was judged by the rules {theirs[:12]}, this process has {ours[:12]}.",
+            f"The lake's newest batch was judged by the rules {theirs[:12]} of the domain {domain!r}, this process has "
+            f"{ours[:12]}.",
+            domain=domain,
             theirs=theirs,
             ours=ours,
         )

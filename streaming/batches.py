@@ -8,24 +8,21 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 import pyarrow as pa
 
-from ..fold.folded import Folded
-from ..fold.journal import journal_table
 from ..fold.prior import PriorRows
 from ..fold.records import Place
+from ..fold.steps import Made
 from ..lake.columns import JOURNAL_TABLE
-from ..lake.declared import made_arrow
 from ..lake.table import Reached, Table
-from ..rules.digest import RULES_DIGEST
+from ..rules.digest import digests_of_topics, served_digests
 from ..schemas.errors import StreamError
 from ..schemas.topics import TopicNames
 from .crash import PUBLISHING, CrashPoints
-from .folder import new_rows
 from .memory import give_back
 from .outcomes import outcome_records
 from .parts import staged
@@ -60,41 +57,46 @@ class Batch(Protocol):
         """Let the caches know: the batch is done."""
 
 
-def reached_by(parts: Iterable[Part], table: Table) -> Reached:
-    """The marks that parts reach; the journal table also keeps the clocks."""
-    parts = list(parts)
-    times = {part.key: part.system_time for part in parts} if table.name == JOURNAL_TABLE else {}
-    return Reached({part.key: part.end for part in parts}, times, RULES_DIGEST)
+def reached_by(parts: Sequence[Part], table: Table, rules: Mapping[str, str]) -> Reached:
+    """The marks that parts reach; the journal table also keeps the clocks, and the digests of all served domains.
+
+    Args:
+        rules: digests of the domains whose events stand in the topics of the parts.
+    """
+    marks = {part.key: part.end for part in parts}
+    if table.name == JOURNAL_TABLE:
+        return Reached(marks, {part.key: part.system_time for part in parts}, served_digests())
+    return Reached(marks, {}, rules)
 
 
 class BatchHere:
     """A batch that was folded in the driver.
 
     Args:
-        folded: each partition's share.
+        made: what each partition's share gave.
         publisher, names: where its records go.
         crash: points that publishing passes.
     """
 
-    def __init__(self, folded: Sequence[Folded], publisher: Publisher, names: TopicNames, crash: CrashPoints) -> None:
-        self._folded = folded
+    def __init__(self, made: Sequence[Made], publisher: Publisher, names: TopicNames, crash: CrashPoints) -> None:
+        self._made = made
+        self._folded = [one.folded for one in made]
         self._publisher = publisher
         self._names = names
         self._crash = crash
-        self.parts = [_part_of(one) for one in folded]
+        self.parts = [_part_of(one) for one in made]
+        self._rules = digests_of_topics(one.place.domain for one in self._folded)
 
     def append(self, table: Table) -> None:
-        if table.name == JOURNAL_TABLE:
-            if self._folded:
-                table.append(pa.concat_tables(map(journal_table, self._folded)), reached_by(self.parts, table))
-            return
-        rows = []
-        for one, part in zip(self._folded, self.parts, strict=True):
-            new = list(new_rows(one, table.name, table.mark(part.key)))
-            part.rows += len(new)
-            rows += new
-        if rows:
-            table.append(made_arrow(table.name, rows), reached_by(self.parts, table))
+        tables = []
+        for made, part in zip(self._made, self.parts, strict=True):
+            rows = made.rows(table.name, table.mark(part.key))
+            if rows is not None:
+                tables.append(rows)
+                part.rows += 0 if table.name == JOURNAL_TABLE else rows.num_rows
+        if tables or (table.name == JOURNAL_TABLE and self.parts):
+            rows = pa.concat_tables(tables) if tables else table.schema.empty_table()
+            table.append(rows, reached_by(self.parts, table, self._rules))
 
     def publish(self) -> int:
         count = self._publisher.publish(
@@ -134,7 +136,7 @@ class BatchOfTasks:
     def append(self, table: Table) -> None:
         files = [file for part in self.parts for file in part.files.get(table.name, ())]
         if files or table.name == JOURNAL_TABLE:
-            table.add_files(files, reached_by(self.parts, table))
+            table.add_files(files, reached_by(self.parts, table, self._plan.rules))
 
     def publish(self) -> int:
         point = next((name for name in PUBLISHING if self._crash.strikes(name)), None)
@@ -156,9 +158,10 @@ def ends_of(place: Place, publisher: Publisher, names: TopicNames) -> Mapping[st
     return {topic: publisher.ends(topic, place.partition) for topic in names.published(place.domain)}
 
 
-def _part_of(folded: Folded) -> Part:
+def _part_of(made: Made) -> Part:
+    folded = made.folded
     part = Part((folded.place.topic, folded.place.partition), folded.start, folded.system_time)
-    part.add(folded)
+    part.add(made)
     return part
 
 

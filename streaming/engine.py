@@ -17,12 +17,12 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..fold.judging import fold
 from ..fold.prior import PriorRows
-from ..fold.readings import Readings, read_all, read_table
-from ..fold.records import Place, records_of
+from ..fold.records import Place
+from ..fold.steps import RowFolder, Share, fold_shares
 from ..lake.tables import Lake
 from ..producers.topics import Epochs
+from ..rules.digest import digests_of_topics
 from ..schemas.errors import StreamError, UnknownSchemaError
 from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
@@ -38,8 +38,8 @@ from .staging import Staging
 
 PartitionKey = tuple[str, int]
 _IN_COLUMNS = 300
-_PIECE_BYTES = 16 * 1024 * 1024
 """Records of a partition from which on reading them in columns is faster than one by one."""
+_PIECE_BYTES = 16 * 1024 * 1024
 
 
 class Engine:
@@ -79,6 +79,24 @@ class Engine:
     def starting_offsets(self) -> dict[PartitionKey, int]:
         """The offset of each journal partition's mark."""
         return {key: offset_of(mark) for key, mark in self.marks.items()}
+
+    def check_rules(self) -> None:
+        """Refuse to end a batch by other rules than those that began it; other domains' rules do not matter.
+
+        Raises:
+            StreamError: a table holds rows ahead of the journal table that other rules made.
+        """
+        for table in self._lake.histories:
+            topics = {self.places[key].domain for key, mark in self.marks.items() if table.mark(key) > mark}
+            rules = table.rules() if topics else {}
+            for domain, own in digests_of_topics(topics).items():
+                if rules.get(domain, own) != own:
+                    raise StreamError(
+                        f"Table {table.name!r} holds rows ahead of the journal table that other rules of the domain "
+                        f"{domain!r} made.",
+                        code="other-rules",
+                        hint="Finish that batch with the version that began it, then upgrade.",
+                    )
 
     def count(self, ends: Mapping[PartitionKey, int]) -> int:
         """Offsets between the marks and the planned ends: an upper bound of a batch's events."""
@@ -154,16 +172,9 @@ class Engine:
         return report_of(batch.parts, published, clock.seconds)
 
     def _fold_here(self, table: pa.Table, ends: Mapping[PartitionKey, int], clock: Laps) -> Batch:
-        readings = list(self._read(table, ends))
-        clock.lap("read")
-        prior = self._prior.fetch(readings)
-        clock.lap("prior")
-        folded = [
-            fold(own, before, self.clocks[own.place.topic, own.place.partition])
-            for own, before in zip(readings, prior, strict=True)
-        ]
-        clock.lap("fold")
-        return BatchHere(folded, self._publisher, self.names, self._crash)
+        folder = RowFolder(self._prior, columns_from=_IN_COLUMNS)
+        made = fold_shares(folder, list(self._shares(table, ends)), clock.lap)
+        return BatchHere(made, self._publisher, self.names, self._crash)
 
     def _fold_by_tasks(self, tasks: Tasks, ends: Mapping[PartitionKey, int], staging: Staging, clock: Laps) -> Batch:
         batch = BatchOfTasks(self._plan(ends, staging), tasks, self._crash)
@@ -182,10 +193,11 @@ class Engine:
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
             for table in self._lake.tables.values()
         }
-        return Plan(tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging)
+        rules = digests_of_topics(task.place.domain for task in tasks.values())
+        return Plan(tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging, rules)
 
-    def _read(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Iterator[Readings]:
-        """Step 1: the records of each partition, in position order, from its mark to its planned end."""
+    def _shares(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Iterator[Share]:
+        """The records of each partition, in position order, from its mark to its planned end."""
         ordered = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
         for key, place in self.places.items():
             epoch = self._epochs[place.topic].epoch
@@ -200,10 +212,7 @@ class Engine:
                     f"A batch of {place.topic}/{place.partition} does not lie between its mark and its planned end.",
                     hint="Start the stream again: it begins at the marks with a fresh checkpoint.",
                 )
-            if part.num_rows >= _IN_COLUMNS:
-                yield read_table(part, place, epoch, start, end)
-            else:
-                yield read_all(records_of(part, epoch), place, start, end)
+            yield Share(place, part, epoch, start, end, self.clocks[key])
 
     def tidy(self, for_s: float = 0.0) -> bool:
         """Between two batches: one short piece of compaction, of one table, so that no pause adds up.

@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from ..fold.documents import DocumentColumns, Documents, Outgoing
+from ..fold.documents import Documents, Outgoing
 from ..fold.folded import SHELVED, Folded
-from ..fold.published import blocks, outgoing
+from ..fold.published import outgoing
 from ..fold.records import Place
+from ..fold.steps import Made
 from ..schemas.hashing import canonical_json
 from ..schemas.topics import TopicNames
 from .deadletters import dead_letter
@@ -34,21 +35,18 @@ class StagedPart:
         self._records = staging.writer(f"records-{_slug(place)}")
         self._said: list[Outgoing] = []
 
-    def write(self, folded: Folded, names: TopicNames, entities: pa.Table | None = None) -> None:
-        """Add what follows from a part's records.
+    def write(self, made: Made, names: TopicNames, tables: Mapping[str, pa.Table]) -> None:
+        """Add what is published of a part's records, and what follows from their verdicts.
 
         Args:
-            entities: as `published.blocks` takes it.
+            tables: the rows that they made, by table.
         """
-        self.write_blocks(blocks(folded, names, entities), folded, names)
-
-    def write_blocks(self, found: Iterable[Documents | DocumentColumns], folded: Folded, names: TopicNames) -> None:
-        """Add what is published of a part's records, and what follows from their verdicts."""
-        for block in found:
+        for block in made.blocks(names, tables):
             if isinstance(block, Documents):
                 self._records.write_documents(block)
             else:
                 self._records.write_columns(block)
+        folded = made.told()
         self._records.write(dead_letters(folded, names))
         self._said += outcome_records(folded, names.outcomes(self._place.domain), {}, 0)
 

@@ -5,23 +5,46 @@ Tables are told by name, address and version, and opened where they are read.
 
 from __future__ import annotations
 
+import socket
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deltalake import DeltaTable
 
-from ..fold.folded import Folded
 from ..fold.records import Place
 from ..fold.repeats import Repeats
+from ..fold.steps import Made
 from ..lake.storage.damage import opening
 from ..lake.storage.files import DataFile
 from ..lake.tables import Table
+from ..rules.digest import digest_of
+from ..schemas.errors import StreamError
+from ..schemas.registry import domain_named
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
 from .staging import Staging
 
 PartitionKey = tuple[str, int]
+
+
+class WorkerRulesError(StreamError):
+    """A worker has other rules of a domain than the driver, or none; nothing of the batch was written."""
+
+    CODE = "worker-rules-differ"
+    HINT = (
+        "Install the same version of metajournal on every worker as in the driver, and of each package that brings a "
+        "domain; then start the stream again."
+    )
+    domain: str
+
+    def __init__(self, domain: str, drivers: str, own: str | None) -> None:
+        found = "does not have that domain" if own is None else f"has {own[:12]}"
+        super().__init__(
+            f"The driver has the rules {drivers[:12]} of the domain {domain!r}; the worker {socket.gethostname()} "
+            f"{found}.",
+            domain=domain,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +121,7 @@ class Plan:
         targets: number of partitions of every topic that is published to.
         staging: where records wait to be published; None: nothing is.
         kafka: where a rebuild reads the records; None: in the journal table.
+        rules: digests of the domains whose events the tasks may meet, as the driver has them.
         kill: process to end, and the point of publishing at which, for crash tests.
     """
 
@@ -107,8 +131,16 @@ class Plan:
     names: TopicNames
     targets: Mapping[str, int]
     staging: Staging | None
+    rules: Mapping[str, str]
     kafka: Settings | None = None
     kill: tuple[int, str] | None = None
+
+    def check_rules(self) -> None:
+        """Refuse to judge by other rules than the driver's. Raises: WorkerRulesError."""
+        for domain, digest in self.rules.items():
+            own = None if domain_named(domain) is None else digest_of(domain)
+            if own != digest:
+                raise WorkerRulesError(domain, digest, own)
 
 
 @dataclass(slots=True)
@@ -139,18 +171,15 @@ class Part:
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     differing: list[int] = field(default_factory=list)
 
-    def add(self, folded: Folded) -> None:
+    def add(self, made: Made) -> None:
         """Take over what the next records of the share have given."""
+        folded, oldest_ms = made.folded, made.oldest_ms
         self.end, self.system_time = folded.end, folded.system_time
         self.stopped_by = None if folded.stopped_by is None else folded.stopped_by.fingerprint
-        self.verdicts.update(judged.verdict.outcome for judged in folded.judged)
+        self.verdicts.update(made.verdicts)
         self.marked |= folded.marked
-        self.oldest_since(min((judged.record.append_time for judged in folded.judged), default=None))
-
-    def oldest_since(self, time_ms: int | None) -> None:
-        """Note the append time of a record; None: of none."""
-        if time_ms is not None:
-            self.oldest_ms = time_ms if self.oldest_ms is None else min(self.oldest_ms, time_ms)
+        if oldest_ms is not None:
+            self.oldest_ms = oldest_ms if self.oldest_ms is None else min(self.oldest_ms, oldest_ms)
 
 
 def empty_part(task: Task) -> Part:

@@ -27,7 +27,7 @@ from ..lake.storage.compaction import At, passed
 from ..lake.storage.locks import only_one
 from ..lake.tables import Lake, Reached, Table
 from ..producers.topics import Epochs
-from ..rules.digest import RULES_DIGEST
+from ..rules.digest import digests_of_topics, served_digests
 from ..schemas.errors import DamagedTableError, StreamError
 from ..schemas.positions import position
 from ..schemas.settings import Settings
@@ -147,6 +147,7 @@ def rebuild_lake(
         wait: called over and over while the stream has not taken the tables over yet; may raise.
     Raises:
         DamagedTableError: the journal table is damaged.
+        WorkerRulesError: a worker has other rules than this process.
         StreamError: there is no journal table, another rebuild is running, the result differs, or a stream wrote while
             `offline` was said.
     """
@@ -359,11 +360,11 @@ class LakeRebuild:
                 )
             if part.differing:
                 self._differing.setdefault(part.key, []).extend(part.differing)
-        reached = Reached(
-            {part.key: part.end for part in parts}, {part.key: part.system_time for part in parts}, RULES_DIGEST
-        )
+        marks, clocks = {part.key: part.end for part in parts}, {part.key: part.system_time for part in parts}
         for name, table in self._target.items():
-            table.add_files([file for part in parts for file in part.files.get(name, ())], reached)
+            rules = served_digests() if name == self._live.journal.name else plan.rules
+            files = [file for part in parts for file in part.files.get(name, ())]
+            table.add_files(files, Reached(marks, clocks, rules))
         folded = sum(part.verdicts.total() for part in parts)
         self._folded += folded
         return max(folded, 1)
@@ -415,7 +416,8 @@ class LakeRebuild:
         tables = {self._live.journal.name: self._live.journal, **self._target}
         pins = {name: _pin(table) for name, table in tables.items()}
         kafka = self._settings if self._from_kafka else None
-        return Plan(tasks, pins, tuple(self._target), self._settings.journal.topics, {}, None, kafka)
+        rules = digests_of_topics(task.place.domain for task in tasks.values())
+        return Plan(tasks, pins, tuple(self._target), self._settings.journal.topics, {}, None, rules, kafka)
 
     def _tell(self, before: int, total: int, seconds: float) -> None:
         # From Kafka only positions can be counted, and some of them hold no record: markers of transactions.

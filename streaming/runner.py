@@ -27,7 +27,6 @@ from ..lake.columns import TIMESTAMP
 from ..lake.storage.locks import only_one
 from ..lake.tables import Lake
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
-from ..rules.digest import RULES_DIGEST
 from ..schemas.errors import DamagedTableError, LakeWriteError, MetajournalError, StreamError, UnavailableError
 from ..schemas.positions import Cut, offset_of, position
 from ..schemas.setting_keys import hidden_texts
@@ -179,7 +178,7 @@ class Stream:
         Staging(asked.path, asked.storage_options).clear_all()
         publisher = self._publisher(epochs)
         self._engine = engine = Engine(self._settings, epochs, lake, publisher)
-        ends = self._check(engine, epochs, lake)
+        ends = self._check(engine, epochs)
         self._checkpoint = self._fresh_checkpoint()
         self._failure = None
         engine.repeat_outcomes(engine.places)
@@ -215,7 +214,7 @@ class Stream:
         _log.warning("%s.", message)
         self._status.say("waiting" if "not" in message else "running", message)
 
-    def _check(self, engine: Engine, epochs: Epochs, lake: Lake) -> Cut:
+    def _check(self, engine: Engine, epochs: Epochs) -> Cut:
         """Refuse to start where going on would lose events or give another history; gives the journal's ends."""
         journals = {topic: epoch.partitions for topic, epoch in epochs.items()}
         ends = {}
@@ -229,14 +228,7 @@ class Stream:
                     hint="The topic lost records, or this is another journal's lake: correct lake.path or the prefix. "
                     "Where the topic itself lost records, begin a journal under another prefix.",
                 )
-        for table in lake.histories:
-            ahead = [key for key, mark in engine.marks.items() if table.mark(key) > mark]
-            if ahead and table.rules() not in (None, RULES_DIGEST):
-                raise StreamError(
-                    f"Table {table.name!r} holds rows ahead of the journal table that other rules made.",
-                    code="other-rules",
-                    hint="Finish that batch with the version that began it, then upgrade.",
-                )
+        engine.check_rules()
         return ends
 
     def _fresh_checkpoint(self) -> str:

@@ -16,6 +16,9 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..fold.prior import PriorRows
+from ..fold.steps import Asked, Folder, RowFolder
+from ..rules.digest import digest_of
 from ..schemas.registry import role, served
 from .folder import PartitionFolder
 from .memory import without_collector
@@ -33,6 +36,7 @@ _NEEDED = ("events", "rules", "rows", "tables", "documents", "columns.folder", "
 def load_domains() -> None:
     """Load what tasks need of the domains, before there are any: once for all workers that are forked afterwards."""
     for domain in served():
+        digest_of(domain.name)
         for name in _NEEDED:
             role(domain.name, name)
 
@@ -43,7 +47,10 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
     Args:
         plan: the batch.
         batches: columns as Spark's Kafka source has them, in offset order per partition.
+    Raises:
+        WorkerRulesError: this process has other rules than the driver.
     """
+    plan.check_rules()
     with without_collector():
         lake = PinnedLake(plan.pins)
         folders: dict[PartitionKey, PartitionFolder] = {}
@@ -52,7 +59,7 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
             for rows in _slices(_waited_for(batches, waited)):
                 for key, own in _by_partition(rows):
                     if key not in folders:
-                        folders[key] = _folder(plan, plan.tasks[key], lake)
+                        folders[key] = folding_of(plan, plan.tasks[key], lake)
                     folders[key].take(own, plan.tasks[key].epoch)
             parts = [folder.close() for folder in folders.values()]
             for part in parts[:1]:
@@ -61,11 +68,16 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
 
 
 def refold(plan: Plan, key: PartitionKey) -> Part:
-    """Fold one journal partition's records again: as the journal table holds them, or as Kafka does."""
+    """Fold one journal partition's records again: as the journal table holds them, or as Kafka does.
+
+    Raises:
+        WorkerRulesError: this process has other rules than the driver.
+    """
+    plan.check_rules()
     with without_collector():
         task = plan.tasks[key]
         lake = PinnedLake(plan.pins)
-        folder = _folder(plan, task, lake)
+        folder = folding_of(plan, task, lake)
         if plan.kafka is None:
             slices = journal_slices(lake.journal.delta, key, task.start, task.end, _SLICE_ROWS)
         else:
@@ -76,11 +88,16 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
             return folder.close()
 
 
-def _folder(plan: Plan, task: Task, lake: PinnedLake) -> PartitionFolder:
+def folding_of(plan: Plan, task: Task, lake: PinnedLake) -> PartitionFolder:
     """What folds a task's share: in columns where that is known to give the same."""
-    module = role(task.place.domain, "columns.folder")
-    in_columns: type[PartitionFolder] | None = None if module is None else module.folder_of(plan, task)
-    return (in_columns or PartitionFolder)(plan, task, lake)
+    place = task.place
+    prior = PriorRows(lake, cache_rows=None, below=task.start)
+    if task.repeats is not None:
+        prior.begin_with((place.topic, place.partition), task.repeats)
+    asked = Asked(place, task.start, plan.written, task.held, publishes=plan.staging is not None)
+    module = role(place.domain, "columns.folder")
+    in_columns: Folder | None = None if module is None else module.folder_of(asked, prior)
+    return PartitionFolder(plan, task, in_columns or RowFolder(prior))
 
 
 def _waited_for(batches: Iterable[pa.RecordBatch], seconds: dict[str, float]) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,8 @@ import pytest
 
 from metajournal.lake.columns import ENTITIES_TABLE, JOURNAL_TABLE
 from metajournal.lake.declared import SPECS
+from metajournal.rules.digest import PURE_FILES
+from metajournal.schemas.domain import Domain
 from metajournal.schemas.registry import domains
 
 ROOT = Path(__file__).parents[1]
@@ -113,12 +115,33 @@ def test_a_file_of_a_domain_imports_what_its_role_may(role: str) -> None:
                 assert module.split(".")[0] not in FOREIGN.get(role, set()) | IMPURE, f"{path}: {module}"
 
 
+def test_records_are_judged_in_one_place() -> None:
+    """Nobody but the steps calls the partition function, and the columns of a domain know nothing of the stream."""
+    judging = [
+        path for room in ROOMS + ABOVE for path in files(room) if "fold.judging" in {m for _, m in imports(path)}
+    ]
+    assert [str(path.relative_to(ROOT)) for path in judging] == ["fold/steps.py"]
+    for path in (ROOT / "domains").glob("*/columns/*.py"):
+        assert {room for room, _ in imports(path)} <= {"", "schemas", "rules", "lake", "fold", "domains"}, path
+
+
 @pytest.mark.parametrize("domain", domains(), ids=lambda domain: domain.name)
 def test_a_domain_imports_those_that_it_declares(domain: object) -> None:
     own = next(one for one in domains() if one is domain)
-    for path in (ROOT / "domains" / own.name).rglob("*.py"):
-        others = {module.split(".")[1] for source, module in imports(path) if source == "domains" and "." in module}
-        assert others <= {own.name, *own.imports}, path.relative_to(ROOT)
+    paths = (ROOT / "domains" / own.name).rglob("*.py")
+    others = {module.split(".")[1] for path in paths for source, module in imports(path) if source == "domains"}
+    assert others - {own.name} == set(own.imports)
+
+
+@pytest.mark.parametrize("domain", domains(), ids=lambda domain: domain.name)
+def test_what_a_pure_file_of_a_domain_imports_is_covered_by_the_digest(domain: Domain) -> None:
+    """A file of a domain that it imports is pure too, and the domain is declared as imported."""
+    folder = ROOT / "domains" / domain.name
+    for path in [folder / name for name in PURE_FILES if (folder / name).exists()]:
+        for _, module in [one for one in imports(path) if one[0] == "domains"]:
+            _, other, *rest = module.split(".")
+            assert other in (domain.name, *domain.imports), f"{path.relative_to(ROOT)} imports {module}"
+            assert f"{'/'.join(rest)}.py" in PURE_FILES, f"{path.relative_to(ROOT)} imports {module}"
 
 
 def test_the_package_list_is_the_folders() -> None:

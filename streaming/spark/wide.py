@@ -19,11 +19,12 @@ from ...schemas.errors import DamagedTableError
 from ...schemas.settings import Settings
 from ..memory import without_collector
 from ..parts import publish_part
-from ..plan import Part, Plan
+from ..plan import Part, Plan, WorkerRulesError
 from ..publish import BulkPublisher
 from ..tasks import fold_batch, refold
 
 _RESULT = "result binary"
+_FINAL = (DamagedTableError, WorkerRulesError)
 
 
 class SparkTasks:
@@ -74,19 +75,20 @@ def _collected(frame: DataFrame, work: _Work) -> list[Any]:
 
     Raises:
         DamagedTableError: a task has met a damaged file of the lake.
+        WorkerRulesError: a worker has other rules than the driver.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             results = [pickle.dumps(one) for one in work(batches)]
-        except DamagedTableError as error:  # Spark would make a text of it, and try again what cannot succeed
+        except _FINAL as error:  # Spark would make a text of it, and try again what cannot succeed
             results = [pickle.dumps(error)]
         yield pa.record_batch([pa.array(results, pa.binary())], names=["result"])
 
     results = [pickle.loads(row.result) for row in frame.mapInArrow(run, _RESULT).collect()]
-    damage = next((one for one in results if isinstance(one, DamagedTableError)), None)
-    if damage is not None:
-        raise damage
+    failure = next((one for one in results if isinstance(one, _FINAL)), None)
+    if failure is not None:
+        raise failure
     return results
 
 

@@ -30,6 +30,7 @@ from metajournal import (
 )
 from metajournal.consumers import follower as follower_module
 from metajournal.consumers import followers
+from metajournal.consumers.pins import Pin, take_pin
 from metajournal.lake.tables import Reached
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.shelving import shelve
@@ -213,17 +214,32 @@ def test_the_light_client_is_told_to_wait_for_the_outcome(journal: Journal, monk
     assert "receipt.outcome()" in caught.value.hint
 
 
+@pytest.mark.parametrize("own", ["catalog", "lineage"])
 def test_a_lake_of_other_rules_is_refused_at_once_and_at_the_next_pin(
-    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch, own: str
 ) -> None:
+    """Those of a domain whose events stand in the followed topic; other domains' do not matter."""
     monkeypatch.setattr(follower_module, "PIN_S", 0.0)
     with journal.follow(ORDERS) as follow:
         receipt = journal.emit(EntityRegistered(ORDERS))
         assert follow.verdict(receipt.position) == Accepted(receipt.position)
         table = stream.lake.journal
-        table.append(table.schema.empty_table(), Reached({}, {}, "other rules"))
+        pins: list[Pin] = []
+
+        def remembered(*asked: Any) -> Pin:
+            pins.append(take_pin(*asked))
+            return pins[-1]
+
+        monkeypatch.setattr(follower_module, "take_pin", remembered)
+        others = dict.fromkeys(("files", "repositories"), "others")  # whose events stand in other topics
+        table.append(table.schema.empty_table(), Reached({}, {}, others))
+        version = table.delta.version()
+        eventually(lambda: any(pin.lake.journal.delta.version() == version for pin in pins), WAIT_S, "a pin since then")
+        tagged = journal.emit(TagsAdded(ORDERS, ["a"]))
+        assert follow.verdict(tagged.position, timeout_s=WAIT_S) == Accepted(tagged.position)
+        table.append(table.schema.empty_table(), Reached({}, {}, {own: "others"}))
         error = refused(lambda: follow.verdict(receipt.position), OtherRulesError)
-        assert "judged by the rules other rules" in error.message
+        assert f"judged by the rules others of the domain '{own}'" in error.message
         assert followers.is_running(journal.settings, receipt.topic, 0) is False
     with pytest.raises(OtherRulesError) as caught:
         journal.follow(ORDERS)
@@ -236,10 +252,10 @@ def test_what_was_refused_is_answered_once_the_reason_is_gone(
     monkeypatch.setattr(follower_module, "PIN_S", 0.0)
     with journal.follow(ORDERS) as follow:
         table, ours = stream.lake.journal, stream.lake.journal.rules()
-        table.append(table.schema.empty_table(), Reached({}, {}, "other rules"))
+        table.append(table.schema.empty_table(), Reached({}, {}, {"catalog": "others"}))
         receipt = journal.emit(EntityRegistered(ORDERS))
         refused(lambda: follow.verdict(receipt.position), OtherRulesError)
-        table.append(table.schema.empty_table(), Reached({}, {}, str(ours)))
+        table.append(table.schema.empty_table(), Reached({}, {}, ours))
         for _ in range(3):
             assert follow.verdict(receipt.position) == Accepted(receipt.position)
             assert follow.row() is not None
@@ -276,7 +292,7 @@ def test_a_topic_that_was_made_anew_is_refused(journal: Journal, stream: BrokerS
 def test_a_topic_that_lacks_what_the_lake_holds_is_refused(journal: Journal, stream: BrokerStream) -> None:
     table = stream.lake.journal
     key = (journal.settings.journal.topics.journal("catalog"), 0)
-    table.append(table.schema.empty_table(), Reached({key: (1 << 40) + 1_000}, {}, table.rules() or ""))
+    table.append(table.schema.empty_table(), Reached({key: (1 << 40) + 1_000}, {}, table.rules()))
     with pytest.raises(TopicMismatchError, match="the lake ends at offset 1000"):
         journal.follow(ORDERS)
 

@@ -85,7 +85,7 @@ class Feed:
         """Append rows, publish states, publish outcomes, commit the journal; only the first of these steps."""
         placed = [(row, self._partition(row)) for row in rows]
         marks = {(self.journal, partition): position(1, self._next[partition]) for partition in range(PARTITIONS)}
-        reached = Reached(marks, {}, "rules")
+        reached = Reached(marks, {}, {"catalog": "rules"})
         for (topic, partition), mark in marks.items():
             self._filled.up_to(topic, partition, mark)
         self.lake.tables["entities"].append(

@@ -71,7 +71,7 @@ def many(count: int, first: int) -> pa.Table:
 
 
 def append(table: Table, names: Sequence[int], first: int) -> None:
-    table.append(entities(names, first), Reached({KEY: first + len(names)}, {}, "rules-1"))
+    table.append(entities(names, first), Reached({KEY: first + len(names)}, {}, {"catalog": "rules-1"}))
 
 
 def journal_rows(days: Sequence[int], first: int) -> pa.Table:
@@ -154,7 +154,9 @@ def test_the_journal_table_keeps_every_record_verbatim_and_each_file_its_date(
     journal = lake_at(tmp_path_factory.mktemp("lake")).journal
     for days in batches:
         first = journal.mark(KEY)
-        journal.append(journal_rows(sorted(days), first), Reached({KEY: first + len(days)}, {KEY: first}, "rules-1"))
+        journal.append(
+            journal_rows(sorted(days), first), Reached({KEY: first + len(days)}, {KEY: first}, {"catalog": "rules-1"})
+        )
     before, digest, loose = everything(journal), table_digest(journal.delta, ALL), len(live_files(journal.delta))
     gone = journal.compact()
     assert everything(journal) == before
@@ -206,7 +208,7 @@ def test_two_compactors_do_not_double_a_table(table: Table) -> None:
 def test_a_compacted_file_is_sorted_in_small_row_groups_with_statistics(table: Table) -> None:
     for number in range(MOST_LOOSE):
         rows = many(30_000, 1).take(pa.array(range(number, 30_000, MOST_LOOSE)))
-        table.append(rows, Reached({KEY: 30_001}, {}, "rules-1"))
+        table.append(rows, Reached({KEY: 30_001}, {}, {"catalog": "rules-1"}))
     table.compact()
     (file,) = live_files(table.delta)
     found = pq.ParquetFile(f"{table.uri}/{file.path}")
@@ -232,7 +234,7 @@ def test_a_compaction_says_in_the_log_that_no_data_changed(table: Table) -> None
     assert (len(removed), len(added)) == (MOST_LOOSE, 1)
     assert not any(one["dataChange"] for one in removed + added)
     assert [action["txn"]["appId"] for action in actions if "txn" in action] == ["metajournal.compaction"]
-    assert table.rules() == "rules-1"
+    assert table.rules() == {"catalog": "rules-1"}
 
 
 def test_large_loose_files_are_sorted_and_merged_in_several_steps(
@@ -241,7 +243,7 @@ def test_large_loose_files_are_sorted_and_merged_in_several_steps(
     monkeypatch.setattr(compaction, "_STEP_S", 0)  # a step is as short as it can be
     files = TableFiles("entities", table.uri)
     files.write(many(100_000, 1))
-    table.add_files(files.close(), Reached({KEY: 100_001}, {}, "rules-1"))
+    table.add_files(files.close(), Reached({KEY: 100_001}, {}, {"catalog": "rules-1"}))
     for number in range(MOST_LOOSE - 1):
         append(table, range(number + 1), table.mark(KEY))
     before = table_digest(table.delta, ALL)
@@ -258,7 +260,7 @@ def test_appends_go_on_between_the_steps_of_a_merge(table: Table, monkeypatch: p
     for first in range(1, FAN_IN * 33_000, 33_000):
         files = TableFiles("entities", table.uri, run=f"{first:032x}")
         files.write(many(33_000, first))
-        table.add_files(files.close(), Reached({KEY: first + 33_000}, {}, "rules-1"))
+        table.add_files(files.close(), Reached({KEY: first + 33_000}, {}, {"catalog": "rules-1"}))
     steps = 0
     while table.tidy():
         append(table, [1], table.mark(KEY))
@@ -275,7 +277,7 @@ def test_every_reader_of_delta_tables_opens_a_compacted_table(tmp_path: Path) ->
     table, journal = lake.tables["entities"], lake.journal
     fill(table, MOST_LOOSE + 5)
     for number in range(MOST_LOOSE):
-        journal.append(journal_rows([number % 2], number + 1), Reached({KEY: number + 2}, {}, "rules-1"))
+        journal.append(journal_rows([number % 2], number + 1), Reached({KEY: number + 2}, {}, {"catalog": "rules-1"}))
     assert table.compact()
     assert journal.compact()
     files = [uri.removeprefix("file://") for uri in table.delta.file_uris()]

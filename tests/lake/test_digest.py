@@ -25,7 +25,7 @@ def digest(path: Path, name: str, *parts: pa.Table, marks: Any = None) -> str:
     """The digest of a fresh table that these parts were appended to."""
     table = lake_at(path).tables[name]
     for part in parts:
-        table.append(part, Reached({KEY: 1}, {}, "rules-1"))
+        table.append(part, Reached({KEY: 1}, {}, {"catalog": "rules-1"}))
     return table_digest(table.delta, ALL if marks is None else marks)
 
 

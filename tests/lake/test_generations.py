@@ -139,7 +139,7 @@ def test_the_pointer_says_in_plain_json_where_the_tables_are(lake: Lake, tmp_pat
 
 
 def test_a_lost_table_of_the_live_generation_is_not_made_anew(lake: Lake, tmp_path: Path) -> None:
-    lake.journal.append(lake.journal.schema.empty_table(), Reached({KEY: 1}, {}, "rules-1"))
+    lake.journal.append(lake.journal.schema.empty_table(), Reached({KEY: 1}, {}, {"catalog": "rules-1"}))
     rebuilt(lake)
     lake.swap_to(1)
     (tmp_path / "gen-1").rename(tmp_path / "elsewhere")

@@ -27,7 +27,7 @@ def a_table(folder: Path, *events: FilesRecorded) -> Table:
     for event in events:
         urns = set(map(str, event.entities))
         own = [(row, "files", 0) for row in rows if row.urn in urns]
-        table.append(made_arrow("file_records", own), Reached({}, {}, "rules"))
+        table.append(made_arrow("file_records", own), Reached({}, {}, {"catalog": "rules"}))
     return table
 
 

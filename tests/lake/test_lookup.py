@@ -26,7 +26,7 @@ PARTITION = 2
 
 def append(lake: Lake, rows: Sequence[EntityRow], partition: int = PARTITION) -> None:
     table = rows_to_arrow((one, "catalog", partition) for one in rows)
-    lake.tables["entities"].append(table, Reached({(TOPIC, partition): 1 << 50}, {}, "rules-1"))
+    lake.tables["entities"].append(table, Reached({(TOPIC, partition): 1 << 50}, {}, {"catalog": "rules-1"}))
 
 
 def keys_of(keys: Sequence[Key]) -> pa.Table:

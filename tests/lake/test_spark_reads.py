@@ -41,7 +41,7 @@ def test_spark_reads_a_table_that_was_compacted_and_vacuumed(tmp_path: Path) -> 
     entities, journal = lake.tables["entities"], lake.journal
     fill(entities, MOST_LOOSE)
     for number in range(MOST_LOOSE):
-        journal.append(journal_rows([number % 2], number + 1), Reached({KEY: number + 2}, {}, "rules-1"))
+        journal.append(journal_rows([number % 2], number + 1), Reached({KEY: number + 2}, {}, {"catalog": "rules-1"}))
     assert (entities.compact(), journal.compact()) == (MOST_LOOSE, MOST_LOOSE // 2)
     append(entities, [1, 2], entities.mark(KEY))
     for table in (entities, journal):

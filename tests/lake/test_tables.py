@@ -56,17 +56,17 @@ def lake_at(path: Path) -> Lake:
 
 def append(lake: Lake, rows: list[EntityRow], marks: dict[tuple[str, int], int]) -> None:
     table = rows_to_arrow((one, "catalog", KEY[1]) for one in rows)
-    lake.tables["entities"].append(table, Reached(marks, {}, "rules-1"))
+    lake.tables["entities"].append(table, Reached(marks, {}, {"catalog": "rules-1"}))
 
 
 def test_a_commit_without_rows_still_moves_the_marks(tmp_path: Path) -> None:
     lake = lake_at(tmp_path)
-    lake.journal.append(JOURNAL.empty_table(), Reached({KEY: 7}, {KEY: 123}, "rules-1"))
+    lake.journal.append(JOURNAL.empty_table(), Reached({KEY: 7}, {KEY: 123}, {"catalog": "rules-1"}))
     again = Lake(str(tmp_path))
     assert again.journal.mark(KEY) == 7
     assert again.journal.clock(KEY) == 123
     assert again.journal.mark(OTHER) == 0
-    assert again.journal.rules() == "rules-1"
+    assert again.journal.rules() == {"catalog": "rules-1"}
 
 
 def test_a_mark_never_goes_back(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_table_that_is_gone_is_not_made_anew_under_a_journal_that_holds_events
     shutil.rmtree(tmp_path / "entities")
     lake_at(tmp_path)  # nothing was folded yet
     append(lake_at(tmp_path), [row()], {KEY: (1 << 40) + 1})
-    lake.journal.append(JOURNAL.empty_table(), Reached({KEY: (1 << 40) + 1}, {}, "rules-1"))
+    lake.journal.append(JOURNAL.empty_table(), Reached({KEY: (1 << 40) + 1}, {}, {"catalog": "rules-1"}))
     shutil.rmtree(tmp_path / "entities")
     with pytest.raises(DamagedTableError, match=r"'entities'.* is gone") as refused:
         lake_at(tmp_path)
@@ -128,7 +128,7 @@ def test_compaction_keeps_rows_and_marks_and_leaves_few_files(tmp_path: Path) ->
     again = Lake(str(tmp_path)).tables["entities"]
     found = again.query(COLUMNS, "true order by logical_timestamp")
     assert [row_from_dict(one) for one in found] == given_rows
-    assert (again.mark(KEY), again.rules()) == (65, "rules-1")
+    assert (again.mark(KEY), again.rules()) == (65, {"catalog": "rules-1"})
     assert gone > 50
     assert len(again.delta.file_uris()) < 35
     append(lake, [row(1_000)], {KEY: 66})
@@ -205,10 +205,10 @@ def test_the_log_stays_short_and_still_names_the_rules(tmp_path: Path) -> None:
     assert sorted(log.glob("*.checkpoint.parquet"))
     assert not (log / f"{5:020}.json").exists()
     again = Lake(str(tmp_path)).tables["entities"]
-    assert (again.mark(KEY), again.rules(), len(again.query("urn", "true"))) == (65, "rules-1", 65)
+    assert (again.mark(KEY), again.rules(), len(again.query("urn", "true"))) == (65, {"catalog": "rules-1"}, 65)
     for _ in range(12):
         lake.tables["entities"].vacuum(1)
-    assert Lake(str(tmp_path)).tables["entities"].rules() == "rules-1"
+    assert Lake(str(tmp_path)).tables["entities"].rules() == {"catalog": "rules-1"}
 
 
 def test_a_table_made_with_other_properties_gets_the_current_ones_and_keeps_its_rows(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_table_made_with_other_properties_gets_the_current_ones_and_keeps_its_
     longer.create()
     entities = Lake(str(tmp_path)).tables["entities"]
     assert entities.delta.metadata().configuration["delta.deletedFileRetentionDuration"] == "interval 48 hours"
-    assert (entities.mark(KEY), entities.rules(), len(entities.query("urn", "true"))) == (1, "rules-1", 1)
+    assert (entities.mark(KEY), entities.rules(), len(entities.query("urn", "true"))) == (1, {"catalog": "rules-1"}, 1)
     version = entities.delta.version()
     longer.create()
     append(longer, [row(2)], {KEY: 2})

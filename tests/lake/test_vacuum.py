@@ -79,7 +79,7 @@ def test_the_writer_goes_on_after_a_vacuum_with_its_marks(table: Table) -> None:
     append(table, [2], 2)
     assert Table("entities", table.uri, {}).mark(KEY) == 3
     assert len(everything(table)) == 2
-    assert table.rules() == "rules-1"
+    assert table.rules() == {"catalog": "rules-1"}
 
 
 def test_upkeep_does_one_thing_at_a_time_and_vacuums_when_it_is_due(
@@ -109,7 +109,9 @@ def test_upkeep_serves_every_table_in_turn(tmp_path: Path) -> None:
     lake = lake_at(tmp_path)
     for number in range(2 * MOST_LOOSE):
         append(lake.tables["entities"], [number], number + 1)
-        lake.journal.append(journal_rows([number % 2], number + 1), Reached({KEY: number + 2}, {}, "rules-1"))
+        lake.journal.append(
+            journal_rows([number % 2], number + 1), Reached({KEY: number + 2}, {}, {"catalog": "rules-1"})
+        )
         lake.tidy()
     while lake.tidy():
         pass
@@ -122,7 +124,7 @@ def test_upkeep_goes_on_for_as_long_as_it_is_given(tmp_path: Path) -> None:
     for table in worked:
         for number in range(MOST_LOOSE):
             rows = entities([1], number + 1) if table.name == "entities" else journal_rows([0], number + 1)
-            table.append(rows, Reached({KEY: number + 2}, {}, "rules-1"))
+            table.append(rows, Reached({KEY: number + 2}, {}, {"catalog": "rules-1"}))
     assert lake.tidy(for_s=60.0)
     assert [len(table.delta.file_uris()) for table in worked] == [1, 1]
     assert not lake.tidy(for_s=60.0)

@@ -6,7 +6,6 @@ import ast
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, fields
-from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +17,6 @@ from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.domains.catalog.urns import app, dataset, program, run, stream
 from metajournal.rules import UNCHANGED, Accepted, At, ForeignRowError, Outcome, Reads, Rejected, apply, load
 from metajournal.rules.admission import REASONS
-from metajournal.rules.digest import RULES_DIGEST, rules_digest
 from metajournal.schemas import registry
 from metajournal.schemas.domain import Domain
 from metajournal.schemas.events import event_types
@@ -27,8 +25,6 @@ from tests.builders import NO_DIGEST, header_for
 from tests.model import ModelRows
 from tests.rules.harness import Catalog
 
-PURE = ("columns/judging", "domain", "events", "rows", "rules")
-"""Files of a domain that decide verdicts and rows."""
 FOLDER = Path(metajournal.rules.__file__).parent
 PURCHASES = dataset("default", "purchases")
 RUN = run("default", "A", "flow", "F", "1")
@@ -138,44 +134,6 @@ def test_the_model_reads_no_row_outside_the_aggregate() -> None:
         rows.members(app("default", "B"), ["program"])
     with pytest.raises(ForeignRowError):
         rows.members(history, ["run"])
-
-
-def test_the_digest_covers_every_rule_and_nothing_of_the_machine() -> None:
-    assert len(RULES_DIGEST) == 64
-    assert int(RULES_DIGEST, 16)
-    sources = [("rules/a.py", b"x = 1\n"), ("rules/b.py", b"y = 2\n")]
-    digest = rules_digest(sources)
-    assert digest == rules_digest(sources[::-1])
-    assert digest == rules_digest([("rules/a.py", b"x = 1\r\n"), ("rules/b.py", b"y = 2\r\n")])
-    spelled_out = b"rules/a.py\x006\x00x = 1\nrules/b.py\x006\x00y = 2\n"
-    assert digest == blake2b(spelled_out, digest_size=32).hexdigest()
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        [("rules/a.py", b"x = 1\n")],
-        [("rules/a.py", b"x = 2\n"), ("rules/b.py", b"y = 2\n")],
-        [("rules/a.py", b"x = 1\n"), ("rules/c.py", b"y = 2\n")],
-        [("rules/a.py", b"x = 1\ny = 2\n"), ("rules/b.py", b"")],
-    ],
-)
-def test_the_digest_tells_other_sources(other: list[tuple[str, bytes]]) -> None:
-    assert rules_digest(other) != rules_digest([("rules/a.py", b"x = 1\n"), ("rules/b.py", b"y = 2\n")])
-
-
-def test_the_digest_is_taken_of_the_installed_sources() -> None:
-    """Every module of rules, of the events, and the judging parts of schemas."""
-    root = FOLDER.parent
-    names = [f"rules/{path.name}" for path in FOLDER.glob("*.py")]
-    names += [f"schemas/events/{path.name}" for path in (root / "schemas" / "events").glob("*.py")]
-    judging = ("domain", "hashing", "header", "kinds", "limits", "registry", "urn")
-    names += [f"schemas/{name}.py" for name in judging]
-    pure = [root / "domains" / domain.name / f"{name}.py" for domain in served() for name in PURE]
-    names += [str(path.relative_to(root)) for path in pure if path.exists()]
-    assert len(names) >= 25
-    assert "domains/catalog/columns/judging.py" in names
-    assert rules_digest((name, (root / name).read_bytes()) for name in names) == RULES_DIGEST
 
 
 ALLOWED = {

@@ -13,20 +13,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from metajournal.domains.catalog.columns import folder as column_folder
-from metajournal.domains.catalog.columns.folder import ColumnFolder, folder_of
+from metajournal.domains.catalog.columns.folder import ColumnFolder
+from metajournal.fold import steps
 from metajournal.fold.documents import Outgoing
 from metajournal.fold.folded import ACCEPTED
-from metajournal.fold.judging import fold
-from metajournal.fold.readings import Readings
 from metajournal.fold.records import Place
 from metajournal.fold.repeats import Repeats
+from metajournal.fold.steps import Folder, RowFolder, Share
 from metajournal.lake.tables import Lake
 from metajournal.schemas.positions import position
 from metajournal.schemas.topics import TopicNames
-from metajournal.streaming import folder
-from metajournal.streaming.folder import PartitionFolder
 from metajournal.streaming.plan import Part, Pin, PinnedLake, Plan, Task
 from metajournal.streaming.staging import Staging
+from metajournal.streaming.tasks import folding_of
 from tests.builders import NOON
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, table_of
@@ -46,7 +45,7 @@ class Gave(NamedTuple):
 
 
 def folded(
-    way: type[PartitionFolder],
+    way: type[Folder],
     lake: Lake,
     journal: Sequence[JournalRecord],
     cuts: Sequence[int] = (),
@@ -62,9 +61,12 @@ def folded(
     task = replace(Task(place, 1, position(1, 0), END, NOON, {}, Repeats()), **fields)
     staging = None if rebuild else Staging(lake.path)
     written = ("entities", "accesses") if rebuild else ("entities", "accesses", "journal")
-    plan = Plan({(TOPIC, 0): task}, pins, written, names, {}, staging)
-    assert folder_of(plan, task) is ColumnFolder
-    folding = way(plan, task, PinnedLake(pins))
+    plan = Plan({(TOPIC, 0): task}, pins, written, names, {}, staging, {})
+    with pytest.MonkeyPatch.context() as patch:
+        if way is RowFolder:
+            patch.setattr(column_folder, "folder_of", lambda *_: None)
+        folding = folding_of(plan, task, PinnedLake(pins))
+    assert type(folding._folder) is way
     for start, end in pairwise([0, *cuts, len(journal)]):
         table = table_of(journal[start:end])
         if end > start:
@@ -87,7 +89,7 @@ def assert_same(
     lake: Lake, journal: Sequence[JournalRecord], cuts: Sequence[int] = (), **fields: Any
 ) -> list[dict[str, Any]]:
     """Both ways give the same; gives the rows of `entities`."""
-    found, wanted = (folded(way, lake, journal, cuts, **fields) for way in (ColumnFolder, PartitionFolder))
+    found, wanted = (folded(way, lake, journal, cuts, **fields) for way in (ColumnFolder, RowFolder))
     assert found.part == wanted.part
     assert found.rows == wanted.rows
     assert found.records == wanted.records
@@ -97,7 +99,7 @@ def assert_same(
 
 def in_bits_of(patch: pytest.MonkeyPatch, rows: int) -> None:
     """Both ways fold so many records at once: outcome records are cut by that."""
-    for module in (column_folder, folder):
+    for module in (column_folder, steps):
         patch.setattr(module, "_BIT_ROWS", rows)
     patch.setattr(column_folder, "_FIRST_ROWS", rows)
 
@@ -106,9 +108,12 @@ def offsets_folded_singly(patch: pytest.MonkeyPatch) -> list[int]:
     """Offsets of the records that a `ColumnFolder` folds one by one from now on."""
     found: list[int] = []
 
-    def noting(readings: Readings, *rest: Any) -> Any:
-        found.extend(record.position - position(1, 0) for record, _ in readings.items)
-        return fold(readings, *rest)
+    usual = ColumnFolder.read
 
-    patch.setattr("metajournal.domains.catalog.columns.folder.fold", noting)
+    def noting(self: ColumnFolder, share: Share) -> Any:
+        bit = usual(self, share)
+        found.extend(record.position - position(1, 0) for record, _ in bit.readings.items)
+        return bit
+
+    patch.setattr(ColumnFolder, "read", noting)
     return found

@@ -27,13 +27,13 @@ from metajournal.fold.folded import ACCEPTED, Judged, Verdict
 from metajournal.fold.journal import journal_rows
 from metajournal.fold.records import Place, Record
 from metajournal.fold.repeats import hashes_of
+from metajournal.fold.steps import RowFolder
 from metajournal.lake.table import Reached
 from metajournal.lake.tables import Lake
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import record_key
 from metajournal.schemas.positions import position
 from metajournal.schemas.urn import urn
-from metajournal.streaming.folder import PartitionFolder
 from tests.builders import NOON, header_for, raw_record, record_of
 from tests.model import JournalRecord
 from tests.properties import examples
@@ -66,7 +66,7 @@ def lake_with_marks(tmp_path_factory: pytest.TempPathFactory) -> Lake:
         header = header_for(event, number, repeat=True)
         record = Record(number, NOON, record_key("default", str(PURCHASES)), b"", ())
         judged.append((place, Judged(record, NOON, header, Verdict(ACCEPTED))))
-    lake.journal.append(journal_rows(judged), Reached({(TOPIC, 0): position(1, 0)}, {}, "other rules"))
+    lake.journal.append(journal_rows(judged), Reached({(TOPIC, 0): position(1, 0)}, {}, {"catalog": "other rules"}))
     return lake
 
 
@@ -200,7 +200,7 @@ def test_of_long_rows_fewer_are_made_at_once(lake: Lake, monkeypatch: pytest.Mon
     found = folded(ColumnFolder, lake, [record_of(EntityRegistered(PURCHASES), 0), *long, *tags], [11])
     assert made[0] == 11
     assert max(made[1:]) < 15
-    wanted = folded(PartitionFolder, lake, [record_of(EntityRegistered(PURCHASES), 0), *long, *tags], [11])
+    wanted = folded(RowFolder, lake, [record_of(EntityRegistered(PURCHASES), 0), *long, *tags], [11])
     assert found[:3] == wanted[:3]
 
 

@@ -108,7 +108,7 @@ def test_the_wide_way_in_slices_of_any_size_gives_the_rows_and_records_of_the_sh
     short.batch(journal)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("metajournal.streaming.tasks._SLICE_ROWS", slice_rows)
-        patch.setattr("metajournal.streaming.folder._BIT_ROWS", bit_rows)
+        patch.setattr("metajournal.fold.steps._BIT_ROWS", bit_rows)
         patch.setattr("metajournal.fold.prior._KEYS_PER_QUERY", 1)
         wide.batch(journal, wide=True)
     assert wide.rows() == short.rows()

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from metajournal import FilesRecorded, TagsAdded, file_urn
 from metajournal.domains.files.columns import folder
-from metajournal.domains.files.columns.folder import FileFolder
 from metajournal.domains.files.events import DAY_MS
 from metajournal.fold.repeats import hashes_of
-from metajournal.streaming.folder import PartitionFolder
+from metajournal.fold.steps import RowFolder, Share
 from tests.archive import START, a_file, recordings
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
@@ -100,7 +99,7 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
     shelved = data.draw(st.sampled_from([frozenset[Any](), frozenset({first})]))
     sizes = {
         "metajournal.streaming.tasks._SLICE_ROWS": data.draw(st.sampled_from([1, 3, 50_000])),
-        "metajournal.streaming.folder._BIT_BYTES": data.draw(st.sampled_from([1, 1500, 1 << 24])),
+        "metajournal.fold.steps._BIT_BYTES": data.draw(st.sampled_from([1, 1500, 1 << 24])),
         "metajournal.domains.files.columns.documents.FEWEST": data.draw(st.sampled_from([1, 32])),
     }
     few_bits = data.draw(st.sampled_from([None, None, 0, 7]))
@@ -113,7 +112,8 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
                 patch.setattr("metajournal.fold.repeats.hashes_of", lambda ids: hashes_of(ids) & few_bits)
             for name, size in sizes.items():
                 patch.setattr(name, size)
-            patch.setattr(folder, "folder_of", lambda *_, made=FileFolder if in_columns else None: made)
+            if not in_columns:
+                patch.setattr(folder, "folder_of", lambda *_: None)
             for _, end in pairwise(ends):
                 if end in crashes:
                     lose_the_process_before_publishing(fold, journal[: max(1, end // 2)])
@@ -138,13 +138,13 @@ def lose_the_process_before_publishing(fold: Fold, until: list[JournalRecord]) -
 def singly(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Offsets of the records that were folded one by one."""
     found: list[int] = []
-    usual = PartitionFolder._fold
+    usual = RowFolder.read
 
-    def noting(self: Any, rows: Any, *rest: Any) -> None:
-        found.extend(rows["offset"].to_pylist())
-        usual(self, rows, *rest)
+    def noting(self: RowFolder, share: Share) -> Any:
+        found.extend(share.records["offset"].to_pylist())
+        return usual(self, share)
 
-    monkeypatch.setattr(PartitionFolder, "_fold", noting)
+    monkeypatch.setattr(RowFolder, "read", noting)
     return found
 
 

@@ -71,7 +71,7 @@ def test_any_cut_into_batches_and_pieces_gives_the_tables_and_topics_of_the_mode
     ends = sorted({0, len(journal), *data.draw(st.lists(st.integers(0, len(journal)), max_size=3))})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("metajournal.streaming.engine._PIECE_BYTES", data.draw(st.sampled_from([1, 1500, 1 << 24])))
-        patch.setattr("metajournal.streaming.folder._BIT_BYTES", data.draw(st.sampled_from([1, 1500, 1 << 24])))
+        patch.setattr("metajournal.fold.steps._BIT_BYTES", data.draw(st.sampled_from([1, 1500, 1 << 24])))
         patch.setattr("metajournal.fold.prior._KEYS_PER_QUERY", data.draw(st.sampled_from([1, 500])))
         patch.setattr("metajournal.fold.prior._MANY_MISSING", data.draw(st.sampled_from([1, 64])))
         patch.setattr("metajournal.domains.files.columns.documents.FEWEST", data.draw(st.sampled_from([1, 2, 32])))

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, Res
 from metajournal.client import Journal
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import ensure_topics, wanted_topics
-from metajournal.rules.digest import RULES_DIGEST
+from metajournal.rules.digest import digests_text, served_digests
 from metajournal.schemas.settings import (
     ElasticsearchSettings,
     JournalSettings,
@@ -77,7 +77,7 @@ def make(
         with Journal.connect(settings) as journal:
             asked = answers(journal)
     digests = digests_of(lake, epochs) if whole else {}
-    about = About(prefix, version("metajournal"), RULES_DIGEST, runs, digests)
+    about = About(prefix, version("metajournal"), digests_text(served_digests()), runs, digests)
     forget_place(Path(lake.path))
     archive.write(about, topics_of(settings), index, asked, Path(lake.path))
 

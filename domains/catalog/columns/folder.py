@@ -7,6 +7,8 @@ journal table, records to publish, outcomes. A rebuild does the same and asks fo
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,17 +16,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....fold.folded import Folded, Judged
-from ....fold.judging import fold
-from ....fold.readings import Readings, read_table
-from ....fold.records import Record
-from ....lake.storage.faults import writing
+from ....fold.documents import DocumentColumns, Documents
+from ....fold.folded import Folded, Judged, Prior
+from ....fold.prior import PriorRows
+from ....fold.readings import Readings
+from ....fold.records import Record, named_in
+from ....fold.steps import Asked, Folder, Lap, Made, MadeOfRows, RowFolder, Share, bits
+from ....lake.columns import ENTITIES_TABLE, JOURNAL_TABLE
 from ....schemas.encoding.cursor import Numbers
 from ....schemas.positions import position
-from ....streaming.folder import ENTITIES, JOURNAL, MOST_DIFFERING, PartitionFolder
-from ....streaming.parts import StagedPart
-from ....streaming.plan import PinnedLake, Plan, Task
-from .columnar import OUTCOMES, Columnar, Made
+from ....schemas.topics import TopicNames
+from .columnar import OUTCOMES, Columnar
+from .columnar import Made as Columns
 from .documents import blocks_of_both
 from .journal_columns import journal_columns
 from .judging import ACCEPTED
@@ -58,71 +61,44 @@ class _Bit(NamedTuple):
     readings: Readings
 
 
-def folder_of(plan: Plan, task: Task) -> type[PartitionFolder] | None:
+def folder_of(asked: Asked, prior: PriorRows) -> Folder | None:
     """What folds a task's share in columns; None where no rows of `entities` are asked for."""
-    return ColumnFolder if ENTITIES in plan.written else None
+    return ColumnFolder(asked, prior) if ENTITIES_TABLE in asked.tables else None
 
 
-class ColumnFolder(PartitionFolder):
-    """Folds the slices of one partition of the catalog's topic."""
+class ColumnFolder:
+    """Folds the records of one partition of the catalog's topic."""
 
-    def __init__(self, plan: Plan, task: Task, lake: PinnedLake) -> None:
-        super().__init__(plan, task, lake)
-        self._columns = Columnar(task.place, task.start, self._prior)
+    def __init__(self, asked: Asked, prior: PriorRows) -> None:
+        self._prior = prior
+        self._others = RowFolder(prior)
+        self._columns = Columnar(asked.place, asked.start, prior)
         self._unasked = 0
         self._most_rows = _FIRST_ROWS
 
-    def _prefetch(self, rows: pa.Table) -> None:
-        super()._prefetch(pa.table({"key": self._columns.prefetch(rows["key"])}))
+    def pieces(self, share: Share, lap: Lap) -> Iterator[Share]:
+        others = pa.table({"key": self._columns.prefetch(share.records["key"])})
+        self._prior.prefetch(named_in(others, share.place), share.place)
+        lap("prior")
+        for bit in bits(share, _BIT_ROWS):
+            first = 0
+            while first < len(bit.records):
+                piece = bit.cut(first, first + self._most_rows)
+                first += len(piece.records)
+                yield piece
 
-    def _bit_rows(self) -> int:
-        return _BIT_ROWS
-
-    def _fold_bit(self, rows: pa.Table, epoch: int, end: int) -> None:
-        at = 0
-        while at < rows.num_rows:
-            some = rows.slice(at, self._most_rows)
-            at += some.num_rows
-            behind = end if at == rows.num_rows else position(epoch, rows["offset"][at].as_py())
-            self._fold_some(some, epoch, behind)
-
-    def _fold_some(self, rows: pa.Table, epoch: int, end: int) -> None:
-        part = self._part
-        if part.stopped_by is not None:
-            return
-        with self._timed("read"):
-            bit = self._read(rows, epoch, end)
-        with self._timed("prior"):
-            self._columns.lend(bit.readings)
-            (prior,) = self._prior.fetch([bit.readings])
-        with self._timed("fold"):
-            folded = fold(bit.readings, prior, part.system_time)
-            made = None if bit.plain is None else self._columns.fold(bit.plain, bit.running[bit.plain.row])
-        self._prior.advance([folded])
-        self._columns.borrow(folded)
-        if "outcome" in rows.column_names:
-            self._hold_both_against(bit, folded, made)
-        folded = _as_they_came(bit, folded)
-        with writing(self._root):
-            with self._timed("write"):
-                tables = self._tables_of_both(bit, folded, made)
-                self._write(tables)
-            if self._staged is not None:
-                with self._timed("stage"):
-                    self._stage(self._staged, folded, made, tables)
-        self._tell_of_both(bit, folded, made)
-
-    def _read(self, rows: pa.Table, epoch: int, end: int) -> _Bit:
+    def read(self, share: Share) -> _Bit:
+        rows = share.records
         times = _milliseconds(rows)
-        running = np.maximum(np.maximum.accumulate(times), self._part.system_time)
-        plain = self._plain(rows, epoch)
+        running = np.maximum(np.maximum.accumulate(times), share.system_time)
+        plain = self._plain(rows, share.epoch)
         others = np.ones(len(times), np.bool_)
         if plain is not None:
             others[plain.row] = False
-        readings = self._readings(rows, running, others, epoch, end)
+        readings = self._readings(share, running, others)
         if readings.stopped_by is None:
             return _Bit(rows, times, running, others, plain, readings)
-        judged = int(np.searchsorted(position(epoch, 0) + rows["offset"].to_numpy(), readings.end))
+        judged = int(np.searchsorted(position(share.epoch, 0) + rows["offset"].to_numpy(), readings.end))
         plain = None if plain is None else plain.only(plain.row < judged)
         return _Bit(rows.slice(0, judged), times[:judged], running[:judged], others[:judged], plain, readings)
 
@@ -136,57 +112,92 @@ class ColumnFolder(PartitionFolder):
             self._unasked = _BITS_UNASKED
         return found
 
-    def _readings(self, rows: pa.Table, running: Numbers, others: Numbers, epoch: int, end: int) -> Readings:
+    def _readings(self, share: Share, running: Numbers, others: Numbers) -> Readings:
         """The records that are not plain, read one by one."""
-        task, start = self._task, self._part.end
+        place, rows, _, start, end, *_ = share
         if not others.any():
-            return Readings(task.place, start, end, [], None)
+            return Readings(place, start, end, [], None)
         if others.all():
-            return read_table(rows, task.place, epoch, start, end)
+            return self._others.read(share)
         timed = rows.set_column(
             rows.column_names.index("timestamp"), "timestamp", pa.array(running).cast(pa.timestamp("ms", "UTC"))
         )
-        return read_table(timed.filter(pa.array(others)), task.place, epoch, start, end)
+        return self._others.read(share._replace(records=timed.filter(pa.array(others))))
 
-    def _tables_of_both(self, bit: _Bit, folded: Folded, made: Made | None) -> dict[str, pa.Table]:
-        """The new rows of both ways, by table and then by position."""
-        found = self._tables(folded)
-        if made is not None:
-            mark = self._task.held.get(ENTITIES, 0)
-            rows = made.rows.filter(pc.greater_equal(made.rows["logical_timestamp"], mark))
-            found[ENTITIES] = _by_position(rows, found.get(ENTITIES))
-            self._most_rows = _fitting(made.rows)
-            if JOURNAL in self._files:
-                rows = journal_columns(self._task.place, bit.records, bit.times, made)
-                found[JOURNAL] = _by_position(rows, found.get(JOURNAL))
+    def prior(self, read: Sequence[_Bit]) -> list[Prior]:
+        for bit in read:
+            self._columns.lend(bit.readings)
+        return self._others.prior([bit.readings for bit in read])
+
+    def fold(self, share: Share, read: _Bit, prior: Prior) -> _MadeOfBoth:
+        others = self._others.fold(share, read.readings, prior)
+        if read.plain is None:
+            return _MadeOfBoth(read, _as_they_came(read, others), None)
+        made = self._columns.fold(read.plain, read.running[read.plain.row])
+        self._most_rows = _fitting(made.rows)
+        return _MadeOfBoth(read, _as_they_came(read, others), made)
+
+    def advance(self, made: Made) -> None:
+        self._others.advance(made)
+        self._columns.borrow(made.folded)
+
+
+class _MadeOfBoth(NamedTuple):
+    """What some records gave, put together by position.
+
+    Attributes:
+        others: of those that were folded one by one.
+        made: of those that were folded in columns; None where there are none.
+    """
+
+    bit: _Bit
+    others: MadeOfRows
+    made: Columns | None
+
+    @property
+    def folded(self) -> Folded:
+        return self.others.folded
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        found = self.others.verdicts
+        if self.made is not None:
+            counts = np.bincount(self.made.judged.outcome, minlength=len(OUTCOMES)).tolist()
+            found.update({word: count for word, count in zip(OUTCOMES, counts, strict=True) if count})
         return found
 
-    def _stage(self, staged: StagedPart, folded: Folded, made: Made | None, tables: dict[str, pa.Table]) -> None:
+    @property
+    def oldest_ms(self) -> int | None:
+        return self.others.oldest_ms if self.made is None else int(self.bit.times.min())
+
+    def rows(self, table: str, mark: int) -> pa.Table | None:
+        others, made = self.others.rows(table, mark), self.made
+        if made is None or table not in (ENTITIES_TABLE, JOURNAL_TABLE):
+            return others
+        if table == JOURNAL_TABLE:
+            return _by_position(journal_columns(self.folded.place, self.bit.records, self.bit.times, made), others)
+        rows = made.rows.filter(pc.greater_equal(made.rows["logical_timestamp"], mark))
+        return _by_position(rows, others)
+
+    def blocks(self, names: TopicNames, tables: Mapping[str, pa.Table]) -> Iterable[Documents | DocumentColumns]:
+        if self.made is None:
+            return self.others.blocks(names, tables)
+        return blocks_of_both(self.folded, self.made, names)
+
+    def told(self) -> Folded:
+        if self.made is None:
+            return self.folded
+        judged = sorted([*self.folded.judged, *_spoken(self.made)], key=lambda one: one.record.position)
+        return replace(self.folded, judged=judged)
+
+    def differing(self, outcomes: pa.ChunkedArray) -> list[int]:
+        outcomes = outcomes.slice(0, len(self.bit.others))
+        found, made = self.others.differing(outcomes.filter(pa.array(self.bit.others))), self.made
         if made is None:
-            staged.write(folded, self._names, tables.get(ENTITIES))
-            return
-        judged = sorted([*folded.judged, *_spoken(made)], key=lambda one: one.record.position)
-        staged.write_blocks(blocks_of_both(folded, made, self._names), replace(folded, judged=judged), self._names)
-
-    def _tell_of_both(self, bit: _Bit, folded: Folded, made: Made | None) -> None:
-        part = self._part
-        part.add(folded)
-        if made is not None:
-            part.oldest_since(int(bit.times.min()))
-            counts = np.bincount(made.judged.outcome, minlength=len(OUTCOMES)).tolist()
-            part.verdicts.update({word: count for word, count in zip(OUTCOMES, counts, strict=True) if count})
-
-    def _hold_both_against(self, bit: _Bit, folded: Folded, made: Made | None) -> None:
-        """Note where the journal table says another outcome than its own bytes give, in the order of positions."""
-        said, before = bit.records["outcome"], self._part.differing
-        self._part.differing = []
-        self._hold_against(said.filter(pa.array(bit.others)).to_pylist(), folded)
-        found = self._part.differing
-        if made is not None:
-            outcomes: Any = pa.array(OUTCOMES).take(pa.array(made.judged.outcome))
-            differ = pc.not_equal(outcomes, said.take(pa.array(made.plain.row)).combine_chunks())
-            found = sorted(found + made.plain.position[differ.to_numpy(zero_copy_only=False)].tolist())
-        self._part.differing = (before + found)[:MOST_DIFFERING]
+            return found
+        words: Any = pa.array(OUTCOMES).take(pa.array(made.judged.outcome))
+        differ = pc.not_equal(words, outcomes.take(pa.array(made.plain.row)).combine_chunks())
+        return sorted(found + made.plain.position[differ.to_numpy(zero_copy_only=False)].tolist())
 
 
 def _fitting(rows: pa.Table) -> int:
@@ -201,16 +212,18 @@ def _milliseconds(rows: pa.Table) -> Numbers:
     return found
 
 
-def _as_they_came(bit: _Bit, folded: Folded) -> Folded:
+def _as_they_came(bit: _Bit, made: MadeOfRows) -> MadeOfRows:
     """The records that were folded one by one with their own append times, and the time that all records leave."""
+    folded = made.folded
     judged = [
         one if one.record.append_time == time else one._replace(record=one.record._replace(append_time=time))
         for one, time in zip(folded.judged, bit.times[bit.others].tolist(), strict=True)
     ]
-    return replace(folded, judged=judged, system_time=int(bit.running[-1]) if len(bit.running) else folded.system_time)
+    system_time = int(bit.running[-1]) if len(bit.running) else folded.system_time
+    return MadeOfRows(replace(folded, judged=judged, system_time=system_time))
 
 
-def _spoken(made: Made) -> list[Judged]:
+def _spoken(made: Columns) -> list[Judged]:
     """The plain events that outcomes speak of; of their records no more than where they stand."""
     which = np.flatnonzero(made.judged.outcome != ACCEPTED)
     columns = (which, made.plain.position[which], made.system_time[which])

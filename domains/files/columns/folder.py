@@ -8,7 +8,8 @@ the event itself, where the other way needs them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from typing import NamedTuple
@@ -17,85 +18,77 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....fold.folded import Folded, IdKey, Judged
+from ....fold.documents import DocumentColumns, Documents
+from ....fold.folded import Folded, IdKey, Judged, Prior
 from ....fold.journal import journal_table
+from ....fold.prior import PriorRows
+from ....fold.readings import Readings
 from ....fold.records import digest_of, records_of
 from ....fold.repeats import ids_of
-from ....lake.storage.faults import writing
+from ....fold.steps import Asked, Folder, Lap, Made, MadeOfRows, RowFolder, Share, bits
+from ....lake.columns import ENTITIES_TABLE, JOURNAL_TABLE
 from ....rules import Accepted, At, apply
 from ....rules.entity import EntityRow
 from ....schemas.encoding.codec import decode, decode_header_only
 from ....schemas.encoding.cursor import Numbers
 from ....schemas.errors import NotSingleObject, Undecodable
-from ....schemas.positions import position
-from ....streaming.folder import ENTITIES, PartitionFolder
-from ....streaming.plan import PinnedLake, Plan, Task
+from ....schemas.topics import TopicNames
 from .plain import NOTHING, Candidate, candidates, runs
 from .rows import NewFiles
 
-_RECORDS, _JOURNAL = "file_records", "journal"
+_RECORDS = "file_records"
 
 
-class _Made(NamedTuple):
-    """Events that were folded in columns: keys of their files, where each event's end, and the events."""
+class _Earlier(NamedTuple):
+    """Earlier events that were folded in columns: keys of their files, where each event's end, and the events."""
 
     keys: pa.Array
     ends: Numbers
     judged: list[Judged]
 
 
-def folder_of(plan: Plan, task: Task) -> type[PartitionFolder] | None:
+def folder_of(asked: Asked, prior: PriorRows) -> Folder | None:
     """What folds a task's share in columns; None where not all that files give is asked for."""
-    all_is_asked = plan.staging is not None and {ENTITIES, _RECORDS, _JOURNAL} <= {*plan.written}
-    return FileFolder if all_is_asked else None
+    all_is_asked = asked.publishes and {ENTITIES_TABLE, _RECORDS, JOURNAL_TABLE} <= {*asked.tables}
+    return FileFolder(asked, prior) if all_is_asked else None
 
 
-class FileFolder(PartitionFolder):
-    """Folds the slices of one journal partition of files, all of whose rows and records are asked for."""
+class FileFolder:
+    """Folds the records of one journal partition of files, all of whose rows and records are asked for."""
 
-    def __init__(self, plan: Plan, task: Task, lake: PinnedLake) -> None:
-        super().__init__(plan, task, lake)
-        self._held = max(task.held.values(), default=0)
+    def __init__(self, asked: Asked, prior: PriorRows) -> None:
+        self._prior = prior
+        self._others = RowFolder(prior)
+        self._start = asked.start
+        self._held = max(asked.held.values(), default=0)
         self._named: set[str] = set()
-        self._made: list[_Made] = []
+        self._made: list[_Earlier] = []
 
-    def _fold(self, rows: pa.Table, epoch: int, end: int) -> None:
-        with self._timed("read"):
-            found = list(self._candidates(rows, epoch))
-        with self._timed("prior"):
-            spoiled = self._spoiled(rows, found)
-        at = 0
+    def pieces(self, share: Share, lap: Lap) -> Iterator[Share]:
+        found = list(_candidates(share))
+        lap("read")
+        spoiled = self._spoiled(share, found)
+        lap("prior")
+        behind = 0
         for number, files in runs(found, spoiled):
-            if at < number:
-                self._fold_others(rows.slice(at, number - at), epoch, files.judged[0].record.position)
-            at = number + len(files.judged)
-            behind = end if at == rows.num_rows else position(epoch, rows["offset"][at].as_py())
-            self._fold_new(files, rows.slice(number, at - number), behind)
-        if at < rows.num_rows:
-            self._fold_others(rows.slice(at), epoch, end)
+            if behind < number:
+                yield from self._pieces_of_others(share.cut(behind, number), lap)
+            behind = number + len(files.judged)
+            yield share.cut(number, behind)._replace(known=files)
+        if behind < len(share.records):
+            yield from self._pieces_of_others(share.cut(behind, len(share.records)), lap)
 
-    def _candidates(self, rows: pa.Table, epoch: int) -> Iterator[Candidate]:
-        """The events that look plain, in bits."""
-        system_time, step = self._part.system_time, self._step(rows)
-        for at in range(0, rows.num_rows, step):
-            records = list(records_of(rows.slice(at, step), epoch))
-            _, *times = accumulate((one.append_time for one in records), max, initial=system_time)
-            found = candidates(records, times, self._task.place, at)
-            system_time = times[-1]
-            if found is not None:
-                yield found
-
-    def _spoiled(self, rows: pa.Table, found: Sequence[Candidate]) -> Collection[int]:
+    def _spoiled(self, share: Share, found: Sequence[Candidate]) -> Collection[int]:
         """Numbers of those records whose files may not be new, or which may be somebody's second copy."""
-        place = self._task.place
+        place, rows = share.place, share.records
         numbers = np.array([number for one in found for number in one.numbers], np.int64)
         others = np.delete(np.arange(rows.num_rows), numbers)
         named, marked = _named_by(rows["value"].take(pa.array(others)))
-        if not found or self._part.end < self._held:
+        if not found or share.start < self._held:
             return frozenset(numbers.tolist())
         judged = [_identity(event) for one in found for event in one.files.judged]
         copies = {at for at, identity in zip(numbers.tolist(), judged, strict=True) if identity in marked}
-        repeats = self._prior.repeats(place, self._task.start)
+        repeats = self._prior.repeats(place, self._start)
         copies.update(numbers[repeats.hits(ids_of([event_id for _, _, event_id in judged]))].tolist())
         keys = pa.concat_tables([one.files.keys for one in found]).combine_chunks()
         number = np.repeat(numbers, np.concatenate([one.files.counts for one in found]))
@@ -108,11 +101,11 @@ class FileFolder(PartitionFolder):
                 spoiled |= pc.is_in(keys["key"], value_set=some).to_numpy()
         return copies.union(number[spoiled].tolist())
 
-    def _fold_others(self, rows: pa.Table, epoch: int, end: int) -> None:
-        named, _ = _named_by(rows["value"])
+    def _pieces_of_others(self, share: Share, lap: Lap) -> Iterator[Share]:
+        named, _ = _named_by(share.records["value"])
         self._lend(named - self._named)
         self._named |= named
-        super()._fold(rows, epoch, end)
+        yield from self._others.pieces(share, lap)
 
     def _lend(self, keys: Collection[str]) -> None:
         """Let the other way see the rows of these files, where they were made in columns."""
@@ -123,35 +116,72 @@ class FileFolder(PartitionFolder):
                 rows = _rows_of(made.judged[number])
                 self._prior.put({(row.tenant, row.urn): row for row in rows if _key(row.tenant, row.urn) in keys})
 
-    def _fold_new(self, files: NewFiles, rows: pa.Table, end: int) -> None:
-        part, task = self._part, self._task
-        if part.stopped_by is not None:
-            return
-        judged = list(files.judged)
-        folded = Folded(task.place, part.end, end, judged[-1].system_time, judged, columns=rows)
-        with writing(self._root):
-            with self._timed("write"):
-                entities = self._write_new(files, folded)
-            assert self._staged is not None  # `folder_of` says so
-            with self._timed("stage"):
-                self._staged.write_blocks(files.documents(entities, self._names), folded, self._names)
-        part.add(folded)
-        self._prior.put_events((_identity(one), (one.record.position, one.verdict)) for one in judged)
-        self._made.append(_Made(files.keys["key"].combine_chunks(), files.ends, judged))
+    def read(self, share: Share) -> NewFiles | Readings:
+        new: NewFiles | None = share.known
+        return self._others.read(share) if new is None else new
 
-    def _write_new(self, files: NewFiles, folded: Folded) -> pa.Table:
-        """Add the rows to the files; gives those of `entities`."""
-        journal = journal_table(folded)
-        place = journal.column_names.index("entities")
-        made = {
-            ENTITIES: files.entities(),
-            _RECORDS: files.file_records(),
-            _JOURNAL: journal.set_column(place, journal.schema.field(place), files.named()),
-        }
-        for name, table in made.items():
-            self._files[name].write(table)
-        self._part.rows += made[ENTITIES].num_rows + made[_RECORDS].num_rows
-        return made[ENTITIES]
+    def prior(self, read: Sequence[NewFiles | Readings]) -> list[Prior | None]:
+        return [None if isinstance(one, NewFiles) else self._others.prior([one])[0] for one in read]
+
+    def fold(self, share: Share, read: NewFiles | Readings, prior: Prior | None) -> Made:
+        if isinstance(read, NewFiles):
+            return _MadeOfNew(read, share)
+        assert prior is not None  # `prior` says so
+        return self._others.fold(share, read, prior)
+
+    def advance(self, made: Made) -> None:
+        if isinstance(made, _MadeOfNew):
+            judged = made.folded.judged
+            self._prior.put_events((_identity(one), (one.record.position, one.verdict)) for one in judged)
+            self._made.append(_Earlier(made.files.keys["key"].combine_chunks(), made.files.ends, judged))
+        else:
+            self._others.advance(made)
+
+
+class _MadeOfNew:
+    """What events of new files gave: each is accepted, and above the mark of every table."""
+
+    def __init__(self, files: NewFiles, share: Share) -> None:
+        self.files = files
+        judged = list(files.judged)
+        self.folded = Folded(share.place, share.start, share.end, judged[-1].system_time, judged, columns=share.records)
+
+    @property
+    def verdicts(self) -> Counter[str]:
+        return MadeOfRows(self.folded).verdicts
+
+    @property
+    def oldest_ms(self) -> int | None:
+        return MadeOfRows(self.folded).oldest_ms
+
+    def rows(self, table: str, mark: int) -> pa.Table | None:
+        if table == JOURNAL_TABLE:
+            journal = journal_table(self.folded)
+            column = journal.column_names.index("entities")
+            return journal.set_column(column, journal.schema.field(column), self.files.named())
+        made = {ENTITIES_TABLE: self.files.entities, _RECORDS: self.files.file_records}
+        return made[table]() if table in made else None
+
+    def blocks(self, names: TopicNames, tables: Mapping[str, pa.Table]) -> Iterable[Documents | DocumentColumns]:
+        return self.files.documents(tables[ENTITIES_TABLE], names)
+
+    def told(self) -> Folded:
+        return self.folded
+
+    def differing(self, outcomes: pa.ChunkedArray) -> list[int]:
+        return MadeOfRows(self.folded).differing(outcomes)
+
+
+def _candidates(share: Share) -> Iterator[Candidate]:
+    """The events that look plain, in bits."""
+    system_time, first = share.system_time, 0
+    for bit in bits(share):
+        records = list(records_of(bit.records, share.epoch))
+        _, *times = accumulate((one.append_time for one in records), max, initial=system_time)
+        found = candidates(records, times, share.place, first)
+        system_time, first = times[-1], first + len(records)
+        if found is not None:
+            yield found
 
 
 def _identity(one: Judged) -> IdKey:
