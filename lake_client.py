@@ -42,19 +42,16 @@ class Asked(TypedDict, total=False):
     timeout_s: float
 
 
-class Handles(threading.local):
-    """What each thread that asks has opened of the lake.
-
-    A question looks at the journal table's marks and then at tables that hold at least as much; where another thread
-    moved a shared handle on in between, an answer would be called final without the rows that belong to it.
-    """
+class Handles:
+    """The readers of the lake, which all threads share: each question takes one frozen view (`lake.views`)."""
 
     lake: LakeReader | None = None
     own: dict[str, Any]
-    """What the domains' questions have opened, by their names."""
+    """Those of the domains' questions, by their names."""
 
     def __init__(self) -> None:
         self.own = {}
+        self.lock = threading.Lock()
 
 
 class LakeClient:
@@ -208,20 +205,23 @@ class LakeClient:
     def lake(self) -> LakeReader:
         """The lake's reader. Raises: MissingExtraError: the packages of the extra `lake` are not installed."""
         self._check_open()
-        lake = self._handles.lake
-        if lake is None:
-            try:
-                from .lake.reading import LakeReader
-                from .lake.tables import Lake
-            except ModuleNotFoundError as error:
-                if (error.name or "").partition(".")[0] not in LAKE_PACKAGES:
-                    raise
-                raise MissingExtraError("lake", "Reading the lake") from error
-            where = self.settings.lake
-            partitions = {topic: one.partitions for topic, one in self.epochs.items()}
-            lake = LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
-            self._handles.lake = lake
-        return lake
+        if self._handles.lake is None:
+            with self._handles.lock:
+                if self._handles.lake is None:
+                    self._handles.lake = self._reader()
+        return self._handles.lake
+
+    def _reader(self) -> LakeReader:
+        try:
+            from .lake.reading import LakeReader
+            from .lake.tables import Lake
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in LAKE_PACKAGES:
+                raise
+            raise MissingExtraError("lake", "Reading the lake") from error
+        where = self.settings.lake
+        partitions = {topic: one.partitions for topic, one in self.epochs.items()}
+        return LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
 
 
 def point(as_at: Point | None) -> Cut | int | None:

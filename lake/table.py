@@ -24,16 +24,15 @@ from ..schemas.errors import DamagedTableError, LakeWriteError, StreamError
 from .columns import PARTITION_COLUMNS
 from .declared import SPECS
 from .storage.compaction import At, Compaction, passed
-from .storage.damage import empty_commit, opening, reading
+from .storage.damage import LOG, empty_commit, opening, reading
 from .storage.faults import writing
 from .storage.files import DataFile, TableFiles, files_of
 from .storage.runs import LiveFile
+from .views.table import CLOCK, RULES
+from .views.table import PartitionKey as PartitionKey
 
-PartitionKey = tuple[str, int]
 Marks = dict[PartitionKey, int]
 
-_CLOCK = "system_time/"
-_RULES = "metajournal.rules"
 _CONFIGURATION = {
     # A handle that opens the table reads every commit since the last checkpoint: 0.2 to 0.4 ms each.
     "delta.checkpointInterval": "20",
@@ -42,6 +41,7 @@ _CONFIGURATION = {
     "delta.logRetentionDuration": "interval 10 minutes",
 }
 _COMPACTION = "metajournal.compaction"
+_GLANCES_S = 60.0  # a tenth of what the log keeps its commits: the next one cannot have come and gone meanwhile
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class Table:
         self.uri = uri
         self.storage_options = dict(storage_options)
         self._table: DeltaTable | None = None
+        self._looked_s = 0.0
         self._held: dict[str, int] = {}
         self._rules: str | None = None
         self._compaction = Compaction(self)
@@ -125,8 +126,16 @@ class Table:
             storage_options=self.storage_options,
         )
 
+    def is_newest(self) -> bool:
+        """Whether nobody has committed since the last look, as one glance at a local log tells; if not, `refresh`."""
+        if self._table is None or "://" in self.uri or time.monotonic() - self._looked_s > _GLANCES_S:
+            return False
+        log = Path(self.uri, LOG)
+        return log.is_dir() and not (log / f"{self._table.version() + 1:020}.json").exists()
+
     def refresh(self) -> None:
         """See what others have written."""
+        self._looked_s = time.monotonic()
         if self._table is not None:
             try:
                 self._table.update_incremental()
@@ -149,13 +158,13 @@ class Table:
 
     def clock(self, key: PartitionKey) -> int:
         """The running system_time at the mark, milliseconds UTC; 0 before the first record."""
-        return self._version_of(f"{_CLOCK}{key[0]}/{key[1]}") or 0
+        return self._version_of(f"{CLOCK}{key[0]}/{key[1]}") or 0
 
     def rules(self) -> str | None:
         """The rules digest of the newest commit that names one."""
         for commit in self.delta.history(20):
-            if _RULES in commit:
-                return str(commit[_RULES])
+            if RULES in commit:
+                return str(commit[RULES])
         return None
 
     def append(self, rows: pa.Table, reached: Reached) -> None:
@@ -177,10 +186,10 @@ class Table:
     def _commit_with(self, reached: Reached, commit: Callable[[CommitProperties], None]) -> None:
         now = int(time.time() * 1000)
         wanted = {f"{t}/{p}": v for (t, p), v in reached.marks.items()}
-        wanted |= {f"{_CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
+        wanted |= {f"{CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
         held = {app: max(version, self._version_of(app) or 0) for app, version in wanted.items()}
         properties = CommitProperties(
-            custom_metadata={_RULES: reached.rules},
+            custom_metadata={RULES: reached.rules},
             app_transactions=[Transaction(app, version, now) for app, version in held.items()],
             max_commit_retries=0,
         )
@@ -280,7 +289,7 @@ class Table:
         """Of a commit that adds no rows: it repeats the rules' digest, since the log forgets old commits."""
         self._rules = self._rules or self.rules()
         return CommitProperties(
-            custom_metadata={} if self._rules is None else {_RULES: self._rules},
+            custom_metadata={} if self._rules is None else {RULES: self._rules},
             app_transactions=list(transactions),
             max_commit_retries=0,
         )

@@ -74,14 +74,11 @@ class FilesClient(LakeClient):
         """The queries over files. Raises: MissingExtraError."""
         queries: FileQueries | None = self._handles.own.get("files")
         if queries is None:
-            self._with_lake()
-            from ...lake.tables import Lake
+            lake = self.lake
             from .queries import FileQueries
 
-            where = self.settings.lake
             partitions = {topic: one.partitions for topic, one in self.epochs.items()}
-            queries = FileQueries(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
-            self._handles.own["files"] = queries
+            queries = self._handles.own["files"] = FileQueries(lake.views, self.settings.journal.topics, partitions)
         return queries
 
     def _with_lake(self) -> None:

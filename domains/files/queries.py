@@ -12,13 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from deltalake.exceptions import TableNotFoundError
-
-from ...lake.columns import JOURNAL_TABLE
 from ...lake.cuts import At, Cuts
-from ...lake.storage.damage import asked_again
 from ...lake.tables import Lake
-from ...schemas.errors import FilesQueryError, UnavailableError
+from ...lake.views.views import View, Views, asked_anew, views_of
+from ...schemas.errors import FilesQueryError
 from ...schemas.topics import TopicNames
 from .cursors import cursor_of, identity_of, read_cursor
 from .questions import FilesAsked, check_names
@@ -52,17 +49,17 @@ class FileQueries:
     """Reads files from the lake.
 
     Args:
-        lake: where the tables are.
+        lake: where the tables are, or the views of it that other readers share.
         names: topic names.
         partitions: number of partitions per journal topic.
     """
 
-    def __init__(self, lake: Lake, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
-        self._lake = lake
+    def __init__(self, lake: Lake | Views, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
+        self.views = views_of(lake)
         self._names = names
-        self._cuts = Cuts(lake, names, partitions)
+        self._partitions = partitions
 
-    @asked_again
+    @asked_anew
     def page(
         self, tenant: str, asked: FilesAsked, *, limit: int = 100, cursor: str | None = None, at: At | None = None
     ) -> FilesPage:
@@ -81,18 +78,18 @@ class FileQueries:
             raise FilesQueryError(f"limit must be 1 to {MAX_PAGE:,}, not {limit!r:.80}.", code="bad-limit")
         identity = identity_of(tenant, asked, at)
         opened = None if cursor is None else read_cursor(cursor, identity, self._names.journal("files"))
-        self._refresh()
+        view = self.views.take((TABLE,))
         if opened is None:
-            after, bounds = None, self._cuts.bounds("files", at)
+            after, bounds = None, self._cuts(view).bounds("files", at)
         else:
             after, bounds = opened
-            self._cuts.check(bounds)
-        search = Search(self._lake.tables[TABLE], tenant, asked, bounds)
+            self._cuts(view).check(bounds)
+        search = Search(view.tables[TABLE], tenant, asked, bounds)
         places = search.first(limit + 1, after)
         following = cursor_of(identity, places[limit - 1].key, bounds) if len(places) > limit else None
         return FilesPage(tuple(search.rows(places[:limit])), following, bounds.held_to, bounds.final)
 
-    @asked_again
+    @asked_anew
     def latest(self, tenant: str, what: str, where: str, *, at: At | None = None) -> FilesPage:
         """The newest file of one program on one server: by start, then by creation time, then by id.
 
@@ -107,19 +104,10 @@ class FileQueries:
             raise FilesQueryError("latest needs both what and where.", code="no-arguments")
         check_names(where=where, what=what)
         asked = FilesAsked(where, what, None, None, None)
-        self._refresh()
-        bounds = self._cuts.bounds("files", at)
-        search = Search(self._lake.tables[TABLE], tenant, asked, bounds)
+        view = self.views.take((TABLE,))
+        bounds = self._cuts(view).bounds("files", at)
+        search = Search(view.tables[TABLE], tenant, asked, bounds)
         return FilesPage(tuple(search.rows(search.latest())), None, bounds.held_to, bounds.final)
 
-    def _refresh(self) -> None:
-        """See what others have written: the journal table first, so that its marks promise no row that is not seen."""
-        try:
-            self._lake.refresh((JOURNAL_TABLE, TABLE))
-        except TableNotFoundError as error:
-            raise UnavailableError(
-                f"There is no lake at {self._lake.path}.",
-                code="no-lake",
-                hint="Start the stream (`metajournal up`, or `metajournal stream`), or point [lake] path at it.",
-                path=self._lake.path,
-            ) from error
+    def _cuts(self, view: View) -> Cuts:
+        return Cuts(view.journal, self._names, self._partitions)

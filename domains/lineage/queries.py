@@ -10,15 +10,15 @@ Source: docs/concepts.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import orjson
 
 from ...lake.cuts import At, Bounds, Cuts
 from ...lake.reading import LakeReader
 from ...lake.selecting import select_rows
-from ...lake.storage.damage import asked_again
-from ...lake.tables import quoted
+from ...lake.table import quoted
+from ...lake.views.views import View, asked_anew
 from ...schemas.errors import InputError, NotFinalError, UnknownEntityError
 from ...schemas.urn import Urn
 from .events import NO_DATA
@@ -38,16 +38,16 @@ from .questions import (
 from .relations import LakeRelations, Times, in_window, told_by
 from .walk import DIRECTIONS, Direction, Walked, document, run_id, walk
 
+_TABLES: Final = ("runs", "accesses", "relations", "external_writes")
+
 
 class LineageReader(LakeReader):
     """Lineage of a lake; its arguments are those of LakeReader."""
 
-    TABLES = ("runs", "accesses", "relations", "external_writes")
-
     @classmethod
     def beside(cls, reader: LakeReader) -> LineageReader:
         """A reader of the same lake as another one's."""
-        return cls(reader._lake, reader._names, reader._partitions)
+        return cls(reader.views, reader._names, reader._partitions)
 
     def lineage(
         self,
@@ -98,7 +98,7 @@ class LineageReader(LakeReader):
         answer = document(found, start_ms=start_ms, end_ms=end_ms)
         return answer if at is None or seen.final else {**answer, "final": False}
 
-    @asked_again
+    @asked_anew
     def walked(
         self,
         tenant: str,
@@ -123,8 +123,9 @@ class LineageReader(LakeReader):
         if direction not in DIRECTIONS:
             raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
         way = cast(Direction, direction)
-        seen = self._seen(at, final_only=final_only)
-        port = LakeRelations(self._lake, tenant, seen, (start_ms, end_ms), levels, as_of)
+        view = self.views.take(_TABLES)
+        seen = self._seen(view, at, final_only=final_only)
+        port = LakeRelations(view, tenant, seen, (start_ms, end_ms), levels, as_of)
         return walk(str(data), port, levels=levels, limit=limit, direction=way), seen
 
     def lineage_runs(
@@ -142,7 +143,7 @@ class LineageReader(LakeReader):
                 accesses += page.items
             yield self.run(tenant, one, at=at, as_of=as_of), accesses
 
-    @asked_again
+    @asked_anew
     def run(self, tenant: str, run: Urn, *, at: At | None = None, as_of: int | None = None) -> dict[str, Any]:
         """A run's times and status, and the metadata that was recorded with its accesses, by scope.
 
@@ -155,10 +156,11 @@ class LineageReader(LakeReader):
         """
         check_kind(run, "run")
         check_as_of(as_of)
-        seen = self._seen(at)
-        found = self._known(tenant, run, seen, as_of)
+        view = self.views.take(_TABLES)
+        seen = self._seen(view, at)
+        found = self._known(view, tenant, run, seen, as_of)
         recorded = select_rows(
-            self._lake,
+            view,
             "accesses",
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select metadata, epoch_ms(happened_at) as at_ms, event_id, data, access, component,
@@ -169,7 +171,7 @@ class LineageReader(LakeReader):
         )
         return {**_run_json(found), "metadata": _joined(orjson.loads(one) for (one,) in recorded)}
 
-    @asked_again
+    @asked_anew
     def runs(
         self,
         tenant: str,
@@ -197,18 +199,19 @@ class LineageReader(LakeReader):
         check_number("limit", limit, 1, MOST_PAGE)
         check_as_of(as_of)
         asked = Asked(f"runs as of {as_of}", tenant, str(program), start_ms, end_ms, at)
-        seen, after = self._resumed(cursor, asked, at)
+        view = self.views.take(_TABLES)
+        seen, after = self._resumed(view, cursor, asked, at)
         having = in_window(start_ms, end_ms)
         if after is not None:
             began, run = int(after[0]), quoted(after[1])
             having += f" and (began < {began} or (began = {began} and run > {run}))"
         rest = f"having {having} order by began desc, run limit {limit + 1}"
-        found = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest, as_of)]
+        found = [*self._run_rows(view, seen, {"tenant": tenant, "program": str(program)}, rest, as_of)]
         last = found[limit - 1] if len(found) > limit else None
         following = None if last is None else asked.cursor(seen, [last["began"], last["run"]])
         return Page([_run_json(one) for one in found[:limit]], following)
 
-    @asked_again
+    @asked_anew
     def accesses(
         self, tenant: str, run: Urn, *, limit: int = PAGE, cursor: str | None = None, at: At | None = None,
         as_of: int | None = None,
@@ -222,13 +225,14 @@ class LineageReader(LakeReader):
         check_number("limit", limit, 1, MOST_PAGE)
         check_as_of(as_of)
         asked = Asked(f"accesses as of {as_of}", tenant, str(run), 0, 0, at)
-        seen, after = self._resumed(cursor, asked, at)
-        self._known(tenant, run, seen, as_of)
+        view = self.views.take(_TABLES)
+        seen, after = self._resumed(view, cursor, asked, at)
+        self._known(view, tenant, run, seen, as_of)
         beyond = "true"
         if after is not None:
             beyond = f"(data, access, component) > ({', '.join(map(quoted, after))})"
         rows = select_rows(
-            self._lake,
+            view,
             "accesses",
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select data, access, component, epoch_ms(happened_at) as at_ms, metadata,
@@ -240,7 +244,7 @@ class LineageReader(LakeReader):
         following = asked.cursor(seen, list(rows[limit - 1][:3])) if len(rows) > limit else None
         return Page([_access_json(*row) for row in rows[:limit]], following)
 
-    @asked_again
+    @asked_anew
     def latest_write(
         self, tenant: str, data: Urn, *, at: At | None = None, as_of: int | None = None
     ) -> dict[str, Any] | None:
@@ -252,12 +256,13 @@ class LineageReader(LakeReader):
             {"at", "program", "run", "source"}: of a run's access the first three, of a write to a stream from outside
             `at` and `source`; the others are null. Of several at one time a run's, then the greatest URN.
         """
-        seen = self._seen(at)
-        accesses = self._latest_access(tenant, data, seen, as_of)
+        view = self.views.take(_TABLES)
+        seen = self._seen(view, at)
+        accesses = self._latest_access(view, tenant, data, seen, as_of)
         found = [(at_ms, run, program, None) for at_ms, run, program in accesses]
         if data.kind == "stream":
             rows = select_rows(
-                self._lake,
+                view,
                 "external_writes",
                 {"tenant": tenant, "stream": str(data)},
                 f"""select min(epoch_ms(happened_at)) as first, source from rows where {seen.sql()}{told_by(as_of)}
@@ -269,12 +274,12 @@ class LineageReader(LakeReader):
         at_ms, run, program, source = max(found, key=lambda one: one[:3])
         return {"at": at_ms, "program": program or None, "run": run or None, "source": source}
 
-    def _latest_access(self, tenant: str, data: Urn, seen: Bounds, as_of: int | None) -> list[Any]:
-        programs = sorted(LakeRelations(self._lake, tenant, seen, (0, 0), 0).programs_of([str(data)]))
+    def _latest_access(self, view: View, tenant: str, data: Urn, seen: Bounds, as_of: int | None) -> list[Any]:
+        programs = sorted(LakeRelations(view, tenant, seen, (0, 0), 0).programs_of([str(data)]))
         if not programs:
             return []
         return select_rows(
-            self._lake,
+            view,
             "accesses",
             {"tenant": [tenant], "program": programs},
             f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from rows
@@ -282,40 +287,41 @@ class LineageReader(LakeReader):
             group by run, component order by first desc, run desc limit 1""",
         )
 
-    def _known(self, tenant: str, run: Urn, seen: Bounds, as_of: int | None) -> dict[str, Any]:
-        for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):
+    def _known(self, view: View, tenant: str, run: Urn, seen: Bounds, as_of: int | None) -> dict[str, Any]:
+        for found in self._run_rows(view, seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):
             return found
         by = "" if as_of is None else " by that time"
         raise UnknownEntityError(str(run), hint=f"Nothing stands of this run{by}; `runs` lists those of a program.")
 
-    def _run_rows(self, seen: Bounds, key: Mapping[str, str], rest: str, as_of: int | None) -> Iterator[dict[str, Any]]:
+    def _run_rows(
+        self, view: View, seen: Bounds, key: Mapping[str, str], rest: str, as_of: int | None
+    ) -> Iterator[dict[str, Any]]:
         """What stood of runs: run, program, start, stop, status, and `began` (what the window asks for)."""
         times = Times.of(as_of)
         statement = f"""
             select run, any_value(program) as program, {times.started} as started, {times.ended} as ended,
                 {times.status} as how, {times.began} as began
             from rows where {seen.sql()} group by run {rest}"""
-        for row in select_rows(self._lake, "runs", key, statement):
+        for row in select_rows(view, "runs", key, statement):
             yield dict(zip(("run", "program", "start", "stop", "status", "began"), row, strict=True))
 
-    def _seen(self, at: At | None, *, final_only: bool = False) -> Bounds:
+    def _seen(self, view: View, at: At | None, *, final_only: bool = False) -> Bounds:
         """What is seen at a point of the journal. Raises: NotFinalError, InvalidPositionError, InputError."""
-        bounds = self._cuts().bounds("catalog", at)
+        bounds = self._cuts(view).bounds("catalog", at)
         if final_only and not bounds.final:
             raise NotFinalError("Facts still to come can change that answer.")
         return bounds
 
-    def _resumed(self, cursor: str | None, asked: Asked, at: At | None) -> tuple[Bounds, list[Any] | None]:
+    def _resumed(self, view: View, cursor: str | None, asked: Asked, at: At | None) -> tuple[Bounds, list[Any] | None]:
         """The cut of a page and where it begins."""
         if cursor is None:
-            return self._seen(at), None
+            return self._seen(view, at), None
         bounds, after = asked.resumed(cursor, self._names.journal("catalog"))
-        self._cuts().check(bounds)
+        self._cuts(view).check(bounds)
         return bounds, after
 
-    def _cuts(self) -> Cuts:
-        self._refresh()
-        return Cuts(self._lake, self._names, self._partitions)
+    def _cuts(self, view: View) -> Cuts:
+        return Cuts(view.journal, self._names, self._partitions)
 
 
 # JSON values
