@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, Unpack
 
 from .consumers.followers import LAKE_PACKAGES, Follow, is_running, place_of
+from .consumers.lake_waits import LakeWaits
+from .producers.futures import AwaitableFuture
 from .producers.topics import Epochs
 from .rules.entity import EntityRow
 from .schemas.arguments import Inside, check_number, check_whole, marks_of, point_of, time_of
@@ -66,6 +68,7 @@ class LakeClient:
         self.settings = settings
         self.epochs = epochs
         self._handles = Handles()
+        self._waits = LakeWaits(lambda: self.lake)
         self._closed = False
 
     def _check_open(self) -> None:
@@ -171,6 +174,18 @@ class LakeClient:
             MissingExtraError: as `show`.
         """
         self._wait(at_least, timeout_s)
+
+    def wait_future(self, at_least: Inside, *, timeout_s: float = WAIT_S) -> AwaitableFuture[None]:
+        """`wait`, without a thread that waits: a future that is awaited, or calls back (`add_done_callback`).
+
+            await journal.wait_future(receipt.position)
+            journal.show(orders)                        # knows it
+
+        Raises:
+            InputError: as `wait`, or the journal is closed; all else comes with the future.
+        """
+        check_number("timeout_s", timeout_s)
+        return self._waits.add(marks_of("at_least", at_least), timeout_s)
 
     def _wait(self, at_least: Inside | None, timeout_s: float) -> None:
         check_number("timeout_s", timeout_s)

@@ -34,10 +34,11 @@ from .cuts import At, time_below, time_text, to_come
 from .entities import row_from_dict
 from .lookup import rows_of_key
 from .tables import Lake
-from .views.table import PartitionKey
+from .views.table import JournalView, PartitionKey
 from .views.views import View, Views, asked_anew, views_of, whole_view
 
-_POLL_S = 0.02
+POLL_S = 0.02
+"""Seconds between two looks at the lake by who waits for it."""
 
 
 @dataclass(frozen=True)
@@ -245,25 +246,31 @@ class LakeReader:
             UnavailableError: there is no lake, nor was one made in time.
         """
         end = time.monotonic() + timeout_s
-        for topic, partition in wanted:
-            if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
-                raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
+        self.check_cut(wanted)
         while True:
             late = time.monotonic() >= end
             try:
-                journal = self.views.take(()).journal
-                marks = {key: journal.mark(key) for key in wanted}
-                lacking = behind({key: mark for key, mark in marks.items() if mark}, wanted)
-            except UnavailableError:
+                self.check_held(self.views.take(()).journal, wanted, timeout_s)
+                return
+            except (NotYetVisibleError, UnavailableError):
                 if late:
                     raise
-            else:
-                if not lacking:
-                    return
-                if late:
-                    said = f"The lake is behind the asked position after {timeout_s:.3g} s: {behind_text(lacking)}"
-                    raise NotYetVisibleError(lacking, f"{said} positions.")
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
+
+    def check_cut(self, wanted: Cut) -> None:
+        """Raises: InvalidPositionError: a cut names a partition that is none of this journal."""
+        for topic, partition in wanted:
+            if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
+                raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
+
+    @staticmethod
+    def check_held(journal: JournalView, wanted: Cut, waited_s: float) -> None:
+        """Raises: NotYetVisibleError: the journal table does not hold everything below some positions."""
+        marks = {key: journal.mark(key) for key in wanted}
+        lacking = behind({key: mark for key, mark in marks.items() if mark}, wanted)
+        if lacking:
+            said = f"The lake is behind the asked position after {waited_s:.3g} s: {behind_text(lacking)}"
+            raise NotYetVisibleError(lacking, f"{said} positions.")
 
     def whole(self) -> View | None:
         """A view of all tables; None where nothing was written yet."""

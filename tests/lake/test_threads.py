@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.views.views import View, Views
 from metajournal.lake_client import LakeClient
 from metajournal.producers.topics import Epochs, TopicEpoch
-from metajournal.schemas.errors import NotFinalError
+from metajournal.schemas.errors import InputError, InvalidPositionError, NotFinalError, UnavailableError
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import LakeSettings, Settings
 from tests.builders import header_for, record_of
 from tests.streaming.harness import TOPIC, Fold, placed
+from tests.wait import eventually
 
 PURCHASES = dataset("default", "purchases")
 AT_MOST_S = 20.0
@@ -100,3 +102,28 @@ def test_eight_threads_beside_a_stream_are_never_told_final_without_the_row(tmp_
         over.set()
         counted = [one.result() for one in asking]
     assert counted == [(2 * (len(records) - 1), 0)] * 8
+
+
+def test_a_hundred_wait_for_the_lake_and_one_thread_looks_for_all(tmp_path: Path) -> None:
+    events = [EntityRegistered(PURCHASES), PropertiesSet(PURCHASES, {"n": "1"})]
+    records = placed([record_of(one, number, header=header_for(one, number)) for number, one in enumerate(events)], 1)
+    fold, client = Fold(tmp_path, 1), client_of(tmp_path)
+    first, last = (Position(TOPIC, 0, one.position) for one in records)
+    before = threading.active_count()
+    early = client.wait_future(first, timeout_s=AT_MOST_S)
+    waiting = [client.wait_future(last, timeout_s=AT_MOST_S) for _ in range(100)]
+    late, never = client.wait_future(last, timeout_s=0), client.wait_future(replace(last, value=1 << 50), timeout_s=600)
+    assert threading.active_count() == before + 1
+    assert isinstance(late.exception(AT_MOST_S), UnavailableError), "no lake, or one that does not hold it"
+    fold.batch(records, until=records[:1])
+    assert early.result(AT_MOST_S) is None
+    assert not any(one.done() for one in waiting)
+    fold.batch(records)
+    assert [one.result(AT_MOST_S) for one in waiting] == [None] * 100
+    row = client.show(PURCHASES)
+    assert row.logical_timestamp == last.value
+    with pytest.raises(InvalidPositionError):
+        client.wait_future(replace(last, partition=1))
+    client._closed = True
+    assert isinstance(never.exception(AT_MOST_S), InputError)
+    eventually(lambda: threading.active_count() == before, AT_MOST_S, "the end of the thread")
