@@ -319,7 +319,7 @@ class Journal(LakeClient):
         """
         from .tracing import trace
 
-        return trace(self.settings, lambda: self.epochs, self.lake.tables(), event, timeout_s=timeout_s)
+        return trace(self.settings, lambda: self.epochs, self.lake.whole(), event, timeout_s=timeout_s)
 
     @overload
     def metadata(

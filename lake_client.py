@@ -12,6 +12,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 from .consumers.followers import LAKE_PACKAGES, Follow, is_running, place_of
+from .consumers.lake_waits import LakeWaits
+from .producers.futures import AwaitableFuture
 from .producers.topics import Epochs
 from .rules.entity import EntityRow
 from .schemas.arguments import Inside, check_number, check_whole, marks_of, point_of, time_of
@@ -43,19 +45,16 @@ class ReadOptions(TypedDict, total=False):
     timeout_s: float
 
 
-class Handles(threading.local):
-    """What each thread that asks has opened of the lake.
-
-    A question looks at the journal table's marks and then at tables that hold at least as much; where another thread
-    moved a shared handle on in between, an answer would be called final without the rows that belong to it.
-    """
+class Handles:
+    """The readers of the lake, which all threads share: each question takes one frozen view (`lake.views`)."""
 
     lake: LakeReader | None = None
     own: dict[str, Any]
-    """What the domains' questions have opened, by their names."""
+    """Those of the domains' questions, by their names."""
 
     def __init__(self) -> None:
         self.own = {}
+        self.lock = threading.Lock()
 
 
 class LakeClient:
@@ -70,6 +69,7 @@ class LakeClient:
         self.settings = settings
         self.epochs = epochs
         self._handles = Handles()
+        self._waits = LakeWaits(lambda: self.lake)
         self._closed = False
 
     def _check_open(self) -> None:
@@ -176,6 +176,18 @@ class LakeClient:
         """
         self._wait(at_least, timeout_s)
 
+    def wait_future(self, at_least: Inside, *, timeout_s: float = WAIT_S) -> AwaitableFuture[None]:
+        """`wait`, without a thread that waits: a future that is awaited, or calls back (`add_done_callback`).
+
+            await journal.wait_future(receipt.position)
+            journal.show(orders)                        # knows it
+
+        Raises:
+            InputError: as `wait`, or the journal is closed; all else comes with the future.
+        """
+        check_number("timeout_s", timeout_s)
+        return self._waits.add(marks_of("at_least", at_least), timeout_s)
+
     def _wait(self, at_least: Inside | None, timeout_s: float) -> None:
         check_number("timeout_s", timeout_s)
         if at_least is not None:
@@ -203,7 +215,7 @@ class LakeClient:
         return found
 
     def opened(self, name: str, opens: Callable[[LakeReader], Reader]) -> Reader:
-        """What a domain's questions read the lake with, opened once for each thread that asks.
+        """What a domain's questions read the lake with, opened once for all threads.
 
         Args:
             name: the domain's.
@@ -224,20 +236,23 @@ class LakeClient:
     def lake(self) -> LakeReader:
         """The lake's reader. Raises: MissingExtraError: the packages of the extra `lake` are not installed."""
         self._check_open()
-        lake = self._handles.lake
-        if lake is None:
-            try:
-                from .lake.reading import LakeReader
-                from .lake.tables import Lake
-            except ModuleNotFoundError as error:
-                if (error.name or "").partition(".")[0] not in LAKE_PACKAGES:
-                    raise
-                raise MissingExtraError("lake", "Reading the lake") from error
-            where = self.settings.lake
-            partitions = {topic: one.partitions for topic, one in self.epochs.items()}
-            lake = LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
-            self._handles.lake = lake
-        return lake
+        if self._handles.lake is None:
+            with self._handles.lock:
+                if self._handles.lake is None:
+                    self._handles.lake = self._reader()
+        return self._handles.lake
+
+    def _reader(self) -> LakeReader:
+        try:
+            from .lake.reading import LakeReader
+            from .lake.tables import Lake
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in LAKE_PACKAGES:
+                raise
+            raise MissingExtraError("lake", "Reading the lake") from error
+        where = self.settings.lake
+        partitions = {topic: one.partitions for topic, one in self.epochs.items()}
+        return LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
 
 
 def point(as_at: Point | None) -> Cut | int | None:

@@ -17,7 +17,7 @@ from .schemas.positions import EPOCH_SHIFT, Position
 if TYPE_CHECKING:
     from .consumers.finding import Found, Looked
     from .lake.events import Judged, Made
-    from .lake.tables import Lake
+    from .lake.views.views import View
     from .producers.topics import Epochs, TopicEpoch
     from .schemas.settings import Settings
 
@@ -85,7 +85,7 @@ class Trace(NamedTuple):
 def trace(
     settings: Settings,
     epochs: Callable[[], Epochs],
-    lake: Lake | None,
+    lake: View | None,
     event: str | Position,
     *,
     timeout_s: float = 5.0,
@@ -95,7 +95,7 @@ def trace(
     Args:
         settings: how to reach Kafka and the index.
         epochs: gives the journal topics; asked only for an event that the lake does not hold.
-        lake: the lake, refreshed; None where there is none yet.
+        lake: a view of all tables of the lake; None where there is none yet.
         event: its id, as receipts, tables and change records print it, or its position.
         timeout_s: seconds to look for it in Kafka, where the lake does not hold it.
     Raises:
@@ -141,14 +141,14 @@ def made_at(identity: bytes) -> int | None:
 
 
 def _of_id(
-    settings: Settings, epochs: Callable[[], Epochs], lake: Lake | None, identity: bytes, timeout_s: float
+    settings: Settings, epochs: Callable[[], Epochs], lake: View | None, identity: bytes, timeout_s: float
 ) -> list[Step]:
     steps = [] if lake is None else _folded(lake, id_text(identity)) or _shelved(lake, identity)
     return steps or _in_kafka(settings, epochs(), lake, identity, timeout_s)
 
 
 def _standing_at(
-    settings: Settings, epochs: Callable[[], Epochs], lake: Lake | None, at: Position, timeout_s: float
+    settings: Settings, epochs: Callable[[], Epochs], lake: View | None, at: Position, timeout_s: float
 ) -> tuple[str | None, list[Step]]:
     """The id of the event at a position, and its one step: from the lake, or one record of Kafka."""
     from .consumers.finding import find_at
@@ -172,7 +172,7 @@ def _standing_at(
     return id_text(found.header.event_id), [_waiting(found, marks)]
 
 
-def _in_kafka(settings: Settings, epochs: Epochs, lake: Lake | None, identity: bytes, timeout_s: float) -> list[Step]:
+def _in_kafka(settings: Settings, epochs: Epochs, lake: View | None, identity: bytes, timeout_s: float) -> list[Step]:
     from .consumers.finding import find_event
 
     marks, began = _marks(epochs, lake), {topic: one.epoch for topic, one in epochs.items()}
@@ -182,7 +182,7 @@ def _in_kafka(settings: Settings, epochs: Epochs, lake: Lake | None, identity: b
     return [_waiting(one, marks) for one in looked.found]
 
 
-def _marks(epochs: Epochs, lake: Lake | None) -> dict[tuple[str, int], int]:
+def _marks(epochs: Epochs, lake: View | None) -> dict[tuple[str, int], int]:
     """For each journal partition the next position that is not folded."""
     begun = {(topic, number): one.epoch << EPOCH_SHIFT for topic, one in epochs.items() for number in _numbers(one)}
     return {key: max(first, 0 if lake is None else lake.journal.mark(key)) for key, first in begun.items()}
@@ -192,13 +192,13 @@ def _numbers(topic: TopicEpoch) -> range:
     return range(topic.partitions)
 
 
-def _folded(lake: Lake, event_id: str) -> list[Step]:
+def _folded(lake: View, event_id: str) -> list[Step]:
     from .lake.events import judged_events, rows_made
 
     return [_step(one, tuple(rows_made(lake, one))) for one in judged_events(lake, event_id)]
 
 
-def _shelved(lake: Lake, identity: bytes) -> list[Step]:
+def _shelved(lake: View, identity: bytes) -> list[Step]:
     from .consumers.finding import CLOCKS_MS
     from .lake.events import shelved_events
 

@@ -15,7 +15,7 @@ from ..terminal.views import detail_text
 from ..values import trace_json
 
 if TYPE_CHECKING:
-    from ..lake.tables import Lake
+    from ..lake.views.views import View
     from ..producers.topics import Epochs
     from ..schemas.settings import Settings
 
@@ -48,16 +48,13 @@ def _topics(settings: Settings) -> Epochs:
     return check_topics(settings)
 
 
-def _lake(settings: Settings) -> Lake | None:
+def _lake(settings: Settings) -> View | None:
     try:
         from ..lake.tables import Lake
+        from ..lake.views.views import Views, whole_view
     except ModuleNotFoundError as error:
         raise MissingExtraError("lake", "Following an event") from error
-    lake = Lake(settings.lake.path, settings.lake.storage_options)
-    if not lake.journal.exists():
-        return None
-    lake.refresh()
-    return lake
+    return whole_view(Views(Lake(settings.lake.path, settings.lake.storage_options)))
 
 
 def trace_view(found: dict[str, Any]) -> RenderableType:

@@ -18,12 +18,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from json import loads
 from typing import Final, TypeVar
 
 from confluent_kafka import KafkaException
 
 from ..fold.folded import Verdict
+from ..producers.futures import AwaitableFuture, fail, follow_on, resolve
 from ..producers.topics import Epochs, read_epochs
 from ..producers.verdicts import Outcome, outcome_of
 from ..rules.entity import EntityRow
@@ -39,6 +41,7 @@ from ..schemas.errors import (
 from ..schemas.hashing import canonical_json
 from ..schemas.positions import Position, offset_of, position
 from ..schemas.settings import Settings
+from .awaited import AwaitedVerdict, AwaitedVerdicts, fail_all
 from .foretelling import Foretold
 from .pins import Pin, take_pin
 from .tail import Tail, lost
@@ -74,6 +77,7 @@ class Follower:
         self._new: set[bytes] = set()
         """Keys that the thread has not taken up yet."""
         self._awaited: list[int] = []
+        self._verdicts = AwaitedVerdicts()
         self._asked = 0.0
         self._known: Foretold | None = None
         self._tail: Tail | None = None
@@ -127,15 +131,22 @@ class Follower:
         """The verdict of a position under a followed key; waits until everything below it was read."""
         self._check(at)
         pin, found = self._reached(key, at.value, timeout_s, lambda known: (known.pin, known.verdicts.get(at.value)))
-        if found is None and at.value < pin.mark:
-            found = pin.verdict(at.value, key)
-        if found is None:
-            raise InvalidPositionError(
-                f"No event of {key.decode(errors='replace')} stands at {at}.",
-                hint="Ask whoever follows the aggregate of that event; `metajournal why` tells which it is.",
-                text=str(at),
-            )
-        return told(at, found)
+        return _verdict(pin, found, key, at)
+
+    def verdict_future(self, key: bytes, at: Position, timeout_s: float) -> AwaitableFuture[Outcome]:
+        """`verdict`, when it comes. The key is followed until then; to begin to follow it may take 200 ms."""
+        self._check(at)
+        awaited = AwaitedVerdict(key, at, timeout_s)
+        with self._changed:
+            self._verdicts.add(awaited)
+        try:
+            self.follow(key)
+        except BaseException:
+            with self._changed:
+                self._verdicts.drop(awaited)
+            raise
+        awaited.future.add_done_callback(lambda _: self.release(key))
+        return awaited.future
 
     def row(
         self, key: bytes, tenant: str, urn: str, at_least: Position | None, timeout_s: float
@@ -197,9 +208,13 @@ class Follower:
                 raise _closed()
             if key in known.keys and known.next > value:
                 return look(known)
-            if known.stopped_by is not None:
-                raise UnknownSchemaError(self.topic, self.partition, known.next, known.stopped_by.fingerprint)
-        raise self._not_yet(value, known.next, timeout_s)
+        raise self._refusal(known, value, timeout_s)
+
+    def _refusal(self, known: Foretold, value: int, timeout_s: float) -> MetajournalError:
+        """Why what stands at a position is not known."""
+        if known.stopped_by is not None:
+            return UnknownSchemaError(self.topic, self.partition, known.next, known.stopped_by.fingerprint)
+        return self._not_yet(value, known.next, timeout_s)
 
     @contextmanager
     def _awaiting(self, value: int) -> Iterator[None]:
@@ -219,7 +234,7 @@ class Follower:
         known = self._known
         if self._failure is not None or self._closing or known is None:
             return True
-        return not known.goes_on() or (key in known.keys and known.next > value)
+        return _has_settled(known, key, value)
 
     def _not_yet(self, value: int, reached: int, timeout_s: float) -> NotYetVisibleError:
         lacking = max(0, value + 1 - reached)
@@ -299,6 +314,7 @@ class Follower:
                     self._tell_ends(tail)
                     self._renew(tail, pool)
                     self._read(tail)
+                    self._answer_awaited(pool)
             except Exception as problem:  # whoever waits must learn it; the next question begins anew
                 error = self._fail(problem)
             finally:
@@ -322,19 +338,24 @@ class Follower:
             error = UnavailableError(said, code="follower-failed", hint=_INSTEAD)
         with self._changed:
             self._failure = error
+            waiting = self._verdicts.take_all()
             self._changed.notify_all()
+        fail_all(waiting, lambda: copy.copy(error))
         return error
 
     def _is_over(self) -> bool:
         """Whether it was closed, or nobody has asked for a minute."""
         with self._changed:
             over = self._closing or (
-                not self._awaited and not self._ends and time.monotonic() - self._asked > UNASKED_S
+                not (self._awaited or self._ends or self._verdicts) and time.monotonic() - self._asked > UNASKED_S
             )
-            if over:
-                self._thread = self._known = None
-                self._changed.notify_all()
-            return over
+            if not over:
+                return False
+            self._thread = self._known = None
+            waiting = self._verdicts.take_all()
+            self._changed.notify_all()
+        fail_all(waiting, _closed)
+        return True
 
     def _read(self, tail: Tail) -> None:
         messages, reached = tail.messages(_POLL_S)
@@ -349,6 +370,27 @@ class Follower:
                 self._changed.notify_all()
         if not known.goes_on():
             tail.pause()
+
+    def _answer_awaited(self, pool: Executor) -> None:
+        """Resolve the futures that are due, under no lock; what only the lake knows is read beside."""
+        if not self._verdicts:
+            return
+        known = self._known
+        assert known is not None  # in this thread
+        with self._changed:
+            due = self._verdicts.take(lambda key, value: _has_settled(known, key, value))
+            answers = [(one, one.key in known.keys and known.next > one.at.value) for one in due]
+            verdicts = {id(one): known.verdicts.get(one.at.value) for one in due}
+            pin = known.pin
+        for one, is_known in answers:
+            found = verdicts[id(one)]
+            if not is_known:
+                fail(one.future, self._refusal(known, one.at.value, one.limit_s))
+            elif found is not None:
+                resolve(one.future, told(one.at, found))
+            else:
+                read = partial(_verdict, pin, None, one.key, one.at)
+                follow_on(one.future, pool.submit(read), _itself)
 
     def _renew(self, tail: Tail, pool: Executor) -> None:
         """Take new keys up, and a new pin where it is due; it is taken beside the reading."""
@@ -385,6 +427,28 @@ class Follower:
             return
         self._check_behind(known.next - pin.mark)
         known.renew(pin)
+
+
+def _has_settled(known: Foretold, key: bytes, value: int) -> bool:
+    """Whether what stands at a position is known, or cannot be."""
+    return not known.goes_on() or (key in known.keys and known.next > value)
+
+
+def _verdict(pin: Pin, found: Verdict | None, key: bytes, at: Position) -> Outcome:
+    """A verdict that was found behind the pin, or else the lake's. Raises: InvalidPositionError: there is none."""
+    if found is None and at.value < pin.mark:
+        found = pin.verdict(at.value, key)
+    if found is None:
+        raise InvalidPositionError(
+            f"No event of {key.decode(errors='replace')} stands at {at}.",
+            hint="Ask whoever follows the aggregate of that event; `metajournal why` tells which it is.",
+            text=str(at),
+        )
+    return told(at, found)
+
+
+def _itself(outcome: Outcome) -> Outcome:
+    return outcome
 
 
 def _closed() -> InputError:

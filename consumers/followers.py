@@ -9,6 +9,7 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from ..producers.futures import AwaitableFuture
 from ..producers.topics import Epochs
 from ..producers.verdicts import Outcome
 from ..rules.entity import EntityRow
@@ -69,6 +70,14 @@ class Follow:
         """
         self._check_open()
         return self._follower.verdict(self._key, position, self._limit(timeout_s))
+
+    def verdict_future(self, position: Position, *, timeout_s: float | None = None) -> AwaitableFuture[Outcome]:
+        """`verdict`, when it is known: the same arguments and errors, and no thread that waits.
+
+        outcome = await follow.verdict_future(receipt.position)
+        """
+        self._check_open()
+        return self._follower.verdict_future(self._key, position, self._limit(timeout_s))
 
     def peek(self, position: Position) -> Outcome | None:
         """The same where it is known already; None where it is not, without waiting."""

@@ -26,7 +26,8 @@ from ..schemas.urn import Urn
 from . import scan
 from .lookup import possible_files
 from .selecting import select_rows
-from .tables import Lake, PartitionKey
+from .views.table import PartitionKey
+from .views.views import View
 
 
 class Told(NamedTuple):
@@ -48,12 +49,12 @@ class Told(NamedTuple):
 
 
 def rows_as_of(
-    lake: Lake, place: PartitionKey, tenant: str, urn: Urn, seen: str, as_of_ms: int
+    view: View, place: PartitionKey, tenant: str, urn: Urn, seen: str, as_of_ms: int
 ) -> list[EntityRow]:  # fmt: skip
     """The rows of an entity's events up to a time, in the order of that time.
 
     Args:
-        lake: where the tables are, refreshed by the caller.
+        view: the lake, with the tables of `tables_of`.
         place: the journal topic and partition of the entity.
         seen: which rows of the history tables are seen, as SQL: below the marks, or as at an earlier point.
         as_of_ms: events of later times are left out, milliseconds UTC.
@@ -64,7 +65,7 @@ def rows_as_of(
         OperatorError: the journal table lacks an event that a history table has a row of.
         UnknownFingerprint: a newer version wrote one of the events.
     """
-    told = _standing(list(_told(lake, place, _positions(lake, tenant, urn, seen))))
+    told = _standing(list(_told(view, place, _positions(view, tenant, urn, seen))))
     return refolded(urn, [one for one in told if one.happened_at <= as_of_ms])
 
 
@@ -141,16 +142,16 @@ def _keys(urn: Urn) -> list[tuple[str, Mapping[str, str]]]:
     return keys
 
 
-def _positions(lake: Lake, tenant: str, urn: Urn, seen: str) -> list[int]:
+def _positions(view: View, tenant: str, urn: Urn, seen: str) -> list[int]:
     """Where the journal accepted something that can touch an entity, ascending."""
     statement = f"select distinct logical_timestamp from rows where {seen}"
-    rows = [select_rows(lake, name, {"tenant": tenant, **key}, statement) for name, key in _keys(urn)]
+    rows = [select_rows(view, name, {"tenant": tenant, **key}, statement) for name, key in _keys(urn)]
     return sorted({position for some in rows for (position,) in some})
 
 
-def _told(lake: Lake, place: PartitionKey, positions: list[int]) -> Iterator[Told]:
+def _told(view: View, place: PartitionKey, positions: list[int]) -> Iterator[Told]:
     """The events at some positions of a journal partition."""
-    rows = _journal_rows(lake, place, positions) if positions else []
+    rows = _journal_rows(view, place, positions) if positions else []
     if len(rows) != len(positions):
         raise OperatorError(
             f"The journal table lacks {len(positions) - len(rows):,} events of {place[0]}/{place[1]} whose rows stand"
@@ -163,10 +164,10 @@ def _told(lake: Lake, place: PartitionKey, positions: list[int]) -> Iterator[Tol
         yield Told(happened_at, At(position, system_time, digest(value)), header, event)
 
 
-def _journal_rows(lake: Lake, place: PartitionKey, positions: list[int]) -> list[tuple[int, int, bytes]]:
+def _journal_rows(view: View, place: PartitionKey, positions: list[int]) -> list[tuple[int, int, bytes]]:
     """Position, system_time in milliseconds and value of each of some records."""
     topic, partition = place
-    table = lake.journal.delta
+    table = view.journal
     among: Mapping[str, list[Any]] = {
         "topic": [topic], "journal_partition": [partition], "logical_timestamp": positions
     }  # fmt: skip

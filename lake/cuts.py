@@ -21,9 +21,10 @@ from ..schemas.positions import Cut, Position, cut_of
 from ..schemas.registry import served_domains
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
+from . import scan
 from .columns import TIMESTAMP
-from .entities import milliseconds
-from .tables import Lake, quoted
+from .table import quoted
+from .views.table import JournalView
 
 At = Position | int | Cut
 """A position (that event included), milliseconds UTC (events appended then included), or a cut: the next position of
@@ -97,16 +98,16 @@ class Bounds:
 
 
 class Cuts:
-    """Finds bounds in a lake.
+    """Finds bounds in a view of the lake.
 
     Args:
-        lake: where the tables are, refreshed by the caller.
+        journal: the view's journal table.
         names: topic names.
         partitions: number of partitions per journal topic.
     """
 
-    def __init__(self, lake: Lake, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
-        self._lake = lake
+    def __init__(self, journal: JournalView, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
+        self._journal = journal
         self._names = names
         self._partitions = partitions
 
@@ -122,7 +123,7 @@ class Cuts:
             InputError: it is none of what `At` says.
         """
         topic = self._names.journal(domain)
-        marks = {one: self._lake.journal.mark((topic, one)) for one in range(self._count(topic))}
+        marks = {one: self._journal.mark((topic, one)) for one in range(self._count(topic))}
         if at is None:
             return Bounds(topic, marks, {}, False)
         if isinstance(at, Position):
@@ -139,7 +140,7 @@ class Cuts:
     def check(self, bounds: Bounds) -> None:
         """Refuse bounds that the lake has not reached (or that have other partitions). Raises: NotFinalError."""
         for partition, below in bounds.below.items():
-            if partition >= self._count(bounds.topic) or below > self._lake.journal.mark((bounds.topic, partition)):
+            if partition >= self._count(bounds.topic) or below > self._journal.mark((bounds.topic, partition)):
                 raise self._not_final(Position(bounds.topic, partition, below))
 
     def _at_cut(self, topic: str, marks: Mapping[int, int], cut: Cut) -> Bounds:
@@ -152,24 +153,19 @@ class Cuts:
 
     def _until(self, topic: str, below: Mapping[int, int], timed: Mapping[int, int], time_ms: int) -> Bounds:
         """Bounds with a time for some of the partitions; final once the log has passed it in each of them."""
-        passed = [self._lake.journal.clock((topic, one)) > time_ms for one in timed]
+        passed = [self._journal.clock((topic, one)) > time_ms for one in timed]
         return Bounds(topic, below, dict.fromkeys(timed, time_ms), all(passed))
 
     def _time_below(self, at: Position) -> int:
         """The running system_time in front of a next position, milliseconds UTC; 0 before the first record."""
         if at.topic not in map(self._names.journal, served_domains()) or not 0 <= at.partition < self._count(at.topic):
             raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
-        if at.value > self._lake.journal.mark((at.topic, at.partition)):
+        if at.value > self._journal.mark((at.topic, at.partition)):
             raise self._not_final(at)
-        rows = self._lake.journal.query(
-            "system_time",
-            f"topic = {quoted(at.topic)} and journal_partition = {at.partition}"
-            f" and logical_timestamp < {int(at.value)} order by logical_timestamp desc limit 1",
-        )
-        return milliseconds(rows[0]["system_time"]) if rows else 0
+        return time_below(self._journal, at)
 
     def _not_final(self, at: Position) -> NotFinalError:
-        held = self._lake.journal.mark((at.topic, at.partition)) if at.partition < self._count(at.topic) else 0
+        held = self._journal.mark((at.topic, at.partition)) if at.partition < self._count(at.topic) else 0
         return NotFinalError(
             f"That point is not final yet: the lake holds {at.topic}/{at.partition} below {held}.",
             hint="Ask again when the stream has passed it (`metajournal status` shows how far it is).",
@@ -178,6 +174,47 @@ class Cuts:
 
     def _count(self, topic: str) -> int:
         return self._partitions if isinstance(self._partitions, int) else self._partitions[topic]
+
+
+def time_below(journal: JournalView, at: Position) -> int:
+    """The running system_time in front of a next position, milliseconds UTC; 0 before the first record.
+
+    It never falls within a partition, so it is the greatest below. Of the files those are read that can hold the last
+    row: not those that end where another one is known to go on.
+    """
+    paths = _last_below(journal, at)
+    if not paths:
+        return 0
+    with scan.cursor() as cursor:
+        found = cursor.sql(
+            f"select epoch_ms(max(system_time)) from {scan.source(cursor, journal, paths)} where topic = "
+            f"{quoted(at.topic)} and journal_partition = {int(at.partition)} and logical_timestamp < {int(at.value)}"
+        ).fetchall()
+    return int(found[0][0] or 0)
+
+
+def _last_below(journal: JournalView, at: Position) -> list[str]:
+    """The files that can hold the last row of a partition below a position."""
+    possible, reached = [], 0
+    for file in journal.listed:
+        least, most = file.get("min.logical_timestamp"), file.get("max.logical_timestamp")
+        bounds = [(file.get(f"min.{name}"), file.get(f"max.{name}")) for name in ("topic", "journal_partition")]
+        values = (at.topic, at.partition)
+        if (least is not None and least >= at.value) or not all(map(_spans, bounds, values)):
+            continue
+        possible.append((file["path"], most))
+        if least is not None and most is not None and all(map(_is_only, bounds, values)):
+            reached = max(reached, most if most < at.value else least)
+    return [path for path, most in possible if most is None or most >= reached]
+
+
+def _spans(bounds: tuple[Any, Any], value: Any) -> bool:
+    """Whether a value can lie between two bounds; one that is missing is open."""
+    return (bounds[0] is None or bounds[0] <= value) and (bounds[1] is None or bounds[1] >= value)
+
+
+def _is_only(bounds: tuple[Any, Any], value: Any) -> bool:
+    return bounds == (value, value)
 
 
 def to_come(at_ms: int, held_to: Position, urn: Urn | None = None) -> NotFinalError:

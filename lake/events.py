@@ -17,11 +17,11 @@ from ..schemas.errors import DecodeError
 from ..schemas.ids import id_text
 from ..schemas.positions import Position
 from . import scan
-from .declared import SPECS
+from .declared import SPECS, history_tables
 from .entities import milliseconds
 from .lookup import rows_of_key
 from .table import from_json
-from .tables import Lake
+from .views.views import View
 
 _MOST_SHELVED: Final = 100
 _FIRST_DAY: Final = date(1970, 1, 1)
@@ -62,26 +62,26 @@ class Judged(NamedTuple):
     duplicate_of: Position | None
 
 
-def judged_events(lake: Lake, event_id: str) -> list[Judged]:
-    """Every record of an id below the lake's marks, oldest first; several where it was sent more than once.
+def judged_events(view: View, event_id: str) -> list[Judged]:
+    """Every record of an id below the view's marks, oldest first; several where it was sent more than once.
 
     Args:
         event_id: as receipts print it.
     """
     order = "order by append_time, logical_timestamp"
-    found = [_judged(row) for row in rows_of_key(lake.journal.delta, {"event_id": event_id}, order).to_pylist()]
-    return [one for one in found if _is_held(lake, one)]
+    found = [_judged(row) for row in rows_of_key(view.journal, {"event_id": event_id}, order).to_pylist()]
+    return [one for one in found if _is_held(view, one)]
 
 
-def event_at(lake: Lake, at: Position) -> tuple[str | None, Judged] | None:
-    """The record at a position below the lake's marks, with its event's id; None where none stands there.
+def event_at(view: View, at: Position) -> tuple[str | None, Judged] | None:
+    """The record at a position below the view's marks, with its event's id; None where none stands there.
 
     The id of a shelved one is what its own header says, which is not checked, and None where that cannot be read.
     """
     key = {"topic": at.topic, "journal_partition": at.partition, "logical_timestamp": at.value}
-    for row in rows_of_key(lake.journal.delta, key, "").to_pylist():
+    for row in rows_of_key(view.journal, key, "").to_pylist():
         judged = _judged(row)
-        if not _is_held(lake, judged):
+        if not _is_held(view, judged):
             return None
         named = _shelved(row) if row["event_id"] is None else None
         return (row["event_id"], judged) if named is None else (_id_of(row), named)
@@ -92,7 +92,7 @@ def _id_of(row: dict[str, Any]) -> str:
     return id_text(decode_header_only(row["event_payload"]).event_id)
 
 
-def shelved_events(lake: Lake, identity: bytes, since_ms: int) -> list[Judged]:
+def shelved_events(view: View, identity: bytes, since_ms: int) -> list[Judged]:
     """Shelved records whose own header names an id, oldest first, at most 100; what the header says is not checked.
 
     Args:
@@ -100,9 +100,8 @@ def shelved_events(lake: Lake, identity: bytes, since_ms: int) -> list[Judged]:
         since_ms: records from that day on are looked at, milliseconds UTC.
     """
     since = datetime.fromtimestamp(since_ms / 1000, UTC).date() if since_ms > 0 else _FIRST_DAY
-    table = lake.journal.delta
-    files = scan.live_files(table).to_pylist()
-    paths = [file["path"] for file in files if (file.get("partition.system_date") or since) >= since]
+    table = view.journal
+    paths = [file["path"] for file in table.listed if (file.get("partition.system_date") or since) >= since]
     if not paths:
         return []
     with scan.cursor() as cursor:
@@ -113,7 +112,7 @@ def shelved_events(lake: Lake, identity: bytes, since_ms: int) -> list[Judged]:
             params={"since": since, "id": identity.hex().upper()},
         )
         rows = found.to_arrow_table().to_pylist()
-    return [one for one in map(_shelved, rows) if one is not None and _is_held(lake, one)]
+    return [one for one in map(_shelved, rows) if one is not None and _is_held(view, one)]
 
 
 def _shelved(row: dict[str, Any]) -> Judged | None:
@@ -132,14 +131,14 @@ def _shelved(row: dict[str, Any]) -> Judged | None:
     )
 
 
-def _is_held(lake: Lake, one: Judged) -> bool:
-    """Whether an event stands below the lake's marks."""
-    return one.position.value < lake.journal.mark((one.position.topic, one.position.partition))
+def _is_held(view: View, one: Judged) -> bool:
+    """Whether an event stands below the view's marks."""
+    return one.position.value < view.journal.mark((one.position.topic, one.position.partition))
 
 
-def rows_made(lake: Lake, event: Judged) -> list[Made]:
+def rows_made(view: View, event: Judged) -> list[Made]:
     """The rows of all history tables that an event made, in their order."""
-    return [made for table in lake.histories for made in _made(lake, table.name, event)]
+    return [made for name in history_tables() for made in _made(view, name, event)]
 
 
 def key_columns(table: str) -> list[str]:
@@ -148,11 +147,11 @@ def key_columns(table: str) -> list[str]:
     return list(names[1 : names.index("aggregate")])
 
 
-def _made(lake: Lake, name: str, event: Judged) -> Iterator[Made]:
+def _made(view: View, name: str, event: Judged) -> Iterator[Made]:
     at = event.position
     rest = f"and journal_partition = {at.partition} and logical_timestamp = {at.value} order by seq"
     key = {"tenant": event.tenant, "aggregate": event.aggregate}
-    for row in rows_of_key(lake.tables[name].delta, key, rest).to_pylist():
+    for row in rows_of_key(view.tables[name], key, rest).to_pylist():
         named = {column: row[column] for column in key_columns(name)}
         yield Made(name, named, row["logical_timestamp"], row["seq"], row["deleted"])
 

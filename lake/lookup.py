@@ -17,6 +17,7 @@ from deltalake import DeltaTable
 
 from . import scan
 from .storage.damage import opening
+from .views.table import Readable, frozen
 
 PARTITION, BELOW = "key_partition", "key_below"
 """Columns of the keys of `newest_rows_below`: the journal partition, and where its rows are cut."""
@@ -35,7 +36,7 @@ def pinned(uri: str, version: int, storage_options: Mapping[str, str] | None = N
         return DeltaTable(uri, version=version, storage_options=dict(storage_options or {}))
 
 
-def newest_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -> pa.Table:
+def newest_rows(table: Readable, keys: pa.Table, partition: int, below: int) -> pa.Table:
     """The newest row of each key that stands below a position of one journal partition.
 
     A worker process calls it as `newest_rows(pinned(uri, version, storage_options), keys, partition, below)`.
@@ -54,13 +55,14 @@ def newest_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -
     return newest_rows_below(table, pa.table({**dict(zip(keys.column_names, keys.columns, strict=True)), **places}))
 
 
-def newest_rows_below(table: DeltaTable, keys: pa.Table) -> pa.Table:
+def newest_rows_below(table: Readable, keys: pa.Table) -> pa.Table:
     """The same for keys of several partitions in one pass, each cut at its own position.
 
     Args:
         keys: the key columns, then PARTITION (int32) and BELOW (int64), both the same wherever a key is repeated.
     """
-    schema = pa.schema(table.schema().to_arrow())
+    table = frozen(table)
+    schema = table.schema
     names = [name for name in keys.column_names if name not in (PARTITION, BELOW)]
     partitions, below = pc.unique(keys[PARTITION]).to_pylist(), pc.max(keys[BELOW]).as_py()
     only = partitions[0] if len(partitions) == 1 else None
@@ -85,8 +87,9 @@ def newest_rows_below(table: DeltaTable, keys: pa.Table) -> pa.Table:
         return cursor.sql(statement).to_arrow_table().cast(schema)
 
 
-def keys_with_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int) -> pa.Table:
+def keys_with_rows(table: Readable, keys: pa.Table, partition: int, below: int) -> pa.Table:
     """Those of some keys that have a row: as `newest_rows` would find one, without reading any."""
+    table = frozen(table)
     paths = _paths(table, keys, partition, below) if keys.num_rows else []
     if not paths:
         return keys.slice(0, 0)
@@ -100,18 +103,19 @@ def keys_with_rows(table: DeltaTable, keys: pa.Table, partition: int, below: int
         return cursor.sql(statement).to_arrow_table().cast(keys.schema)
 
 
-def rows_of_key(table: DeltaTable, key: Mapping[str, Any], rest: str) -> pa.Table:
+def rows_of_key(table: Readable, key: Mapping[str, Any], rest: str) -> pa.Table:
     """All rows of one key, or those of them that `rest` asks for.
 
     Args:
-        table: a handle; its version is the one that is read.
+        table: a view of it, or a handle, whose version is the one that is read.
         key: a value for each key column.
         rest: what comes behind the key's own condition, as SQL: `and …`, `order by …`, `limit …`. Callers put only
             numbers into it.
     Returns:
         The table's columns in their order and types.
     """
-    schema = pa.schema(table.schema().to_arrow())
+    table = frozen(table)
+    schema = table.schema
     paths = possible_files(table, {name: [value] for name, value in key.items()})
     if not paths:
         return schema.empty_table()
@@ -123,9 +127,9 @@ def rows_of_key(table: DeltaTable, key: Mapping[str, Any], rest: str) -> pa.Tabl
         return found.to_arrow_table().cast(schema)
 
 
-def _paths(table: DeltaTable, keys: pa.Table, partition: int | None, below: int | None) -> list[str]:
+def _paths(table: Readable, keys: pa.Table, partition: int | None, below: int | None) -> list[str]:
     """The files that can hold a key, relative to the table's folder and in URL form."""
-    files = scan.live_files(table)
+    files = frozen(table).files
     files = files.filter(_possible(files, partition, below))
     found = files.to_pylist()
     if keys.num_rows > _FEW_KEYS:
@@ -145,7 +149,7 @@ def _paths(table: DeltaTable, keys: pa.Table, partition: int | None, below: int 
     ]
 
 
-def possible_files(table: DeltaTable, key: Mapping[str, Sequence[Any]]) -> list[str]:
+def possible_files(table: Readable, key: Mapping[str, Sequence[Any]]) -> list[str]:
     """The files that can hold rows with one of the values in each column of a key.
 
     Args:
@@ -153,11 +157,10 @@ def possible_files(table: DeltaTable, key: Mapping[str, Sequence[Any]]) -> list[
     Returns:
         Paths relative to the table's folder and in URL form.
     """
-    files = scan.live_files(table).to_pylist()
     members = {name: sorted(values) for name, values in key.items()}
     return [
         file["path"]
-        for file in files
+        for file in frozen(table).listed
         if all(_between(some, file.get(f"min.{name}"), file.get(f"max.{name}")) for name, some in members.items())
     ]
 

@@ -1,29 +1,34 @@
-"""What the queries of every domain begin with: tables looked at anew, and what is seen of them.
+"""What the queries of every domain begin with: a view of the lake, and what is seen of it.
 
 A domain asks the lake in three files of one form: `questions.py` has its questions as values, checked as they are made;
 `cursors.py` says where a page ends; `queries.py` has one class made of the one here, whose methods take a tenant and a
-question and give the answer as at a point.
+question and give the answer as at a point. Each method is `asked_anew` where a file that its view names is gone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from deltalake.exceptions import TableNotFoundError
-
-from ..schemas.errors import NotFinalError, UnavailableError
+from ..schemas.errors import NotFinalError
 from ..schemas.topics import TopicNames
-from .columns import JOURNAL_TABLE
 from .cuts import At, Bounds, Cuts
 from .tables import Lake
+from .views.views import View, Views, views_of
+
+
+class Seen(NamedTuple):
+    """What a question reads: the lake at one moment, and how much of it."""
+
+    view: View
+    bounds: Bounds
 
 
 class Queries:
     """The queries over the tables of one domain.
 
     Args:
-        lake: where the tables are.
+        lake: where the tables are, or the views of it that other readers share.
         names: topic names.
         partitions: number of partitions per journal topic.
     """
@@ -33,12 +38,13 @@ class Queries:
     TABLES: ClassVar[tuple[str, ...]]
     """What is read besides the journal table."""
 
-    def __init__(self, lake: Lake, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
-        self._lake = lake
+    def __init__(self, lake: Lake | Views, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
+        self.views = views_of(lake)
+        self._names = names
+        self._partitions = partitions
         self._topic = names.journal(self.TOPIC)
-        self._cuts = Cuts(lake, names, partitions)
 
-    def _seen(self, as_at: At | None, *, final_only: bool = False) -> Bounds:
+    def _seen(self, as_at: At | None, *, final_only: bool = False) -> Seen:
         """What is seen of the tables now, or as at a point.
 
         Raises:
@@ -47,26 +53,17 @@ class Queries:
             InvalidPositionError, InputError: it is no point of this journal.
             UnavailableError: there is no lake.
         """
-        self._refresh()
-        bounds = self._cuts.bounds(self.TOPIC, as_at)
+        view = self.views.take(self.TABLES)
+        bounds = self._cuts(view).bounds(self.TOPIC, as_at)
         if final_only and not bounds.final:
             raise NotFinalError("Facts still to come can change that answer.")
-        return bounds
+        return Seen(view, bounds)
 
-    def _seen_again(self, bounds: Bounds) -> Bounds:
+    def _seen_again(self, bounds: Bounds) -> Seen:
         """What the first page of an answer saw. Raises: NotFinalError: the lake does not hold it. UnavailableError."""
-        self._refresh()
-        self._cuts.check(bounds)
-        return bounds
+        view = self.views.take(self.TABLES)
+        self._cuts(view).check(bounds)
+        return Seen(view, bounds)
 
-    def _refresh(self) -> None:
-        """See what others have written: the journal table first, so that its marks promise no row that is not seen."""
-        try:
-            self._lake.refresh((JOURNAL_TABLE, *self.TABLES))
-        except TableNotFoundError as error:
-            raise UnavailableError(
-                f"There is no lake at {self._lake.path}.",
-                code="no-lake",
-                hint="Start the stream (`metajournal up`, or `metajournal stream`), or point [lake] path at it.",
-                path=self._lake.path,
-            ) from error
+    def _cuts(self, view: View) -> Cuts:
+        return Cuts(view.journal, self._names, self._partitions)

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from deltalake.exceptions import TableNotFoundError
-
 from ..rules.admission import EARLIEST_MS, LATEST_MS
 from ..rules.entity import EntityRow
 from ..schemas.errors import (
@@ -31,17 +29,18 @@ from ..schemas.times import time_shown
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
 from .as_of import rows_as_of, tables_of
-from .columns import ENTITIES_TABLE, JOURNAL_TABLE
-from .cuts import At, time_text, to_come
-from .entities import milliseconds, row_from_dict
+from .columns import ENTITIES_TABLE
+from .cuts import At, time_below, time_text, to_come
+from .entities import row_from_dict
 from .lookup import rows_of_key
 from .queries import Queries
-from .storage.damage import asked_again
-from .tables import Lake, PartitionKey, quoted
+from .tables import Lake
+from .views.table import JournalView, PartitionKey
+from .views.views import View, Views, asked_anew, views_of, whole_view
 
 Q = TypeVar("Q", bound=Queries)
-_BEFORE_ALL_MS = 0
-_POLL_S = 0.02
+POLL_S = 0.02
+"""Seconds between two looks at the lake by who waits for it."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,7 @@ class Answer:
 class _Seen(NamedTuple):
     """What is seen of an entity's history: below `below` (next position), and by a time where there is one."""
 
+    view: View
     key: PartitionKey
     mark: int
     below: int
@@ -83,30 +83,30 @@ class LakeReader:
     """Look-ups of entities; each reads the few files and row groups that can hold the key.
 
     Args:
-        lake: where the tables are.
+        lake: where the tables are, or the views of it that other readers share.
         names: topic names, to find an entity's journal partition.
         partitions: number of partitions per journal topic.
     """
 
-    def __init__(self, lake: Lake, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
-        self._lake = lake
+    def __init__(self, lake: Lake | Views, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
+        self.views = views_of(lake)
         self._names = names
         self._partitions = partitions
 
     def beside(self, queries: type[Q]) -> Q:
         """The queries of a domain over the same lake."""
-        return queries(self._lake, self._names, self._partitions)
+        return queries(self.views, self._names, self._partitions)
 
-    @asked_again
+    @asked_anew
     def current(self, tenant: str, urn: Urn) -> Answer:
         """The newest row of an entity at the lake's marks.
 
         Raises:
             UnknownEntityError: the entity has no live row; `held_to` in its data says how far the lake has looked.
         """
-        return self.live(self._newest(tenant, urn, self._seen_at(tenant, urn, None)))
+        return self.live(self._newest(tenant, urn, self._seen_at(self._view(), tenant, urn, None)))
 
-    @asked_again
+    @asked_anew
     def as_at(self, tenant: str, urn: Urn, at: At, *, final_only: bool = False) -> Answer:
         """The entity as the log told it at a position of its partition, or at a system_time in milliseconds UTC.
 
@@ -119,14 +119,16 @@ class LakeReader:
             NotFinalError: the lake has not passed that point (a position), the time is still to come, or `final_only`
                 and it is not final.
         """
-        seen = self._seen_at(tenant, urn, at)
+        view = self._view()
+        seen = self._seen_at(view, tenant, urn, at)
         answer = self._newest(tenant, urn, seen)
         if final_only and not answer.final:
             raise _not_final(urn, answer.held_to)
         if answer.row is None or answer.row.deleted:
-            raise self._unknown_then(tenant, answer, at)
+            raise self._unknown_then(view, tenant, answer, at)
         return answer
 
+    @asked_anew
     def as_of(self, tenant: str, urn: Urn, as_of_ms: int, at: At | None = None) -> Answer:
         """The entity as its events up to a time make it, in the order of their own times (see `as_of`).
 
@@ -144,6 +146,7 @@ class LakeReader:
             raise self._unknown_as_of(tenant, urn, as_of_ms, seen, rows)
         return Answer(urn, rows[-1], seen.held_to, at is not None and seen.final)
 
+    @asked_anew
     def history_as_of(
         self, tenant: str, urn: Urn, as_of_ms: int, *, limit: int | None = None, before: int | None = None
     ) -> list[EntityRow]:
@@ -165,15 +168,15 @@ class LakeReader:
 
     def _rows_as_of(self, tenant: str, urn: Urn, as_of_ms: int, at: At | None) -> tuple[_Seen, list[EntityRow]]:
         _check_time(as_of_ms)
-        seen = self._seen_at(tenant, urn, at)
-        self._refresh(tables_of(urn))
-        return seen, rows_as_of(self._lake, seen.key, tenant, urn, seen.sql(), as_of_ms)
+        view = self._view(tables_of(urn))
+        seen = self._seen_at(view, tenant, urn, at)
+        return seen, rows_as_of(view, seen.key, tenant, urn, seen.sql(), as_of_ms)
 
     def _unknown_as_of(
         self, tenant: str, urn: Urn, as_of_ms: int, seen: _Seen, rows: Sequence[EntityRow]
     ) -> UnknownEntityError:
         """Why an entity was not there as of a time: not by then, or deleted by then; or there is none at all."""
-        if not rows and not self._rows(tenant, urn, f"logical_timestamp < {seen.mark} limit 1"):
+        if not rows and not self._rows(seen.view, tenant, urn, f"logical_timestamp < {seen.mark} limit 1"):
             return _unknown(urn, seen.held_to)
         why = (
             f"its deletion is of {time_text(rows[-1].event_time)}" if rows else "no accepted event tells of it by then"
@@ -186,7 +189,7 @@ class LakeReader:
             held_to=str(seen.held_to),
         )
 
-    def _unknown_then(self, tenant: str, answer: Answer, at: At) -> UnknownEntityError:
+    def _unknown_then(self, view: View, tenant: str, answer: Answer, at: At) -> UnknownEntityError:
         """Why an entity was not there at a point: never yet, or deleted before it; or there is none at all.
 
         A time is told as it was read, and the journal's word with its position: a logical timestamp alone is taken for
@@ -197,7 +200,7 @@ class LakeReader:
             said = f"There was no {answer.urn} {then}: it was deleted at {_placed(answer.row, held_to)}."
         else:
             below = f"logical_timestamp < {answer.held_to.value}"
-            rows = self._rows(tenant, answer.urn, f"{below} order by logical_timestamp, seq limit 1")
+            rows = self._rows(view, tenant, answer.urn, f"{below} order by logical_timestamp, seq limit 1")
             if not rows:
                 return _unknown(answer.urn, answer.held_to)
             said = f"There was no {answer.urn} {then}: the journal speaks of it since {_placed(rows[0], held_to)}."
@@ -210,7 +213,7 @@ class LakeReader:
             held_to=str(answer.held_to),
         )
 
-    @asked_again
+    @asked_anew
     def history(self, tenant: str, urn: Urn, *, limit: int | None = None, before: int | None = None) -> list[EntityRow]:
         """Rows of an entity, oldest first.
 
@@ -220,10 +223,11 @@ class LakeReader:
         Raises:
             UnknownEntityError: the lake holds no row of it.
         """
-        key, mark = self._held(tenant, urn)
+        view = self._view()
+        key, mark = self._held(view, tenant, urn)
         below = mark if before is None else min(mark, before)
-        rows = self._newest_rows(tenant, urn, below, limit)
-        if not rows and (below == mark or not self._newest_rows(tenant, urn, mark, 1)):
+        rows = self._newest_rows(view, tenant, urn, below, limit)
+        if not rows and (below == mark or not self._newest_rows(view, tenant, urn, mark, 1)):
             raise _unknown(urn, Position(*key, mark))
         return rows[::-1]
 
@@ -232,10 +236,10 @@ class LakeReader:
         topic = self._names.journal(urn.domain)
         return topic, partition_of(f"{tenant}/{urn.aggregate}".encode(), self._count(topic))
 
-    def _newest_rows(self, tenant: str, urn: Urn, below: int, limit: int | None) -> list[EntityRow]:
+    def _newest_rows(self, view: View, tenant: str, urn: Urn, below: int, limit: int | None) -> list[EntityRow]:
         most = "" if limit is None else f" limit {int(limit)}"
         return self._rows(
-            tenant, urn, f"logical_timestamp < {int(below)} order by logical_timestamp desc, seq desc{most}"
+            view, tenant, urn, f"logical_timestamp < {int(below)} order by logical_timestamp desc, seq desc{most}"
         )
 
     def wait(self, wanted: Cut, timeout_s: float) -> None:
@@ -248,98 +252,82 @@ class LakeReader:
             UnavailableError: there is no lake, nor was one made in time.
         """
         end = time.monotonic() + timeout_s
-        for topic, partition in wanted:
-            if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
-                raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
+        self.check_cut(wanted)
         while True:
             late = time.monotonic() >= end
             try:
-                self._refresh((JOURNAL_TABLE,))
-                marks = {key: self._lake.journal.mark(key) for key in wanted}
-                lacking = behind({key: mark for key, mark in marks.items() if mark}, wanted)
-            except UnavailableError:
+                self.check_held(self.views.take(()).journal, wanted, timeout_s)
+                return
+            except (NotYetVisibleError, UnavailableError):
                 if late:
                     raise
-            else:
-                if not lacking:
-                    return
-                if late:
-                    said = f"The lake is behind the asked position after {timeout_s:.3g} s: {behind_text(lacking)}"
-                    raise NotYetVisibleError(lacking, f"{said} positions.")
-            time.sleep(_POLL_S)
+            time.sleep(POLL_S)
 
-    def tables(self) -> Lake | None:
-        """The lake as it stands now; None where nothing was written yet."""
-        try:
-            self._lake.refresh()
-        except TableNotFoundError:
-            return None
-        return self._lake
+    def check_cut(self, wanted: Cut) -> None:
+        """Raises: InvalidPositionError: a cut names a partition that is none of this journal."""
+        for topic, partition in wanted:
+            if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
+                raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
 
-    def _seen_at(self, tenant: str, urn: Urn, at: At | None) -> _Seen:
+    @staticmethod
+    def check_held(journal: JournalView, wanted: Cut, waited_s: float) -> None:
+        """Raises: NotYetVisibleError: the journal table does not hold everything below some positions."""
+        marks = {key: journal.mark(key) for key in wanted}
+        lacking = behind({key: mark for key, mark in marks.items() if mark}, wanted)
+        if lacking:
+            said = f"The lake is behind the asked position after {waited_s:.3g} s: {behind_text(lacking)}"
+            raise NotYetVisibleError(lacking, f"{said} positions.")
+
+    def whole(self) -> View | None:
+        """A view of all tables; None where nothing was written yet."""
+        return whole_view(self.views)
+
+    def _seen_at(self, view: View, tenant: str, urn: Urn, at: At | None) -> _Seen:
         """What is seen of an entity now, or as at a point. Raises: as `as_at`."""
-        key, mark = self._held(tenant, urn)
+        key, mark = self._held(view, tenant, urn)
         if at is None:
-            return _Seen(key, mark, mark, None, False)
+            return _Seen(view, key, mark, mark, None, False)
         if isinstance(at, int):
-            final = self._lake.journal.clock(key) > at
+            final = view.journal.clock(key) > at
             if not final and at > time.time() * 1000:
                 raise to_come(at, Position(*key, mark), urn)
-            return _Seen(key, mark, mark, at, final)
+            return _Seen(view, key, mark, mark, at, final)
         cut = cut_of([at]) if isinstance(at, Position) else at
-        self._check_reached(urn, cut)
+        self._check_reached(view, urn, cut)
         if key in cut:
-            return _Seen(key, mark, cut[key], None, True)
-        until_ms = max(self._time_below(Position(*one, below)) for one, below in cut.items())
-        return _Seen(key, mark, mark, until_ms, self._lake.journal.clock(key) > until_ms)
+            return _Seen(view, key, mark, cut[key], None, True)
+        until_ms = max(time_below(view.journal, Position(*one, below)) for one, below in cut.items())
+        return _Seen(view, key, mark, mark, until_ms, view.journal.clock(key) > until_ms)
 
-    def _check_reached(self, urn: Urn, cut: Cut) -> None:
+    def _check_reached(self, view: View, urn: Urn, cut: Cut) -> None:
         """Refuse a cut that names no partition of the journal, or that the lake has not reached."""
         for (topic, partition), below in cut.items():
             if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
                 place = f"{topic}/{partition}"
                 raise InvalidPositionError(f"{place}/{below} is no position of this journal.", text=place)
-            mark = self._lake.journal.mark((topic, partition))
+            mark = view.journal.mark((topic, partition))
             if below > mark:
                 raise _not_final(urn, Position(topic, partition, mark))
 
-    def _time_below(self, at: Position) -> int:
-        """The running system_time in front of a next position, milliseconds UTC; 0 before its first record."""
-        where = f"topic = {quoted(at.topic)} and journal_partition = {at.partition}"
-        rows = self._lake.journal.query(
-            "system_time",
-            f"{where} and logical_timestamp < {int(at.value)} order by logical_timestamp desc limit 1",
-        )
-        return milliseconds(rows[0]["system_time"]) if rows else _BEFORE_ALL_MS
-
     def _newest(self, tenant: str, urn: Urn, seen: _Seen) -> Answer:
-        rows = self._rows(tenant, urn, f"{seen.sql()} order by logical_timestamp desc, seq desc limit 1")
+        rows = self._rows(seen.view, tenant, urn, f"{seen.sql()} order by logical_timestamp desc, seq desc limit 1")
         return Answer(urn, rows[0] if rows else None, seen.held_to, seen.final)
 
-    def _held(self, tenant: str, urn: Urn) -> tuple[PartitionKey, int]:
+    def _held(self, view: View, tenant: str, urn: Urn) -> tuple[PartitionKey, int]:
         """The journal partition of an entity and the journal table's mark there."""
-        self._refresh()
         key = self.place(tenant, urn)
-        return key, self._lake.journal.mark(key)
+        return key, view.journal.mark(key)
 
-    def _refresh(self, names: tuple[str, ...] | None = None) -> None:
-        """See what the stream has written. Raises: UnavailableError: there is no lake."""
-        try:
-            self._lake.refresh(names or (JOURNAL_TABLE, ENTITIES_TABLE))
-        except TableNotFoundError as error:
-            raise UnavailableError(
-                f"There is no lake at {self._lake.path}.",
-                code="no-lake",
-                hint="Start the stream (`metajournal up`, or `metajournal stream`), or point [lake] path at it.",
-                path=self._lake.path,
-            ) from error
+    def _view(self, names: Sequence[str] = ()) -> View:
+        """What a question about an entity reads, with further tables. Raises: UnavailableError: there is no lake."""
+        return self.views.take((ENTITIES_TABLE, *names))
 
     def _count(self, topic: str) -> int:
         """Number of partitions of a journal topic."""
         return self._partitions if isinstance(self._partitions, int) else self._partitions[topic]
 
-    def _rows(self, tenant: str, urn: Urn, rest: str) -> list[EntityRow]:
-        found = rows_of_key(self._lake.tables["entities"].delta, {"tenant": tenant, "urn": str(urn)}, f"and {rest}")
+    def _rows(self, view: View, tenant: str, urn: Urn, rest: str) -> list[EntityRow]:
+        found = rows_of_key(view.tables[ENTITIES_TABLE], {"tenant": tenant, "urn": str(urn)}, f"and {rest}")
         return [row_from_dict(row) for row in found.to_pylist(maps_as_pydicts="strict")]
 
     @staticmethod

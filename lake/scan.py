@@ -16,9 +16,10 @@ from urllib.parse import unquote
 
 import duckdb
 import pyarrow as pa
-from deltalake import DeltaTable
+import pyarrow.dataset as pads
 
-from .storage.damage import local_folder, reading_all
+from .storage.damage import files_below, local_folder, reading_all
+from .views.table import Readable, TableView, frozen
 
 _MEMORY = "1GB"
 _MEANINGFUL = frozenset("*?[=")
@@ -31,7 +32,7 @@ class Cursor:
 
     def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
         self._cursor = cursor
-        self.read: list[tuple[DeltaTable, list[str] | None]] = []
+        self.read: list[tuple[Readable, list[str] | None]] = []
 
     def register(self, name: str, rows: Any) -> None:
         self._cursor.register(name, rows)
@@ -75,31 +76,43 @@ def _connection(_process: int) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def source(cursor: Cursor, table: DeltaTable, paths: list[str], name: str = "lake_dataset") -> str:
+def source(cursor: Cursor, table: Readable, paths: list[str], name: str = "lake_dataset") -> str:
     """What to select from, as SQL: these files of a table, with all columns of its schema.
 
     Args:
-        paths: relative to the table's folder and in URL form, at least one. A store may read more than these.
+        paths: relative to the table's folder and in URL form, at least one.
         name: what a table in a store is registered as; one of its own for each table of a statement.
     """
     cursor.read.append((table, paths))
     folder = local_folder(table)
     if folder is None or _MEANINGFUL & set(folder):
-        cursor.register(name, table.to_pyarrow_dataset())
+        cursor.register(name, _dataset(frozen(table), paths))
         return name
     names = ", ".join("'" + f"{folder}/{unquote(path)}".replace("'", "''") + "'" for path in paths)
     return f"read_parquet([{names}], {_partitioning(table)})"
 
 
-def live_files(table: DeltaTable) -> pa.Table:
+def live_files(table: Readable) -> pa.Table:
     """The files that a table's version consists of: path, size, statistics."""
-    return pa.table(table.get_add_actions(flatten=True))
+    return frozen(table).files
 
 
-def _partitioning(table: DeltaTable) -> str:
-    columns = table.metadata().partition_columns
+def _dataset(table: TableView, paths: list[str]) -> pads.Dataset:
+    """Files of a table, read through delta-rs."""
+    columns = pa.schema([table.schema.field(name) for name in table.partition_columns])
+    return pads.dataset(
+        [unquote(path) for path in paths],
+        schema=table.schema,
+        format="parquet",
+        filesystem=files_below(table.uri, table.storage_options),
+        partitioning=pads.partitioning(columns, flavor="hive") if table.partition_columns else None,
+    )
+
+
+def _partitioning(table: Readable) -> str:
+    columns = table.partition_columns if isinstance(table, TableView) else table.metadata().partition_columns
     if not columns:
         return "hive_partitioning = false"
-    schema = pa.schema(table.schema().to_arrow())
+    schema = frozen(table).schema
     types = ", ".join(f"'{name}': {_SQL_TYPES[str(schema.field(name).type)]}" for name in columns)
     return f"hive_partitioning = true, hive_types = {{{types}}}"

@@ -7,10 +7,11 @@ from typing import Any
 
 from . import scan
 from .lookup import possible_files
-from .tables import Lake, quoted
+from .table import quoted
+from .views.views import View
 
 
-def select_rows(lake: Lake, name: str, key: Mapping[str, str | Sequence[str]], statement: str) -> list[Any]:
+def select_rows(view: View, name: str, key: Mapping[str, str | Sequence[str]], statement: str) -> list[Any]:
     """Rows of a statement over those of a table that have one of the values in each column of a key.
 
     Args:
@@ -18,7 +19,7 @@ def select_rows(lake: Lake, name: str, key: Mapping[str, str | Sequence[str]], s
         statement: SQL over `rows`.
     """
     several = {column: [one] if isinstance(one, str) else list(one) for column, one in key.items()}
-    table = lake.tables[name].delta
+    table = view.tables[name]
     paths = possible_files(table, several)
     if not paths:
         return []

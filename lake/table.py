@@ -25,16 +25,15 @@ from ..schemas.errors import DamagedTableError, LakeWriteError, StreamError
 from .columns import PARTITION_COLUMNS
 from .declared import SPECS
 from .storage.compaction import At, Compaction, passed
-from .storage.damage import empty_commit, opening, reading
+from .storage.damage import LOG, empty_commit, opening, reading
 from .storage.faults import writing
 from .storage.files import DataFile, TableFiles, files_of
 from .storage.runs import LiveFile
+from .views.table import CLOCK, RULES
+from .views.table import PartitionKey as PartitionKey
 
-PartitionKey = tuple[str, int]
 Marks = dict[PartitionKey, int]
 
-_CLOCK = "system_time/"
-_RULES = "metajournal.rules"
 _CONFIGURATION = {
     # A handle that opens the table reads every commit since the last checkpoint: 0.2 to 0.4 ms each.
     "delta.checkpointInterval": "20",
@@ -43,6 +42,7 @@ _CONFIGURATION = {
     "delta.logRetentionDuration": "interval 10 minutes",
 }
 _COMPACTION = "metajournal.compaction"
+_GLANCES_S = 60.0  # a tenth of what the log keeps its commits: the next one cannot have come and gone meanwhile
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class Table:
         self.uri = uri
         self.storage_options = dict(storage_options)
         self._table: DeltaTable | None = None
+        self._looked_s = 0.0
         self._held: dict[str, int] = {}
         self._rules: dict[str, str] = {}
         self._compaction = Compaction(self)
@@ -126,8 +127,16 @@ class Table:
             storage_options=self.storage_options,
         )
 
+    def is_newest(self) -> bool:
+        """Whether nobody has committed since the last look, as one glance at a local log tells; if not, `refresh`."""
+        if self._table is None or "://" in self.uri or time.monotonic() - self._looked_s > _GLANCES_S:
+            return False
+        log = Path(self.uri, LOG)
+        return log.is_dir() and not (log / f"{self._table.version() + 1:020}.json").exists()
+
     def refresh(self) -> None:
         """See what others have written."""
+        self._looked_s = time.monotonic()
         if self._table is not None:
             try:
                 self._table.update_incremental()
@@ -150,13 +159,13 @@ class Table:
 
     def clock(self, key: PartitionKey) -> int:
         """The running system_time at the mark, milliseconds UTC; 0 before the first record."""
-        return self._version_of(f"{_CLOCK}{key[0]}/{key[1]}") or 0
+        return self._version_of(f"{CLOCK}{key[0]}/{key[1]}") or 0
 
     def rules(self) -> dict[str, str]:
         """By domain the digest of the rules that made its newest share of the rows; none before the first commit."""
         for commit in self.delta.history(20):
-            if _RULES in commit:
-                return digests_from(str(commit[_RULES]))
+            if RULES in commit:
+                return digests_from(str(commit[RULES]))
         return {}
 
     def append(self, rows: pa.Table, reached: Reached) -> None:
@@ -178,7 +187,7 @@ class Table:
     def _commit_with(self, reached: Reached, commit: Callable[[CommitProperties], None]) -> None:
         now = int(time.time() * 1000)
         wanted = {f"{t}/{p}": v for (t, p), v in reached.marks.items()}
-        wanted |= {f"{_CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
+        wanted |= {f"{CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
         held = {app: max(version, self._version_of(app) or 0) for app, version in wanted.items()}
         rules = {**(self._rules or self.rules()), **reached.rules}
         properties = CommitProperties(
@@ -310,7 +319,7 @@ class Table:
 
 
 def _metadata(rules: Mapping[str, str]) -> dict[str, str]:
-    return {_RULES: digests_text(rules)} if rules else {}
+    return {RULES: digests_text(rules)} if rules else {}
 
 
 def _is_conflict(error: Exception) -> bool:

@@ -136,14 +136,17 @@ class Lake:
         if not others:
             return
         with ThreadPoolExecutor(len(others)) as pool:
-            refreshed = {name: pool.submit(self.tables[name].refresh) for name in others}
-            for name, done in refreshed.items():
-                try:
-                    done.result()
-                except TableNotFoundError:
-                    if not self._holds_events():
-                        raise
-                    raise missing(self.tables[name].uri) from None
+            for refreshed in [pool.submit(self.refresh_table, name) for name in others]:
+                refreshed.result()
+
+    def refresh_table(self, name: str) -> None:
+        """See what others have written to a history table, where the pointer was last looked at. Errors: `refresh`."""
+        try:
+            self.tables[name].refresh()
+        except TableNotFoundError:
+            if not self._holds_events():
+                raise
+            raise missing(self.tables[name].uri) from None
 
     def refresh_pointer(self) -> None:
         """See tables that others have swapped in, and nothing else."""

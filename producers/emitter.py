@@ -38,7 +38,9 @@ from ..schemas.header import Header
 from ..schemas.positions import Position
 from ..schemas.registry import served_domains
 from ..schemas.settings import Settings
+from .acknowledged import Acknowledgements
 from .committing import Committing
+from .futures import AwaitableFuture
 from .ids import EventIds
 from .kafka import ErrorLog, make_producer, servers_of, wait_for_broker
 from .options import read_options
@@ -54,6 +56,8 @@ _CACHED_KEYS: Final = 65_536
 _SERVE_EVERY: Final = 64
 """Emits between two turns of serving delivery reports. The emitting thread does it: each report takes Python's lock
 anew, so a thread beside it would wait for that lock at every single one."""
+_AWAITED_S: Final = 0.005
+"""Seconds of one turn of the background thread while somebody waits for an acknowledgement without a thread."""
 _IDLE_S: Final = 0.05
 """Seconds without a turn of an emitting thread after which the background thread serves the reports."""
 _Headers: TypeAlias = list[tuple[str, str | bytes | None]]
@@ -82,6 +86,12 @@ class _Journal:
 
     def outcome(self, position: Position, system_time: int, timeout_s: float | None) -> Outcome:
         return self._emitter.outcomes.outcome(position, system_time, timeout_s)
+
+    def outcome_future(self, position: Position, system_time: int, timeout_s: float | None) -> AwaitableFuture[Outcome]:
+        return self._emitter.outcomes.outcome_future(position, system_time, timeout_s)
+
+    def watch(self, receipt: Receipt, limit_s: float, callback: Callable[[Receipt], object]) -> None:
+        self._emitter.watch(receipt, limit_s, callback)
 
 
 class Emitter:
@@ -121,6 +131,7 @@ class Emitter:
         )  # fmt: skip
         self._turn_is_due = cycle([False] * (_SERVE_EVERY - 1) + [True]).__next__
         self._turned = False
+        self._acknowledgements = Acknowledgements()
         self._closing = threading.Event()
         _open.add(self)
         self._idler = threading.Thread(target=self._serve_idle, name="metajournal-emitter", daemon=True)
@@ -247,11 +258,13 @@ class Emitter:
             self.flush(timeout_s)
         finally:
             self._closing.set()
+            self._acknowledgements.wake()
             self._committing.close()
             # What is left is given up now, so that nobody waits for a receipt that can never be filled in.
             self._producer.purge()
             self._producer.flush(1)
             self._idler.join()
+            self._acknowledgements.settle(every=True)
             self.outcomes.close()
 
     def forked(self) -> None:
@@ -261,6 +274,12 @@ class Emitter:
     def serve(self, timeout_s: float) -> None:
         """Take delivery reports in, waiting for one if there is none."""
         self._producer.poll(timeout_s)
+
+    def watch(self, receipt: Receipt, limit_s: float, callback: Callable[[Receipt], object]) -> None:
+        """Call back once a receipt is acknowledged or has failed, or after so many seconds."""
+        self._acknowledgements.add(receipt, limit_s, callback)
+        if self._closing.is_set():  # nobody looks at them any more
+            self._acknowledgements.settle(every=True)
 
     def note_failure(self, receipt: Receipt) -> None:
         """Keep an event that was not acknowledged, for the next flush to tell."""
@@ -310,11 +329,19 @@ class Emitter:
         self._latest.tidy()
 
     def _serve_idle(self) -> None:
-        while not self._closing.wait(_IDLE_S):
+        while not self._closing.is_set():
+            wait_s = 0.0
+            if not self._acknowledgements:
+                self._acknowledgements.wait(_IDLE_S)
+            elif self._turned:
+                self._closing.wait(_AWAITED_S)  # the emitting thread serves the reports
+            else:
+                wait_s = _AWAITED_S
             if not self._turned:
-                self._producer.poll(0)
+                self._producer.poll(wait_s)
                 self._committing.serve()
             self._turned = False
+            self._acknowledgements.settle()
 
 
 _open: Final[weakref.WeakSet[Emitter]] = weakref.WeakSet()

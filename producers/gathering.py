@@ -29,6 +29,7 @@ from ..schemas.ids import id_text
 from ..schemas.limits import MAX_UNIT_BYTES, MAX_UNIT_EVENTS
 from ..schemas.positions import Position
 from ..schemas.urn import Urn
+from .futures import AwaitableFuture
 from .options import Options, read_options
 from .receipts import Journaled, Receipt
 from .transactions import Outgoing
@@ -194,6 +195,14 @@ class Uncommitted:
     def outcome(self, position: Position, system_time: int, timeout_s: float | None) -> Outcome:
         assert self._journal is not None  # only an event with a journal has a position
         return self._journal.outcome(position, system_time, timeout_s)
+
+    def outcome_future(self, position: Position, system_time: int, timeout_s: float | None) -> AwaitableFuture[Outcome]:
+        assert self._journal is not None
+        return self._journal.outcome_future(position, system_time, timeout_s)
+
+    def watch(self, receipt: Receipt, limit_s: float, callback: Callable[[Receipt], object]) -> None:
+        """Only a commit fills a unit's receipts in, all at once. Raises: why there is none yet."""
+        raise self._failure()
 
 
 def now_ms() -> int:

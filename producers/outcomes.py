@@ -17,17 +17,26 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from ..schemas.arguments import check_number
-from ..schemas.errors import InputError, KafkaUnavailableError, NotYetVisibleError, PositionExpired
+from ..schemas.errors import (
+    InputError,
+    KafkaUnavailableError,
+    MetajournalError,
+    NotYetVisibleError,
+    PositionExpired,
+)
 from ..schemas.positions import Position, epoch_of
 from ..schemas.settings import Settings
 from ..schemas.topics import UnknownTopicError
 from ..schemas.untrusted import UNREADABLE
+from .futures import AwaitableFuture, fail, resolve
 from .journal_ends import JournalEnds
 from .kafka import ErrorLog, asked_again, is_passing, make_consumer
 from .passed_over import PassedOver
@@ -38,6 +47,8 @@ _log = logging.getLogger("metajournal.outcomes")
 _POLL_S: Final = 0.1
 _KEPT_VERDICTS: Final = 200_000
 """Most verdicts kept for one journal partition; beyond it the older half is forgotten (and read again if asked)."""
+_DEADLINES: Final = 10_000
+"""Time-outs kept before those of answered questions are dropped."""
 _SEEK_TIMEOUT_S: Final = 10.0
 _T = TypeVar("_T")
 
@@ -79,16 +90,27 @@ class Held:
 
 
 class Question:
-    """One position that somebody waits for."""
+    """One position that somebody waits for.
 
-    __slots__ = ("answered", "expired", "outcome", "position", "since")
+    Args:
+        since: append time of the event, ms.
+        limit_s: seconds to wait.
+    Attributes:
+        answer: its verdict, or why there is none.
+    """
 
-    def __init__(self, position: Position, since: int) -> None:
+    __slots__ = ("answer", "asked_s", "limit_s", "position", "since")
+
+    def __init__(self, position: Position, since: int, limit_s: float) -> None:
         self.position = position
         self.since = since
-        self.outcome: Outcome | None = None
-        self.expired = False
-        self.answered = threading.Event()
+        self.limit_s = limit_s
+        self.asked_s = time.monotonic()
+        self.answer: AwaitableFuture[Outcome] = AwaitableFuture()
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.position.topic, self.position.partition
 
 
 def _in_the_journal(behind: int | None, said: str) -> NotYetVisibleError:
@@ -127,8 +149,12 @@ class OutcomeReader:
         """Append time from which each partition of an outcomes topic is read."""
         self._errors = ErrorLog()
         self._thread: threading.Thread | None = None
-        self._failure: BaseException | None = None
+        self._ended = True
         self._closing = False
+        self._deadlines: list[tuple[float, int, Question]] = []
+        """When each question's time is over, the first one first; only the reader's own thread looks at it."""
+        self._numbers = count()
+        self._most_deadlines = _DEADLINES
         self._ends = JournalEnds(settings, epochs, stopping=lambda: self._closing)
         self.passed_over = PassedOver(_log)
 
@@ -144,50 +170,66 @@ class OutcomeReader:
             PositionExpired: the verdict is no longer in the topic.
             KafkaUnavailableError: the topic cannot be read.
         """
+        question = self._asked_for(position, system_time, timeout_s)
+        if threading.current_thread() is self._thread and not question.answer.done():
+            raise InputError(
+                "A callback of a verdict may not wait for another one: nobody would read it.",
+                code="would-wait",
+                hint="Ask with receipt.outcome_future() and give it a callback.",
+            )
+        try:
+            # Beyond that maximum Python's locks refuse to wait.
+            return question.answer.result(min(question.limit_s, threading.TIMEOUT_MAX))
+        except TimeoutError:
+            self._forget([question])
+            return self._late(question)
+
+    def outcome_future(
+        self, position: Position, system_time: int, timeout_s: float | None = None
+    ) -> AwaitableFuture[Outcome]:
+        """The verdict of a position, when it comes; arguments and errors as `outcome`.
+
+        However many wait, the one reader resolves them all, its time-outs too, which may come a poll late.
+        """
+        return self._asked_for(position, system_time, timeout_s).answer
+
+    def _asked_for(self, position: Position, system_time: int, timeout_s: float | None) -> Question:
         check_number("timeout_s", timeout_s)
         limit = self._settings.client.outcome_timeout_s if timeout_s is None else timeout_s
-        question = Question(position, system_time)
+        question = Question(position, system_time, limit)
         with self._lock:
-            held = self._held.get((position.topic, position.partition))
+            held = self._held.get(question.key)
             found = held.find(position) if held is not None else None
-            if found is not None:
-                return found
-            if self._closing:
-                raise InputError(
-                    "The journal is closed: no verdict is read any more.",
-                    code="closed",
-                    hint=f"Ask before it is closed; `metajournal why` tells what became of the event at {position}.",
-                )
-            self._new.append(question)
-            self._start()
-        asked = time.monotonic()
-        question.answered.wait(min(limit, threading.TIMEOUT_MAX))  # beyond it Python's locks refuse to wait
-        return self._answer(question, asked, limit)
+            if found is None:
+                if self._closing:
+                    raise _closed(position)
+                self._new.append(question)
+                self._start()
+        if found is not None:
+            question.answer.set_result(found)
+        return question
 
     def close(self) -> None:
-        """Stop the reader."""
+        """Stop the reader; whoever still waits is told."""
         self._closing = True
-        if self._thread is not None:
-            self._thread.join()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
 
-    def _answer(self, question: Question, asked: float, limit: float) -> Outcome:
-        if question.outcome is not None:
-            return question.outcome
-        if question.expired:
-            raise PositionExpired(f"The verdict of {question.position} is no longer in its topic.", earliest=None)
-        if self._failure is not None:
-            raise KafkaUnavailableError(f"Verdicts cannot be read: {self._failure}.") from self._failure
-        said = self._errors.since(asked)
+    def _late(self, question: Question) -> Outcome:
+        """What a question has come to that was not answered in time. Raises: that it was not."""
+        if question.answer.done():
+            return question.answer.result()
+        said = self._errors.since(question.asked_s)
         if said is not None:
             raise KafkaUnavailableError(f"Verdicts cannot be read: {said}.", position=question.position)
-        raise self._not_yet(question, limit)
+        raise self._not_yet(question)
 
-    def _not_yet(self, question: Question, limit: float) -> NotYetVisibleError:
+    def _not_yet(self, question: Question) -> NotYetVisibleError:
         position = question.position
         with self._lock:
-            self._drop(question)
-            held = self._held.get((position.topic, position.partition))
-        waited = f"The stream has given no verdict on {position} within {limit:g} s"
+            held = self._held.get(question.key)
+        waited = f"The stream has given no verdict on {position} within {question.limit_s:g} s"
         if held is None or not held.mark:
             return _in_the_journal(None, f"{waited}; none of its partition was seen. Does the stream run?")
         behind = position.value + 1 - held.mark
@@ -198,15 +240,16 @@ class OutcomeReader:
             text += f" and has reached what was written {time.time() - held.system_time / 1000:.1f} s ago"
         return _in_the_journal(behind, f"{text}.")
 
-    def _drop(self, question: Question) -> None:
-        position = question.position
-        waiting = self._questions.get((position.topic, position.partition), [])
-        waiting[:] = [one for one in waiting if one is not question]
-        self._new[:] = [one for one in self._new if one is not question]
+    def _forget(self, questions: Collection[Question]) -> None:
+        """Wait for some questions' verdicts no longer."""
+        gone = set(map(id, questions))
+        with self._lock:
+            for waiting in [self._new, *(self._questions.get(key, []) for key in {one.key for one in questions})]:
+                waiting[:] = [one for one in waiting if id(one) not in gone]
 
     def _start(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._failure = None
+        if self._ended:
+            self._ended = False
             self._held.clear()
             self._from.clear()
             self._thread = threading.Thread(target=self._run, name="metajournal-outcomes", daemon=True)
@@ -214,47 +257,79 @@ class OutcomeReader:
 
     def _run(self) -> None:
         consumer: Consumer | None = None
+        problem: Exception | None = None
         try:
             consumer = self._make(self._settings, self._errors)
             while not self._closing:
                 self._take(consumer)
+                self._expire()
                 if self._from:
                     messages = consumer.consume(1000, _POLL_S)
                     arrived_s = time.monotonic()
                     for message in messages:
                         self._read(message, arrived_s)
         except Exception as error:  # whoever waits must learn it; the next question starts anew
-            self._failure = error
-            with self._lock:
-                waiting = self._new + [one for many in self._questions.values() for one in many]
-                self._new, self._questions = [], {}
-            for question in waiting:
-                question.answered.set()
+            problem = error
         finally:
             if consumer is not None:
                 consumer.close()
             self._ends.close()
+            self._give_up(problem)
+
+    def _give_up(self, problem: Exception | None) -> None:
+        """Tell everybody who waits why no verdict comes: a problem, or that the journal is closed."""
+        with self._lock:
+            self._ended = True  # who asks from now on starts another thread
+            waiting = self._new + [one for many in self._questions.values() for one in many]
+            self._new, self._questions, self._deadlines = [], {}, []
+        for question in waiting:
+            error: MetajournalError = _closed(question.position)
+            if problem is not None:
+                error = KafkaUnavailableError(f"Verdicts cannot be read: {problem}.")
+                error.__cause__ = problem
+            fail(question.answer, error)
+
+    def _expire(self) -> None:
+        """Answer the questions whose time is over."""
+        now, late = time.monotonic(), []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            late.append(heappop(self._deadlines)[2])
+        late = [one for one in late if not one.answer.done()]
+        if late:
+            self._forget(late)
+        for question in late:
+            try:
+                resolve(question.answer, self._late(question))
+            except MetajournalError as error:
+                fail(question.answer, error)
+        if len(self._deadlines) > self._most_deadlines:
+            self._deadlines = [one for one in self._deadlines if not one[2].answer.done()]
+            heapify(self._deadlines)
+            self._most_deadlines = max(_DEADLINES, 2 * len(self._deadlines))
 
     def _take(self, consumer: Consumer) -> None:
         """Take new questions in, and (re)assign the partitions that must be read from an earlier time."""
+        answered: list[tuple[Question, Outcome]] = []
         with self._lock:
             new, self._new = self._new, []
-            stale = {self._target(question) for question in new if not self._covered(question)}
+            stale = {self._target(question) for question in new if not self._covered(question, answered)}
             pending = [one for many in self._questions.values() for one in many]
+        for question, outcome in answered:
+            resolve(question.answer, outcome)
         for target in stale:
             since = min(one.since for one in pending if self._target(one) == target)
             self._seek(consumer, target, since)
 
-    def _covered(self, question: Question) -> bool:
+    def _covered(self, question: Question, answered: list[tuple[Question, Outcome]]) -> bool:
         """Answer a new question, or keep it; False where its partition must be read from an earlier time."""
-        key = (question.position.topic, question.position.partition)
-        held = self._held.setdefault(key, Held())
-        question.outcome = held.find(question.position)
-        if question.outcome is not None:
-            question.answered.set()
+        held = self._held.setdefault(question.key, Held())
+        outcome = held.find(question.position)
+        if outcome is not None:
+            answered.append((question, outcome))
             return True
-        self._questions.setdefault(key, []).append(question)
-        self._ends.learn(key, question.position.value + 1)  # most records need no more, and Kafka is not asked
+        self._questions.setdefault(question.key, []).append(question)
+        heappush(self._deadlines, (question.asked_s + question.limit_s, next(self._numbers), question))
+        self._ends.learn(question.key, question.position.value + 1)  # most records need no more: Kafka is not asked
         read_from = self._from.get(self._target(question))
         return read_from is not None and read_from <= question.since and question.position.value >= held.start
 
@@ -293,12 +368,20 @@ class OutcomeReader:
         if record is None:
             return
         key = (record.topic, record.partition)
+        answers: list[tuple[Question, Outcome | PositionExpired]] = []
         with self._lock:
             held = self._held.setdefault(key, Held())
             held.add(record)
             waiting = self._questions.get(key)
             if waiting:
-                waiting[:] = [one for one in waiting if not self._settle(one, held, record)]
+                answers = [(one, answer) for one in waiting if (answer := _answer(one, held, record)) is not None]
+                answered = {id(one) for one, _ in answers}
+                waiting[:] = [one for one in waiting if id(one) not in answered and not one.answer.done()]
+        for question, answer in answers:
+            if isinstance(answer, PositionExpired):
+                fail(question.answer, answer)
+            else:
+                resolve(question.answer, answer)
 
     def _true(self, message: Message, arrived_s: float) -> OutcomeRecord | None:
         """A message's record; None where the stream cannot have written it."""
@@ -316,11 +399,18 @@ class OutcomeReader:
         self.passed_over.claims(target, offset, f"to {record.end} of {journal[0]}/{journal[1]}")
         return None
 
-    def _settle(self, question: Question, held: Held, record: OutcomeRecord) -> bool:
-        question.outcome = held.find(question.position)
-        # Reading began before the event was written: a range that begins above it means that its own one is gone.
-        question.expired = question.outcome is None and record.start > question.position.value
-        if question.outcome is None and not question.expired:
-            return False
-        question.answered.set()
-        return True
+
+def _answer(question: Question, held: Held, record: OutcomeRecord) -> Outcome | PositionExpired | None:
+    outcome = held.find(question.position)
+    # Reading began before the event was written: a range that begins above it means that its own one is gone.
+    if outcome is None and record.start > question.position.value:
+        return PositionExpired(f"The verdict of {question.position} is no longer in its topic.", earliest=None)
+    return outcome
+
+
+def _closed(position: Position) -> InputError:
+    return InputError(
+        "The journal is closed: no verdict is read any more.",
+        code="closed",
+        hint=f"Ask before it is closed; `metajournal why` tells what became of the event at {position}.",
+    )

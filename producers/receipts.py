@@ -7,13 +7,16 @@ whoever waits serves the delivery reports himself. Left to others: sending (emit
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from confluent_kafka import KafkaError
 
+from ..schemas.arguments import check_number
 from ..schemas.errors import KafkaUnavailableError, MetajournalError, OutcomeUnknownError
 from ..schemas.ids import id_text
 from ..schemas.positions import EPOCH_SHIFT, Position
+from .futures import AwaitableFuture, called_back, fail, follow_on, resolve
 from .verdicts import Outcome
 
 if TYPE_CHECKING:
@@ -59,6 +62,12 @@ class Journaled(Protocol):
 
     def outcome(self, position: Position, system_time: int, timeout_s: float | None) -> Outcome:
         """The verdict of a position, waited for."""
+
+    def outcome_future(self, position: Position, system_time: int, timeout_s: float | None) -> AwaitableFuture[Outcome]:
+        """The verdict of a position, when it comes."""
+
+    def watch(self, receipt: Receipt, limit_s: float, callback: Callable[[Receipt], object]) -> None:
+        """Call back once a receipt is acknowledged or has failed, or after so many seconds."""
 
 
 class Receipt:
@@ -138,6 +147,72 @@ class Receipt:
             self._outcome = self._journal.outcome(self.position, self._time, timeout_s)
             return self._outcome
 
+    def add_done_callback(self, callback: Callable[[Receipt], object]) -> None:
+        """Have a function called with this receipt once the broker has the event, or it is known that it failed.
+
+        It is called in a background thread of the journal, or at once where that is known already; it must not wait.
+        What it raises is logged. `failure()` tells whether the event failed.
+        """
+        if self._offset is None:
+            self._journal.watch(self, self._limit_s(), callback)
+        else:
+            called_back(callback, self)
+
+    def position_future(self) -> AwaitableFuture[Position]:
+        """`position`, when it is known: the same errors, and no thread that waits. `await receipt` awaits it."""
+        future: AwaitableFuture[Position] = AwaitableFuture()
+        self.add_done_callback(lambda _: self._place(future))
+        return future
+
+    def outcome_future(self, timeout_s: float | None = None) -> AwaitableFuture[Outcome]:
+        """`outcome`, when it comes: the same errors, and no thread that waits.
+
+            outcome = await receipt.outcome_future()
+            receipt.outcome_future().add_done_callback(lambda future: print(future.result()))
+
+        Args:
+            timeout_s: seconds from the acknowledgement on; `client.outcome_timeout_s` where None.
+        Raises:
+            InputError: the time-out is none, or the event's unit is not committed; all else comes with the future.
+        """
+        check_number("timeout_s", timeout_s)
+        future: AwaitableFuture[Outcome] = AwaitableFuture()
+        self.add_done_callback(lambda _: self._ask(future, timeout_s))
+        return future
+
+    def __await__(self) -> Generator[Any, None, Position]:
+        return self.position_future().__await__()
+
+    def _place(self, future: AwaitableFuture[Position]) -> None:
+        try:
+            resolve(future, self._known_position())
+        except Exception as error:
+            fail(future, error)
+
+    def _ask(self, future: AwaitableFuture[Outcome], timeout_s: float | None) -> None:
+        try:
+            known = getattr(self, "_outcome", None)
+            if known is not None:
+                resolve(future, known)
+            else:
+                asked = self._journal.outcome_future(self._known_position(), self._time, timeout_s)
+                follow_on(future, asked, self._keep)
+        except Exception as error:
+            fail(future, error)
+
+    def _keep(self, outcome: Outcome) -> Outcome:
+        self._outcome = outcome
+        return outcome
+
+    def _known_position(self) -> Position:
+        """`position` without waiting: what is not known by now never will be."""
+        if self._offset is None:
+            raise self._unknown(f"no acknowledgement within {self._limit_s():g} s")
+        return self.position
+
+    def _limit_s(self) -> float:
+        return self._journal.wait_s() + _GRACE_S
+
     def delivered(self, error: KafkaError | None, message: Message) -> None:
         """The delivery report, called once by whichever thread serves them; `_offset` last, others look at it."""
         self._error = error
@@ -163,7 +238,7 @@ class Receipt:
 
     def _acknowledgement(self) -> int:
         if self._offset is None:
-            self._wait(self._journal.wait_s() + _GRACE_S)
+            self._wait(self._limit_s())
         failure = self.failure()
         if failure is not None:
             raise failure

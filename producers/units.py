@@ -20,6 +20,7 @@ from ..schemas.errors import InputError, KafkaUnavailableError, MetajournalError
 from ..schemas.events.base import Event
 from ..schemas.ids import id_text
 from ..schemas.positions import Position
+from .futures import AwaitableFuture, all_of, follow_on
 from .gathering import Gathering, Sending
 from .receipts import Receipt
 from .transactions import CommitUnknown, NotCommitted, Outgoing
@@ -150,6 +151,17 @@ class Unit:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             outcomes.append((str(one.header.aggregate), one.receipt.outcome(left)))
         return UnitOutcome(tuple(outcomes))
+
+    def outcome_future(self, timeout_s: float | None = None) -> AwaitableFuture[UnitOutcome]:
+        """`outcome`, when all of it has come: the same errors, and no thread that waits.
+
+        Raises: InputError: the unit is not committed; all else comes with the future.
+        """
+        aggregates = [str(one.header.aggregate) for one in self._gathering.events]
+        future: AwaitableFuture[UnitOutcome] = AwaitableFuture()
+        outcomes = all_of([one.outcome_future(timeout_s) for one in self.receipts])
+        follow_on(future, outcomes, lambda found: UnitOutcome(tuple(zip(aggregates, found, strict=True))))
+        return future
 
     def __enter__(self) -> Unit:
         return self

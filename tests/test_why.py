@@ -20,6 +20,7 @@ from metajournal.domains.catalog.urns import app
 from metajournal.lake import scan
 from metajournal.lake.events import judged_events, key_columns, rows_made
 from metajournal.lake.tables import Lake
+from metajournal.lake.views.views import Views
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.schemas.errors import InvalidPositionError, KafkaUnavailableError, UnknownEventError
 from metajournal.schemas.ids import id_bytes
@@ -59,8 +60,7 @@ def by_type(fold: Fold) -> list[dict[str, Any]]:
 
 
 def test_an_event_is_found_with_its_outcome_and_all_rows_that_it_made(fold: Fold) -> None:
-    lake = Lake(str(fold.path))
-    lake.refresh()
+    lake = Views(Lake(str(fold.path))).take()
     words = []
     for row in by_type(fold):
         [found] = judged_events(lake, row["event_id"])
@@ -82,8 +82,7 @@ def test_an_event_is_found_with_its_outcome_and_all_rows_that_it_made(fold: Fold
 
 @pytest.mark.usefixtures("impatient")
 def test_an_event_is_found_by_its_position_too(fold: Fold, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = Lake(str(fold.path))
-    lake.refresh()
+    lake = Views(Lake(str(fold.path))).take()
     for row in by_type(fold):
         at = Position(row["topic"], row["journal_partition"], row["logical_timestamp"])
         by_id = trace(AWAY, lambda: EPOCHS, lake, row["event_id"])
@@ -101,10 +100,10 @@ def test_an_event_is_found_by_its_position_too(fold: Fold, monkeypatch: pytest.M
 
 def test_rows_of_a_batch_that_is_not_finished_are_not_told(fold: Fold) -> None:
     [event_id] = {row["event_id"] for row in by_type(fold)[:1]}
-    lake = Lake(str(fold.path))
-    lake.refresh()
-    lake.journal._held[f"{TOPIC}/{judged_events(lake, event_id)[0].position.partition}"] = 0
-    assert judged_events(lake, event_id) == []
+    lake = Views(Lake(str(fold.path))).take()
+    partition = judged_events(lake, event_id)[0].position.partition
+    marks = {**lake.journal.transactions, f"{TOPIC}/{partition}": 0}
+    assert judged_events(replace(lake, journal=replace(lake.journal, transactions=marks)), event_id) == []
 
 
 def test_a_look_up_opens_only_the_files_that_can_hold_the_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,11 +119,10 @@ def test_a_look_up_opens_only_the_files_that_can_hold_the_id(tmp_path: Path, mon
         return source(cursor, table, paths)
 
     monkeypatch.setattr(scan, "source", counted)
-    lake = Lake(str(tmp_path))
-    lake.refresh()
+    lake = Views(Lake(str(tmp_path))).take()
     [found] = judged_events(lake, fold.journal()[0]["event_id"])
     assert opened == [1]
-    assert len(lake.journal.delta.file_uris()) == 12
+    assert len(lake.journal.listed) == 12
     rows_made(lake, found)
     assert opened == [1, 1]
 
@@ -142,8 +140,7 @@ def test_a_shelved_event_is_told_with_its_reason_and_place(tmp_path: Path, monke
     records = placed([earlier, wrong_key, cut._replace(value=(cut.value or b"")[:40])], PARTITIONS)
     fold.batch(records)
     assert {row["outcome"] for row in fold.journal()} == {"shelved"}
-    lake = Lake(str(tmp_path))
-    lake.refresh()
+    lake = Views(Lake(str(tmp_path))).take()
     [step, *more] = trace(AWAY, lambda: EPOCHS, lake, str(identity)).steps
     assert (step.outcome, step.reason, step.position.value) == ("shelved", "wrong-key", records[1].position)
     assert (step.tenant, step.type, step.rows, step.behind) == ("acme", "catalog.EntityRegistered.1", (), 0)
@@ -162,8 +159,7 @@ def test_a_shelved_event_is_told_with_its_reason_and_place(tmp_path: Path, monke
 def test_an_index_that_is_away_and_an_unknown_event_are_said(fold: Fold, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(lake=fold.settings.lake, elasticsearch=Settings().elasticsearch)
     epochs = Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", PARTITIONS)})
-    lake = Lake(str(fold.path))
-    lake.refresh()
+    lake = Views(Lake(str(fold.path))).take()
     away = replace(settings, elasticsearch=replace(settings.elasticsearch, url="http://127.0.0.1:1"))
     found = trace(away, lambda: epochs, lake, by_type(fold)[0]["event_id"].upper())
     assert found.steps[0].seen.name is None

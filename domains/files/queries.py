@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ...lake.cuts import At, Bounds
-from ...lake.queries import Queries
-from ...lake.storage.damage import asked_again
-from ...lake.table import Table
+from ...lake.cuts import At
+from ...lake.queries import Queries, Seen
+from ...lake.views.views import asked_anew
 from ...schemas.errors import FilesQueryError
 from .cursors import cursor_of, identity_of, read_cursor
 from .order import PageKey
@@ -49,7 +48,7 @@ class FileQueries(Queries):
     TOPIC = "files"
     TABLES = ("file_records",)
 
-    @asked_again
+    @asked_anew
     def page(
         self,
         tenant: str,
@@ -74,12 +73,12 @@ class FileQueries(Queries):
             raise FilesQueryError(f"limit must be 1 to {MAX_PAGE:,}, not {limit!r:.80}.", code="bad-limit")
         identity = identity_of(tenant, question, as_at)
         seen, after = self._begun(cursor, identity, as_at)
-        search = Search(self._table, tenant, question, seen)
+        search = self._search(tenant, question, seen)
         places = search.first(limit + 1, after)
-        following = cursor_of(identity, places[limit - 1].key, seen) if len(places) > limit else None
-        return FilesPage(tuple(search.rows(places[:limit])), following, seen.held_to, seen.final)
+        following = cursor_of(identity, places[limit - 1].key, seen.bounds) if len(places) > limit else None
+        return FilesPage(tuple(search.rows(places[:limit])), following, seen.bounds.held_to, seen.bounds.final)
 
-    @asked_again
+    @asked_anew
     def latest(self, tenant: str, what: str, where: str, *, as_at: At | None = None) -> FilesPage:
         """The newest file of one program on one server: by start, then by creation time, then by id.
 
@@ -95,16 +94,15 @@ class FileQueries(Queries):
         check_names(where=where, what=what)
         question = FilesQuestion(where, what, None, None, None)
         seen = self._seen(as_at)
-        search = Search(self._table, tenant, question, seen)
-        return FilesPage(tuple(search.rows(search.latest())), None, seen.held_to, seen.final)
+        search = self._search(tenant, question, seen)
+        return FilesPage(tuple(search.rows(search.latest())), None, seen.bounds.held_to, seen.bounds.final)
 
-    @property
-    def _table(self) -> Table:
+    def _search(self, tenant: str, question: FilesQuestion, seen: Seen) -> Search:
         (name,) = self.TABLES
-        return self._lake.tables[name]
+        return Search(seen.view.tables[name], tenant, question, seen.bounds)
 
-    def _begun(self, cursor: str | None, identity: str, as_at: At | None) -> tuple[Bounds, PageKey | None]:
-        """The cut of a page and where it begins."""
+    def _begun(self, cursor: str | None, identity: str, as_at: At | None) -> tuple[Seen, PageKey | None]:
+        """What is seen by a page, and where it begins."""
         if cursor is None:
             return self._seen(as_at), None
         after, bounds = read_cursor(cursor, identity, self._topic)

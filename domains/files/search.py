@@ -17,10 +17,9 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...lake import scan
 from ...lake.cuts import Bounds
 from ...lake.storage.groups import Group, Groups
-from ...lake.table import Table
+from ...lake.views.table import TableView
 from .events import DAY_MS
 from .order import BY_START, NEWEST_FIRST, Order, PageKey, behind, first_of, tuples_of
 from .questions import FilesQuestion
@@ -65,13 +64,13 @@ class Search:
     """One query over one version of the table, as some bounds see it.
 
     Args:
-        table: `file_records`, refreshed by the caller.
+        table: `file_records`.
         tenant: whose files.
         asked: what for; without times and work_id all that where and what name.
         bounds: what is seen.
     """
 
-    def __init__(self, table: Table, tenant: str, asked: FilesQuestion, bounds: Bounds) -> None:
+    def __init__(self, table: TableView, tenant: str, asked: FilesQuestion, bounds: Bounds) -> None:
         self._asked = asked
         self._bounds = bounds
         named = {"tenant": tenant, "file_where": asked.where, "file_what": asked.what}
@@ -278,9 +277,9 @@ class Search:
         return found
 
 
-def _possible_files(table: Table, named: Mapping[str, str], asked: FilesQuestion) -> list[str]:
+def _possible_files(table: TableView, named: Mapping[str, str], asked: FilesQuestion) -> list[str]:
     """The files that can hold what is asked, by the statistics in the table's log."""
-    files = scan.live_files(table.delta)
+    files = table.files
     for column, value in named.items():
         files = _spanning(files, column, value, value)
     if asked.start is not None and asked.end is not None:

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import orjson
 
 from ...lake.cuts import At, Bounds
-from ...lake.queries import Queries
+from ...lake.queries import Queries, Seen
 from ...lake.selecting import select_rows
-from ...lake.storage.damage import asked_again
-from ...lake.tables import quoted
+from ...lake.table import quoted
+from ...lake.views.views import asked_anew
 from ...schemas.errors import UnknownEntityError
 from ...schemas.urn import Urn
 from .cursors import cursor_of, identity_of, read_cursor
@@ -58,19 +58,19 @@ class LineageQueries(Queries):
             NotFinalError: the lake has not passed that point, or `final_only` and it is not final.
             UnavailableError: there is no lake.
         """
-        walked, seen = self._walked(tenant, question, as_at, final_only=final_only)
+        walked, bounds = self._walked(tenant, question, as_at, final_only=final_only)
         answer = lineage_json(walked, start_ms=question.start_ms, end_ms=question.end_ms)
-        return answer if as_at is None or seen.final else {**answer, "final": False}
+        return answer if as_at is None or bounds.final else {**answer, "final": False}
 
-    @asked_again
+    @asked_anew
     def _walked(
         self, tenant: str, question: LineageQuestion, as_at: At | None, *, final_only: bool = False
     ) -> tuple[Walked, Bounds]:
         """The relations of `of`, and the cut that they are of."""
         data, start_ms, end_ms, levels, direction, limit, as_of = question
-        seen = self._seen(as_at, final_only=final_only)
-        port = LakeRelations(self._lake, tenant, seen, (start_ms, end_ms), levels, as_of)
-        return walk(str(data), port, levels=levels, limit=limit, direction=direction), seen
+        view, bounds = self._seen(as_at, final_only=final_only)
+        port = LakeRelations(view, tenant, bounds, (start_ms, end_ms), levels, as_of)
+        return walk(str(data), port, levels=levels, limit=limit, direction=direction), bounds
 
     def runs_in(
         self, tenant: str, question: LineageQuestion, *, as_at: At | None = None
@@ -86,7 +86,7 @@ class LineageQueries(Queries):
                 accesses += page.items
             yield self.run(tenant, of_run, as_at=as_at), accesses
 
-    @asked_again
+    @asked_anew
     def run(self, tenant: str, question: RunQuestion, *, as_at: At | None = None) -> dict[str, Any]:
         """A run's times and status, and the metadata that was recorded with its accesses, by scope.
 
@@ -100,18 +100,18 @@ class LineageQueries(Queries):
         seen = self._seen(as_at)
         found = self._known(tenant, run, seen, as_of)
         recorded = select_rows(
-            self._lake,
+            seen.view,
             "accesses",
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select metadata, epoch_ms(happened_at) as at_ms, event_id, data, access, component,
                     row_number() over (partition by data, access, component order by happened_at, event_id) as place
-                from rows where {seen.sql()}{told_by(as_of)})
+                from rows where {seen.bounds.sql()}{told_by(as_of)})
             select metadata from told where place = 1 and metadata is not null
             order by at_ms, event_id, data, access, component""",
         )
         return {**run_json(found), "metadata": recorded_json(orjson.loads(metadata) for (metadata,) in recorded)}
 
-    @asked_again
+    @asked_anew
     def runs(
         self, tenant: str, question: RunsQuestion, *, limit: int = PAGE, cursor: str | None = None,
         as_at: At | None = None,
@@ -137,10 +137,10 @@ class LineageQueries(Queries):
         rest = f"having {having} order by began desc, run limit {limit + 1}"
         found = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest, as_of)]
         last = found[limit - 1] if len(found) > limit else None
-        following = None if last is None else cursor_of(identity, [last["began"], last["run"]], seen)
+        following = None if last is None else cursor_of(identity, [last["began"], last["run"]], seen.bounds)
         return LineagePage([run_json(row) for row in found[:limit]], following)
 
-    @asked_again
+    @asked_anew
     def accesses(
         self, tenant: str, question: RunQuestion, *, limit: int = PAGE, cursor: str | None = None,
         as_at: At | None = None,
@@ -159,26 +159,26 @@ class LineageQueries(Queries):
         if after is not None:
             beyond = f"(data, access, component) > ({', '.join(map(quoted, after))})"
         rows = select_rows(
-            self._lake,
+            seen.view,
             "accesses",
             {"tenant": tenant, "run": str(run)},
             f"""with told as (select data, access, component, epoch_ms(happened_at) as at_ms, metadata,
                     row_number() over (partition by data, access, component order by happened_at, event_id) as place
-                from rows where {seen.sql()}{told_by(as_of)})
+                from rows where {seen.bounds.sql()}{told_by(as_of)})
             select data, access, component, at_ms, metadata from told where place = 1 and {beyond}
             order by data, access, component limit {limit + 1}""",
         )
         following = None
         if len(rows) > limit:
             data, access, component, _, _ = rows[limit - 1]
-            following = cursor_of(identity, [data, access, component], seen)
+            following = cursor_of(identity, [data, access, component], seen.bounds)
         touched = [
             access_json(data, access, component, at_ms, None if metadata is None else orjson.loads(metadata))
             for data, access, component, at_ms, metadata in rows[:limit]
         ]
         return LineagePage(touched, following)
 
-    @asked_again
+    @asked_anew
     def latest_write(self, tenant: str, question: WriteQuestion, *, as_at: At | None = None) -> dict[str, Any] | None:
         """The latest write to data that any fact tells of, or None.
 
@@ -191,10 +191,11 @@ class LineageQueries(Queries):
         writes = [_Write(*write) for write in self._latest_access(tenant, data, seen, as_of)]
         if data.kind == "stream":
             rows = select_rows(
-                self._lake,
+                seen.view,
                 "external_writes",
                 {"tenant": tenant, "stream": str(data)},
-                f"""select min(epoch_ms(happened_at)) as first, source from rows where {seen.sql()}{told_by(as_of)}
+                f"""select min(epoch_ms(happened_at)) as first, source from rows
+                where {seen.bounds.sql()}{told_by(as_of)}
                 group by source, day order by first desc, source desc limit 1""",
             )
             writes += [_Write(at_ms, source=source) for at_ms, source in rows]
@@ -203,37 +204,37 @@ class LineageQueries(Queries):
         latest = max(writes, key=_by_time)
         return write_json(latest.at_ms, latest.run, latest.program, latest.source)
 
-    def _latest_access(self, tenant: str, data: Urn, seen: Bounds, as_of: int | None) -> list[Any]:
-        programs = sorted(LakeRelations(self._lake, tenant, seen, (0, 0), 0).programs_of([str(data)]))
+    def _latest_access(self, tenant: str, data: Urn, seen: Seen, as_of: int | None) -> list[Any]:
+        programs = sorted(LakeRelations(seen.view, tenant, seen.bounds, (0, 0), 0).programs_of([str(data)]))
         if not programs:
             return []
         return select_rows(
-            self._lake,
+            seen.view,
             "accesses",
             {"tenant": [tenant], "program": programs},
             f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from rows
-            where data = {quoted(str(data))} and access = 'write' and {seen.sql()}{told_by(as_of)}
+            where data = {quoted(str(data))} and access = 'write' and {seen.bounds.sql()}{told_by(as_of)}
             group by run, component order by first desc, run desc limit 1""",
         )
 
-    def _known(self, tenant: str, run: Urn, seen: Bounds, as_of: int | None) -> dict[str, Any]:
+    def _known(self, tenant: str, run: Urn, seen: Seen, as_of: int | None) -> dict[str, Any]:
         for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):
             return found
         by = "" if as_of is None else " by that time"
         raise UnknownEntityError(str(run), hint=f"Nothing stands of this run{by}; `runs` lists those of a program.")
 
-    def _run_rows(self, seen: Bounds, key: Mapping[str, str], rest: str, as_of: int | None) -> Iterator[dict[str, Any]]:
+    def _run_rows(self, seen: Seen, key: Mapping[str, str], rest: str, as_of: int | None) -> Iterator[dict[str, Any]]:
         """What stood of runs: run, program, start, stop, status, and `began` (what the window asks for)."""
         times = Times.of(as_of)
         statement = f"""
             select run, any_value(program) as program, {times.started} as started, {times.ended} as ended,
                 {times.status} as how, {times.began} as began
-            from rows where {seen.sql()} group by run {rest}"""
-        for row in select_rows(self._lake, "runs", key, statement):
+            from rows where {seen.bounds.sql()} group by run {rest}"""
+        for row in select_rows(seen.view, "runs", key, statement):
             yield dict(zip(("run", "program", "start", "stop", "status", "began"), row, strict=True))
 
-    def _begun(self, cursor: str | None, identity: str, as_at: At | None) -> tuple[Bounds, list[Any] | None]:
-        """The cut of a page and where it begins."""
+    def _begun(self, cursor: str | None, identity: str, as_at: At | None) -> tuple[Seen, list[Any] | None]:
+        """What is seen by a page, and where it begins."""
         if cursor is None:
             return self._seen(as_at), None
         after, bounds = read_cursor(cursor, identity, self._topic)

@@ -7,7 +7,7 @@ tenant, the bounds of a cut, a window. What is found is told in any order.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,9 @@ from ...lake import scan
 from ...lake.cuts import Bounds
 from ...lake.lookup import possible_files
 from ...lake.selecting import select_rows
-from ...lake.tables import Lake, quoted
+from ...lake.table import quoted
+from ...lake.views.table import TableView
+from ...lake.views.views import View
 from .near import MOST_HELD, Near
 from .walk import Relation
 
@@ -32,9 +34,9 @@ class LakeRelations:
     """
 
     def __init__(
-        self, lake: Lake, tenant: str, seen: Bounds, window: tuple[int, int], levels: int, as_of: int | None = None
+        self, view: View, tenant: str, seen: Bounds, window: tuple[int, int], levels: int, as_of: int | None = None
     ) -> None:
-        self._lake = lake
+        self._view = view
         self._tenant = tenant
         self._seen = seen
         self._window = window
@@ -54,7 +56,7 @@ class LakeRelations:
         """The programs of some data, looked up."""
         key = {"tenant": [self._tenant], "data": sorted(data)}
         statement = f"select distinct program from rows where {self._seen.sql()}"
-        return [program for (program,) in select_rows(self._lake, "relations", key, statement)]
+        return [program for (program,) in select_rows(self._view, "relations", key, statement)]
 
     def of(self, programs: Collection[str]) -> Iterable[Relation]:
         missing = [name for name in programs if name not in self._fetched]
@@ -67,11 +69,11 @@ class LakeRelations:
         return [one for name in programs for one in self._fetched[name]]
 
     def _are_few(self) -> bool:
-        rows = scan.live_files(self._relations())["num_records"]
+        rows = self._relations().files["num_records"]
         return int(pc.sum(rows, min_count=0).as_py()) <= MOST_HELD
 
-    def _relations(self) -> Any:
-        return self._lake.tables["relations"].delta
+    def _relations(self) -> TableView:
+        return self._view.tables["relations"]
 
     def _held(self) -> pa.Table:
         """All relations of the tenant."""
@@ -89,9 +91,9 @@ class LakeRelations:
 
         An unknown access stands only where its run, data and component has neither a read nor a write.
         """
-        lake, times = self._lake, Times.of(self._as_of)
+        view, times = self._view, Times.of(self._as_of)
         key = {"tenant": [self._tenant], "program": sorted(programs)}
-        tables = {name: lake.tables[name].delta for name in ("runs", "accesses")}
+        tables = {name: view.tables[name] for name in ("runs", "accesses")}
         paths = {name: possible_files(table, key) for name, table in tables.items()}
         if not all(paths.values()):
             return

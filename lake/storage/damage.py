@@ -28,6 +28,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from ...schemas.errors import DamagedTableError, MetajournalError, StaleReadError
 from ..columns import JOURNAL_TABLE
+from ..views.table import Readable, TableView, frozen
 
 GONE, CUT_SHORT, NOT_READABLE = "gone", "cut short", "not readable"
 LOG: Final = "_delta_log"
@@ -36,7 +37,7 @@ _PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIN
 _BATCH_ROWS: Final = 1_024
 _SHOWN: Final = 300
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
-_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
+CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -54,7 +55,7 @@ _RESTORE_JOURNAL: Final = (
 
 
 @contextmanager
-def reading(table: DeltaTable, paths: Sequence[str] | None = None) -> Iterator[None]:
+def reading(table: Readable, paths: Sequence[str] | None = None) -> Iterator[None]:
     """Read files of one table.
 
     Args:
@@ -69,7 +70,7 @@ def reading(table: DeltaTable, paths: Sequence[str] | None = None) -> Iterator[N
 
 
 @contextmanager
-def reading_all(read: Sequence[tuple[DeltaTable, Sequence[str] | None]]) -> Iterator[None]:
+def reading_all(read: Sequence[tuple[Readable, Sequence[str] | None]]) -> Iterator[None]:
     """The same of several tables, each with its paths; some may be added while the block runs."""
     try:
         yield
@@ -78,33 +79,34 @@ def reading_all(read: Sequence[tuple[DeltaTable, Sequence[str] | None]]) -> Iter
     except Exception as error:
         for table, paths in read:
             for damage in damages(table, paths):
-                if damage.problem == GONE and not _is_live(table, damage.file):
+                if damage.problem == GONE and not _is_live(frozen(table), damage.file):
                     raise StaleReadError(damage.table, damage.file) from error
                 raise damage from error
         raise
 
 
-def damages(table: DeltaTable, paths: Sequence[str] | None = None) -> Iterator[DamagedTableError]:
+def damages(table: Readable, paths: Sequence[str] | None = None) -> Iterator[DamagedTableError]:
     """What is wrong with some files of a table: what their lengths tell first, then what reading them tells.
 
     Args:
         table, paths: as of `reading`.
     """
-    folder = local_folder(table)
-    files = _files(table.table_uri, folder, table._storage_options)
+    view = frozen(table)
+    folder = local_folder(view)
+    files = _files(view.uri, folder, view.storage_options)
     rest = []
-    for path, size_bytes in _sizes(table, paths).items():
+    for path, size_bytes in _sizes(view, paths).items():
         found = files.get_file_info(unquote(path))
         if found.type == pafs.FileType.NotFound:
-            yield _damage(table.table_uri, unquote(path), GONE)
+            yield _damage(view.uri, unquote(path), GONE)
         elif size_bytes is not None and found.size < size_bytes:
             cause = f"{found.size:,} bytes of {size_bytes:,}"
-            yield _damage(table.table_uri, unquote(path), CUT_SHORT, cause)
+            yield _damage(view.uri, unquote(path), CUT_SHORT, cause)
         else:
             rest.append(unquote(path))
     for name in rest:
         if cause := _unreadable(files, name, local=folder is not None):
-            yield _damage(table.table_uri, name, NOT_READABLE, cause)
+            yield _damage(view.uri, name, NOT_READABLE, cause)
 
 
 @contextmanager
@@ -155,7 +157,7 @@ def empty_commit(uri: str) -> DamagedTableError | None:
         return None
     log = Path(folder) / LOG
     names = [path.name for path in log.iterdir()]
-    newest = max((one[1] for one in map(_CHECKPOINT.fullmatch, names) if one), default="")
+    newest = max((one[1] for one in map(CHECKPOINT.fullmatch, names) if one), default="")
     commits = [one[0] for one in map(_COMMIT.fullmatch, names) if one and one[1] > newest]
     empty = [name for name in sorted(commits) if not (log / name).stat().st_size]
     return _damage(uri, f"{LOG}/{empty[0]}", CUT_SHORT) if empty else None
@@ -170,7 +172,7 @@ def is_mended(error: DamagedTableError, storage_options: Mapping[str, str]) -> b
     """Whether the damaged file is whole again, or its table does without it now."""
     try:
         with opening(error.uri, storage_options):
-            table = DeltaTable(error.uri, storage_options=dict(storage_options))
+            table = frozen(DeltaTable(error.uri, storage_options=dict(storage_options)))
         if error.file.startswith(LOG):
             return empty_commit(error.uri) is None
         named = [path for path in _sizes(table, None) if unquote(path) == error.file]
@@ -192,9 +194,9 @@ def asked_again(ask: Callable[_P, _R]) -> Callable[_P, _R]:
     return asked
 
 
-def local_folder(table: DeltaTable) -> str | None:
+def local_folder(table: Readable) -> str | None:
     """The folder of a table on this machine; None where it is in a store."""
-    return local_folder_of(table.table_uri)
+    return local_folder_of(table.uri if isinstance(table, TableView) else table.table_uri)
 
 
 def local_folder_of(uri: str) -> str | None:
@@ -220,6 +222,11 @@ def _damage(uri: str, file: str, problem: str, cause: str = "") -> DamagedTableE
     return DamagedTableError(table, place, file, problem, cause=cause[:_SHOWN], hint=hint)
 
 
+def files_below(uri: str, storage_options: Mapping[str, str]) -> Any:
+    """The files of a table (a filesystem of pyarrow), by their paths relative to its folder."""
+    return _files(uri, local_folder_of(uri), storage_options)
+
+
 def _files(uri: str, folder: str | None, storage_options: Mapping[str, str] | None) -> Any:
     """The files of a table, by their paths relative to its folder."""
     if folder is not None:
@@ -229,17 +236,16 @@ def _files(uri: str, folder: str | None, storage_options: Mapping[str, str] | No
     return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {})))
 
 
-def _sizes(table: DeltaTable, paths: Sequence[str] | None) -> dict[str, int | None]:
+def _sizes(table: TableView, paths: Sequence[str] | None) -> dict[str, int | None]:
     """How long files must be, by the table's log; None where it does not name them."""
-    known = pa.table(table.get_add_actions(flatten=True))
-    sizes = dict(zip(known["path"].to_pylist(), known["size_bytes"].to_pylist(), strict=True))
+    sizes = dict(zip(table.files["path"].to_pylist(), table.files["size_bytes"].to_pylist(), strict=True))
     return {path: sizes.get(path) for path in (sizes if paths is None else paths)}
 
 
-def _is_live(table: DeltaTable, name: str) -> bool:
+def _is_live(table: TableView, name: str) -> bool:
     """Whether the newest version of a table has a file."""
     try:
-        newest = DeltaTable(table.table_uri, storage_options=table._storage_options)
+        newest = frozen(DeltaTable(table.uri, storage_options=dict(table.storage_options)))
     except TableNotFoundError:
         return False
     except DeltaError:
@@ -263,7 +269,7 @@ def _unreadable(files: Any, name: str, *, local: bool) -> str:
 def _faults_of_log(files: Any, sizes: Mapping[str, int], *, local: bool) -> Iterator[tuple[str, str]]:
     """Names of a log's files with what is wrong with them: the newest checkpoint, then every commit behind it."""
     hinted = _hinted(files) if "_last_checkpoint" in sizes else None
-    checkpoints = {int(one[1]): one[0] for one in map(_CHECKPOINT.fullmatch, sizes) if one}
+    checkpoints = {int(one[1]): one[0] for one in map(CHECKPOINT.fullmatch, sizes) if one}
     newest = max(checkpoints, default=-1)
     if hinted is not None and hinted > newest:
         yield f"{hinted:020}.checkpoint.parquet", GONE

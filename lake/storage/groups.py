@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..declared import SPECS
-from ..table import Table
+from ..views.table import TableView
 from .damage import reading
 from .files import opened
 from .group_index import GroupIndex, groups_with, read_index
@@ -94,11 +94,11 @@ class Groups:
     """Reads row groups of one table.
 
     Args:
-        table: its files; which of them belong to the version that is read is the caller's.
+        table: a version of it; which of its files are read is the caller's.
         bounded: columns whose statistics are wanted.
     """
 
-    def __init__(self, table: Table, bounded: Sequence[str]) -> None:
+    def __init__(self, table: TableView, bounded: Sequence[str]) -> None:
         self._table = table
         self._bounded = bounded
         self._schema = SPECS[table.name].schema
@@ -156,7 +156,7 @@ class Groups:
         read = [name for name in columns if name not in known]
         made = {name: pa.chunked_array([self._repeated(name, group) for group in part]) for name in known}
         if read:
-            with reading(self._table.delta, [part[0].path]):
+            with reading(self._table, [part[0].path]):
                 file = self._file(part[0].path)
                 rows = file.read_row_groups([group.number for group in part], columns=read, use_threads=False)
             made |= {name: rows[name] for name in read}
@@ -186,7 +186,7 @@ class Groups:
         return _footers.get(f"{self._table.uri}/{path}", lambda: self._read_footer(path))
 
     def _read_footer(self, path: str) -> _Footer:
-        with reading(self._table.delta, [path]), self._opened(path) as source:
+        with reading(self._table, [path]), self._opened(path) as source:
             metadata = pq.read_metadata(source)
         places = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
         wanted = {name: places[name] for name in self._bounded}

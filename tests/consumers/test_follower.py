@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import sys
@@ -30,6 +31,7 @@ from metajournal import (
 )
 from metajournal.consumers import follower as follower_module
 from metajournal.consumers import followers
+from metajournal.consumers.followers import Follow
 from metajournal.consumers.pins import Pin, take_pin
 from metajournal.lake.tables import Reached
 from metajournal.producers.receipts import Receipt
@@ -131,6 +133,39 @@ def test_verdicts_and_rows_come_before_the_stream_has_seen_the_events(journal: J
         said = stream.outcomes()
         assert {at: said[at] for at in told} == told
         assert journal.show(ORDERS) == row
+
+
+def test_a_hundred_verdicts_are_awaited_by_the_followers_own_thread(journal: Journal, stream: BrokerStream) -> None:
+    old = journal.emit(EntityRegistered(ORDERS))
+    stream.fold()
+    called: list[Any] = []
+
+    async def caller(follow: Follow, number: int) -> Outcome:
+        receipt = journal.emit(TagsAdded(ORDERS, [f"tag{number // 2}"]))
+        return await follow.verdict_future(await receipt, timeout_s=WAIT_S)
+
+    async def callers(follow: Follow) -> list[Outcome]:
+        return await asyncio.gather(*(caller(follow, number) for number in range(100)))
+
+    with journal.follow(ORDERS) as follow:
+        follow.row()
+        before = threading.active_count()
+        found = asyncio.run(callers(follow))
+        assert [one.word for one in found] == ["accepted", "unchanged"] * 50
+        assert threading.active_count() <= before + 1, "the one that takes pins"
+        of_the_lake = follow.verdict_future(old.position, timeout_s=WAIT_S)
+        of_the_lake.add_done_callback(lambda future: called.append(future.result()))
+        eventually(lambda: called == [Accepted(old.position)], WAIT_S, "what the lake has")
+        last = found[-1].position
+        nobodys = follow.verdict_future(replace(last, value=last.value + 1_000), timeout_s=0.05)
+        assert isinstance(nobodys.exception(WAIT_S), NotYetVisibleError)
+        waiting = follow.verdict_future(replace(last, value=last.value + 1_000), timeout_s=WAIT_S)
+        with pytest.raises(InvalidPositionError):
+            follow.verdict_future(replace(last, partition=3))
+    assert not waiting.done(), "it is followed until its verdict comes"
+    follow._follower.close()
+    assert isinstance(waiting.exception(WAIT_S), InputError)
+    assert not follow._follower.followed
 
 
 def test_show_takes_the_lake_where_nobody_follows(journal: Journal, stream: BrokerStream) -> None:

@@ -24,6 +24,7 @@ from metajournal.lake.reading import LakeReader
 from metajournal.lake.storage import groups
 from metajournal.lake.storage.damage import is_mended
 from metajournal.lake.tables import Lake, Table
+from metajournal.lake.views.views import Views
 from metajournal.schemas.errors import DamagedTableError, StaleReadError
 from metajournal.schemas.settings import LakeSettings, Settings
 from metajournal.schemas.topics import TopicNames
@@ -62,8 +63,7 @@ def states(lake: Lake) -> LakeStates:
 
 
 def judged(lake: Lake) -> Any:
-    lake.refresh()
-    return judged_events(lake, "00000000-0000-0000-0000-000000000001")
+    return judged_events(Views(lake).take(), "00000000-0000-0000-0000-000000000001")
 
 
 QUESTIONS: Final[dict[str, tuple[str, Callable[[Lake], Any]]]] = {
@@ -210,12 +210,11 @@ class Overtaken(Lake):
 
     overtakes = 1
 
-    def refresh(self, *given: Any) -> None:
-        super().refresh(*given)
-        if self.overtakes:
+    def refresh_table(self, name: str) -> None:
+        super().refresh_table(name)
+        if self.overtakes and name in ("entities", "file_records", "relations"):
             self.overtakes -= 1
-            for name in ("entities", "file_records", "relations"):
-                rewritten(self.path, name)
+            rewritten(self.path, name)
 
 
 def rewritten(path: str, name: str) -> None:

@@ -16,6 +16,7 @@ from metajournal.lake.declared import SPECS
 from metajournal.lake.storage import group_index
 from metajournal.lake.storage.group_index import IndexWriter, groups_with, read_index
 from metajournal.lake.storage.groups import Groups
+from metajournal.lake.views.table import TableView
 from tests.archive import a_file
 from tests.lake.test_groups import BOUNDED, a_table, paths
 
@@ -74,7 +75,7 @@ def test_a_table_tells_the_groups_that_can_hold_a_value_and_nothing_of_files_wit
     works = ("w1", None, "w2", "w1", None, None, "w2")
     event = FilesRecorded([a_file(id=str(at), start=at * DAY_MS, work_id=one) for at, one in enumerate(works)])
     table = a_table(tmp_path, event)
-    source = Groups(table, BOUNDED)
+    source = Groups(TableView.of(table.delta, table.name, table.uri), BOUNDED)
     found = source.of(paths(table))
     told = source.possible(found, "work_id", ["w1"])
     assert told == ([True, True, False, False] if has_index else [None] * 4)

@@ -12,6 +12,7 @@ from metajournal.lake.declared import SPECS, made_arrow
 from metajournal.lake.storage import groups
 from metajournal.lake.storage.groups import Groups
 from metajournal.lake.table import Reached, Table
+from metajournal.lake.views.table import TableView
 from tests.archive import a_file
 from tests.lake.test_file_queries import TOPIC, journal_of
 from tests.model import Model
@@ -44,7 +45,7 @@ def test_groups_tell_their_bounds_and_give_their_columns_in_the_asked_order(
 ) -> None:
     monkeypatch.setitem(SPECS, "file_records", replace(SPECS["file_records"], group_rows=2))
     table = a_table(tmp_path, recorded("a", range(5)), recorded("b", range(2, 4)))
-    source = Groups(table, BOUNDED)
+    source = Groups(TableView.of(table.delta, table.name, table.uri), BOUNDED)
     found = sorted(source.of(paths(table)), key=lambda one: (one.bounds["file_where"], one.number))
     assert [group.rows for group in found] == [2, 2, 1, 2]
     starts = [(0, 1), (2, 3), (4, 4), (2, 3)]
@@ -67,7 +68,7 @@ def test_a_group_holds_values_when_one_row_has_all_of_them(tmp_path: Path, monke
         for at, work_id in enumerate(("w1", None, "w2", "w1", None, None, "w2", "w2"))
     ])  # fmt: skip
     table = a_table(tmp_path, event)
-    source = Groups(table, BOUNDED)
+    source = Groups(TableView.of(table.delta, table.name, table.uri), BOUNDED)
     found = source.of(paths(table))
     assert source.holding(found, {"work_id": "w1"}) == [True, True, False, False]
     assert source.holding(found, {"work_id": "w1", "file_id": "3"}) == [False, True, False, False]
@@ -80,7 +81,7 @@ def test_only_footers_of_the_last_files_are_kept(tmp_path: Path, monkeypatch: py
     held = groups._Footers()
     monkeypatch.setattr(groups, "_footers", held)
     table = a_table(tmp_path, *(recorded(name, range(1)) for name in "abc"))
-    source = Groups(table, BOUNDED)
+    source = Groups(TableView.of(table.delta, table.name, table.uri), BOUNDED)
     for path in paths(table):
         assert len(source.of([path])) == 1
     assert list(held._held) == [f"{table.uri}/{path}" for path in paths(table)[1:]]

@@ -201,7 +201,7 @@ def test_as_at_a_cut_holds_the_entitys_own_position_or_else_the_latest_of_the_ti
     before = reader(fold).as_at("default", PURCHASES, {**both, (TOPIC, own.partition): own.position})
     assert before.row is not None
     assert before.row.user_properties == {}
-    marks = {key: reader(fold)._lake.journal.mark(key) for key in both}
+    marks = {key: reader(fold).views.take(()).journal.mark(key) for key in both}
     assert reader(fold).as_at("default", PURCHASES, marks).row == reader(fold).current("default", PURCHASES).row
     with pytest.raises(NotFinalError):
         reader(fold).as_at("default", PURCHASES, {**both, (TOPIC, other.partition): other.position + 1000})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, Message
 
+from metajournal.producers.futures import AwaitableFuture
 from metajournal.producers.ids import EventIds
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.verdicts import Accepted, Duplicate, Outcome, Rejected, Shelved, Unchanged, outcome_of
@@ -56,6 +58,14 @@ class Silent:
     def outcome(self, position: Position, system_time: int, timeout_s: float | None) -> Outcome:
         self.asked.append((position, system_time))
         return Accepted(position)
+
+    def outcome_future(self, position: Position, system_time: int, timeout_s: float | None) -> AwaitableFuture[Outcome]:
+        future: AwaitableFuture[Outcome] = AwaitableFuture()
+        future.set_result(self.outcome(position, system_time, timeout_s))
+        return future
+
+    def watch(self, receipt: Receipt, limit_s: float, callback: Callable[[Receipt], object]) -> None:
+        self.next.append(lambda: callback(receipt))
 
 
 def delivered(journal: Silent, error: int | None = None) -> Receipt:

@@ -1,0 +1,1 @@
+"""Frozen views of the lake: what a question reads, as values that threads share."""
