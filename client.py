@@ -319,7 +319,9 @@ class Journal(LakeClient):
         """
         from .tracing import trace
 
-        return trace(self.settings, lambda: self.epochs, self.lake.whole(), event, timeout_s=timeout_s)
+        return self.lake.of_all_tables(
+            lambda view: trace(self.settings, lambda: self.epochs, view, event, timeout_s=timeout_s)
+        )
 
     @overload
     def metadata(

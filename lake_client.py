@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack
 
 from .consumers.followers import LAKE_PACKAGES, Follow, is_running, place_of
 from .consumers.lake_waits import LakeWaits
-from .producers.futures import AwaitableFuture
 from .producers.topics import Epochs
+from .producers.waiting.futures import AwaitableFuture
 from .rules.entity import EntityRow
 from .schemas.arguments import Inside, check_number, check_whole, marks_of, point_of, time_of
 from .schemas.errors import InputError, MissingExtraError, OperatorError, UnavailableError, UnknownEntityError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from ..producers.futures import AwaitableFuture, fail
 from ..producers.verdicts import Outcome
+from ..producers.waiting.futures import AwaitableFuture, fail
 from ..schemas.errors import MetajournalError
 from ..schemas.positions import Position
 

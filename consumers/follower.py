@@ -25,9 +25,9 @@ from typing import Final, TypeVar
 from confluent_kafka import KafkaException
 
 from ..fold.folded import Verdict
-from ..producers.futures import AwaitableFuture, fail, follow_on, resolve
 from ..producers.topics import Epochs, read_epochs
 from ..producers.verdicts import Outcome, outcome_of
+from ..producers.waiting.futures import AwaitableFuture, fail, follow_on, resolve
 from ..rules.entity import EntityRow
 from ..schemas.errors import (
     InputError,

@@ -9,9 +9,9 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from ..producers.futures import AwaitableFuture
 from ..producers.topics import Epochs
 from ..producers.verdicts import Outcome
+from ..producers.waiting.futures import AwaitableFuture
 from ..rules.entity import EntityRow
 from ..schemas.arguments import check_number
 from ..schemas.errors import InputError, MissingExtraError, UnservedDomainError

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..producers.futures import AwaitableFuture, fail, resolve
+from ..producers.waiting.futures import AwaitableFuture, fail, resolve
 from ..schemas.errors import NotYetVisibleError, UnavailableError
 from ..schemas.positions import Cut
 

@@ -18,7 +18,7 @@ SECTIONS: Final = {
         "producers.receipts:Receipt", "Accepted", "Unchanged", "Rejected", "Shelved", "Duplicate",
         "producers.verdicts:UnitOutcome",
     ],
-    "What is waited for without a thread": ["producers.futures:AwaitableFuture"],
+    "What is waited for without a thread": ["producers.waiting.futures:AwaitableFuture"],
     "What following gives": ["consumers.followers:Follow"],
     "Arguments of a subscription": ["consumers.subscription:Subscription", "consumers.filters:Filter"],
     "What a subscription gives": ["consumers.records:Change", "consumers.records:State"],

@@ -8,7 +8,7 @@ final, so that "not there yet" is never mistaken for "nothing found".
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
@@ -39,6 +39,7 @@ from .views.table import JournalView, PartitionKey
 from .views.views import View, Views, asked_anew, views_of, whole_view
 
 Q = TypeVar("Q", bound=Queries)
+_T = TypeVar("_T")
 POLL_S = 0.02
 """Seconds between two looks at the lake by who waits for it."""
 
@@ -278,9 +279,10 @@ class LakeReader:
             said = f"The lake is behind the asked position after {waited_s:.3g} s: {behind_text(lacking)}"
             raise NotYetVisibleError(lacking, f"{said} positions.")
 
-    def whole(self) -> View | None:
-        """A view of all tables; None where nothing was written yet."""
-        return whole_view(self.views)
+    @asked_anew
+    def of_all_tables(self, ask: Callable[[View | None], _T]) -> _T:
+        """What a question answers to a view of all tables; None where nothing was written yet."""
+        return ask(whole_view(self.views))
 
     def _seen_at(self, view: View, tenant: str, urn: Urn, at: At | None) -> _Seen:
         """What is seen of an entity now, or as at a point. Raises: as `as_at`."""

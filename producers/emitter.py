@@ -38,9 +38,7 @@ from ..schemas.header import Header
 from ..schemas.positions import Position
 from ..schemas.registry import served_domains
 from ..schemas.settings import Settings
-from .acknowledged import Acknowledgements
 from .committing import Committing
-from .futures import AwaitableFuture
 from .ids import EventIds
 from .kafka import ErrorLog, make_producer, servers_of, wait_for_broker
 from .options import read_options
@@ -51,6 +49,8 @@ from .receipts import Receipt
 from .topics import Epochs
 from .units import Unit
 from .verdicts import Outcome
+from .waiting.acknowledged import Acknowledgements
+from .waiting.futures import AwaitableFuture
 
 _CACHED_KEYS: Final = 65_536
 _SERVE_EVERY: Final = 64

@@ -29,11 +29,11 @@ from ..schemas.ids import id_text
 from ..schemas.limits import MAX_UNIT_BYTES, MAX_UNIT_EVENTS
 from ..schemas.positions import Position
 from ..schemas.urn import Urn
-from .futures import AwaitableFuture
 from .options import Options, read_options
 from .receipts import Journaled, Receipt
 from .transactions import Outgoing
 from .verdicts import Outcome
+from .waiting.futures import AwaitableFuture
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -32,92 +32,24 @@ from ..schemas.errors import (
     NotYetVisibleError,
     PositionExpired,
 )
-from ..schemas.positions import Position, epoch_of
+from ..schemas.positions import Position
 from ..schemas.settings import Settings
 from ..schemas.topics import UnknownTopicError
 from ..schemas.untrusted import UNREADABLE
-from .futures import AwaitableFuture, fail, resolve
 from .journal_ends import JournalEnds
 from .kafka import ErrorLog, asked_again, is_passing, make_consumer
 from .passed_over import PassedOver
 from .topics import TopicEpoch
-from .verdicts import Outcome, OutcomeRecord, outcome_of
+from .verdicts import Outcome, OutcomeRecord
+from .waiting.futures import AwaitableFuture, fail, resolve
+from .waiting.questions import Held, Question, answer, closed, not_yet
 
 _log = logging.getLogger("metajournal.outcomes")
 _POLL_S: Final = 0.1
-_KEPT_VERDICTS: Final = 200_000
-"""Most verdicts kept for one journal partition; beyond it the older half is forgotten (and read again if asked)."""
 _DEADLINES: Final = 10_000
 """Time-outs kept before those of answered questions are dropped."""
 _SEEK_TIMEOUT_S: Final = 10.0
 _T = TypeVar("_T")
-
-
-class Held:
-    """What was read of one journal partition: the verdicts of [start, end), and how far the stream is."""
-
-    __slots__ = ("end", "mark", "start", "system_time", "verdicts")
-
-    def __init__(self) -> None:
-        self.start = self.end = 0
-        self.verdicts: dict[int, list[Any]] = {}
-        self.mark = 0
-        self.system_time = 0
-
-    def add(self, record: OutcomeRecord) -> None:
-        """Take a record in: it extends the range, or replaces one that it does not touch."""
-        self.mark = max(self.mark, record.end)
-        self.system_time = max(self.system_time, record.system_time)
-        if record.start > self.end or record.end < self.start:
-            if record.start == record.end:
-                return  # a repeated mark of an idle partition: nothing to hold
-            self.start, self.end, self.verdicts = record.start, record.end, {}
-        self.start, self.end = min(self.start, record.start), max(self.end, record.end)
-        self.verdicts.update(record.verdicts)
-        if len(self.verdicts) > _KEPT_VERDICTS:
-            self._forget()
-
-    def _forget(self) -> None:
-        kept = sorted(self.verdicts)[len(self.verdicts) // 2 :]
-        self.start = kept[0]
-        self.verdicts = {position: self.verdicts[position] for position in kept}
-
-    def find(self, position: Position) -> Outcome | None:
-        """The verdict of a position, or None where its range was not read."""
-        if not self.start <= position.value < self.end:
-            return None
-        return outcome_of(position, self.verdicts.get(position.value))
-
-
-class Question:
-    """One position that somebody waits for.
-
-    Args:
-        since: append time of the event, ms.
-        limit_s: seconds to wait.
-    Attributes:
-        answer: its verdict, or why there is none.
-    """
-
-    __slots__ = ("answer", "asked_s", "limit_s", "position", "since")
-
-    def __init__(self, position: Position, since: int, limit_s: float) -> None:
-        self.position = position
-        self.since = since
-        self.limit_s = limit_s
-        self.asked_s = time.monotonic()
-        self.answer: AwaitableFuture[Outcome] = AwaitableFuture()
-
-    @property
-    def key(self) -> tuple[str, int]:
-        return self.position.topic, self.position.partition
-
-
-def _in_the_journal(behind: int | None, said: str) -> NotYetVisibleError:
-    """No verdict yet: that is no reason to send the event again."""
-    error = NotYetVisibleError(behind, said)
-    error.hint = "The event is in the journal: do not send it again. Ask for its outcome later; `metajournal status`."
-    return error
 
 
 class OutcomeReader:
@@ -202,7 +134,7 @@ class OutcomeReader:
             found = held.find(position) if held is not None else None
             if found is None:
                 if self._closing:
-                    raise _closed(position)
+                    raise closed(position)
                 self._new.append(question)
                 self._start()
         if found is not None:
@@ -226,19 +158,8 @@ class OutcomeReader:
         raise self._not_yet(question)
 
     def _not_yet(self, question: Question) -> NotYetVisibleError:
-        position = question.position
         with self._lock:
-            held = self._held.get(question.key)
-        waited = f"The stream has given no verdict on {position} within {question.limit_s:g} s"
-        if held is None or not held.mark:
-            return _in_the_journal(None, f"{waited}; none of its partition was seen. Does the stream run?")
-        behind = position.value + 1 - held.mark
-        if behind <= 0 or epoch_of(held.mark) != epoch_of(position.value):
-            return _in_the_journal(None, f"{waited}; it has passed the position, the verdict is being read.")
-        text = f"{waited}; it is {behind:,} positions behind"
-        if held.system_time > 0:
-            text += f" and has reached what was written {time.time() - held.system_time / 1000:.1f} s ago"
-        return _in_the_journal(behind, f"{text}.")
+            return not_yet(question, self._held.get(question.key))
 
     def _forget(self, questions: Collection[Question]) -> None:
         """Wait for some questions' verdicts no longer."""
@@ -283,7 +204,7 @@ class OutcomeReader:
             waiting = self._new + [one for many in self._questions.values() for one in many]
             self._new, self._questions, self._deadlines = [], {}, []
         for question in waiting:
-            error: MetajournalError = _closed(question.position)
+            error: MetajournalError = closed(question.position)
             if problem is not None:
                 error = KafkaUnavailableError(f"Verdicts cannot be read: {problem}.")
                 error.__cause__ = problem
@@ -374,14 +295,14 @@ class OutcomeReader:
             held.add(record)
             waiting = self._questions.get(key)
             if waiting:
-                answers = [(one, answer) for one in waiting if (answer := _answer(one, held, record)) is not None]
+                answers = [(one, found) for one in waiting if (found := answer(one, held, record)) is not None]
                 answered = {id(one) for one, _ in answers}
                 waiting[:] = [one for one in waiting if id(one) not in answered and not one.answer.done()]
-        for question, answer in answers:
-            if isinstance(answer, PositionExpired):
-                fail(question.answer, answer)
+        for question, found in answers:
+            if isinstance(found, PositionExpired):
+                fail(question.answer, found)
             else:
-                resolve(question.answer, answer)
+                resolve(question.answer, found)
 
     def _true(self, message: Message, arrived_s: float) -> OutcomeRecord | None:
         """A message's record; None where the stream cannot have written it."""
@@ -398,19 +319,3 @@ class OutcomeReader:
             return record
         self.passed_over.claims(target, offset, f"to {record.end} of {journal[0]}/{journal[1]}")
         return None
-
-
-def _answer(question: Question, held: Held, record: OutcomeRecord) -> Outcome | PositionExpired | None:
-    outcome = held.find(question.position)
-    # Reading began before the event was written: a range that begins above it means that its own one is gone.
-    if outcome is None and record.start > question.position.value:
-        return PositionExpired(f"The verdict of {question.position} is no longer in its topic.", earliest=None)
-    return outcome
-
-
-def _closed(position: Position) -> InputError:
-    return InputError(
-        "The journal is closed: no verdict is read any more.",
-        code="closed",
-        hint=f"Ask before it is closed; `metajournal why` tells what became of the event at {position}.",
-    )

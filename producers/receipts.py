@@ -16,8 +16,8 @@ from ..schemas.arguments import check_number
 from ..schemas.errors import KafkaUnavailableError, MetajournalError, OutcomeUnknownError
 from ..schemas.ids import id_text
 from ..schemas.positions import EPOCH_SHIFT, Position
-from .futures import AwaitableFuture, called_back, fail, follow_on, resolve
 from .verdicts import Outcome
+from .waiting.futures import AwaitableFuture, called_back, fail, follow_on, resolve
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

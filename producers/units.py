@@ -20,11 +20,11 @@ from ..schemas.errors import InputError, KafkaUnavailableError, MetajournalError
 from ..schemas.events.base import Event
 from ..schemas.ids import id_text
 from ..schemas.positions import Position
-from .futures import AwaitableFuture, all_of, follow_on
 from .gathering import Gathering, Sending
 from .receipts import Receipt
 from .transactions import CommitUnknown, NotCommitted, Outgoing
 from .verdicts import Outcome, UnitOutcome
+from .waiting.futures import AwaitableFuture, all_of, follow_on
 
 if TYPE_CHECKING:
     from confluent_kafka import Message

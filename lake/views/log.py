@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from ...rules.digest import digests_from
-from ..storage.damage import CHECKPOINT, LOG, files_below
+from ..storage.damage import CHECKPOINT, LOG, files_below, last_checkpoint
 from .table import RULES
 
 _TXN: Final = b'{"txn":'
@@ -64,13 +64,22 @@ class LogReader:
                 return self._after(known, range(known.version + 1, version + 1), version)
             except FileNotFoundError:
                 pass  # these commits stand in a checkpoint by now, and are gone
-        newest = self._checkpoint(version)
-        if newest < 0:
+        hinted = last_checkpoint(self._files)
+        if hinted is not None and hinted <= version:
+            try:
+                return self._from(hinted, version)
+            except FileNotFoundError:
+                pass  # the hint is older than the log: a newer checkpoint is there
+        return self._from(self._checkpoint(version), version)
+
+    def _from(self, checkpoint: int, version: int) -> LogState:
+        """What it says up to a version, from a checkpoint on; -1: from its beginning."""
+        if checkpoint < 0:
             return self._after(LogState(-1), range(version + 1), version)
-        own = self._files.get_file_info(f"{LOG}/{newest:020}.json").type == pafs.FileType.File
+        known = LogState(checkpoint, self._checkpointed(checkpoint))
+        own = self._files.get_file_info(f"{LOG}/{checkpoint:020}.json").type == pafs.FileType.File
         # Its own commit is read too where it is still there: a checkpoint keeps no rules.
-        commits = range(newest if own else newest + 1, version + 1)
-        return self._after(LogState(newest, self._checkpointed(newest)), commits, version)
+        return self._after(known, range(checkpoint if own else checkpoint + 1, version + 1), version)
 
     def _checkpoint(self, version: int) -> int:
         """The newest checkpoint at or below a version; -1 where there is none."""

@@ -16,12 +16,14 @@ from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.cuts import time_below
 from metajournal.lake.declared import SPECS
 from metajournal.lake.entities import milliseconds
+from metajournal.lake.reading import LakeReader
 from metajournal.lake.tables import Lake
 from metajournal.lake.views import views as views_module
 from metajournal.lake.views.log import LogReader
 from metajournal.lake.views.views import Views, whole_view
-from metajournal.schemas.errors import DamagedTableError, UnavailableError
+from metajournal.schemas.errors import DamagedTableError, StaleReadError, UnavailableError
 from metajournal.schemas.positions import Position
+from metajournal.schemas.topics import TopicNames
 from tests.builders import header_for, record_of
 from tests.streaming.harness import TOPIC, Fold, placed
 from tests.wait import eventually
@@ -169,3 +171,18 @@ def test_the_time_in_front_of_a_position_is_that_of_the_last_record_below(fold: 
         ]
         assert time_below(journal, at) == max(below)
         assert time_below(journal, Position(TOPIC, row["p"], 1)) == 0
+
+
+def test_a_question_over_all_tables_is_asked_once_more_of_a_new_view_where_a_file_is_gone(fold: Fold) -> None:
+    reader = LakeReader(Lake(str(fold.path)), TopicNames(), PARTITIONS)
+    views: list[Any] = []
+
+    def ask(view: Any) -> int:
+        views.append(view)
+        if len(views) < 2:
+            raise StaleReadError(str(fold.path / "entities"), "part-0.parquet")
+        return len(view.tables)
+
+    assert reader.of_all_tables(ask) == len(SPECS)
+    assert views[0] is not views[1]
+    assert LakeReader(Lake(str(fold.path / "none")), TopicNames(), PARTITIONS).of_all_tables(lambda view: view) is None

@@ -15,11 +15,11 @@ import pytest
 from metajournal import Journal
 from metajournal.domains.catalog.events import TagsAdded
 from metajournal.domains.catalog.urns import dataset
-from metajournal.producers.futures import AwaitableFuture, all_of, follow_on
 from metajournal.producers.outcomes import OutcomeReader
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.topics import check_topics
 from metajournal.producers.verdicts import Accepted, Outcome, Rejected
+from metajournal.producers.waiting.futures import AwaitableFuture, all_of, follow_on
 from metajournal.schemas.errors import InputError, KafkaUnavailableError, NotYetVisibleError
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings

@@ -11,9 +11,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from metajournal.producers.kafka import consumer_config
-from metajournal.producers.outcomes import Held, OutcomeReader
+from metajournal.producers.outcomes import OutcomeReader
 from metajournal.producers.topics import ensure_topics
 from metajournal.producers.verdicts import Accepted, OutcomeRecord, Rejected, Unchanged
+from metajournal.producers.waiting.questions import Held
 from metajournal.schemas.errors import InputError, KafkaUnavailableError, NotYetVisibleError, PositionExpired
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
@@ -57,7 +58,7 @@ def test_a_repeated_mark_holds_nothing() -> None:
 
 
 def test_memory_is_bounded_and_what_is_forgotten_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metajournal.producers.outcomes._KEPT_VERDICTS", 100)
+    monkeypatch.setattr("metajournal.producers.waiting.questions._KEPT_VERDICTS", 100)
     held = Held()
     for start in range(0, 1000, 10):
         held.add(record(start, start + 10, *([START + number, "unchanged"] for number in range(start, start + 10))))

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from metajournal.producers.futures import AwaitableFuture
 from metajournal.producers.ids import EventIds
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.verdicts import Accepted, Duplicate, Outcome, Rejected, Shelved, Unchanged, outcome_of
+from metajournal.producers.waiting.futures import AwaitableFuture
 from metajournal.schemas.errors import KafkaUnavailableError, OutcomeUnknownError, RejectedError
 from metajournal.schemas.positions import Position
 

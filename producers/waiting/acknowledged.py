@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ..receipts import Receipt
 from .futures import called_back
-from .receipts import Receipt
 
 
 class _Awaited(NamedTuple):
