@@ -180,7 +180,7 @@ class Engine:
                 tasks[key] = Task(place, epoch, start, end, self.clocks[key], held, self._prior.repeats(place, start))
         pins = {
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
-            for table in self._lake.tables.values()
+            for table in (self._lake.journal, *self._lake.histories)
         }
         return Plan(tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging)
 
