@@ -40,7 +40,7 @@ def rows_between(
     """
     whole = pa.schema(table.schema().to_arrow())
     schema = pa.schema([whole.field(name) for name in columns])
-    paths = _paths(table, key, start, end, among or {})
+    paths = paths_between(table, key, start, end, among)
     if not paths:
         return schema.empty_table()
     order = _ORDER if "seq" in whole.names else "order by logical_timestamp"
@@ -65,7 +65,7 @@ def newest_below(table: DeltaTable, key: PartitionKey, end: int, keys: pa.Table)
     schema = pa.schema(table.schema().to_arrow())
     named = keys.column_names
     among = {name: pc.unique(keys[name]).to_pylist() for name in named if pa.types.is_string(keys[name].type)}
-    paths = _paths(table, key, 0, end, among) if keys.num_rows else []
+    paths = paths_between(table, key, 0, end, among) if keys.num_rows else []
     if not paths:
         return schema.empty_table()
     with scan.cursor() as cursor:
@@ -89,7 +89,7 @@ def weights(table: DeltaTable, key: PartitionKey, start: int, end: int, columns:
         `place` (int64, ascending), `rows` and `bytes` (int64) of each.
     """
     whole = pa.schema(table.schema().to_arrow())
-    paths = _paths(table, key, start, end, {})
+    paths = paths_between(table, key, start, end)
     empty = pa.schema([("place", pa.int64()), ("rows", pa.int64()), ("bytes", pa.int64())])
     if not paths:
         return empty.empty_table()
@@ -112,14 +112,22 @@ def _where(schema: pa.Schema, key: PartitionKey, start: int, end: int) -> str:
     return f"{of[0]} = {quoted(of[1])} and journal_partition = {int(partition)} and {place}"
 
 
-def _paths(table: DeltaTable, key: PartitionKey, start: int, end: int, among: Mapping[str, Sequence[Any]]) -> list[str]:
+def paths_between(
+    table: DeltaTable, key: PartitionKey, start: int, end: int, among: Mapping[str, Sequence[Any]] | None = None
+) -> list[str]:
+    """The files that can hold rows of a range, relative to the table's folder and in URL form.
+
+    Args:
+        among: only those that can hold one of the values in each of these columns.
+    """
+    some = among or {}
+    if start >= end or not all(some.values()):
+        return []
     wanted = {
         "journal_partition": (key[1], key[1]),
         "logical_timestamp": (start, end - 1),
-        **{name: (min(values), max(values)) for name, values in among.items() if values},
+        **{name: (min(values), max(values)) for name, values in some.items()},
     }
-    if start >= end or any(not values for values in among.values()):
-        return []
     return [
         file["path"]
         for file in scan.live_files(table).to_pylist()

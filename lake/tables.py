@@ -105,7 +105,7 @@ class Lake:
         return [self.tables[name] for name in history_tables()]
 
     def target(self, name: str) -> Table:
-        """The table that is written: the live one, or of a derived one with another version the one filled beside it."""
+        """The table that is written: the live one, or of one with a new version that beside it."""
         live = self.tables[name]
         if is_current(name, live.uri):
             return live

@@ -75,6 +75,14 @@ def reaches(marks: Marks, wanted: Marks) -> bool:
     return all(marks[key] >= mark for key, mark in wanted.items())
 
 
+def reaches_live(lake: Lake, offered: Lake, keys: Sequence[PartitionKey]) -> bool:
+    """Whether the derived tables of a generation hold what the live ones hold, so that it may take their place."""
+    return all(
+        reaches(least_marks(owned, offered, keys), least_marks(owned, lake, keys, live=True))
+        for owned in DERIVED.values()
+    )
+
+
 def fill(lake: Lake, upto: Mapping[str, Marks], files: Files, *, bounds: Bounds = USUAL, at: At = passed) -> None:
     """Make and commit pieces in this process until the tables reach some marks; for the only writer of these tables.
 
