@@ -22,6 +22,7 @@ from ...lake.tables import quoted
 from ...schemas.errors import InputError, NotFinalError, UnknownEntityError
 from ...schemas.urn import Urn
 from .events import NO_DATA
+from .latest import latest_write_of
 from .questions import (
     LEVELS,
     MOST_NODES,
@@ -42,7 +43,7 @@ from .walk import DIRECTIONS, Direction, Walked, document, run_id, walk
 class LineageReader(LakeReader):
     """Lineage of a lake; its arguments are those of LakeReader."""
 
-    TABLES = ("runs", "accesses", "relations", "external_writes")
+    TABLES = ("runs", "accesses", "relations", "external_writes", "writes")
 
     @classmethod
     def beside(cls, reader: LakeReader) -> LineageReader:
@@ -253,7 +254,7 @@ class LineageReader(LakeReader):
             `at` and `source`; the others are null. Of several at one time a run's, then the greatest URN.
         """
         seen = self._seen(at)
-        accesses = self._latest_access(tenant, data, seen, as_of)
+        accesses = latest_write_of(self._lake, tenant, str(data), seen, as_of)
         found = [(at_ms, run, program, None) for at_ms, run, program in accesses]
         if data.kind == "stream":
             rows = select_rows(
@@ -268,19 +269,6 @@ class LineageReader(LakeReader):
             return None
         at_ms, run, program, source = max(found, key=lambda one: one[:3])
         return {"at": at_ms, "program": program or None, "run": run or None, "source": source}
-
-    def _latest_access(self, tenant: str, data: Urn, seen: Bounds, as_of: int | None) -> list[Any]:
-        programs = sorted(LakeRelations(self._lake, tenant, seen, (0, 0), 0).programs_of([str(data)]))
-        if not programs:
-            return []
-        return select_rows(
-            self._lake,
-            "accesses",
-            {"tenant": [tenant], "program": programs},
-            f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from rows
-            where data = {quoted(str(data))} and access = 'write' and {seen.sql()}{told_by(as_of)}
-            group by run, component order by first desc, run desc limit 1""",
-        )
 
     def _known(self, tenant: str, run: Urn, seen: Bounds, as_of: int | None) -> dict[str, Any]:
         for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):
