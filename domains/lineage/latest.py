@@ -5,7 +5,7 @@ So the answer is the same however far the derived table is behind; only what it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -24,11 +24,12 @@ def latest_write_of(lake: Lake, tenant: str, data: str, seen: Bounds, as_of: int
     A write stands at the least time that was told of it; of several at one time the greatest run's is the latest.
 
     Args:
-        lake: refreshed by the caller.
+        lake: the caller has refreshed its journal table and, after that, `writes`.
         seen, as_of: which rows count.
     """
+    held = {partition: derived_mark(lake, "writes", (seen.topic, partition)) for partition in seen.below}
     with scan.cursor() as cursor:
-        parts = [*_by_data(cursor, lake, tenant, data, seen), *_lacking(cursor, lake, tenant, data, seen)]
+        parts = [*_by_data(cursor, lake, tenant, data, seen, held), *_lacking(cursor, lake, tenant, data, seen, held)]
         if not parts:
             return []
         found: list[Any] = cursor.sql(
@@ -41,9 +42,10 @@ def latest_write_of(lake: Lake, tenant: str, data: str, seen: Bounds, as_of: int
 _COLUMNS = "run, component, program, happened_at"
 
 
-def _by_data(cursor: scan.Cursor, lake: Lake, tenant: str, data: str, seen: Bounds) -> Iterator[str]:
+def _by_data(
+    cursor: scan.Cursor, lake: Lake, tenant: str, data: str, seen: Bounds, held: Mapping[int, int]
+) -> Iterator[str]:
     """What the derived table holds, as SQL."""
-    held = _held(lake, seen)
     if not any(held.values()):
         return
     table = lake.tables["writes"].delta
@@ -54,10 +56,15 @@ def _by_data(cursor: scan.Cursor, lake: Lake, tenant: str, data: str, seen: Boun
         yield f"select {_COLUMNS} from {source} where {_of(tenant, data)} and {below.sql()}"
 
 
-def _lacking(cursor: scan.Cursor, lake: Lake, tenant: str, data: str, seen: Bounds) -> Iterator[str]:
+def _lacking(
+    cursor: scan.Cursor, lake: Lake, tenant: str, data: str, seen: Bounds, held: Mapping[int, int]
+) -> Iterator[str]:
     """The rows of `accesses` that the derived table lacks, as SQL."""
-    table, held = lake.tables["accesses"].delta, _held(lake, seen)
     ranges = {one: (held[one], below) for one, below in seen.below.items() if held[one] < below}
+    if not ranges:
+        return
+    lake.refresh(["accesses", "relations"])
+    table = lake.tables["accesses"].delta
     of_tenant = {"tenant": [tenant]}
     paths = {path for one, (start, end) in ranges.items()
              for path in paths_between(table, (seen.topic, one), start, end, of_tenant)}  # fmt: skip
@@ -72,10 +79,6 @@ def _lacking(cursor: scan.Cursor, lake: Lake, tenant: str, data: str, seen: Boun
         source = scan.source(cursor, table, sorted(paths), "lake_accesses")
         beyond = " or ".join(f"journal_partition = {one} and logical_timestamp >= {ranges[one][0]}" for one in ranges)
         yield (f"select {_COLUMNS} from {source} where {where} and access = 'write' and {seen.sql()} and ({beyond})")
-
-
-def _held(lake: Lake, seen: Bounds) -> dict[int, int]:
-    return {partition: derived_mark(lake, "writes", (seen.topic, partition)) for partition in seen.below}
 
 
 def _of(tenant: str, data: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import orjson
 
+from ...lake.columns import JOURNAL_TABLE
 from ...lake.cuts import At, Bounds, Cuts
 from ...lake.reading import LakeReader
 from ...lake.selecting import select_rows
@@ -43,7 +44,7 @@ from .walk import DIRECTIONS, Direction, Walked, document, run_id, walk
 class LineageReader(LakeReader):
     """Lineage of a lake; its arguments are those of LakeReader."""
 
-    TABLES = ("runs", "accesses", "relations", "external_writes", "writes")
+    TABLES = ("runs", "accesses", "relations", "external_writes")
 
     @classmethod
     def beside(cls, reader: LakeReader) -> LineageReader:
@@ -253,7 +254,9 @@ class LineageReader(LakeReader):
             {"at", "program", "run", "source"}: of a run's access the first three, of a write to a stream from outside
             `at` and `source`; the others are null. Of several at one time a run's, then the greatest URN.
         """
-        seen = self._seen(at)
+        others = ("external_writes",) if data.kind == "stream" else ()
+        self._refresh((JOURNAL_TABLE, "writes", *others))
+        seen = Cuts(self._lake, self._names, self._partitions).bounds("catalog", at)
         accesses = latest_write_of(self._lake, tenant, str(data), seen, as_of)
         found = [(at_ms, run, program, None) for at_ms, run, program in accesses]
         if data.kind == "stream":

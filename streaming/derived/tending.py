@@ -86,7 +86,8 @@ class DerivedTables:
 
     def tend(self) -> bool:
         """Commit what is offered and ask for what is due; gives whether anything was done or is in the making."""
-        if self._asked is not None and not self._taken(self._asked):
+        taken = self._asked is not None and self._taken(self._asked)
+        if self._asked is not None:
             return True
         self._move_on()
         request = self._next()
@@ -95,7 +96,7 @@ class DerivedTables:
             return True
         if self._clock() - self._asked_at > IDLE_S:
             self._server.close()
-        return False
+        return taken
 
     def fill_first(self, offered: Lake) -> None:
         """A generation is offered whose derived tables have not reached the live ones': only these are filled now."""
