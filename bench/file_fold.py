@@ -104,7 +104,8 @@ def measure_task(files: int = FILES) -> dict[str, float]:
         lake = Lake(folder)
         lake.create()
         pins = {
-            one.name: Pin(one.name, one.uri, one.delta.version(), one.storage_options) for one in lake.tables.values()
+            one.name: Pin(one.name, one.uri, one.delta.version(), one.storage_options)
+            for one in (lake.journal, *lake.histories)
         }
         held = {one.name: 1 << 40 for one in lake.histories}
         task = Task(PLACE, 1, 1 << 40, end, 0, held, Repeats())

@@ -29,6 +29,7 @@ ROLES = {
     "rows": PURE,
     "words": PURE,
     "tables": PURE | {"lake"},
+    "derived": PURE | {"lake", "fold"},
     "documents": PURE | {"lake", "fold"},
     "queries": PURE | {"lake"},
 }
