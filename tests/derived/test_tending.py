@@ -18,10 +18,11 @@ from metajournal.fold.derived import DERIVED
 from metajournal.lake.declared import derived_tables, history_tables
 from metajournal.lake.tables import Lake
 from metajournal.streaming.crash import DERIVING, SWAPPING
+from metajournal.streaming.derived.aside import refill
 from metajournal.streaming.derived.making import Bounds
 from metajournal.streaming.derived.server import Answered, Beside, Ended, Here
 from metajournal.streaming.derived.tending import DerivedTables
-from metajournal.streaming.rebuild import InProcess, LakeRebuild
+from metajournal.streaming.rebuild import InProcess, LakeRebuild, Rebuilt, rebuild_lake
 from tests.derived import toys
 from tests.derived.test_pieces import KEYS, PARTITIONS, filled, killed_at
 from tests.model import JournalRecord
@@ -240,6 +241,50 @@ def test_a_new_version_fills_its_table_beside_the_old_one_which_is_read_until_th
     one.lake._retention_h = 0
     one.lake._piece(none)
     assert not (one.fold.path / "toy_counts").exists()
+
+
+def aside(one: Installation) -> Rebuilt:
+    """What `verify` finds."""
+    names = [*history_tables(), *derived_tables()]
+    with one.lake.aside(names) as view:
+        return LakeRebuild(
+            one.fold.settings, epochs_of(one.fold), Lake(one.lake.path), view, names, InProcess(), only_compare=True
+        ).run()
+
+
+def test_a_file_that_is_missing_or_changed_is_found_and_a_rebuild_writes_it_anew(one: Installation) -> None:
+    while one.folded < len(JOURNAL):
+        one.batch()
+    one.finish()
+    first, second, *_ = [one.fold.path / "catalog" / row[0] / row[-1] for row in toys.held(one.lake)["toy_counts"]]
+    assert aside(one).equal
+    first.unlink()
+    second.write_bytes(b"something else")
+    found = aside(one)
+    assert sorted(found.files) == sorted(str(path.relative_to(one.fold.path)) for path in (first, second))
+    assert not found.equal
+    assert (first.exists(), second.read_bytes()) == (False, b"something else")
+    rebuild_lake(one.fold.settings, epochs_of(one.fold), InProcess(), offline=True)
+    toys.files_held(one.lake)
+    assert aside(one).equal
+
+
+def test_a_rebuild_derives_nothing_beyond_what_it_has_folded(one: Installation) -> None:
+    """The live tables may be farther than the tables of its generation, which rows are derived from."""
+    while one.folded < len(JOURNAL):
+        one.batch()
+    one.finish()
+    names = [*history_tables(), *derived_tables()]
+    view = one.lake.begin_generation(names)
+    rebuild = LakeRebuild(one.fold.settings, epochs_of(one.fold), one.lake, view, names, InProcess())
+    rebuild.round(rebuild.live_marks(), 2)
+    refill(one.lake, view, rebuild.marks())
+    marks = rebuild.marks()
+    assert any(marks[key] < one.lake.tables["toy_counts"].mark(key) for key in KEYS)
+    assert {key: max(1 << 40, view.tables["toy_counts"].mark(key)) for key in KEYS} == marks
+    assert rebuild.run().equal
+    one.lake.swap_to(view.generation)
+    assert toys.held(one.lake) == toys.told(one.lake)
 
 
 def beside(one: Installation) -> Beside:
