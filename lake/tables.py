@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from deltalake.exceptions import TableNotFoundError
 
-from ..schemas.errors import StreamError
+from ..schemas.errors import DamagedTableError, StreamError
 from .columns import JOURNAL_TABLE
 from .declared import SPECS, derived_tables, history_tables
 from .storage.compaction import At, passed
@@ -124,7 +124,11 @@ class Lake:
         if gone and self._holds_events():
             raise missing(gone[0].uri)
         for name in self.tables:
-            self.target(name).create(self._retention_h)
+            try:
+                self.target(name).create(self._retention_h)
+            except DamagedTableError:
+                if not SPECS[name].version:
+                    raise  # one that is derived stops nobody but its own readers
         self.point_at([name for name in derived_tables() if not self.tables[name].exists()])
 
     def point_at(self, names: Sequence[str]) -> None:

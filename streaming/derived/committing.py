@@ -12,6 +12,7 @@ from ...fold.derived import DERIVED, Owned
 from ...lake.declared import SPECS
 from ...lake.storage.compaction import At, passed
 from ...lake.tables import Lake, PartitionKey, Reached, Table
+from ...schemas.errors import DamagedTableError
 from .files import Files
 from .making import USUAL, Bounds, Offer, make_piece
 
@@ -76,11 +77,18 @@ def reaches(marks: Marks, wanted: Marks) -> bool:
 
 
 def reaches_live(lake: Lake, offered: Lake, keys: Sequence[PartitionKey]) -> bool:
-    """Whether the derived tables of a generation hold what the live ones hold, so that it may take their place."""
-    return all(
-        reaches(least_marks(owned, offered, keys), least_marks(owned, lake, keys, live=True))
-        for owned in DERIVED.values()
-    )
+    """Whether the derived tables of a generation hold what the live ones hold, so that it may take their place.
+
+    It mends live ones that are damaged.
+    """
+    for owned in DERIVED.values():
+        try:
+            live = least_marks(owned, lake, keys, live=True)
+        except DamagedTableError:
+            continue
+        if not reaches(least_marks(owned, offered, keys), live):
+            return False
+    return True
 
 
 def fill(lake: Lake, upto: Mapping[str, Marks], files: Files, *, bounds: Bounds = USUAL, at: At = passed) -> None:

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from .process import ENVIRONMENT, Answer, Failed, Maker, Request
 
 COMMAND: Final = (sys.executable, "-P", "-m", __package__)
-_PATIENCE_S: Final = 10.0
+_PATIENCE_S: Final = 2.0
 
 
 @dataclass(frozen=True)

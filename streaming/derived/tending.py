@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from ...fold.derived import DERIVED, Owned
 from ...lake.storage.compaction import At, passed
 from ...lake.tables import Lake, PartitionKey
 from ...schemas.errors import DamagedTableError, LakeWriteError
-from .committing import commit, keys_of, least_marks, reaches, tables_of
+from .committing import Marks, commit, keys_of, least_marks, reaches, tables_of
 from .making import USUAL, Bounds, Offer, discard
 from .process import Failed, Request
 from .server import Ended, Server
@@ -83,12 +83,16 @@ class DerivedTables:
         self._again_at: dict[str, float] = {}
         self._deaths: dict[str, int] = {}
         self._offered: Lake | None = None
+        self._generation = lake.generation
 
     def tend(self) -> bool:
         """Commit what is offered and ask for what is due; gives whether anything was done or is in the making."""
         taken = self._asked is not None and self._taken(self._asked)
         if self._asked is not None:
             return True
+        if self._lake.generation != self._generation:
+            self._generation = self._lake.generation
+            self.faults.clear()  # a rebuild mends what was damaged
         self._move_on()
         request = self._next()
         if request is not None:
@@ -112,13 +116,13 @@ class DerivedTables:
         return [self._told(owned) for owned in DERIVED.values()]
 
     def _told(self, owned: Owned) -> dict[str, Any]:
-        marks, wanted = least_marks(owned, self._lake, self._keys, live=True), self._upto(owned)
+        marks, wanted = self._marks(owned, self._lake, live=True) or {}, self._upto(owned)
         fault = self.faults.get(owned.derived.name)
         said: dict[str, Any] = {
             "name": owned.derived.name,
             "tables": list(owned.derived.tables),
             "marks": {f"{topic}/{partition}": mark for (topic, partition), mark in marks.items()},
-            "complete": reaches(marks, wanted),
+            "complete": bool(marks) and reaches(marks, wanted),
         }
         if fault is not None:
             said |= {"why": fault.why, "mend": _MEND}
@@ -129,6 +133,15 @@ class DerivedTables:
 
     def _upto(self, owned: Owned) -> dict[PartitionKey, int]:
         return {key: self._lake.journal.mark(key) for key in keys_of(owned, self._keys)}
+
+    def _marks(self, owned: Owned, lake: Lake, *, live: bool = False) -> Marks | None:
+        """As `least_marks`; None of tables that are damaged, which is told."""
+        try:
+            return least_marks(owned, lake, self._keys, live=live)
+        except DamagedTableError as error:
+            if owned.derived.name not in self.faults:
+                self._fail(owned.derived.name, Fault(f"{error} {error.hint}", None))
+            return None
 
     # what came of a request
 
@@ -201,9 +214,10 @@ class DerivedTables:
         """Point at the tables of a new version that have reached those of the one before."""
         for owned in DERIVED.values():
             beside = [name for name in owned.derived.tables if self._lake.target(name) is not self._lake.tables[name]]
-            if beside and reaches(
-                least_marks(owned, self._lake, self._keys), least_marks(owned, self._lake, self._keys, live=True)
-            ):
+            if not beside:
+                continue
+            marks, live = self._marks(owned, self._lake), self._marks(owned, self._lake, live=True)
+            if marks is not None and live is not None and reaches(marks, live):
                 self._at("swap-before")
                 self._lake.point_at(beside)
                 self._at("swap-after")
@@ -221,17 +235,18 @@ class DerivedTables:
             if self._lake.waits_for_vacuum(owned.derived.tables):
                 continue
             upto = self._upto(owned) if target is None else self._upto_of(owned, target)
-            if upto and not reaches(least_marks(owned, target or self._lake, self._keys), upto):
+            marks = self._marks(owned, target or self._lake)
+            if upto and marks is not None and not reaches(marks, upto):
                 return self._request(owned, target or self._lake, upto)
         return None
 
-    def _upto_of(self, owned: Owned, target: Lake) -> Mapping[PartitionKey, int]:
+    def _upto_of(self, owned: Owned, target: Lake) -> Marks:
         """Up to where a generation is filled: where the live tables are."""
         if all(target.target(name).uri == self._lake.target(name).uri for name in owned.derived.tables):
             return {}
-        return least_marks(owned, self._lake, self._keys, live=True)
+        return self._marks(owned, self._lake, live=True) or {}
 
-    def _request(self, owned: Owned, lake: Lake, upto: Mapping[PartitionKey, int]) -> Request:
+    def _request(self, owned: Owned, lake: Lake, upto: Marks) -> Request:
         tables = tables_of(owned, lake)
         options = next(iter(tables.values())).storage_options
         uris = {name: table.uri for name, table in tables.items()}

@@ -287,6 +287,30 @@ def test_a_rebuild_derives_nothing_beyond_what_it_has_folded(one: Installation) 
     assert toys.held(one.lake) == toys.told(one.lake)
 
 
+def test_a_damaged_derived_table_stops_nothing_else_and_a_rebuild_mends_it(one: Installation) -> None:
+    one.batch()
+    one.let_go()
+    one.let_go()
+    for commit in (one.fold.path / "toy_counts" / "_delta_log").glob("*.json"):
+        commit.write_text("{")
+    one.start()
+    one.batch()
+    one.let_go()
+    one.let_go()
+    assert "rebuild lake" in one.derived.faults["toy"].why
+    assert not {told["name"]: told for told in one.derived.told()}["toy"]["complete"]
+    one.lake.drop_generation(1)
+    names = [*history_tables(), *derived_tables()]
+    view = one.lake.begin_generation(names)
+    LakeRebuild(one.fold.settings, epochs_of(one.fold), one.lake, view, names, InProcess()).run()
+    one.lake.offer_generation(1)
+    one.batch()
+    one.finish()
+    assert one.lake.generation == 1
+    assert not one.derived.faults
+    assert toys.held(one.lake) == toys.told(one.lake)
+
+
 def beside(one: Installation) -> Beside:
     server = Beside(COMMAND)
     one.derived = DerivedTables(one.lake, KEYS, server, bounds=Bounds(4), clock=map(float, count(step=2)).__next__)
