@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from .process import ENVIRONMENT, Answer, Failed, Maker, Request
+from .process import ENVIRONMENT, Answer, Maker, Request
 
 COMMAND: Final = (sys.executable, "-P", "-m", __package__)
 _PATIENCE_S: Final = 2.0
@@ -130,6 +130,3 @@ def _listen(process: subprocess.Popen[bytes], answers: queue.SimpleQueue[Answere
                 break
             answers.put(Answered(answer))
     answers.put(Ended(process.wait()))
-
-
-__all__ = ["Answered", "Beside", "Ended", "Failed", "Here", "Server"]

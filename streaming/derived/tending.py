@@ -23,8 +23,9 @@ from .process import Failed, Request
 from .server import Ended, Server
 
 _log = logging.getLogger("metajournal.derived")
-PACE_S: Final = 1.0
-"""Between two pieces that are smaller than the bounds: many small commits would cost the fold more than they give."""
+REST: Final = 10.0
+"""Between two pieces that are smaller than the bounds it rests so many times as long as one took, for the fold's sake."""
+_SHORTEST_REST_S, _LONGEST_REST_S = 0.5, 5.0
 IDLE_S: Final = 30.0
 _AGAIN_S: Final = 30.0
 _LONGEST_S: Final = 600.0
@@ -167,7 +168,8 @@ class DerivedTables:
 
     def _done(self, name: str) -> None:
         self._asked, self._lake.in_hand = None, frozenset()
-        self._again_at[name] = self._clock() + PACE_S
+        now = self._clock()
+        self._again_at[name] = now + min(_LONGEST_REST_S, max(_SHORTEST_REST_S, REST * (now - self._asked_at)))
 
     def _commit(self, offer: Offer) -> None:
         owned = DERIVED[offer.name]
@@ -190,7 +192,7 @@ class DerivedTables:
                 name, Fault(f"its process ended {deaths} times in a row, last with exit code {ended.code}", None)
             )
         else:
-            self._again_at[name] = self._clock() + PACE_S * deaths
+            self._again_at[name] = self._clock() + _LONGEST_REST_S * deaths
 
     def _fail(self, name: str, fault: Fault) -> None:
         self.faults[name] = fault
