@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import catchup, emit, file_ingest, files, follower, index, latency, lineage, rebuild, search, steady
+from bench import catchup, derived, emit, file_ingest, files, follower, index, latency, lineage, rebuild, search, steady
 from bench import show as entity_show
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, Settings
 from metajournal.stack.services import Stack
@@ -75,6 +75,10 @@ def _follower(say: Say) -> list[dict[str, Any]]:
     return [{**figure, "most": 1.0} for figure in follower.measure(say=say)]
 
 
+def _steady_derived(say: Say) -> list[dict[str, Any]]:
+    return steady.run(say, derived=True)
+
+
 FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "emit": ("typed events against raw produce()", _emit),
     "catchup": ("a backlog of 1M events against a bare copy by Spark", catchup.run),
@@ -87,6 +91,8 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "lineage": ("a lineage of 200 nodes among a million accesses, with a fresh handle", _lineage),
     "follower": ("emit to verdict ahead of the stream, and opening a follower", _follower),
     "latency": ("emit to searchable at 100 events a second", _latency),
+    "derived": ("emit to the lake with derived tables being made over without; the latest write to data", derived.run),
+    "steady-derived": ("the same as steady, with derived tables being made and a follower", _steady_derived),
     "steady": ("500 events a second among 100,000 entities, with memory and the first hit", steady.run),
 }
 

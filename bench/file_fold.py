@@ -106,7 +106,7 @@ def measure_task(files: int = FILES) -> dict[str, float]:
         lake.create()
         pins = {
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
-            for table in lake.tables.values()
+            for table in (lake.journal, *lake.histories)
         }
         held = {one.name: 1 << 40 for one in lake.histories}
         task = Task(PLACE, 1, 1 << 40, end, 0, held, Repeats())

@@ -2,7 +2,8 @@
 
 One process emits updates; another one emits tags that nobody has and waits until each is found by a search, and one
 thread of it until each is in the lake. Compactions happen meanwhile, as they do in life. The proportional memory of
-every process that `metajournal up` has started is summed up once a second.
+every process that `metajournal up` has started is summed up once a second. `steady-derived` is the same with a follower
+and facts of lineage beside it, so that the process of derived tables is at work; the follower's memory counts, too.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -23,13 +24,19 @@ from metajournal.client import Journal
 from metajournal.config import load
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.domains.catalog.urns import dataset
+from metajournal.domains.catalog.urns import run as run_of
+from metajournal.domains.lineage.events import AccessesRecorded
+from metajournal.lake.declared import derived_tables
+from metajournal.lake.storage.compaction import live_files
 from metajournal.lake.tables import Lake
 from metajournal.schemas.settings import Settings
+from metajournal.schemas.urn import Urn
 from metajournal.stack.home import SETTINGS_FILE
 from metajournal.stack.supervisor import down, up
 
 ENTITIES: Final = 100_000
 EVENTS_PER_S: Final = 500
+FACTS_PER_S: Final = 50
 SECONDS: Final = 300
 LAKE_P50_LIMIT_MS: Final = 500
 PSS_LIMIT_BYTES: Final = 3 * 1024**3
@@ -45,9 +52,18 @@ Say = Callable[[str], None]
 
 
 def run(
-    say: Say, *, entities: int = ENTITIES, events_per_s: int = EVENTS_PER_S, seconds: int = SECONDS
+    say: Say,
+    *,
+    entities: int = ENTITIES,
+    events_per_s: int = EVENTS_PER_S,
+    seconds: int = SECONDS,
+    derived: bool = False,
 ) -> list[dict[str, Any]]:
-    """Measure; gives latencies in milliseconds, memory in bytes and the time to the first hit, with their limits."""
+    """Measure; gives latencies in milliseconds, memory in bytes and the time to the first hit, with their limits.
+
+    Args:
+        derived: with the process of derived tables and a follower at work.
+    """
     with tempfile.TemporaryDirectory(prefix="metajournal-bench-") as folder:
         home = Path(folder)
         started = time.monotonic()
@@ -56,7 +72,7 @@ def run(
             settings = load(str(home / SETTINGS_FILE)).settings
             first_s = _first_hit(settings, started)
             say(f"first hit {first_s:.1f} s after `metajournal up`")
-            figures = _measured(settings, home, entities, events_per_s, seconds, say)
+            figures = _measured(settings, home, entities, events_per_s, seconds, say, derived=derived)
         finally:
             down(home)
     return [*figures, _figure("first hit after `metajournal up`", first_s, FIRST_HIT_LIMIT_S, "s")]
@@ -76,7 +92,7 @@ def _first_hit(settings: Settings, started: float) -> float:
 
 
 def _measured(
-    settings: Settings, home: Path, entities: int, events_per_s: int, seconds: int, say: Say
+    settings: Settings, home: Path, entities: int, events_per_s: int, seconds: int, say: Say, *, derived: bool
 ) -> list[dict[str, Any]]:
     _register(settings, entities, say)
     context = multiprocessing.get_context("spawn")
@@ -88,7 +104,10 @@ def _measured(
     probes = context.Process(target=_probe, args=(settings, entities, seconds, ready, results), daemon=True)
     say(f"{events_per_s} events/s for {seconds} s, after {_WARM_UP_S} s to warm up")
     compacted = _compactions(settings)
-    with _sampled(home) as memory:
+    follower = context.Process(target=_follow, args=(settings, total_s, ready), daemon=True)
+    if derived:
+        follower.start()
+    with _sampled(home, [follower.pid] if derived else []) as memory:
         load_process.start()
         probes.start()
         searched, in_lake, floor = results.get(timeout=total_s + 300)
@@ -100,7 +119,11 @@ def _measured(
     say(f"peak memory in MiB: {parts}")
     if seconds >= SECONDS and (len(searched) < LEAST_PROBES or not done):
         say(f"not what was asked for: at least {LEAST_PROBES:,} search probes and a compaction inside")
-    name = f"{events_per_s} events/s, {entities:,} entities"
+    if derived:
+        say(f"the derived tables hold {_derived_rows(settings):,} rows")
+        if "derived" not in memory["parts"]:
+            raise RuntimeError("no process of derived tables was at work")
+    name = f"{events_per_s} events/s, {entities:,} entities" + ", derived tables and a follower" * derived
     more = {"probes": len(searched), "floor_p50": latency._percentile(floor, 50), "compactions": done}
     p50, p99 = latency._percentile(searched, 50), latency._percentile(searched, 99)
     lake_p50 = latency._percentile(in_lake, 50)
@@ -155,6 +178,29 @@ def _probe(settings: Settings, entities: int, seconds: int, ready: Any, results:
     results.put((searched, in_lake, floor))
 
 
+def _follow(settings: Settings, seconds: float, ready: Any) -> None:
+    """Facts of lineage, from which rows are derived, and verdicts through a follower of one partition."""
+    ready.wait()
+    until, number, entity = time.monotonic() + seconds, 0, _followed()
+    with Journal.connect(settings) as journal, journal.follow(entity) as follow:
+        while time.monotonic() < until:
+            who = run_of("bench", f"app{number % 50}", "spark", "job", f"r{number}")
+            journal.emit(AccessesRecorded(who, [(dataset("bench", f"d{number % 500}"), "write", number)]))
+            if not number % FACTS_PER_S:
+                follow.verdict(journal.emit(EntityRegistered(entity, tags=[f"t{number}"])).position, timeout_s=60)
+            number += 1
+            time.sleep(1 / FACTS_PER_S)
+
+
+def _followed() -> Urn:
+    return dataset("bench", "followed")
+
+
+def _derived_rows(settings: Settings) -> int:
+    lake = Lake(settings.lake.path, settings.lake.storage_options)
+    return sum(file.rows for name in derived_tables() for file in live_files(lake.tables[name].delta))
+
+
 def _in_lake(journal: Journal, lake: Lake, entities: int, number: int) -> None:
     """Emit a tag and look at the journal table's mark until the lake shows it; every tenth is read, too."""
     tag = f"lake{uuid.uuid4().hex}"
@@ -178,8 +224,9 @@ def _compactions(settings: Settings) -> int:
 class _sampled:  # noqa: N801  (used as a function)
     """Peak of the summed proportional memory of a home's processes, and what each part had then."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, others: Sequence[int | None] = ()) -> None:
         self._home = str(home)
+        self._others = others
         self._found: dict[str, Any] = {"peak": 0, "parts": {}}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
@@ -197,6 +244,8 @@ class _sampled:  # noqa: N801  (used as a function)
             parts: dict[str, int] = {}
             for pid, name in processes_of(self._home):
                 parts[name] = parts.get(name, 0) + pss_bytes(pid)
+            for other in self._others:
+                parts["follower"] = parts.get("follower", 0) + pss_bytes(other or 0)
             if sum(parts.values()) > self._found["peak"]:
                 self._found |= {"peak": sum(parts.values()), "parts": parts}
 
@@ -225,7 +274,7 @@ def processes_of(home: str) -> Iterator[tuple[int, str]]:
 
 
 def _name(command: str) -> str:
-    for word in ("kafka.Kafka", "org.elasticsearch", "org.apache.spark", "indexer", "stream", "keeper"):
+    for word in ("kafka.Kafka", "org.elasticsearch", "org.apache.spark", "derived", "indexer", "stream", "keeper"):
         if word in command:
             return word
     return "other"

@@ -88,6 +88,7 @@ TABLES = {
     "accesses": "Which run touched which data, and how.",
     "relations": "Which program has ever touched which data: the way from data to `accesses`.",
     "external_writes": "The first write of each outside source to each stream on each day.",
+    "writes": "Derived from `accesses`: those that are writes, by what was written.",
     "file_records": "One row for each record of one file in one of its day buckets.",
 }
 COLUMNS = {

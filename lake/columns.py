@@ -112,6 +112,8 @@ class TableSpec:
             rows count, or None: all.
         repeating: columns of few values, which files keep by number. For all others that makes files larger and slower
             to write.
+        version: of the function that derives its rows from those of other tables (`fold.derived`), from 1; 0: the fold
+            makes them.
     """
 
     name: str
@@ -124,6 +126,7 @@ class TableSpec:
     group_rows: int = ROW_GROUP_ROWS
     indexed: Mapping[str, str | None] = field(default_factory=dict)
     repeating: frozenset[str] = frozenset()
+    version: int = 0
 
 
 OF_HISTORIES: Final = frozenset({"tenant", "actor", "domain", "journal_partition", "seq", "deleted"})

@@ -24,7 +24,7 @@ from ..schemas.urn import Urn
 from . import scan
 from .columns import TIMESTAMP
 from .table import quoted
-from .views.table import JournalView
+from .views.table import MarkedView
 
 At = Position | int | Cut
 """A position (that event included), milliseconds UTC (events appended then included), or a cut: the next position of
@@ -106,7 +106,7 @@ class Cuts:
         partitions: number of partitions per journal topic.
     """
 
-    def __init__(self, journal: JournalView, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
+    def __init__(self, journal: MarkedView, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
         self._journal = journal
         self._names = names
         self._partitions = partitions
@@ -176,7 +176,7 @@ class Cuts:
         return self._partitions if isinstance(self._partitions, int) else self._partitions[topic]
 
 
-def time_below(journal: JournalView, at: Position) -> int:
+def time_below(journal: MarkedView, at: Position) -> int:
     """The running system_time in front of a next position, milliseconds UTC; 0 before the first record.
 
     It never falls within a partition, so it is the greatest below. Of the files those are read that can hold the last
@@ -193,7 +193,7 @@ def time_below(journal: JournalView, at: Position) -> int:
     return int(found[0][0] or 0)
 
 
-def _last_below(journal: JournalView, at: Position) -> list[str]:
+def _last_below(journal: MarkedView, at: Position) -> list[str]:
     """The files that can hold the last row of a partition below a position."""
     possible, reached = [], 0
     for file in journal.listed:

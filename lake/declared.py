@@ -45,8 +45,13 @@ for_each_domain(_take)
 
 
 def history_tables() -> tuple[str, ...]:
-    """Names of all history tables, `entities` first."""
-    return tuple(name for name in SPECS if name != JOURNAL_TABLE)
+    """Names of the history tables that the fold makes, `entities` first."""
+    return tuple(name for name, spec in SPECS.items() if name != JOURNAL_TABLE and not spec.version)
+
+
+def derived_tables() -> tuple[str, ...]:
+    """Names of the tables that are derived from those of the fold."""
+    return tuple(name for name, spec in SPECS.items() if spec.version)
 
 
 def made_arrow(name: str, rows: Iterable[tuple[Any, str, int]]) -> pa.Table:

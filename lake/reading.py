@@ -35,7 +35,7 @@ from .entities import row_from_dict
 from .lookup import rows_of_key
 from .queries import Queries
 from .tables import Lake
-from .views.table import JournalView, PartitionKey
+from .views.table import MarkedView, PartitionKey
 from .views.views import View, Views, asked_anew, views_of, whole_view
 
 Q = TypeVar("Q", bound=Queries)
@@ -271,7 +271,7 @@ class LakeReader:
                 raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
 
     @staticmethod
-    def check_held(journal: JournalView, wanted: Cut, waited_s: float) -> None:
+    def check_held(journal: MarkedView, wanted: Cut, waited_s: float) -> None:
         """Raises: NotYetVisibleError: the journal table does not hold everything below some positions."""
         marks = {key: journal.mark(key) for key in wanted}
         lacking = behind({key: mark for key, mark in marks.items() if mark}, wanted)

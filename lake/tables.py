@@ -14,12 +14,13 @@ from contextlib import contextmanager
 
 from deltalake.exceptions import TableNotFoundError
 
-from ..schemas.errors import StreamError
+from ..schemas.errors import DamagedTableError, StreamError
 from .columns import JOURNAL_TABLE
-from .declared import SPECS, history_tables
+from .declared import SPECS, derived_tables, history_tables
 from .storage.compaction import At, passed
 from .storage.damage import missing, place_of
 from .storage.generations import Generations, Pointer, folder
+from .storage.versions import earlier_folders, is_current, versioned
 from .table import Marks, PartitionKey, Reached, Table, from_json, quoted
 
 __all__ = ["Lake", "Marks", "PartitionKey", "Reached", "Table", "from_json", "quoted"]
@@ -63,6 +64,9 @@ class Lake:
         self._seen: object = _UNSEEN
         self._pointer = Pointer()
         self._tables: dict[str, Table] = {}
+        self._beside: dict[str, Table] = {}
+        self.in_hand: frozenset[str] = frozenset()
+        """Derived tables that a piece is being made of: its files are not committed yet, so nothing is vacuumed."""
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -97,7 +101,17 @@ class Lake:
 
     @property
     def histories(self) -> list[Table]:
+        """The tables that the fold makes, besides the journal table."""
         return [self.tables[name] for name in history_tables()]
+
+    def target(self, name: str) -> Table:
+        """The table that is written: the live one, or of one with a new version that beside it."""
+        live = self.tables[name]
+        if is_current(name, live.uri):
+            return live
+        if name not in self._beside:
+            self._beside[name] = Table(name, f"{self.path}/{versioned(name)}", self._options)
+        return self._beside[name]
 
     def create(self) -> None:
         """Make the tables that are missing.
@@ -109,8 +123,20 @@ class Lake:
         gone = [table for table in self.histories if not table.exists()]
         if gone and self._holds_events():
             raise missing(gone[0].uri)
-        for table in self.tables.values():
-            table.create(self._retention_h)
+        for name in self.tables:
+            try:
+                self.target(name).create(self._retention_h)
+            except DamagedTableError:
+                if not SPECS[name].version:
+                    raise  # one that is derived stops nobody but its own readers
+        self.point_at([name for name in derived_tables() if not self.tables[name].exists()])
+
+    def point_at(self, names: Sequence[str]) -> None:
+        """Put the derived tables of the present versions in the place of earlier ones, all at once."""
+        moved = {name: versioned(name) for name in names if not is_current(name, self.tables[name].uri)}
+        if moved:
+            self._generations.swap(Pointer(self.generation, {**self._pointer.tables, **moved}))
+            self._look()
 
     def _holds_events(self) -> bool:
         return self.journal.exists() and self.journal.delta.version() > 0
@@ -140,10 +166,12 @@ class Lake:
                 refreshed.result()
 
     def refresh_table(self, name: str) -> None:
-        """See what others have written to a history table, where the pointer was last looked at. Errors: `refresh`."""
+        """See what others have written to a table, where the pointer was last looked at. Errors: `refresh`."""
         try:
             self.tables[name].refresh()
         except TableNotFoundError:
+            if SPECS[name].version:
+                return  # the next start of the stream makes it
             if not self._holds_events():
                 raise
             raise missing(self.tables[name].uri) from None
@@ -171,13 +199,15 @@ class Lake:
         return worked
 
     def _piece(self, at: At) -> bool:
-        tables = list(self.tables.values())
+        tables = [self.target(name) for name in self.tables]
         if not self._waiting and time.monotonic() >= self._vacuum_at:
             self._waiting = [table.name for table in tables]
             self._vacuum_at = time.monotonic() + self._retention_h * _VACUUM_EVERY_S
-        if self._waiting:
+        name = next((one for one in reversed(self._waiting) if one not in self.in_hand), None)
+        if name is not None:
             at("vacuum-before")
-            self.tables[self._waiting.pop()].vacuum(self._retention_h)
+            self._waiting.remove(name)
+            self.target(name).vacuum(self._retention_h)
             if not self._waiting:
                 self._drop_superseded()
             at("vacuum-after")
@@ -185,9 +215,17 @@ class Lake:
         turn = self._turn = (self._turn + 1) % len(tables)
         return any(table.tidy(at) for table in tables[turn:] + tables[:turn])
 
+    def waits_for_vacuum(self, names: Sequence[str]) -> bool:
+        """Whether one of these tables is to be vacuumed as soon as no piece of it is in hand."""
+        return not {*names}.isdisjoint(self._waiting)
+
     def _drop_superseded(self) -> None:
         """Delete tables that were swapped out longer ago than the retention, when no reader can still hold them."""
-        if self.generation and self._generations.swapped_s_ago() > self._retention_h * 3600:
+        if self._generations.swapped_s_ago() > self._retention_h * 3600:
+            for name in derived_tables():
+                if is_current(name, self.tables[name].uri):
+                    for earlier in earlier_folders(name):
+                        self._generations.remove_table(earlier)
             live = {where.partition("/")[0] for where in self._pointer.tables.values()}
             for number in range(self.generation):
                 if folder(number) not in live:
@@ -217,7 +255,7 @@ class Lake:
             )
         view = Lake(self.path, self._options, vacuum_retention_h=self._retention_h)
         view._number = number
-        view._overrides = {name: f"{folder(number)}/{name}" for name in names}
+        view._overrides = {name: f"{folder(number)}/{versioned(name)}" for name in names}
         for name in names:
             view.tables[name].create(self._retention_h)
         return view
@@ -243,7 +281,7 @@ class Lake:
             )
         at("swap-before")
         self._generations.swap(
-            Pointer(number, {**self._pointer.tables, **{name: f"{folder(number)}/{name}" for name in names}})
+            Pointer(number, {**self._pointer.tables, **{name: f"{folder(number)}/{versioned(name)}" for name in names}})
         )
         at("swap-after")
         self._look()
@@ -256,7 +294,7 @@ class Lake:
         """
         with self._generations.aside() as where:
             view = Lake(self.path, self._options, vacuum_retention_h=self._retention_h)
-            view._overrides = {name: f"{where}/{name}" for name in names}
+            view._overrides = {name: f"{where}/{versioned(name)}" for name in names}
             for name in names:
                 view.tables[name].create()
             yield view
@@ -303,5 +341,5 @@ class Lake:
             self._generations.remove(number)
             return
         for name, where in self._pointer.tables.items():
-            if where != name:
-                self._generations.remove_table(name)
+            for own in {name, versioned(name)} - {where}:
+                self._generations.remove_table(own)

@@ -100,6 +100,8 @@ class StreamSettings:
     """`<point>:<n>`: the process kills itself at the n-th passing of a named point; for crash tests only."""
     metrics_file: str | None = None
     """JSON lines, one for each batch; none where None."""
+    derived: bool = True
+    """Make derived tables, in a process of their own beside the fold; without it they stay where they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,10 +81,12 @@ class Status:
     stages: tuple[Stage, ...]
     verdicts: Mapping[str, int]
     """Events by outcome since the stream was started."""
+    derived: tuple[Mapping[str, Any], ...] = ()
+    """Derived tables as the stream tells of them; one that does not go on has `why`, where, and what mends it."""
 
     @property
     def fine(self) -> bool:
-        return all(component.fine for component in self.components)
+        return all(component.fine for component in self.components) and not any("why" in one for one in self.derived)
 
 
 def status(home: Path) -> Status:
@@ -94,7 +96,8 @@ def status(home: Path) -> Status:
     told = {name: read_told(home / f"{name}.json") for name in ("stream", "indexer")}
     components = tuple(_component(name, run.components.get(name), told.get(name, {})) for name in COMPONENTS)
     stages = _stages({component.name: component.state for component in components}, told, time.time() * 1000)
-    return Status(home, run.lake, components, stages, told["stream"].get("verdicts") or {})
+    said = told["stream"]
+    return Status(home, run.lake, components, stages, said.get("verdicts") or {}, tuple(said.get("derived") or ()))
 
 
 def _stages(states: Mapping[str, str], reports: Mapping[str, Mapping[str, Any]], now_ms: float) -> tuple[Stage, Stage]:

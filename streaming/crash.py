@@ -21,6 +21,8 @@ TIDYING = ("compact-before-files", "compact-after-files", "compact-after-commit"
 """Around a compaction's files and its commit, and around the vacuum."""
 SWAPPING = ("swap-before", "swap-after")
 """Around the replacement of the pointer that makes a rebuilt generation the live one."""
+DERIVING = ("derive-before-files", "derive-after-files", "derive-before-commit", "derive-after-commit")
+"""Around the files of a piece of derived tables, in the process that makes it, and around each table's commit of it."""
 
 
 class CrashPoints:
@@ -37,7 +39,7 @@ class CrashPoints:
         if spec is not None:
             self._point, _, count = spec.partition(":")
             self._left = int(count or 1)
-            known = (*POINTS, *TIDYING, *SWAPPING)
+            known = (*POINTS, *TIDYING, *SWAPPING, *DERIVING)
             if self._point not in known:
                 raise ValueError(f"{self._point!r} is no crash point; there are {', '.join(known)}")
 

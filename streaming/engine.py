@@ -191,7 +191,7 @@ class Engine:
                 tasks[key] = Task(place, epoch, start, end, self.clocks[key], held, self._prior.repeats(place, start))
         pins = {
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
-            for table in self._lake.tables.values()
+            for table in (self._lake.journal, *self._lake.histories)
         }
         rules = digests_of_topics(task.place.domain for task in tasks.values())
         return Plan(tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging, rules)
@@ -224,18 +224,20 @@ class Engine:
         """
         return self._lake.tidy(self._crash.at, for_s=for_s)
 
-    def take_over(self) -> int | None:
+    def take_over(self, fill_first: Callable[[Lake], None] = lambda offered: None) -> int | None:
         """Between two batches: put a rebuilt generation in the place of the live tables, when one is offered.
 
         What was folded since it was filled is folded into it first, so that it holds what the live tables hold.
 
+        Args:
+            fill_first: told the generation where its derived tables do not reach the live ones' yet, so it waits.
         Returns:
-            Its number; None where there was none.
+            Its number; None where there was none, or it waits.
         Raises:
             StreamError: somebody else has swapped the tables.
         """
         self._check_pointer()
-        number = take_offered(self._settings, self._epochs, self._lake, self._crash.at)
+        number = take_offered(self._settings, self._epochs, self._lake, self._crash.at, fill_first)
         if number is not None:
             self._prior.forget_rows()
         return number

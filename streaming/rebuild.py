@@ -22,6 +22,7 @@ from typing import Protocol
 from deltalake import DeltaTable
 
 from ..fold.records import Place
+from ..lake.declared import SPECS, derived_tables
 from ..lake.digest import table_digest
 from ..lake.storage.compaction import At, passed
 from ..lake.storage.locks import only_one
@@ -31,6 +32,8 @@ from ..rules.digest import digests_of_topics, served_digests
 from ..schemas.errors import DamagedTableError, StreamError
 from ..schemas.positions import position
 from ..schemas.settings import Settings
+from .derived.aside import Refilled, compared_marks, refill
+from .derived.committing import reaches_live
 from .plan import Part, Pin, Plan, Task
 from .replay import count_records, reached_after
 from .tasks import load_domains, refold
@@ -105,6 +108,7 @@ class Rebuilt:
         damaged: why the damaged ones of them cannot be read.
         differing: positions whose outcome is not what the journal table says, at most 100 for each partition.
         seconds: how long this run took.
+        files: those beside derived tables that are missing or hold something else, where they were only compared.
     """
 
     generation: int
@@ -115,12 +119,17 @@ class Rebuilt:
     damaged: Mapping[str, DamagedTableError]
     differing: Mapping[PartitionKey, Sequence[int]]
     seconds: float
+    files: Sequence[str] = ()
 
     @property
     def equal(self) -> bool:
         """Whether every table that could be read before holds the same rows, and every event has its outcome."""
         known = {name: digest for name, digest in self.live.items() if digest is not None}
-        return not self.differing and all(self.digests[name] == digest for name, digest in known.items())
+        return (
+            not self.differing
+            and not self.files
+            and all(self.digests[name] == digest for name, digest in known.items())
+        )
 
 
 def rebuild_lake(
@@ -174,6 +183,7 @@ def _rebuilt(
     wait: Callable[[], None],
 ) -> Rebuilt:
     names = [table.name for table in lake.histories] + ([lake.journal.name] if from_kafka else [])
+    names += derived_tables()
     rebuild = partial(_begun_and_filled, settings, epochs, lake, names, tasks, say)
     try:
         target, done = rebuild()
@@ -210,6 +220,7 @@ def _begun_and_filled(
 
 def _swap_offline(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> None:
     finish(settings, epochs, lake, target)
+    refill(lake, target, {key: lake.journal.mark(key) for key in partitions_of(epochs)})
     journal = lake.journal  # the one that a stream would write; the swap may put another in its place
     version = journal.delta.version()
     lake.swap_to(target.generation)
@@ -229,14 +240,22 @@ def finish(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> None
         lake: the live tables; nobody may write them meanwhile.
         target: the generation, as `Lake.begin_generation` gives it.
     """
-    names = [name for name, table in target.tables.items() if table.uri != lake.tables[name].uri]
+    names = [
+        name for name, table in target.tables.items() if table.uri != lake.tables[name].uri and not SPECS[name].version
+    ]
     rest = LakeRebuild(settings, epochs, lake, target, names, InProcess())
     lake.journal.refresh()
     while rest.round(rest.live_marks()):
         pass
 
 
-def take_offered(settings: Settings, epochs: Epochs, lake: Lake, at: At = passed) -> int | None:
+def take_offered(
+    settings: Settings,
+    epochs: Epochs,
+    lake: Lake,
+    at: At = passed,
+    fill_first: Callable[[Lake], None] = lambda offered: None,
+) -> int | None:
     """Put a filled generation in the place of the live tables, when one is offered; for the writer of the lake.
 
     What was folded since it was filled is folded into it first. The live history tables are not read, so that it mends
@@ -244,8 +263,9 @@ def take_offered(settings: Settings, epochs: Epochs, lake: Lake, at: At = passed
 
     Args:
         at: as of `Lake.swap_to`.
+        fill_first: told the generation where its derived tables do not reach the live ones' yet, so it waits.
     Returns:
-        Its number; None where there was none.
+        Its number; None where there was none, or it waits.
     Raises:
         DamagedTableError: the journal table is damaged; or the offered tables are, whose offer is then withdrawn.
     """
@@ -258,6 +278,9 @@ def take_offered(settings: Settings, epochs: Epochs, lake: Lake, at: At = passed
         if not lake.is_live(error.uri):
             lake.withdraw_generation(offered.generation)  # the live tables are better than these
         raise
+    if not reaches_live(lake, offered, partitions_of(epochs)):
+        fill_first(offered)
+        return None
     lake.swap_to(offered.generation, at)
     return lake.generation
 
@@ -288,6 +311,7 @@ class LakeRebuild:
         names: the tables that are made anew; with the journal table among them, records come from Kafka.
         tasks: where the folding runs.
         say: told after each round.
+        only_compare: write no files beside derived tables.
     """
 
     def __init__(
@@ -299,11 +323,16 @@ class LakeRebuild:
         names: Sequence[str],
         tasks: Refolding,
         say: Callable[[Progress], None] = lambda progress: None,
+        *,
+        only_compare: bool = False,
     ) -> None:
         self._settings = settings
         self._epochs = epochs
         self._live = live
-        self._target = {name: target.tables[name] for name in names}
+        self._view = target
+        self._only_compare = only_compare
+        self._target = {name: target.tables[name] for name in names if not SPECS[name].version}
+        self._derived = [name for name in names if SPECS[name].version]
         self._generation = target.generation
         self._from_kafka = live.journal.name in names
         self._tasks = tasks
@@ -327,20 +356,26 @@ class LakeRebuild:
             if not self.round(marks):
                 break
         reached = self.marks()
-        digests = {name: table_digest(table.delta, reached) for name, table in self._target.items()}
-        live, damaged = self._live_digests(reached)
+        refilled = (
+            refill(self._live, self._view, reached, only_compare=self._only_compare) if self._derived else Refilled()
+        )
+        below: dict[str, Marks] = dict.fromkeys(self._target, reached)
+        below |= compared_marks(self._live, self._view, self._derived, reached)
+        digests = {name: table_digest(self._view.tables[name].delta, marks) for name, marks in below.items()}
+        live, damaged = self._live_digests(below)
         took_s = time.monotonic() - started
         return Rebuilt(
-            self._generation, before + self._folded, reached, digests, live, damaged, self._differing, took_s
+            self._generation, before + self._folded, reached, digests, live, damaged, self._differing, took_s,
+            refilled.differing,
         )  # fmt: skip
 
-    def _live_digests(self, reached: Marks) -> tuple[dict[str, str | None], dict[str, DamagedTableError]]:
-        """The digests of the live tables, and why some of them cannot be read."""
+    def _live_digests(self, reached: Mapping[str, Marks]) -> tuple[dict[str, str | None], dict[str, DamagedTableError]]:
+        """The digests of the live tables below some marks of each, and why some of them cannot be read."""
         live: dict[str, str | None] = {}
         damaged: dict[str, DamagedTableError] = {}
-        for name in self._target:
+        for name, marks in reached.items():
             try:
-                live[name] = _digest(self._live.tables[name], reached)
+                live[name] = _digest(self._live.tables[name], marks)
             except DamagedTableError as error:
                 live[name], damaged[name] = None, error
         return live, damaged
@@ -424,6 +459,11 @@ class LakeRebuild:
         done = self._count(self._first(), self.marks()) if self._from_kafka else before + self._folded
         rate = (done - before) / seconds if seconds else 0.0
         self._say(Progress(done, total, rate, (total - done) / rate if rate else None))
+
+
+def partitions_of(epochs: Epochs) -> list[PartitionKey]:
+    """Every journal partition."""
+    return [(topic, partition) for topic, epoch in epochs.items() for partition in range(epoch.partitions)]
 
 
 def _imported() -> None:

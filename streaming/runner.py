@@ -31,6 +31,9 @@ from ..schemas.errors import DamagedTableError, LakeWriteError, MetajournalError
 from ..schemas.positions import Cut, offset_of, position
 from ..schemas.setting_keys import hidden_texts
 from ..schemas.settings import Settings
+from .crash import CrashPoints
+from .derived.server import Beside
+from .derived.tending import DerivedTables
 from .engine import Engine, PartitionKey
 from .mending import wait_for_mend
 from .publish import Publisher, watermarks
@@ -78,6 +81,7 @@ class Stream:
         self._batch = threading.Lock()
         self._failure: BaseException | None = None
         self._engine: Engine | None = None
+        self._derived: DerivedTables | None = None
         self._said_idle: dict[PartitionKey, float] = {}
         metrics, hidden = settings.stream.metrics_file, hidden_texts(settings)
         self._status = StatusFile(settings.stack.home, "stream", metrics, hidden=hidden)
@@ -178,6 +182,7 @@ class Stream:
         Staging(asked.path, asked.storage_options).clear_all()
         publisher = self._publisher(epochs)
         self._engine = engine = Engine(self._settings, epochs, lake, publisher)
+        self._derived = self._tended(lake, engine)
         ends = self._check(engine, epochs)
         self._checkpoint = self._fresh_checkpoint()
         self._failure = None
@@ -198,8 +203,17 @@ class Stream:
             _log.info("Folding %s from %s.", ", ".join(partitions), self._settings.lake.path)
             self._watch(query)
         finally:
+            if self._derived is not None:
+                self._derived.close()
             publisher.close()
             shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def _tended(self, lake: Lake, engine: Engine) -> DerivedTables | None:
+        if not self._settings.stream.derived:
+            return None
+        crash_at = self._settings.stream.crash_at
+        at = CrashPoints(crash_at).at
+        return DerivedTables(lake, list(engine.places), Beside(), at, crash_at=crash_at)
 
     def _publisher(self, epochs: Epochs) -> Publisher:
         wanted = wanted_topics(
@@ -272,6 +286,7 @@ class Stream:
         self._status.batch(engine.marks, report, received_s)
         self._tidy(engine, _TIDIED * report.took_s)
         self._take_over(engine)
+        self._tend_derived()
         _log.debug("batch: %s events, %s rows, %s", report.events, report.rows, dict(report.seconds))
 
     def _watch(self, query: StreamingQuery) -> None:
@@ -305,6 +320,7 @@ class Stream:
             try:
                 self._tidy(self._engine)
                 self._take_over(self._engine)
+                self._tend_derived()
             finally:
                 self._batch.release()
 
@@ -321,8 +337,12 @@ class Stream:
             self._tidy_at = time.monotonic() + _TIDY_AGAIN_S
             _log.warning("Compaction waits %d s: %s %s", _TIDY_AGAIN_S, error, error.hint)
 
+    def _tend_derived(self) -> None:
+        if self._derived is not None and self._derived.tend():
+            self._status.derived(self._derived.told())
+
     def _take_over(self, engine: Engine) -> None:
-        number = engine.take_over()
+        number = engine.take_over() if self._derived is None else engine.take_over(self._derived.fill_first)
         if number is not None:
             _log.info("Generation %d of the lake is the live one from now on.", number)
 

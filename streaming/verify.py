@@ -14,6 +14,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from ..lake import scan
+from ..lake.declared import derived_tables
 from ..lake.storage.damage import damages
 from ..lake.tables import Lake, Table, quoted
 from ..producers.topics import Epochs
@@ -25,6 +26,7 @@ from .rebuild import LakeRebuild, Progress, Rebuilt, Refolding
 
 _SHOWN = 20
 _REBUILD = "`metajournal rebuild lake --from kafka --accept` makes all tables anew."
+_REFILL = "`metajournal rebuild lake --accept` writes them anew."
 _WRITTEN_SO = "The journal itself holds these units so, and no rebuild changes it; who wrote them stands in the actor."
 
 
@@ -76,10 +78,10 @@ def verify_lake(
     yield _reached(behind)
     yield unless_damaged("journal-once", lambda: _once(journal))
     yield unless_damaged("units", lambda: _units(journal, settled=not any(count > 0 for count in behind.values())))
-    names = [table.name for table in lake.histories]
+    names = [*(table.name for table in lake.histories), *derived_tables()]
     try:
         with lake.aside(names) as aside:
-            done = LakeRebuild(settings, epochs, lake, aside, names, tasks, say).run()
+            done = LakeRebuild(settings, epochs, lake, aside, names, tasks, say, only_compare=True).run()
     except DamagedTableError as error:  # the journal's: those of the histories are told with the rest
         yield from _without_journal(lake, error)
         return
@@ -87,6 +89,9 @@ def verify_lake(
     wrong = [f"{topic}/{partition}/{at}" for (topic, partition), places in done.differing.items() for at in places]
     said = f"{done.records:,} events folded again, {len(wrong) or 'none'} with another outcome than the journal table's"
     yield Check("outcomes", not wrong, said, tuple(wrong[:_SHOWN]))
+    if done.files:
+        said = f"{len(done.files):,} files beside derived tables are missing or hold something else"
+        yield Check("derived-files", False, said, tuple(done.files[:_SHOWN]), _REFILL)
 
 
 def unless_damaged(name: str, check: Callable[[], Check]) -> Check:

@@ -163,6 +163,7 @@ def status_json(found: Any) -> dict[str, Any]:
         "components": components,
         "stages": stages,
         "verdicts": known["verdicts"],
+        "derived": list(known["derived"]),
     }
 
 
@@ -188,7 +189,23 @@ def status_view(found: Mapping[str, Any]) -> RenderableType:
         table(["stage", "seconds behind"], stages, right=["seconds behind"]),
         Text(),
         fields({"of the stream's latest run": _counted(found["verdicts"])}),
+        *_derived(found["derived"]),
     )
+
+
+def _derived(told: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """Derived tables that lag, with why and what to do where they do not go on."""
+    rows = [
+        (
+            ", ".join(one["tables"]),
+            verdict("failed") if "why" in one else "behind",
+            f"{one['place']}, positions {one['start']} to {one['end']}" if "place" in one else "-",
+            ". ".join(one[name] for name in ("why", "mend") if name in one),
+        )
+        for one in told
+        if "why" in one or not one["complete"]
+    ]
+    return [Text(), table(["derived tables", "state", "at", "what to do"], rows)] if rows else []
 
 
 def status_line(found: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ ROLES = {
     "rows": PURE,
     "words": PURE,
     "tables": PURE | {"lake"},
+    "derived": PURE | {"lake", "fold"},
     "documents": PURE | {"lake", "fold"},
     "questions": PURE,
     "cursors": PURE | {"lake"},

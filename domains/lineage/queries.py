@@ -24,6 +24,7 @@ from ...lake.views.views import asked_anew
 from ...schemas.errors import UnknownEntityError
 from ...schemas.urn import Urn
 from .cursors import cursor_of, identity_of, read_cursor
+from .latest import latest_write_of
 from .questions import MOST_PAGE, PAGE, LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion, check_limit
 from .relations import LakeRelations, Times, in_window, told_by
 from .values import access_json, lineage_json, recorded_json, run_json, write_json
@@ -41,7 +42,7 @@ class LineageQueries(Queries):
     """Reads lineage from the lake; its arguments are those of `Queries`."""
 
     TOPIC = "catalog"
-    TABLES = ("runs", "accesses", "relations", "external_writes")
+    TABLES = ("runs", "accesses", "relations", "external_writes", "writes")
 
     def of(
         self, tenant: str, question: LineageQuestion, *, as_at: At | None = None, final_only: bool = False
@@ -188,7 +189,7 @@ class LineageQueries(Queries):
         """
         data, as_of = question
         seen = self._seen(as_at)
-        writes = [_Write(*write) for write in self._latest_access(tenant, data, seen, as_of)]
+        writes = [_Write(*write) for write in latest_write_of(*seen, tenant, str(data), as_of)]
         if data.kind == "stream":
             rows = select_rows(
                 seen.view,
@@ -203,19 +204,6 @@ class LineageQueries(Queries):
             return None
         latest = max(writes, key=_by_time)
         return write_json(latest.at_ms, latest.run, latest.program, latest.source)
-
-    def _latest_access(self, tenant: str, data: Urn, seen: Seen, as_of: int | None) -> list[Any]:
-        programs = sorted(LakeRelations(seen.view, tenant, seen.bounds, (0, 0), 0).programs_of([str(data)]))
-        if not programs:
-            return []
-        return select_rows(
-            seen.view,
-            "accesses",
-            {"tenant": [tenant], "program": programs},
-            f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from rows
-            where data = {quoted(str(data))} and access = 'write' and {seen.bounds.sql()}{told_by(as_of)}
-            group by run, component order by first desc, run desc limit 1""",
-        )
 
     def _known(self, tenant: str, run: Urn, seen: Seen, as_of: int | None) -> dict[str, Any]:
         for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):

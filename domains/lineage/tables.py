@@ -43,6 +43,12 @@ canonical JSON of what was recorded with the access. A program's runs stand toge
 RELATIONS = history([pa.field(name, pa.string(), nullable=False) for name in ("data", "program")], [])
 """Which program has ever touched which data: one row for each pair, the way from data to `accesses`."""
 
+WRITES = history(
+    [pa.field(name, pa.string(), nullable=False) for name in ("data", "run", "component")],
+    [pa.field("program", pa.string(), nullable=False), pa.field("happened_at", TIMESTAMP, nullable=False)],
+)
+"""The accesses that are writes, by what was written: what `latest_write` reads. Derived from `accesses`."""
+
 EXTERNAL_WRITES = history(
     [pa.field(name, pa.string(), nullable=False) for name in ("stream", "source", "day")],
     [pa.field("happened_at", TIMESTAMP, nullable=False)],
@@ -123,5 +129,13 @@ TABLES: Final = (
     _spec(
         "external_writes", ExternalWriteRow, EXTERNAL_WRITES, key=("stream", "source", "day"), found_by=("stream",),
         few={"source", "day"},
+    ),
+    TableSpec(
+        "writes",
+        WRITES,
+        sorted_by=("tenant", "data", "run", "component", *_ORDER),
+        statistics=("tenant", "data", *_PLACE),
+        repeating=OF_HISTORIES | {"data", "component", "program"},
+        version=1,
     ),
 )  # fmt: skip

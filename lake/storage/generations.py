@@ -58,7 +58,7 @@ class Generations:
 
     def __init__(self, path: str, storage_options: Mapping[str, str]) -> None:
         self._path = path
-        self._store = _Folder(path) if "://" not in path else _Store(path, storage_options)
+        self._store = store_of(path, storage_options)
 
     def version(self) -> object:
         """Something that differs once the pointer was replaced, cheap to get."""
@@ -157,6 +157,11 @@ def folder(number: int) -> str:
     return f"gen-{number}"
 
 
+def store_of(path: str, storage_options: Mapping[str, str]) -> _Folder | _Store:
+    """The objects of a lake besides its tables, by their paths relative to it."""
+    return _Folder(path) if "://" not in path else _Store(path, storage_options)
+
+
 class _Folder:
     """Objects of a lake on this machine."""
 
@@ -183,12 +188,21 @@ class _Folder:
         except FileNotFoundError:
             return None
 
+    def read_bytes(self, name: str) -> bytes | None:
+        try:
+            return (self._root / name).read_bytes()
+        except FileNotFoundError:
+            return None
+
     def replace(self, name: str, text: str) -> None:
+        self.replace_bytes(name, text.encode())
+
+    def replace_bytes(self, name: str, content: bytes) -> None:
         target = self._root / name
         target.parent.mkdir(parents=True, exist_ok=True)
         draft = target.with_name(f".{target.name}.{os.getpid()}")
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with draft.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(target)
@@ -236,9 +250,18 @@ class _Store:
         with self._files.open_input_stream(name) as stream:
             return str(stream.read().decode())
 
+    def read_bytes(self, name: str) -> bytes | None:
+        if self._files.get_file_info(name).type == pafs.FileType.NotFound:
+            return None
+        with self._files.open_input_stream(name) as stream:
+            return bytes(stream.read())
+
     def replace(self, name: str, text: str) -> None:
+        self.replace_bytes(name, text.encode())
+
+    def replace_bytes(self, name: str, content: bytes) -> None:
         with self._files.open_output_stream(name) as stream:
-            stream.write(text.encode())
+            stream.write(content)
 
     def delete(self, name: str) -> None:
         if self._files.get_file_info(name).type != pafs.FileType.NotFound:

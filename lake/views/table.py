@@ -62,8 +62,8 @@ class TableView:
 
 
 @dataclass(frozen=True, eq=False)
-class JournalView(TableView):
-    """A version of the journal table, with what its log says of the partitions.
+class MarkedView(TableView):
+    """A version of the journal table or of a derived one, with what its log says of the partitions.
 
     Attributes:
         transactions: version by app id (see `table`).

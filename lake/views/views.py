@@ -23,9 +23,10 @@ from ...schemas.errors import DamagedTableError, StaleReadError, UnavailableErro
 from ..columns import JOURNAL_TABLE
 from ..declared import SPECS
 from ..storage.damage import damage_of_log
+from ..table import Table
 from ..tables import Lake
 from .log import LogReader, LogState
-from .table import JournalView, TableView
+from .table import MarkedView, TableView
 
 _MOST_AGE_S: Final = 1_800.0
 """Half of the shortest retention of a vacuum: what a younger view names is still there."""
@@ -48,7 +49,7 @@ class View:
 
     path: str
     generation: int
-    journal: JournalView
+    journal: MarkedView
     tables: Mapping[str, TableView] = field(repr=False)
     damaged: Mapping[str, DamagedTableError] = field(repr=False)
     taken_s: float = field(repr=False)
@@ -68,7 +69,7 @@ class Views:
         self._next: Future[View] | None = None
         self._wanted: set[str] = {JOURNAL_TABLE}
         self._view: View | None = None
-        self._state: tuple[DeltaTable, LogState] | None = None
+        self._states: dict[str, tuple[DeltaTable, LogState]] = {}
 
     def take(self, names: Collection[str] = tuple(SPECS)) -> View:
         """The lake as it stands now, or a little later.
@@ -144,13 +145,15 @@ class Views:
         if known is None or not lake.journal.is_newest():
             lake.refresh((JOURNAL_TABLE,))
         if known is not None and lake.journal.delta.version() == known.journal.version:
-            missing = wanted - known.tables.keys()
-            if not missing:
+            # Derived tables follow the journal table, so they may move after it.
+            late = {name for name in wanted if SPECS[name].version and name in known.tables and self._has_moved(name)}
+            names = (wanted - known.tables.keys()) | late
+            if not names:
                 return known
-            tables, damaged = self._looked_at(missing, None)
+            tables, damaged = self._looked_at(names, None)
             return replace(known, tables={**known.tables, **tables}, damaged=damaged)
         with ThreadPoolExecutor(1) as beside:
-            read = beside.submit(self._journal)
+            read = beside.submit(self._marked, lake.journal)
             tables, damaged = self._looked_at(wanted - {JOURNAL_TABLE}, known)
             journal = read.result()
         return View(lake.path, generation, journal, {JOURNAL_TABLE: journal, **tables}, damaged, now)
@@ -170,36 +173,38 @@ class Views:
         for name, look in zip(moved, looks, strict=True):
             if isinstance(look, TableView):
                 tables[name] = look
-            else:
+            elif look is not None:
                 damaged[name] = look
         return tables, damaged
 
     def _has_moved(self, name: str) -> bool:
         return not self._lake.tables[name].is_newest()
 
-    def _looked(self, name: str) -> TableView | DamagedTableError:
+    def _looked(self, name: str) -> TableView | DamagedTableError | None:
+        """A table; why it cannot be read; None for a derived one that is not made yet."""
+        table = self._lake.tables[name]
         try:
             self._lake.refresh_table(name)
+            if not SPECS[name].version:
+                return TableView.of(table.delta, name, table.uri)
+            return self._marked(table) if table.exists() else None
         except DamagedTableError as error:
             return error
-        table = self._lake.tables[name]
-        return TableView.of(table.delta, name, table.uri)
 
-    def _journal(self) -> JournalView:
-        table = self._lake.journal
+    def _marked(self, table: Table) -> MarkedView:
         version = table.delta.version()
         reader = LogReader(table.uri, table.storage_options)
         # A handle that was opened anew may be on another table of that name.
-        earlier = self._state[1] if self._state is not None and self._state[0] is table.delta else None
+        handle, earlier = self._states.get(table.name, (None, None))
         try:
-            state = reader.state(version, earlier)
+            state = reader.state(version, earlier if handle is table.delta else None)
         except (OSError, ValueError) as error:
             damage = damage_of_log(table.uri, table.storage_options, str(error))
             if damage is None:
                 raise
             raise damage from error
-        self._state = table.delta, state
-        return JournalView.of(table.delta, table.name, table.uri, transactions=state.transactions, rules=state.rules)
+        self._states[table.name] = table.delta, state
+        return MarkedView.of(table.delta, table.name, table.uri, transactions=state.transactions, rules=state.rules)
 
 
 class Viewing(Protocol):

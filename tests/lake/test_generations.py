@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from metajournal.lake.declared import history_tables
+from metajournal.lake.declared import derived_tables, history_tables
 from metajournal.lake.storage.generations import POINTER
 from metajournal.lake.tables import Lake, Reached
 from metajournal.schemas.errors import DamagedTableError, StreamError
 from tests.lake.test_compaction import KEY, KilledError, append, killing
 from tests.lake.test_tables import lake_at
 
-OTHERS = {*history_tables()} - {"entities"}
-"""History tables that stay where they are while `entities` is made anew."""
+OTHERS = {*history_tables(), *derived_tables()} - {"entities"}
+"""Tables that stay where they are while `entities` is made anew."""
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -11,12 +12,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from metajournal.indexer.fill.progress import Progress
 from metajournal.stack.home import Entry
 from metajournal.stack.process import ProcessId
-from metajournal.stack.status import Component, Stage, _behind, _component, _stages
+from metajournal.stack.status import Component, Stage, Status, _behind, _component, _stages, status
 from metajournal.stack.supervisor import _environment
+from metajournal.terminal.views import status_json, status_view
 
 
 @pytest.mark.parametrize(
@@ -200,3 +203,26 @@ def test_a_home_cannot_slip_modules_under_what_is_started_in_it(tmp_path: Path) 
     environment = _environment(tmp_path)
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_derived_tables_that_do_not_go_on_are_told_with_place_reason_and_next_step(tmp_path: Path) -> None:
+    told = {"name": "writes", "tables": ["writes"], "marks": {}, "complete": False}
+    fault = {"why": "ValueError: no", "mend": "Start again.", "place": "t/0", "start": 5, "end": 9}
+    drawn = {}
+    for name, one in {"behind": told, "failed": told | fault, "fine": told | {"complete": True}}.items():
+        (tmp_path / "stream.json").write_text(json.dumps({"derived": [one]}))
+        found = status(tmp_path)
+        shown = status_json(found)
+        assert shown["derived"] == [one]
+        assert any("why" in each for each in found.derived) == (name == "failed")
+        console = Console(width=200, file=io.StringIO())
+        console.print(status_view(shown))
+        drawn[name] = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "derived tables" not in drawn["fine"]
+    assert "behind" in drawn["behind"]
+    assert all(text in drawn["failed"] for text in ("t/0, positions 5 to 9", "ValueError: no. Start again."))
+
+
+def test_a_home_whose_derived_tables_stand_still_is_not_fine() -> None:
+    assert Status(Path(), "", (), (), {}, ({"complete": False},)).fine
+    assert not Status(Path(), "", (), (), {}, ({"complete": False, "why": "no"},)).fine

@@ -10,7 +10,7 @@ import pytest
 
 from metajournal.commands.refolding import _mends
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet, TagsAdded
-from metajournal.lake.declared import history_tables
+from metajournal.lake.declared import derived_tables, history_tables
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import check_topics, ensure_topics
 from metajournal.schemas.errors import DamagedTableError
@@ -91,7 +91,7 @@ def test_a_rebuild_that_needs_a_damaged_journal_table_says_what_mends_that(tmp_p
 
 def test_a_rebuild_whose_unfinished_tables_are_damaged_begins_them_anew(tmp_path: Path) -> None:
     fold, journal = begun(tmp_path, "entities", "half")
-    names = [table.name for table in fold.lake.histories]
+    names = [*history_tables(), *derived_tables()]
     view = fold.lake.begin_generation(names)
     LakeRebuild(fold.settings, epochs_of(fold), fold.lake, view, names, InProcess()).round(fold.engine.marks, 1)
     for file in data_files(view.tables["entities"]):
@@ -192,7 +192,8 @@ def test_verify_names_the_damaged_table_and_goes_on_with_all_other_checks(
     fold, _ = begun(tmp_path, "entities", way)
     found = verified(fold, monkeypatch)
     assert set(found) == {
-        "journal-in-kafka", "journal-once", "units", "outcomes", *(f"table-{name}" for name in history_tables())
+        "journal-in-kafka", "journal-once", "units", "outcomes",
+        *(f"table-{name}" for name in (*history_tables(), *derived_tables())),
     }  # fmt: skip
     assert [name for name, one in found.items() if not one.ok] == ["table-entities"]
     wrong = found["table-entities"]

@@ -83,9 +83,10 @@ def marks_of(lake: Lake, epochs: Epochs) -> Cut:
 
 
 def digests_of(lake: Lake, epochs: Epochs) -> dict[str, str]:
-    """Digest of each table below the journal table's marks."""
+    """Digest of each table of the fold below the journal table's marks."""
     marks = marks_of(lake, epochs)
-    return {name: table_digest(table.delta, marks) for name, table in sorted(lake.tables.items())}
+    tables = sorted((lake.journal, *lake.histories), key=lambda table: table.name)
+    return {table.name: table_digest(table.delta, marks) for table in tables}
 
 
 def index_all(settings: Settings, epochs: Epochs, log: Path) -> Index:

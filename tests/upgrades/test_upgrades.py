@@ -17,6 +17,8 @@ from metajournal.domains.lineage.events import AccessesRecorded, RunStarted
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.fill.compare import compare_index
 from metajournal.indexer.mapping import concrete_of
+from metajournal.lake.declared import derived_tables, history_tables
+from metajournal.lake.derived import wait_for_derived
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import check_topics
 from metajournal.producers.verdicts import Accepted
@@ -70,6 +72,9 @@ def test_an_installation_of_an_earlier_version_is_taken_over_by_one_start_withou
         assert [one.outcome(60) for one in receipts] == [Accepted(one.position) for one in receipts], folding.tail()
         eventually(lambda: folded_all(settings, epochs), 30, f"the fold to the journal's end ({folding.log})")
         eventually(lambda: shows_the_lake(settings, epochs), 30, f"the index at the lake's marks ({indexer.log})")
+        derived = Lake(settings.lake.path)
+        wait_for_derived(derived, derived_tables(), catalog_marks(settings), timeout_s=60)
+        assert derived.tables["writes"].query("count(*) as n", "true")[0]["n"] > 1  # of before the upgrade, too
         assert journal.tags(dataset("later", "invoices"), tenant="later") == ("checked", "new")
         assert [hit.urn for hit in journal.search("tags:checked", tenant="later", sort="name").hits] == [
             file_urn("later", "log", "f1"),
@@ -92,7 +97,7 @@ def test_a_batch_that_an_earlier_version_left_unfinished_is_refused_by_other_rul
     lake = Lake(settings.lake.path)
     epochs = check_topics(settings)
     assert any(table.mark(key) > lake.journal.mark(key) for table in lake.histories for key in marked(settings))
-    before = {name: table.delta.version() for name, table in lake.tables.items()}
+    before = {table.name: table.delta.version() for table in (lake.journal, *lake.histories)}
     own = digests_from(archive.about.rules) == served_digests()
     refused = stream(settings, tmp_path / "refused.log", _OTHER_RULES if own else "")
     assert refused.ended(60) == 1, refused.tail()
@@ -100,7 +105,8 @@ def test_a_batch_that_an_earlier_version_left_unfinished_is_refused_by_other_rul
     assert said["state"] == "failed"
     assert said["message"].startswith("other-rules: Table 'entities' holds rows ahead of the journal table"), said
     assert said["mend"] == "Finish that batch with the version that began it, then upgrade."
-    assert {name: table.delta.version() for name, table in Lake(settings.lake.path).tables.items()} == before
+    lake = Lake(settings.lake.path)
+    assert {table.name: table.delta.version() for table in (lake.journal, *lake.histories)} == before
     if own:  # the release itself; a later one leaves it to that
         with running_stream(settings, tmp_path / "own.log") as folding:
             eventually(lambda: folded_all(settings, epochs), 30, f"the fold to the journal's end ({folding.log})")
@@ -110,6 +116,11 @@ def test_a_batch_that_an_earlier_version_left_unfinished_is_refused_by_other_rul
 def marked(settings: Settings) -> list[tuple[str, int]]:
     """Every journal partition."""
     return [(topic, number) for topic, one in check_topics(settings).items() for number in range(one.partitions)]
+
+
+def catalog_marks(settings: Settings) -> dict[tuple[str, int], int]:
+    lake = Lake(settings.lake.path)
+    return {key: lake.journal.mark(key) for key in marked(settings) if key[0].endswith(".catalog")}
 
 
 def tables_and_index(settings: Settings) -> dict[str, Any]:
@@ -123,7 +134,10 @@ def tables_and_index(settings: Settings) -> dict[str, Any]:
         client.close()
     return {
         "generation": lake.generation,
-        "tables": {name: (table.uri, table.delta.metadata().id) for name, table in lake.tables.items()},
+        "tables": {
+            name: (lake.tables[name].uri, lake.tables[name].delta.metadata().id)
+            for name in (lake.journal.name, *history_tables())
+        },
         "index": (index, made),
     }
 

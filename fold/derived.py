@@ -1,0 +1,113 @@
+"""Tables that are derived from those of the fold: what a domain declares of them, and what their function reads.
+
+A derived table is a fold over the rows of one journal partition in position order. Its function may read that
+partition's rows and its own earlier ones, and nothing else: no other partition, setting or clock. So the rows depend on
+the journal alone, wherever the pieces end that the function is given. Which pieces these are, and how their rows come
+into the table, is `streaming.derived`'s matter.
+Source: docs/architecture.md, "Derived tables".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from ..schemas.domain import Domain
+from ..schemas.registry import for_each_domain, role
+
+
+class Rows(NamedTuple):
+    """Rows of one of the function's tables, whole, each with the place of the row that it follows from."""
+
+    table: str
+    rows: pa.Table
+
+
+class File(NamedTuple):
+    """A file beside a table, named by a digest of what it says or by a position, never as an event says.
+
+    Attributes:
+        tenant: whose it is.
+        name: parts with "/" between, of letters, digits, ".", "_", "-" and "=".
+        content: the same whenever the name is.
+    """
+
+    tenant: str
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some of one partition's rows.
+
+    Attributes:
+        domain: whose journal topic it is; what the column `domain` of its rows holds.
+        partition: of that topic.
+        start: its first position.
+        end: the position after its last one.
+        rows: of each table that is read those of the piece, in (position, sequence) order, with the columns asked for.
+    """
+
+    domain: str
+    partition: int
+    start: int
+    end: int
+    rows: Mapping[str, pa.Table]
+
+
+class Earlier(Protocol):
+    """The rows of a piece's partition in front of it: of the tables that are read, and of the function's own."""
+
+    def rows(self, table: str, among: Mapping[str, Sequence[str]]) -> pa.Table:
+        """Whole rows, by position and sequence, with one of the values in each of some columns."""
+        ...
+
+    def newest(self, table: str, keys: pa.Table) -> pa.Table:
+        """The newest whole row of each of some keys, in no order."""
+        ...
+
+
+Derive = Callable[[Piece, Earlier], Iterator[Rows | File]]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """One function and the tables that it makes.
+
+    Attributes:
+        name: a word of its own.
+        tables: in the order in which they are committed; declared in the domain's file `tables`, all of one version.
+        reads: tables of the fold, the journal table too, with the columns that a piece has of each.
+        derive: the function. Files that a row names come before it.
+    """
+
+    name: str
+    tables: tuple[str, ...]
+    reads: Mapping[str, tuple[str, ...]]
+    derive: Derive
+
+
+class Owned(NamedTuple):
+    """A function with the domain that declares it, and the one whose journal topic it follows."""
+
+    derived: Derived
+    domain: str
+    journal: str
+
+
+DERIVED: Final[dict[str, Owned]] = {}
+"""Every declared function by name."""
+
+
+def _take(domain: Domain) -> None:
+    module = role(domain.name, "derived") if domain.served else None
+    functions: Sequence[Any] = () if module is None else module.DERIVED
+    for one in functions:
+        DERIVED[one.name] = Owned(one, domain.name, domain.journal or domain.name)
+
+
+for_each_domain(_take)

@@ -1,0 +1,238 @@
+"""One piece of the derived tables of one function: read at pinned versions, derived, written into files, offered.
+
+Where a piece ends depends on its start, on what stands in the journal and on the bounds alone. Nothing that is written
+here counts before the driver commits it (`committing`), so a process that makes pieces may die at any point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...fold.derived import Derived, File, Owned, Piece, Rows
+from ...lake.columns import JOURNAL_TABLE
+from ...lake.ranges import newest_below, rows_between, weights
+from ...lake.storage.compaction import At, passed
+from ...lake.storage.files import DataFile, TableFiles
+from ...lake.tables import PartitionKey, Table
+from ...schemas.errors import DamagedTableError, UnavailableError
+from .files import Files, path_of
+
+PIECE_ROWS: Final = 20_000
+"""Most rows of a partition in a piece, of all tables that are read; one position is never cut."""
+PIECE_BYTES: Final = 16 * 1024 * 1024
+"""Most bytes of binary columns (payloads of events) in it, with some for each row."""
+_PLACE: Final = ("tenant", "journal_partition", "logical_timestamp", "seq", "system_time")
+_PLACE_OF_JOURNAL: Final = ("tenant", "journal_partition", "logical_timestamp", "system_time", "outcome")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How large a piece is."""
+
+    rows: int = PIECE_ROWS
+    size_bytes: int = PIECE_BYTES
+
+
+USUAL: Final = Bounds()
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A piece that waits to be committed.
+
+    Attributes:
+        name: of the function.
+        uris: the folder of each table.
+        begins: each table's marks that its rows begin at.
+        ends: the marks that it reaches.
+        files: those of each table, in the order of commits.
+        more: there was more than a piece.
+    """
+
+    name: str
+    uris: Mapping[str, str]
+    begins: Mapping[str, Mapping[PartitionKey, int]]
+    ends: Mapping[PartitionKey, int]
+    files: Mapping[str, Sequence[DataFile]]
+    more: bool
+
+
+class FunctionFailed(Exception):  # noqa: N818  (what it says)
+    """A function raised an error, or gave what it may not.
+
+    Attributes:
+        key, start, end: the piece.
+        why: one sentence.
+    """
+
+    def __init__(self, key: PartitionKey, start: int, end: int, why: str) -> None:
+        super().__init__(key, start, end, why)
+        self.key, self.start, self.end, self.why = key, start, end, why
+
+
+def make_piece(
+    owned: Owned,
+    tables: Mapping[str, Table],
+    upto: Mapping[PartitionKey, int],
+    files: Files,
+    *,
+    bounds: Bounds = USUAL,
+    at: At = passed,
+) -> Offer | None:
+    """Make the next piece.
+
+    Args:
+        owned: the function.
+        tables: those that it reads and makes, refreshed, what is read before the journal's marks were taken not at all.
+        upto: the position of each journal partition to stop at, none above the mark of what is read.
+        files: where files beside tables go.
+        bounds: how large it is, for each partition.
+        at: called at "derive-before-files" and "derive-after-files".
+    Returns:
+        None where the tables hold all below `upto`.
+    Raises:
+        FunctionFailed: the function did; nothing of the piece is left.
+        DamagedTableError: a table that is read is damaged.
+    """
+    derived = owned.derived
+    begins = {name: {key: tables[name].mark(key) for key in upto} for name in derived.tables}
+    starts = {key: min(begins[name][key] for name in derived.tables) for key in upto}
+    behind = [key for key, end in upto.items() if starts[key] < end]
+    if not behind:
+        return None
+    at("derive-before-files")
+    written = {name: TableFiles(name, tables[name].uri, tables[name].storage_options) for name in derived.tables}
+    ends: dict[PartitionKey, int] = {}
+    with _discarded_on_failure(written):
+        for key in behind:
+            ends[key] = _end_of(derived, tables, key, starts[key], upto[key], bounds)
+            piece = _read(owned, tables, key, starts[key], ends[key])
+            for made in _derived(owned, piece, tables, key):
+                if isinstance(made, File):
+                    files.put(owned.domain, made)
+                else:
+                    rows = _from(made.rows, max(begins[made.table][key], starts[key]))
+                    written[made.table].write(rows)
+        done = {name: table_files.close() for name, table_files in written.items()}
+    at("derive-after-files")
+    uris = {name: tables[name].uri for name in derived.tables}
+    ahead = {name: {key: marks[key] for key in ends} for name, marks in begins.items()}
+    return Offer(derived.name, uris, ahead, ends, done, any(ends[key] < upto[key] for key in ends))
+
+
+def discard(offer: Offer) -> None:
+    """Delete the files of an offer that nobody takes; in a store the vacuum does."""
+    for name, files in offer.files.items():
+        uri = offer.uris[name]
+        for file in files if "://" not in uri else ():
+            (Path(uri) / file.path).unlink(missing_ok=True)
+
+
+@contextmanager
+def _discarded_on_failure(written: Mapping[str, TableFiles]) -> Iterator[None]:
+    try:
+        yield
+    except Exception:
+        for files in written.values():
+            files.discard()
+        raise
+
+
+def _end_of(
+    derived: Derived, tables: Mapping[str, Table], key: PartitionKey, start: int, upto: int, bounds: Bounds
+) -> int:
+    """The position after the last one of a piece: as many whole positions as the bounds allow, one at least."""
+    found = [
+        weights(tables[name].delta, key, start, upto, columns, bounds.rows + 1)
+        for name, columns in derived.reads.items()
+    ]
+    told = pa.concat_tables(found).group_by("place").aggregate([("rows", "sum"), ("bytes", "sum")]).sort_by("place")
+    if not told.num_rows:
+        return upto
+    rows, sizes = pc.cumulative_sum(told["rows_sum"]), pc.cumulative_sum(told["bytes_sum"])
+    fits = pc.and_(pc.less_equal(rows, bounds.rows), pc.less_equal(sizes, bounds.size_bytes))
+    count = max(1, pc.sum(fits).as_py())
+    return upto if count >= told.num_rows else int(told["place"][count].as_py())
+
+
+def _read(owned: Owned, tables: Mapping[str, Table], key: PartitionKey, start: int, end: int) -> Piece:
+    rows = {}
+    for name, columns in owned.derived.reads.items():
+        place = _PLACE_OF_JOURNAL if name == JOURNAL_TABLE else _PLACE
+        named = [*place, *(column for column in columns if column not in place)]
+        rows[name] = rows_between(tables[name].delta, key, start, end, named)
+    return Piece(owned.journal, key[1], start, end, rows)
+
+
+def _derived(owned: Owned, piece: Piece, tables: Mapping[str, Table], key: PartitionKey) -> Iterator[Rows | File]:
+    """What the function makes of a piece; whatever goes wrong in it is its own fault, but damage of the lake."""
+    made = _called(owned.derived, piece, _Earlier(owned.derived, tables, key, piece.start))
+    while True:
+        try:
+            one = next(made, None)
+            if isinstance(one, Rows):
+                one = Rows(one.table, _checked(owned, piece, tables, one))
+            elif isinstance(one, File):
+                path_of(owned.domain, one)
+        except (DamagedTableError, UnavailableError):
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise FunctionFailed(key, piece.start, piece.end, why) from error
+        if one is None:
+            return
+        yield one
+
+
+def _called(derived: Derived, piece: Piece, earlier: _Earlier) -> Iterator[Rows | File]:
+    """Call a function with the first row that is asked for, so that it fails there and not before."""
+    yield from derived.derive(piece, earlier)
+
+
+def _checked(owned: Owned, piece: Piece, tables: Mapping[str, Table], made: Rows) -> pa.Table:
+    """Rows as their table has them, if they stand within the piece."""
+    if made.table not in owned.derived.tables:
+        raise ValueError(f"{made.table!r} is none of its tables")
+    rows = made.rows.select(tables[made.table].schema.names).cast(tables[made.table].schema)
+    if rows.num_rows:
+        places = pc.min_max(rows["logical_timestamp"]).as_py()
+        within = piece.start <= places["min"] and places["max"] < piece.end
+        own = (pc.unique(rows["domain"]).to_pylist(), pc.unique(rows["journal_partition"]).to_pylist())
+        if not within or own != ([piece.domain], [piece.partition]):
+            raise ValueError(f"rows of {made.table!r} follow from no row of the piece")
+    return rows
+
+
+def _from(rows: pa.Table, mark: int) -> pa.Table:
+    """Those of some rows that a table does not hold yet: a kill between two commits leaves one table ahead."""
+    return rows.filter(pc.greater_equal(rows["logical_timestamp"], mark))
+
+
+class _Earlier:
+    """The rows in front of a piece (`fold.derived.Earlier`)."""
+
+    def __init__(self, derived: Derived, tables: Mapping[str, Table], key: PartitionKey, start: int) -> None:
+        self._open = {*derived.reads, *derived.tables}
+        self._tables = tables
+        self._rows = partial(rows_between, key=key, start=0, end=start)
+        self._newest = partial(newest_below, key=key, end=start)
+
+    def rows(self, table: str, among: Mapping[str, Sequence[str]]) -> pa.Table:
+        delta = self._table(table).delta
+        return self._rows(delta, columns=pa.schema(delta.schema().to_arrow()).names, among=among)
+
+    def newest(self, table: str, keys: pa.Table) -> pa.Table:
+        return self._newest(self._table(table).delta, keys=keys)
+
+    def _table(self, name: str) -> Table:
+        if name not in self._open:
+            raise ValueError(f"it does not say that it reads {name!r}")
+        return self._tables[name]
