@@ -207,8 +207,8 @@ def _add_hub(lake: Lake, trees: int) -> None:
         "metadata": None,
     }  # fmt: skip
     marks = {(lineage._TOPIC, partition): first + 1 for partition in range(lineage._PARTITIONS)}
-    lake.tables["accesses"].append(lineage._common("accesses", columns, 1, first), Reached(marks, {}, "bench"))
-    lake.journal.append(_journal_rows(first), Reached(marks, marks, "bench"))
+    lake.tables["accesses"].append(lineage._common("accesses", columns, 1, first), Reached(marks, {}, {}))
+    lake.journal.append(_journal_rows(first), Reached(marks, marks, {}))
 
 
 if __name__ == "__main__":

@@ -195,6 +195,8 @@ DECIDING = {
     ("schemas/encoding/wire.py", "chain"): "the name of itertools.chain in generated code",
     ("lake/storage/generations.py", "tables"): "a key of the lake's pointer and of a generation's manifest",
     ("lake/storage/damage.py", "file"): "the scheme of an address",
+    ("streaming/derived/tending.py", "tables"): "a key of the status file",
+    ("terminal/views.py", "tables"): "a key of the status file",
     ("stack/supervisor.py", "stream"): "the component",
     ("stack/status.py", "stream"): "the component",
     ("stack/versions.py", "stream"): "the extra",
