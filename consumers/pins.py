@@ -21,8 +21,9 @@ from ..lake.entities import row_from_dict
 from ..lake.lookup import rows_of_key
 from ..lake.table import from_json, quoted
 from ..lake.tables import Lake
+from ..producers.served import require_packages
 from ..producers.topics import Epochs, TopicEpoch, check_epoch
-from ..rules.digest import RULES_DIGEST
+from ..rules.digest import current_digest
 from ..rules.entity import EntityRow
 from ..schemas.errors import OtherRulesError, TopicMismatchError, UnavailableError
 from ..schemas.ids import id_text
@@ -105,7 +106,7 @@ class Pin:
         """The newest row of an entity below the mark."""
         rest = (
             f"and journal_partition = {self.place.partition} and logical_timestamp < {self.mark} "
-            "order by logical_timestamp desc, seq desc limit 1"
+            f"and logical_timestamp >= {self.place.first} order by logical_timestamp desc, seq desc limit 1"
         )
         rows = rows_of_key(self.lake.tables["entities"].delta, {"tenant": tenant, "urn": urn}, rest)
         found = rows.to_pylist(maps_as_pydicts="strict")
@@ -123,6 +124,7 @@ def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> 
     """
     check_epoch(settings, epochs, topic)
     lake = Lake(settings.lake.path, settings.lake.storage_options)
+    require_packages(epochs.outside)
     try:
         lake.refresh()
     except TableNotFoundError as error:
@@ -134,7 +136,8 @@ def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> 
     _check_mark(mark, known)
     shelved = frozenset(value for name, number, value in epochs.shelved if (name, number) == key)
     domain = settings.journal.topics.domain_of(topic)
-    place = Place(topic, partition, known.partitions, domain, shelved)
+    moved, first = epochs.moved(topic, partition), epochs.first(topic)
+    place = Place(topic, partition, known.partitions, domain, shelved, moved, first)
     return Pin(lake, place, known.epoch, mark, lake.journal.clock(key))
 
 
@@ -142,8 +145,8 @@ def _check_rules(lake: Lake) -> None:
     rules = lake.journal.rules()
     if rules is None:
         raise UnavailableError(f"No stream has judged anything into {lake.path} yet.", code="no-lake", hint=_NO_LAKE)
-    if rules != RULES_DIGEST:
-        raise OtherRulesError(rules, RULES_DIGEST)
+    if rules != current_digest():
+        raise OtherRulesError(rules, current_digest())
 
 
 def _check_mark(mark: int, known: TopicEpoch) -> None:

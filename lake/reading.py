@@ -25,6 +25,7 @@ from ..schemas.errors import (
     UnknownEntityError,
 )
 from ..schemas.hashing import partition_of
+from ..schemas.kinds import kinds_from_outside
 from ..schemas.positions import Cut, Position, behind, behind_text, cut_of
 from ..schemas.registry import served_domains
 from ..schemas.times import time_shown
@@ -161,7 +162,9 @@ class LakeReader:
         _check_time(as_of_ms)
         seen = self._seen_at(tenant, urn, at)
         self._refresh(tables_of(urn))
-        return seen, rows_as_of(self._lake, seen.key, tenant, urn, seen.sql(), as_of_ms)
+        # Rows of when another topic took its kind's events have no place among the events of this one.
+        own = f" and domain = {quoted(urn.domain)}" if urn.kind in kinds_from_outside() else ""
+        return seen, rows_as_of(self._lake, seen.key, tenant, urn, seen.sql() + own, as_of_ms)
 
     def _unknown_as_of(
         self, tenant: str, urn: Urn, as_of_ms: int, seen: _Seen, rows: Sequence[EntityRow]
@@ -243,7 +246,7 @@ class LakeReader:
         """
         end = time.monotonic() + timeout_s
         for topic, partition in wanted:
-            if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
+            if not self._is_journal(topic) or not 0 <= partition < self._count(topic):
                 raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
         while True:
             late = time.monotonic() >= end
@@ -290,7 +293,7 @@ class LakeReader:
     def _check_reached(self, urn: Urn, cut: Cut) -> None:
         """Refuse a cut that names no partition of the journal, or that the lake has not reached."""
         for (topic, partition), below in cut.items():
-            if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
+            if not self._is_journal(topic) or not 0 <= partition < self._count(topic):
                 place = f"{topic}/{partition}"
                 raise InvalidPositionError(f"{place}/{below} is no position of this journal.", text=place)
             mark = self._lake.journal.mark((topic, partition))
@@ -330,6 +333,11 @@ class LakeReader:
                 hint="Start the stream (`metajournal up`, or `metajournal stream`), or point [lake] path at it.",
                 path=self._lake.path,
             ) from error
+
+    def _is_journal(self, topic: str) -> bool:
+        if isinstance(self._partitions, int):
+            return topic in map(self._names.journal, served_domains())
+        return topic in self._partitions
 
     def _count(self, topic: str) -> int:
         """Number of partitions of a journal topic."""

@@ -8,13 +8,14 @@ every machine and in every form of installation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
 from ..schemas.domain import Domain
-from ..schemas.registry import served
+from ..schemas.registry import served, taken_in
 
 _ROOT: Final = __name__.rsplit(".", 2)[0]
 _JUDGING_SCHEMAS: Final = ("domain.py", "hashing.py", "header.py", "kinds.py", "limits.py", "registry.py", "urn.py")
@@ -59,3 +60,20 @@ def _modules(folder: str, where: Traversable) -> Iterator[tuple[str, bytes]]:
 
 RULES_DIGEST: Final = rules_digest(_sources())
 """64 hexadecimal digits over the rules of this installation."""
+
+
+def current_digest() -> str:
+    """The digest over all rules of this process: RULES_DIGEST, and those of the domains from outside taken in."""
+    several = taken_in()
+    return RULES_DIGEST if not several else _with(several)
+
+
+def digest_of_domain(domain: Domain) -> str:
+    """The digest over the pure files of one domain."""
+    return rules_digest(_of_domain(domain))
+
+
+@cache
+def _with(several: tuple[Domain, ...]) -> str:
+    sources = [source for domain in several if domain.package for source in _of_domain(domain)]
+    return rules_digest([("metajournal", RULES_DIGEST.encode()), *sources])

@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-from .domain import Kind
+from .domain import Domain, Kind
 from .errors import InvalidUrnError
-from .kinds import KINDS, kind_of
+from .kinds import KINDS, kind_of, undeclared_now
 from .limits import MAX_URN_BYTES
+from .registry import for_each_domain
 
 _PLAIN_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._$~+-]*")
 _SHAPE: Final = re.compile(r"[a-z][a-z0-9-]*:(?:[A-Za-z0-9%][A-Za-z0-9._$~+%-]*)(?:/[A-Za-z0-9%][A-Za-z0-9._$~+%-]*)*")
@@ -67,6 +68,9 @@ class Urn(str):
             return text
         if not isinstance(text, str):
             raise InvalidUrnError(repr(text), "it is no text")
+        others = undeclared_now()
+        if others and text.partition(":")[0] in others:
+            return _undeclared(text)
         return _cached(text)
 
     @property
@@ -104,6 +108,21 @@ class Urn(str):
 @lru_cache(maxsize=_CACHED_URNS)
 def _cached(text: str) -> Urn:
     return Urn(text)
+
+
+def _forget(_: Domain) -> None:
+    """URNs that were parsed before a domain from outside came may be of its kinds."""
+    _cached.cache_clear()
+
+
+for_each_domain(_forget)
+
+
+def _undeclared(text: str) -> Urn:
+    """The URN of a kind that is read as undeclared: its own aggregate, also outside of the reader's block."""
+    found = Urn(text)
+    found._aggregate = found
+    return found
 
 
 def _parse(text: str) -> tuple[Kind, tuple[str, ...]]:

@@ -21,7 +21,7 @@ from ..fold.records import Place
 from ..lake.columns import JOURNAL_TABLE
 from ..lake.declared import made_arrow
 from ..lake.table import Reached, Table
-from ..rules.digest import RULES_DIGEST
+from ..rules.digest import current_digest
 from ..schemas.errors import StreamError
 from ..schemas.topics import TopicNames
 from .crash import PUBLISHING, CrashPoints
@@ -64,7 +64,7 @@ def reached_by(parts: Iterable[Part], table: Table) -> Reached:
     """The marks that parts reach; the journal table also keeps the clocks."""
     parts = list(parts)
     times = {part.key: part.system_time for part in parts} if table.name == JOURNAL_TABLE else {}
-    return Reached({part.key: part.end for part in parts}, times, RULES_DIGEST)
+    return Reached({part.key: part.end for part in parts}, times, current_digest())
 
 
 class BatchHere:

@@ -30,7 +30,7 @@ from ..schemas.topics import TopicNames
 from .batches import Batch, BatchHere, BatchOfTasks, Tasks, ends_of
 from .crash import CrashPoints
 from .outcomes import record
-from .plan import Part, Pin, Plan, Task
+from .plan import Part, Pin, Plan, Task, brought_by
 from .publish import Publisher
 from .rebuild import take_offered
 from .report import Laps, Report, joined, report_of
@@ -71,7 +71,8 @@ class Engine:
             for partition in range(epoch.partitions):
                 shelved = frozenset(p for t, n, p in self._epochs.shelved if (t, n) == (topic, partition))
                 domain = self.names.domain_of(topic)
-                yield Place(topic, partition, epoch.partitions, domain, shelved)
+                moved, first = self._epochs.moved(topic, partition), self._epochs.first(topic)
+                yield Place(topic, partition, epoch.partitions, domain, shelved, moved, first)
 
     def _first(self, key: PartitionKey) -> int:
         return position(self._epochs[key[0]].epoch, 0)
@@ -182,7 +183,10 @@ class Engine:
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
             for table in self._lake.tables.values()
         }
-        return Plan(tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging)
+        return Plan(
+            tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging,
+            outside=brought_by(self._epochs.outside),
+        )  # fmt: skip
 
     def _read(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Iterator[Readings]:
         """Step 1: the records of each partition, in position order, from its mark to its planned end."""

@@ -19,7 +19,7 @@ from ..fold.judging import fold
 from ..fold.prior import PriorRows
 from ..fold.readings import read_table
 from ..fold.records import named_in
-from ..lake.declared import history_tables, made_arrow
+from ..lake.declared import made_arrow
 from ..lake.storage.faults import writing
 from ..lake.storage.files import TableFiles
 from ..schemas.errors import StreamError
@@ -138,8 +138,8 @@ class PartitionFolder:
     def _tables(self, folded: Folded) -> dict[str, pa.Table]:
         """The new rows of each table that has some."""
         found = {}
-        for name in history_tables():
-            if name in self._files:
+        for name in self._files:
+            if name != JOURNAL:
                 rows = list(new_rows(folded, name, self._task.held.get(name, 0)))
                 if rows:
                     found[name] = made_arrow(name, rows)

@@ -6,8 +6,9 @@ Tables are told by name, address and version, and opened where they are read.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from deltalake import DeltaTable
 
@@ -17,6 +18,10 @@ from ..fold.repeats import Repeats
 from ..lake.storage.damage import opening
 from ..lake.storage.files import DataFile
 from ..lake.tables import Table
+from ..producers.served import Served
+from ..rules.digest import digest_of_domain
+from ..schemas.domain import Domain
+from ..schemas.registry import domain_named
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
 from .staging import Staging
@@ -88,6 +93,20 @@ class Task:
     repeats: Repeats | None
 
 
+class Brought(NamedTuple):
+    """A domain from outside as the driver has it: with the journal's kinds, and the digest of its pure files."""
+
+    domain: Domain
+    package: str
+    digest: str
+
+
+def brought_by(several: Sequence[Served]) -> tuple[Brought, ...]:
+    """What the tasks must have of the domains from outside that a journal serves."""
+    found = [(served, domain_named(served.name)) for served in several]
+    return tuple(Brought(domain, served.package, digest_of_domain(domain)) for served, domain in found if domain)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What every task of a batch is told.
@@ -99,6 +118,7 @@ class Plan:
         staging: where records wait to be published; None: nothing is.
         kafka: where a rebuild reads the records; None: in the journal table.
         kill: process to end, and the point of publishing at which, for crash tests.
+        outside: the domains from outside that the journal serves; a task takes them in.
     """
 
     tasks: Mapping[PartitionKey, Task]
@@ -109,6 +129,7 @@ class Plan:
     staging: Staging | None
     kafka: Settings | None = None
     kill: tuple[int, str] | None = None
+    outside: tuple[Brought, ...] = ()
 
 
 @dataclass(slots=True)

@@ -26,12 +26,13 @@ from ..lake.digest import table_digest
 from ..lake.storage.compaction import At, passed
 from ..lake.storage.locks import only_one
 from ..lake.tables import Lake, Reached, Table
+from ..producers.served import require_packages
 from ..producers.topics import Epochs
-from ..rules.digest import RULES_DIGEST
+from ..rules.digest import current_digest
 from ..schemas.errors import DamagedTableError, StreamError
 from ..schemas.positions import position
 from ..schemas.settings import Settings
-from .plan import Part, Pin, Plan, Task
+from .plan import Part, Pin, Plan, Task, brought_by
 from .replay import count_records, reached_after
 from .tasks import load_domains, refold
 
@@ -172,6 +173,8 @@ def _rebuilt(
     say: Callable[[Progress], None],
     wait: Callable[[], None],
 ) -> Rebuilt:
+    require_packages(epochs.outside)
+    lake.include([served.name for served in epochs.outside])
     names = [table.name for table in lake.histories] + ([lake.journal.name] if from_kafka else [])
     rebuild = partial(_begun_and_filled, settings, epochs, lake, names, tasks, say)
     try:
@@ -360,7 +363,7 @@ class LakeRebuild:
             if part.differing:
                 self._differing.setdefault(part.key, []).extend(part.differing)
         reached = Reached(
-            {part.key: part.end for part in parts}, {part.key: part.system_time for part in parts}, RULES_DIGEST
+            {part.key: part.end for part in parts}, {part.key: part.system_time for part in parts}, current_digest()
         )
         for name, table in self._target.items():
             table.add_files([file for part in parts for file in part.files.get(name, ())], reached)
@@ -407,7 +410,8 @@ class LakeRebuild:
             shelved = frozenset(p for t, n, p in self._epochs.shelved if (t, n) == key)
             epoch = self._epochs[topic]
             domain = self._settings.journal.topics.domain_of(topic)
-            place = Place(topic, partition, epoch.partitions, domain, shelved)
+            moved, first = self._epochs.moved(topic, partition), self._epochs.first(topic)
+            place = Place(topic, partition, epoch.partitions, domain, shelved, moved, first)
             held = {name: table.mark(key) for name, table in self._target.items()}
             # That of the table which is least far: a kill between two commits leaves the others ahead of `start`.
             clock = min(self._target.values(), key=lambda table: table.mark(key)).clock(key)
@@ -415,7 +419,8 @@ class LakeRebuild:
         tables = {self._live.journal.name: self._live.journal, **self._target}
         pins = {name: _pin(table) for name, table in tables.items()}
         kafka = self._settings if self._from_kafka else None
-        return Plan(tasks, pins, tuple(self._target), self._settings.journal.topics, {}, None, kafka)
+        names, brought = self._settings.journal.topics, brought_by(self._epochs.outside)
+        return Plan(tasks, pins, tuple(self._target), names, {}, None, kafka, outside=brought)
 
     def _tell(self, before: int, total: int, seconds: float) -> None:
         # From Kafka only positions can be counted, and some of them hold no record: markers of transactions.

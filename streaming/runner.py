@@ -26,8 +26,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ..lake.columns import TIMESTAMP
 from ..lake.storage.locks import only_one
 from ..lake.tables import Lake
+from ..producers.served import require_packages
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
-from ..rules.digest import RULES_DIGEST
+from ..rules.digest import current_digest
 from ..schemas.errors import DamagedTableError, LakeWriteError, MetajournalError, StreamError, UnavailableError
 from ..schemas.positions import Cut, offset_of, position
 from ..schemas.setting_keys import hidden_texts
@@ -173,9 +174,12 @@ class Stream:
     def _fold_from_marks(self, session: SparkSession) -> None:
         """One run of the query, from the marks until it is stopped or fails."""
         epochs = ensure_topics(self._settings)
+        require_packages(epochs.outside)
         asked = self._settings.lake
         lake = Lake(asked.path, asked.storage_options, vacuum_retention_h=asked.vacuum_retention_h)
-        lake.create()
+        outside = [served.name for served in epochs.outside]
+        lake.include(outside)
+        lake.create(new=[name for name in outside if self._is_new(name, epochs, lake)])
         Staging(asked.path, asked.storage_options).clear_all()
         publisher = self._publisher(epochs)
         self._engine = engine = Engine(self._settings, epochs, lake, publisher)
@@ -202,10 +206,21 @@ class Stream:
             publisher.close()
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
+    def _is_new(self, domain: str, epochs: Epochs, lake: Lake) -> bool:
+        """Whether no event of a domain was judged yet."""
+        topic = self._settings.journal.topics.journal(domain)
+        marks = (
+            [lake.journal.mark((topic, one)) for one in range(epochs[topic].partitions)]
+            if lake.journal.exists()
+            else []
+        )
+        return not any(marks)
+
     def _publisher(self, epochs: Epochs) -> Publisher:
         wanted = wanted_topics(
             self._settings,
             {self._settings.journal.topics.domain_of(topic): epoch.partitions for topic, epoch in epochs.items()},
+            [served.name for served in epochs.outside],
         )
         targets = {one.topic: one.partitions for one in wanted if one.topic not in epochs}
         ends = {place: high for place, (_, high) in watermarks(self._settings, _places(targets)).items()}
@@ -231,7 +246,7 @@ class Stream:
                 )
         for table in lake.histories:
             ahead = [key for key, mark in engine.marks.items() if table.mark(key) > mark]
-            if ahead and table.rules() not in (None, RULES_DIGEST):
+            if ahead and table.rules() not in (None, current_digest()):
                 raise StreamError(
                     f"Table {table.name!r} holds rows ahead of the journal table that other rules made.",
                     code="other-rules",

@@ -16,7 +16,11 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schemas.registry import role, served
+from ..producers.served import missing_package
+from ..rules.digest import digest_of_domain
+from ..schemas.errors import DomainError
+from ..schemas.outside import package_of
+from ..schemas.registry import role, served, take_in
 from .folder import PartitionFolder
 from .memory import without_collector
 from .plan import Part, PartitionKey, PinnedLake, Plan, Task
@@ -37,6 +41,25 @@ def load_domains() -> None:
             role(domain.name, name)
 
 
+def take_in_domains(plan: Plan) -> None:
+    """Have in this process what the plan's journal serves from outside.
+
+    Raises:
+        DomainError: a package is missing here, or judges otherwise than the driver's.
+    """
+    for brought in plan.outside:
+        name, package = brought.domain.name, brought.package
+        if package_of(name) is None:
+            raise missing_package(name, package)
+        take_in(brought.domain)
+        if digest_of_domain(brought.domain) != brought.digest:
+            raise DomainError(
+                f"The package {package} has other rules of the domain {name} here than where the stream was started.",
+                code="other-rules",
+                hint=f"Install one version of {package} on every machine of the cluster, and start the stream again.",
+            )
+
+
 def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
     """Fold the records that one task was given: those of one journal partition, or of several, whole.
 
@@ -44,6 +67,7 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
         plan: the batch.
         batches: columns as Spark's Kafka source has them, in offset order per partition.
     """
+    take_in_domains(plan)
     with without_collector():
         lake = PinnedLake(plan.pins)
         folders: dict[PartitionKey, PartitionFolder] = {}
@@ -62,6 +86,7 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
 
 def refold(plan: Plan, key: PartitionKey) -> Part:
     """Fold one journal partition's records again: as the journal table holds them, or as Kafka does."""
+    take_in_domains(plan)
     with without_collector():
         task = plan.tasks[key]
         lake = PinnedLake(plan.pins)

@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 from ..lake import scan
 from ..lake.storage.damage import damages
 from ..lake.tables import Lake, Table, quoted
+from ..producers.served import require_packages
 from ..producers.topics import Epochs
 from ..schemas.errors import DamagedTableError
 from ..schemas.positions import offset_of
@@ -63,6 +64,8 @@ def verify_lake(
         tasks: where the journal is folded again.
         say: told how far that is.
     """
+    require_packages(epochs.outside)
+    lake.include([served.name for served in epochs.outside])
     keys = [(topic, partition) for topic, epoch in epochs.items() for partition in range(epoch.partitions)]
     ends = {key: high for key, (_, high) in watermarks(settings, keys).items()}
     try:

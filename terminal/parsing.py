@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import event_types
+from ..schemas.outside import file_of, package_of
 from ..schemas.positions import Position
-from ..schemas.registry import role
+from ..schemas.registry import domain_named, role
 from ..schemas.times import time_ms
 from .inputs import is_text
 
@@ -40,6 +41,9 @@ def event_class(name: str) -> type[Any]:
     for known, cls in EVENT_CLASSES.items():
         if name in (known, cls.TYPE, cls.TYPE.rpartition(".")[0]):
             return cls
+    brought = _from_outside(name)
+    if brought is not None:
+        return brought
     near = get_close_matches(name.rpartition(".")[2], EVENT_CLASSES, 1, 0.4)
     meant = f" Did you mean {near[0]}?" if near else ""
     raise InputError(
@@ -47,6 +51,26 @@ def event_class(name: str) -> type[Any]:
         code="unknown-event-type",
         hint="Known types: " + ", ".join(sorted(EVENT_CLASSES)) + ".",
     )
+
+
+def _from_outside(name: str) -> type[Any] | None:
+    """The class of an event type that is said with the name of a domain from outside.
+
+    Raises:
+        InputError: no installed package brings such a domain.
+    """
+    domain, dot, _ = name.partition(".")
+    if not dot or (domain_named(domain) is not None and not package_of(domain)):
+        return None
+    events = file_of(domain, "events")
+    if events is None:
+        raise InputError(
+            f"There is no event type {name!r}: no installed package brings a domain {domain!r}.",
+            code="unknown-event-type",
+            hint="`metajournal domains` tells what is installed, and which package a served domain comes from: install "
+            "that one to emit its events.",
+        )
+    return next((cls for cls in events.EVENTS if name in (cls.TYPE, cls.TYPE.rpartition(".")[0])), None)
 
 
 def event_of(name: str, values: Mapping[str, Any]) -> Any:
@@ -65,7 +89,8 @@ def event_of(name: str, values: Mapping[str, Any]) -> Any:
     faults += [Fault(key, "must be given") for key in required if key not in values]
     if faults:
         raise InvalidEventError(faults)
-    own = role(cls.TYPE.partition(".")[0], "typed")
+    domain = cls.TYPE.partition(".")[0]
+    own = role(domain, "typed") if domain_named(domain) is not None else file_of(domain, "typed")
     return cls(**(values if own is None else own.typed(values)))
 
 

@@ -9,7 +9,7 @@ since a batch that is not finished is folded to the same rows again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from deltalake.exceptions import TableNotFoundError
@@ -39,13 +39,14 @@ class LakeStates:
 
     Args:
         settings: where the lake is, and how its topics are called.
+        domains: the domains that the journal serves; our own where None.
     Raises:
         UnavailableError: there is no lake.
     """
 
-    def __init__(self, settings: Settings, *, page_rows: int = PAGE_ROWS) -> None:
+    def __init__(self, settings: Settings, *, page_rows: int = PAGE_ROWS, domains: Sequence[str] | None = None) -> None:
         self._lake = Lake(settings.lake.path, settings.lake.storage_options)
-        self._topics = [settings.journal.topics.journal(domain) for domain in served_domains()]
+        self._topics = [settings.journal.topics.journal(domain) for domain in domains or served_domains()]
         self._page_rows = page_rows
         try:
             self._lake.refresh()

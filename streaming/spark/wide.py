@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ...schemas.errors import DamagedTableError
+from ...schemas.errors import DamagedTableError, DomainError
 from ...schemas.settings import Settings
 from ..memory import without_collector
 from ..parts import publish_part
@@ -74,19 +74,23 @@ def _collected(frame: DataFrame, work: _Work) -> list[Any]:
 
     Raises:
         DamagedTableError: a task has met a damaged file of the lake.
+        DomainError: a task's machine lacks the package of a domain, or has another one.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             results = [pickle.dumps(one) for one in work(batches)]
-        except DamagedTableError as error:  # Spark would make a text of it, and try again what cannot succeed
+        except (
+            DamagedTableError,
+            DomainError,
+        ) as error:  # Spark would make a text of it, and try again what cannot succeed
             results = [pickle.dumps(error)]
         yield pa.record_batch([pa.array(results, pa.binary())], names=["result"])
 
     results = [pickle.loads(row.result) for row in frame.mapInArrow(run, _RESULT).collect()]
-    damage = next((one for one in results if isinstance(one, DamagedTableError)), None)
-    if damage is not None:
-        raise damage
+    failure = next((one for one in results if isinstance(one, DamagedTableError | DomainError)), None)
+    if failure is not None:
+        raise failure
     return results
 
 
