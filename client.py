@@ -23,6 +23,7 @@ from .domains.files.client import FilesClient
 from .domains.files.recording import record_files
 from .domains.lineage.client import LineageClient
 from .lake_client import Asked, point
+from .outside_client import client_of
 from .producers.emitter import Emitter
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
@@ -59,6 +60,7 @@ class Journal(LineageClient, FilesClient):
         self._emitter: Emitter | None = None
         self._search: Search | None = None
         self._follows: WeakSet[Follow] = WeakSet()
+        self._domains: dict[str, Any] = {}
 
     @classmethod
     def connect(
@@ -231,6 +233,23 @@ class Journal(LineageClient, FilesClient):
         how = {key: asked[key] for key in _HOW if key in asked}
         conditions = {key: one for key, one in asked.items() if key not in _HOW}
         return {**how, "wanted": Filter.of(**{**conditions, "tenant": asked.get("tenant") or self._tenant(None)})}
+
+    def domain(self, name: str) -> Any:
+        """What the journal offers of a domain from outside, by its name: `journal.domain("toys")`.
+
+        Args:
+            name: a domain that this journal serves.
+        Returns:
+            An object of the class `CLIENT` in the file `client` of the domain, made with this journal.
+        Raises:
+            InputError: the journal does not serve it, or it offers nothing.
+            DomainError: its package is not installed here.
+        """
+        self._check_open()
+        made = self._domains.get(name)
+        if made is None:
+            made = self._domains.setdefault(name, client_of(self.epochs, name)(self))
+        return made
 
     def follow(self, entity: Urn | str, *, tenant: str | None = None) -> Follow:
         """Know what becomes of an aggregate's events before the stream tells it; close it when that is no longer asked.

@@ -23,7 +23,9 @@ from .schemas.urn import Urn
 
 if TYPE_CHECKING:
     from .indexer.search.results import Hit
+    from .lake.cuts import Cuts
     from .lake.reading import Answer, LakeReader
+    from .lake.tables import Lake
 
 Point: TypeAlias = "Inside | datetime | int | str"
 """A point of the journal: a position or what has one (that event included), several of these, a cut of next positions,
@@ -222,6 +224,23 @@ class LakeClient:
             lake = LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
             self._handles.lake = lake
         return lake
+
+    def tables_and_cuts(self) -> tuple[Lake, Cuts]:
+        """The lake's tables, and what finds the bounds of a reading, for the questions of a domain from outside.
+
+        Each thread has its own, so what one question looks at is not moved on by another. Raises: MissingExtraError.
+        """
+        _ = self.lake  # refuses where the packages that read it are missing
+        found: tuple[Lake, Cuts] | None = self._handles.own.get("tables and cuts")
+        if found is None:
+            from .lake.cuts import Cuts
+            from .lake.tables import Lake
+
+            where = self.settings.lake
+            lake = Lake(where.path, where.storage_options)
+            partitions = {topic: one.partitions for topic, one in self.epochs.items()}
+            found = self._handles.own["tables and cuts"] = lake, Cuts(lake, self.settings.journal.topics, partitions)
+        return found
 
 
 def point(as_at: Point | None) -> Cut | int | None:

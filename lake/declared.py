@@ -36,6 +36,10 @@ SPECS: Final[dict[str, TableSpec]] = {
 """What each table is declared as; the journal table first."""
 
 
+FROM_OUTSIDE: Final[dict[str, str]] = {}
+"""The domain of each table of a domain from outside: a lake has those of the domains that its journal serves."""
+
+
 def _take(domain: Domain) -> None:
     module = role(domain.name, "tables") if domain.served else None
     if module is None:
@@ -69,10 +73,6 @@ def history_tables() -> tuple[str, ...]:
 def tables_of(outside: Collection[str]) -> set[str]:
     """Names of the tables of some domains from outside."""
     return {name for name, domain in FROM_OUTSIDE.items() if domain in outside}
-
-
-FROM_OUTSIDE: Final[dict[str, str]] = {}
-"""The domain of each table of a domain from outside: a lake has those of the domains that its journal serves."""
 
 
 def made_arrow(name: str, rows: Iterable[tuple[Any, str, int]]) -> pa.Table:

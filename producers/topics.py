@@ -105,17 +105,33 @@ def wanted_topics(
         Wanted(names.epochs, 1, {**_COMPACT, **_WRITER_TIME, **_SIZE}),
         Wanted(names.dlq, 1, {**_MONTH, **_WRITER_TIME, **_SIZE}),
     ]
+    owner = owner_of_undeclared()
     for domain in (*served_domains(), *outside):
         count = (partitions or {}).get(domain, settings.journal.partitions)
-        wanted.append(Wanted(names.journal(domain), count, {**_KEPT, **_BROKER_TIME, **_SIZE}))
         # The topics of annotations are everybody's; they are counted with the domain that owns them.
-        owner = owner_of_undeclared()
-        published = [names.outcomes(domain)]
-        published += [names.changes(name) for name in changes_of(domain) if name != owner or domain == owner]
-        published += [names.annotations_system] if domain == owner else []
-        wanted += [Wanted(topic, count, {**_WEEK, **_WRITER_TIME, **_SIZE}) for topic in published]
-        wanted.append(Wanted(names.state(domain), count, {**_COMPACT, **_STATE, **_WRITER_TIME, **_SIZE}))
+        changes = [names.changes(name) for name in changes_of(domain) if name != owner or domain == owner]
+        changes += [names.annotations_system] if domain == owner else []
+        wanted += topics_of(settings, domain, count, changes)
     return wanted
+
+
+def topics_of(settings: Settings, domain: str, partitions: int, changes: Iterable[str]) -> list[Wanted]:
+    """The topics of one domain.
+
+    Args:
+        settings: names.
+        domain: its name.
+        partitions: number of partitions of each.
+        changes: its change topics.
+    """
+    names = settings.journal.topics
+    journal = Wanted(names.journal(domain), partitions, {**_KEPT, **_BROKER_TIME, **_SIZE})
+    published = [
+        Wanted(topic, partitions, {**_WEEK, **_WRITER_TIME, **_SIZE}) for topic in (names.outcomes(domain), *changes)
+    ]
+    return [
+        journal, *published, Wanted(names.state(domain), partitions, {**_COMPACT, **_STATE, **_WRITER_TIME, **_SIZE})
+    ]  # fmt: skip
 
 
 def ensure_topics(settings: Settings, *, timeout_s: float = 30.0, connect_timeout_s: float = 5.0) -> Epochs:

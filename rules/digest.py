@@ -64,7 +64,7 @@ RULES_DIGEST: Final = rules_digest(_sources())
 
 def current_digest() -> str:
     """The digest over all rules of this process: RULES_DIGEST, and those of the domains from outside taken in."""
-    several = taken_in()
+    several = tuple(domain for domain in taken_in() if domain.package)
     return RULES_DIGEST if not several else _with(several)
 
 
@@ -75,5 +75,5 @@ def digest_of_domain(domain: Domain) -> str:
 
 @cache
 def _with(several: tuple[Domain, ...]) -> str:
-    sources = [source for domain in several if domain.package for source in _of_domain(domain)]
+    sources = [source for domain in several for source in _of_domain(domain)]
     return rules_digest([("metajournal", RULES_DIGEST.encode()), *sources])

@@ -56,7 +56,7 @@ class Engine:
         self._settings = settings
         self.names: TopicNames = settings.journal.topics
         self._epochs = epochs
-        self._lake = lake
+        self.lake = lake
         self._publisher = publisher
         self._prior = PriorRows(lake, settings.stream.cache_rows, marks=lambda: self.marks)
         self._crash = CrashPoints(settings.stream.crash_at)
@@ -126,7 +126,7 @@ class Engine:
         Raises:
             as `run`.
         """
-        staging = Staging(self._lake.path, self._settings.lake.storage_options)
+        staging = Staging(self.lake.path, self._settings.lake.storage_options)
         try:
             return self._commit(lambda clock: self._fold_by_tasks(tasks, ends, staging, clock))
         finally:
@@ -138,14 +138,14 @@ class Engine:
         clock = Laps()
         batch = folding(clock)  # 1, 2, 3
         self._crash.at("before-history")
-        for table in self._lake.histories:
+        for table in self.lake.histories:
             batch.append(table)  # 4
         clock.lap("history")
         self._crash.at("after-history")
         published = batch.publish()  # 5
         clock.lap("publish")
         self._crash.at("after-outcomes")
-        batch.append(self._lake.journal)  # 6
+        batch.append(self.lake.journal)  # 6
         clock.lap("journal")
         self._crash.at("after-journal")
         batch.advance(self._prior)
@@ -177,11 +177,11 @@ class Engine:
             epoch = self._epochs[place.topic].epoch
             start, end = self.marks[key], position(epoch, ends.get(key, offset_of(self.marks[key])))
             if end > start:
-                held = {table.name: table.mark(key) for table in self._lake.histories}
+                held = {table.name: table.mark(key) for table in self.lake.histories}
                 tasks[key] = Task(place, epoch, start, end, self.clocks[key], held, self._prior.repeats(place, start))
         pins = {
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
-            for table in self._lake.tables.values()
+            for table in self.lake.tables.values()
         }
         return Plan(
             tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging,
@@ -217,7 +217,7 @@ class Engine:
         Returns:
             Whether there was anything to do.
         """
-        return self._lake.tidy(self._crash.at, for_s=for_s)
+        return self.lake.tidy(self._crash.at, for_s=for_s)
 
     def take_over(self) -> int | None:
         """Between two batches: put a rebuilt generation in the place of the live tables, when one is offered.
@@ -230,18 +230,18 @@ class Engine:
             StreamError: somebody else has swapped the tables.
         """
         self._check_pointer()
-        number = take_offered(self._settings, self._epochs, self._lake, self._crash.at)
+        number = take_offered(self._settings, self._epochs, self.lake, self._crash.at)
         if number is not None:
             self._prior.forget_rows()
         return number
 
     def _check_pointer(self) -> None:
         """Rows that went to tables which are no longer the live ones would be missing in those for ever."""
-        known = self._lake.generation
-        self._lake.refresh_pointer()
-        if self._lake.generation != known:
+        known = self.lake.generation
+        self.lake.refresh_pointer()
+        if self.lake.generation != known:
             raise StreamError(
-                f"Somebody else has put generation {self._lake.generation} in the place of the tables that this stream "
+                f"Somebody else has put generation {self.lake.generation} in the place of the tables that this stream "
                 "writes (`metajournal rebuild lake --offline` beside a running stream does that).",
                 code="second-writer",
                 hint="Start the stream again: it goes on with the live tables. Then `metajournal verify`.",

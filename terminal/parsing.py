@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import event_types
-from ..schemas.outside import file_of, package_of
+from ..schemas.outside import file_of
 from ..schemas.positions import Position
-from ..schemas.registry import domain_named, role
+from ..schemas.registry import domain_named, domains, role
 from ..schemas.times import time_ms
 from .inputs import is_text
 
@@ -60,7 +60,7 @@ def _from_outside(name: str) -> type[Any] | None:
         InputError: no installed package brings such a domain.
     """
     domain, dot, _ = name.partition(".")
-    if not dot or (domain_named(domain) is not None and not package_of(domain)):
+    if not dot or any(own.name == domain for own in domains()):
         return None
     events = file_of(domain, "events")
     if events is None:

@@ -58,7 +58,7 @@ class Generations:
 
     def __init__(self, path: str, storage_options: Mapping[str, str]) -> None:
         self._path = path
-        self._store = _Folder(path) if "://" not in path else _Store(path, storage_options)
+        self._store = store_of(path, storage_options)
 
     def version(self) -> object:
         """Something that differs once the pointer was replaced, cheap to get."""
@@ -150,6 +150,11 @@ class Generations:
     def remove_table(self, name: str) -> None:
         """Delete a table at its own name."""
         self._store.delete_folder(name)
+
+
+def store_of(path: str, storage_options: Mapping[str, str]) -> _Folder | _Store:
+    """The small objects beside a lake's tables, wherever it stands."""
+    return _Folder(path) if "://" not in path else _Store(path, storage_options)
 
 
 def folder(number: int) -> str:
