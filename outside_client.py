@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from .producers.served import missing_package, unserved
 from .producers.topics import Epochs
@@ -12,6 +12,14 @@ from .schemas.registry import domain_named, domains, role
 
 if TYPE_CHECKING:
     from .client import Journal
+
+
+class ClientFile(Protocol):
+    """The file `client` of a domain from outside."""
+
+    @property
+    def CLIENT(self) -> Callable[[Journal], Any]:  # noqa: N802  (a constant of the module)
+        """What makes of a journal the object that `journal.domain(name)` gives."""
 
 
 def client_of(epochs: Epochs, name: str) -> Callable[[Journal], Any]:
@@ -34,5 +42,4 @@ def client_of(epochs: Epochs, name: str) -> Callable[[Journal], Any]:
     module = role(name, "client")
     if module is None:
         raise InputError(f"The domain {name} of {served.package} offers no questions: it has no file `client`.")
-    made: Callable[[Journal], Any] = module.CLIENT
-    return made
+    return cast(ClientFile, module).CLIENT

@@ -5,8 +5,9 @@ What the commands do stands beside this module, how they end in `exits.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
@@ -31,13 +32,22 @@ if TYPE_CHECKING:
     from ..client import Journal
     from ..schemas.settings import Settings
 
+
+class CommandsFile(Protocol):
+    """The file `commands` of a domain."""
+
+    @property
+    def COMMANDS(self) -> Sequence[click.Command]:  # noqa: N802  (a constant of the module)
+        """Its commands, as click has them."""
+
+
 PROGRAM = "program"
 """What the context holds where a command has its process to itself (a test or a host program may run several)."""
 OF_DOMAINS = tuple(
     command
     for domain in served()
     if (module := role(domain.name, "commands")) is not None
-    for command in module.COMMANDS
+    for command in cast(CommandsFile, module).COMMANDS
 )
 _READERS = frozenset(command.name for command in (*READING, *TRACING, *OF_DOMAINS))
 
@@ -54,9 +64,9 @@ def _from_outside(word: str) -> click.Command | None:
     for brought in installed():
         with suppress(DomainError):  # `metajournal domains` tells what is wrong with it
             module = file_of(brought.name, "commands")
-            for command in () if module is None else module.COMMANDS:
+            for command in () if module is None else cast(CommandsFile, module).COMMANDS:
                 if command.name == word:
-                    return command  # type: ignore[no-any-return]
+                    return command
     return None
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
 
 import pyarrow as pa
 
@@ -13,6 +13,15 @@ from ..schemas.errors import DomainError
 from ..schemas.registry import for_each_domain, role, taken_in
 from .columns import ENTITIES, ENTITIES_TABLE, JOURNAL, JOURNAL_TABLE, OF_HISTORIES, FromDict, TableSpec
 from .entities import row_from_dict, rows_to_arrow
+
+
+class TablesFile(Protocol):
+    """The file `tables` of a domain."""
+
+    @property
+    def TABLES(self) -> Sequence[TableSpec]:  # noqa: N802  (a constant of the module)
+        """What each of its history tables is declared as."""
+
 
 SPECS: Final[dict[str, TableSpec]] = {
     JOURNAL_TABLE: TableSpec(
@@ -44,7 +53,7 @@ def _take(domain: Domain) -> None:
     module = role(domain.name, "tables") if domain.served else None
     if module is None:
         return
-    named = {spec.name: spec for spec in module.TABLES}
+    named = {spec.name: spec for spec in cast(TablesFile, module).TABLES}
     if domain in taken_in():
         _check_names(domain, named)
         FROM_OUTSIDE.update(dict.fromkeys(named, domain.name))

@@ -132,7 +132,7 @@ def file_of(name: str, role: str) -> ModuleType | None:
 
 
 def check_kinds(domain: Domain) -> None:
-    """Hold the kinds of a domain against those of every other installed one.
+    """Hold the kinds of a domain against those of every other installed one that is in order.
 
     Raises:
         DomainError: another package declares one of them too.
@@ -140,7 +140,10 @@ def check_kinds(domain: Domain) -> None:
     for other in installed():
         if other.name == domain.name:
             continue
-        declared = declaration(other.name)
+        try:
+            declared = declaration(other.name)
+        except DomainError:
+            continue  # it cannot be served before it is mended
         both = sorted(domain.kind_names & declared.kind_names) if declared is not None else []
         if both:
             mine = package_of(domain.name)

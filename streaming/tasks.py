@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,13 @@ from .replay import journal_slices, kafka_slices
 
 _SLICE_ROWS = 50_000
 _SLICE_BYTES = 128 * 1024 * 1024
+
+
+class ColumnFolderFile(Protocol):
+    """The file `columns/folder` of a domain, where its events are folded in columns."""
+
+    def folder_of(self, plan: Plan, task: Task) -> type[PartitionFolder] | None:
+        """What folds a task's share in columns; None where that gives less than is asked for."""
 
 
 _NEEDED = ("events", "rules", "rows", "tables", "documents", "columns.folder", "columns.documents")
@@ -104,7 +112,9 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
 def _folder(plan: Plan, task: Task, lake: PinnedLake) -> PartitionFolder:
     """What folds a task's share: in columns where that is known to give the same."""
     module = role(task.place.domain, "columns.folder")
-    in_columns: type[PartitionFolder] | None = None if module is None else module.folder_of(plan, task)
+    in_columns: type[PartitionFolder] | None = (
+        None if module is None else cast(ColumnFolderFile, module).folder_of(plan, task)
+    )
     return (in_columns or PartitionFolder)(plan, task, lake)
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from inspect import Parameter, signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import event_types
@@ -23,6 +23,13 @@ from .inputs import is_text
 EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in event_types().values()}
 ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")
 """Keys of a JSON line that say something about the event and are not its own."""
+
+
+class TypedFile(Protocol):
+    """The file `typed` of a domain: what people type, made ready for its events' classes."""
+
+    def typed(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields of an event as JSON has them, as its class takes them."""
 
 
 class Typed(NamedTuple):
@@ -91,7 +98,7 @@ def event_of(name: str, values: Mapping[str, Any]) -> Any:
         raise InvalidEventError(faults)
     domain = cls.TYPE.partition(".")[0]
     own = role(domain, "typed") if domain_named(domain) is not None else file_of(domain, "typed")
-    return cls(**(values if own is None else own.typed(values)))
+    return cls(**(values if own is None else cast(TypedFile, own).typed(values)))
 
 
 def typed_event(line: str) -> Typed:

@@ -83,6 +83,8 @@ def contracts_of(domain: Domain) -> list[Contract]:
     """Every version of the events of one domain, in the order of their file names."""
     raw_header = json.loads((_folder() / "header.avsc").read_text("utf-8"))
     folder = files(domain.package) / "contracts"
+    if not folder.is_dir():
+        return []
     return [_read(domain.name, file, {HEADER_NAME: raw_header}) for file in _sorted_files(folder)]
 
 

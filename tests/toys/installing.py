@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,9 +30,3 @@ def install(site: Path, package: str, entries: Mapping[str, str], folder: Path |
 def install_toys(site: Path) -> Path:
     """Install the toys."""
     return install(site, "metajournal-toys", {"toys": "metajournal_toys"}, TOYS)
-
-
-def on_path(*sites: Path) -> dict[str, str]:
-    """The environment of a process that has what is installed in some folders."""
-    path = [*map(str, sites), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}

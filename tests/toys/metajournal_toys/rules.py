@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from metajournal.rules import Reading, Rule
 from metajournal.rules.admission import refusal, stale
 from metajournal.rules.entity import At, Reads, RowReader
 from metajournal.rules.outcome import UNCHANGED, Accepted, Outcome, Rejected
@@ -44,7 +46,7 @@ def played(header: Header, event: ToyPlayed, at: At, rows: RowReader) -> Outcome
     until_now = rows.fact(key)
     minutes = event.minutes + (0 if until_now is None else until_now.minutes)
     last = max(header.event_time, header.event_time if until_now is None else until_now.last_played)
-    return Accepted((), (PlayRow(header.tenant, *key, *origin(header, at), minutes, last),))
+    return Accepted((), (PlayRow._make((header.tenant, *key, *origin(header, at), minutes, last)),))
 
 
 def lost(header: Header, event: ToyLost, at: At, rows: RowReader) -> Outcome:
@@ -64,5 +66,5 @@ def reads_of_played(_: Header, event: ToyPlayed) -> Reads:
     return Reads((PlayKey(event.toy, event.player),))
 
 
-RULES: Final = {ToyMade.TYPE: made, ToyPlayed.TYPE: played, ToyLost.TYPE: lost}
-READS: Final = {ToyPlayed.TYPE: reads_of_played}
+RULES: Final[Mapping[str, Rule]] = {ToyMade.TYPE: made, ToyPlayed.TYPE: played, ToyLost.TYPE: lost}
+READS: Final[Mapping[str, Reading]] = {ToyPlayed.TYPE: reads_of_played}
