@@ -105,7 +105,7 @@ class LakeStates:
 
     @asked_again
     def _newest(self, after: Key | None, last: Key) -> list[Document]:
-        columns = f"{COLUMNS}, journal_partition"
+        columns = f"{COLUMNS}, domain, journal_partition"
         order = "order by logical_timestamp desc, seq desc"
         ranked = f"select {columns}, row_number() over (partition by tenant, urn {order}) as age from entities"
         statement = (
@@ -113,7 +113,7 @@ class LakeStates:
             " order by tenant, urn"
         )
         rows = self._table.sql(statement).to_pylist(maps_as_pydicts="strict")
-        return [state_document(row_from_dict(row), row["journal_partition"]) for row in rows]
+        return [state_document(row_from_dict(row), row["journal_partition"], row["domain"]) for row in rows]
 
 
 def _behind(key: Key | None) -> str:

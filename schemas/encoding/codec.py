@@ -144,7 +144,12 @@ _ENCODERS: dict[str, Encoder] = {}
 def _encoder(event_type: str) -> Encoder:
     found = _ENCODERS.get(event_type)
     if found is None:
-        found = _ENCODERS[event_type] = _make_encoder(current_contracts()[event_type])
+        contract = current_contracts().get(event_type)
+        if contract is None:
+            raise InvalidEventError(
+                [Fault("event", f"is a {event_type}; no domain that is served here declares that type")]
+            )
+        found = _ENCODERS[event_type] = _make_encoder(contract)
     return found
 
 
