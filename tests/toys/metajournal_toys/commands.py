@@ -1,4 +1,4 @@
-"""The command of toys: `metajournal players URN`."""
+"""The command of toys: `players URN`."""
 
 from __future__ import annotations
 
