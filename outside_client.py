@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from .producers.served import missing_package, unserved
+from .producers.recorded.served import missing_package, unserved
 from .producers.topics import Epochs
 from .schemas.errors import InputError
 from .schemas.registry import domain_named, domains, role

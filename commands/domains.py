@@ -1,6 +1,6 @@
 """Commands about domains: `domains` lists them, `domains add NAME` has this installation serve one from outside.
 
-Thin: what is installed says `schemas.outside`, what is served the journal, and `streaming.adding` adds.
+Thin: what is installed says `schemas.outside`, what is served the journal, and `streaming.between.adding` adds.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def add(given: Options, /, name: str, timeout_s: float, as_json: bool) -> None:
     between two batches. Refused while an entity of one of its kinds lives in the catalog.
     """
     try:
-        from ..streaming.adding import add_domain
+        from ..streaming.between.adding import add_domain
     except ModuleNotFoundError as error:
         raise MissingExtraError("lake", "Adding a domain") from error
     epochs = add_domain(given.settings, name, timeout_s=timeout_s)

@@ -21,7 +21,7 @@ from ..lake.entities import row_from_dict
 from ..lake.lookup import rows_of_key
 from ..lake.table import from_json, quoted
 from ..lake.tables import Lake
-from ..producers.served import require_packages
+from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs, TopicEpoch, check_epoch
 from ..rules.digest import current_digest
 from ..rules.entity import EntityRow

@@ -46,7 +46,7 @@ from .outcomes import OutcomeReader
 from .pending import LatestEmits
 from .published import SchemaPublisher
 from .receipts import Receipt
-from .served import missing_package, unserved
+from .recorded.served import missing_package, unserved
 from .topics import Epochs
 from .units import Unit
 from .verdicts import Outcome

@@ -23,8 +23,8 @@ from ..schemas.settings import Settings
 from .answers import Administrator
 from .compacted import read_all, write_all
 from .kafka import MESSAGE_BYTES
-from .served import Served, kind_fields, moved_from, obey, served_of
-from .topic_admin import Wanted, await_topics, configs, create, described, has_records
+from .recorded.served import Served, kind_fields, moved_from, obey, served_of
+from .recorded.topic_admin import Wanted, await_topics, configs, create, described, has_records
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}

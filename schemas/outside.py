@@ -2,7 +2,7 @@
 
 A package names its folder under the entry point `metajournal.domains`; the name there is the domain's. Entry points are
 read for a word that is not our own, and never at import, so an installed package costs nothing and changes nothing:
-what an installation serves is data of its journal (`producers.served`).
+what an installation serves is data of its journal (`producers.recorded.served`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ..fold.repeats import Repeats
 from ..lake.storage.damage import opening
 from ..lake.storage.files import DataFile
 from ..lake.tables import Table
-from ..producers.served import Served
+from ..producers.recorded.served import Served
 from ..rules.digest import digest_of_domain
 from ..schemas.domain import Domain
 from ..schemas.registry import domain_named

@@ -26,7 +26,7 @@ from ..lake.digest import table_digest
 from ..lake.storage.compaction import At, passed
 from ..lake.storage.locks import only_one
 from ..lake.tables import Lake, Reached, Table
-from ..producers.served import require_packages
+from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs
 from ..rules.digest import current_digest
 from ..schemas.errors import DamagedTableError, StreamError

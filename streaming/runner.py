@@ -27,16 +27,16 @@ from ..lake.columns import TIMESTAMP
 from ..lake.storage.locks import only_one
 from ..lake.storage.requests import DomainRequests
 from ..lake.tables import Lake
-from ..producers.served import require_packages
+from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
 from ..rules.digest import current_digest
 from ..schemas.errors import DamagedTableError, LakeWriteError, MetajournalError, StreamError, UnavailableError
 from ..schemas.positions import Cut, offset_of, position
 from ..schemas.setting_keys import hidden_texts
 from ..schemas.settings import Settings
-from .adding import answer_request
+from .between.adding import answer_request
+from .between.mending import wait_for_mend
 from .engine import Engine, PartitionKey
-from .mending import wait_for_mend
 from .publish import Publisher, watermarks
 from .report import Report
 from .spark import options

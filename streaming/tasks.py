@@ -17,7 +17,7 @@ from typing import Protocol, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..producers.served import missing_package
+from ..producers.recorded.served import missing_package
 from ..rules.digest import digest_of_domain
 from ..schemas.errors import DomainError
 from ..schemas.outside import package_of

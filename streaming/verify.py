@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from ..lake import scan
 from ..lake.storage.damage import damages
 from ..lake.tables import Lake, Table, quoted
-from ..producers.served import require_packages
+from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs
 from ..schemas.errors import DamagedTableError
 from ..schemas.positions import offset_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...producers.served import require_packages
+from ...producers.recorded.served import require_packages
 from ...producers.topics import read_epochs
 from ...schemas.errors import KafkaUnavailableError
 from ...schemas.settings import Settings

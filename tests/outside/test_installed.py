@@ -35,7 +35,7 @@ print(json.dumps([
 ASKED = """
 import json, sys
 from metajournal.schemas.errors import MetajournalError
-from metajournal.streaming.adding import whole_domain
+from metajournal.streaming.between.adding import whole_domain
 def told(name):
     try:
         return whole_domain(name)[0].name

@@ -17,7 +17,7 @@ from metajournal.fold.prior import KnownOriginals
 from metajournal.fold.readings import Readings, read_all, read_table
 from metajournal.fold.records import Place, records_of
 from metajournal.lake.tables import Lake
-from metajournal.producers.served import NEVER, Served, moved_from
+from metajournal.producers.recorded.served import NEVER, Served, moved_from
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.rules.digest import RULES_DIGEST, current_digest
 from metajournal.schemas.domain import Domain, Kind

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("kafka")
 ADD = """
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.errors import MetajournalError
-from metajournal.streaming.adding import add_domain
+from metajournal.streaming.between.adding import add_domain
 ensure_topics(settings)
 try:
     epochs = add_domain(settings, {name!r}, timeout_s=20)
@@ -68,7 +68,7 @@ def test_a_domain_is_recorded_in_fields_that_older_versions_pass_over(settings: 
     assert has.python(ADD.format(name="toys")) == [domains, fields]
 
     required = """
-from metajournal.producers.served import require_packages
+from metajournal.producers.recorded.served import require_packages
 from metajournal.producers.topics import check_topics
 from metajournal.schemas.errors import DomainError
 try:

@@ -13,8 +13,8 @@ from typing import Final
 from confluent_kafka import KafkaError, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType, TopicDescription
 
-from ..schemas.errors import KafkaUnavailableError
-from .answers import Administrator
+from ...schemas.errors import KafkaUnavailableError
+from ..answers import Administrator
 
 _PAUSE_S: Final = 0.02
 

@@ -2,7 +2,7 @@
 
 The record is written last: until it stands, nothing has changed. Topics that an interrupted attempt left behind are
 taken as they are, since nobody can have written into them.
-Left to others: whether the domain may be added, and its cuts (streaming.adding).
+Left to others: whether the domain may be added, and its cuts (streaming.between.adding).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..schemas.domain import Domain
-from ..schemas.errors import DomainError
-from ..schemas.registry import owner_of_undeclared
-from ..schemas.settings import Settings
-from .answers import Administrator
-from .compacted import write_all
+from ...schemas.domain import Domain
+from ...schemas.errors import DomainError
+from ...schemas.registry import owner_of_undeclared
+from ...schemas.settings import Settings
+from ..answers import Administrator
+from ..compacted import write_all
+from ..topics import Epochs, check_topics, topics_of
 from .served import Served
 from .topic_admin import await_topics, create, described, has_records
-from .topics import Epochs, check_topics, topics_of
 
 
 def serve(

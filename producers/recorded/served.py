@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..schemas.domain import MANY, Choice, Domain, Kind
-from ..schemas.errors import DomainError, UnservedDomainError
-from ..schemas.outside import Installed, declaration, package_of
-from ..schemas.registry import domain_named, take_in, taken_in
+from ...schemas.domain import MANY, Choice, Domain, Kind
+from ...schemas.errors import DomainError, UnservedDomainError
+from ...schemas.outside import Installed, declaration, package_of
+from ...schemas.registry import domain_named, take_in, taken_in
 
 NEVER: Final = 1 << 62
 """Above every position: a kind that another journal of this process serves, and this one does not."""

@@ -15,20 +15,20 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from ..lake.columns import ENTITIES_TABLE
-from ..lake.storage.locks import only_one
-from ..lake.storage.requests import Answered, DomainRequests
-from ..lake.tables import Lake, quoted
-from ..producers.adding import serve
-from ..producers.topics import Epochs, check_topics
-from ..schemas.domain import Domain
-from ..schemas.encoding.known import contracts_of
-from ..schemas.errors import DomainError, MetajournalError, NotYetVisibleError, StreamError
-from ..schemas.outside import check_kinds, declaration, file_of, package_of
-from ..schemas.positions import behind, behind_text, position
-from ..schemas.registry import owner_of_undeclared
-from ..schemas.settings import Settings
-from .publish import watermarks
+from ...lake.columns import ENTITIES_TABLE
+from ...lake.storage.locks import only_one
+from ...lake.storage.requests import Answered, DomainRequests
+from ...lake.tables import Lake, quoted
+from ...producers.recorded.adding import serve
+from ...producers.topics import Epochs, check_topics
+from ...schemas.domain import Domain
+from ...schemas.encoding.known import contracts_of
+from ...schemas.errors import DomainError, MetajournalError, NotYetVisibleError, StreamError
+from ...schemas.outside import check_kinds, declaration, file_of, package_of
+from ...schemas.positions import behind, behind_text, position
+from ...schemas.registry import owner_of_undeclared
+from ...schemas.settings import Settings
+from ..publish import watermarks
 
 _POLL_S: Final = 0.1
 _SHOWN: Final = 3
