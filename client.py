@@ -20,6 +20,7 @@ from .consumers.followers import Follow, end_unused
 from .consumers.records import Change, State
 from .consumers.subscription import Subscription
 from .lake_client import LakeClient, ReadOptions, point
+from .outside_client import client_of
 from .producers.emitter import Emitter
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
@@ -56,6 +57,7 @@ class Journal(LakeClient):
         self._emitter: Emitter | None = None
         self._search: Search | None = None
         self._follows: WeakSet[Follow] = WeakSet()
+        self._domains: dict[str, Any] = {}
 
     @classmethod
     def connect(
@@ -251,6 +253,23 @@ class Journal(LakeClient):
                 if name in own.FORMER:
                     raise RenamedError(f"journal.{name}", f"journal.{own.FORMER[name]}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def domain(self, name: str) -> Any:
+        """What the journal offers of a domain from outside, by its name: `journal.domain("toys")`.
+
+        Args:
+            name: a domain that this journal serves.
+        Returns:
+            An object of the class `CLIENT` in the file `client` of the domain, made with this journal.
+        Raises:
+            InputError: the journal does not serve it, or it offers nothing.
+            DomainError: its package is not installed here.
+        """
+        self._check_open()
+        made = self._domains.get(name)
+        if made is None:
+            made = self._domains.setdefault(name, client_of(self.epochs, name)(self))
+        return made
 
     def follow(self, entity: Urn | str, *, tenant: str | None = None) -> Follow:
         """Know what becomes of an aggregate's events before the stream tells it; close it when that is no longer asked.

@@ -5,10 +5,14 @@ What the commands do stands beside this module, how they end in `exits.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
+from ..schemas.errors import DomainError
+from ..schemas.outside import file_of, installed
 from ..schemas.registry import role, served
 from ..terminal.completion import COMPLETING
 from ..terminal.exits import Commands
@@ -16,6 +20,7 @@ from ..terminal.lean import leave_pandas_out
 from ..terminal.logs import keep_quiet
 from ..terminal.options import Options
 from .configuration import CONFIGURATION
+from .domains import DOMAINS
 from .reading import READING
 from .rebuild import REBUILDING
 from .refolding import REFOLDING
@@ -27,18 +32,45 @@ if TYPE_CHECKING:
     from ..client import Journal
     from ..schemas.settings import Settings
 
+
+class CommandsFile(Protocol):
+    """The file `commands` of a domain."""
+
+    @property
+    def COMMANDS(self) -> Sequence[click.Command]:  # noqa: N802  (a constant of the module)
+        """Its commands, as click has them."""
+
+
 PROGRAM = "program"
 """What the context holds where a command has its process to itself (a test or a host program may run several)."""
 OF_DOMAINS = tuple(
     command
     for domain in served()
     if (module := role(domain.name, "commands")) is not None
-    for command in module.COMMANDS
+    for command in cast(CommandsFile, module).COMMANDS
 )
 _READERS = frozenset(command.name for command in (*READING, *TRACING, *OF_DOMAINS))
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Program(Commands):
+    """The root group; a word that is no command of ours may be one of a domain from outside."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, cmd_name) or _from_outside(cmd_name)
+
+
+def _from_outside(word: str) -> click.Command | None:
+    """The command of that name of an installed domain; its help, and completion, are its own."""
+    for brought in installed():
+        with suppress(DomainError):  # `metajournal domains` tells what is wrong with it
+            module = file_of(brought.name, "commands")
+            for command in () if module is None else cast(CommandsFile, module).COMMANDS:
+                if command.name == word:
+                    return command
+    return None
+
+
+@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="metajournal")
 @click.option("--config", "file", metavar="FILE", help="Settings file (default: metajournal.toml, where it exists).")
 @click.option("--set", "overrides", metavar="SECTION.KEY=VALUE", multiple=True, help="Set one setting.")
@@ -62,6 +94,7 @@ def _connect(settings: Settings) -> Journal:
 
 
 for _command in (
-    *WRITING, *READING, *TRACING, *OF_DOMAINS, *SERVICES, *REBUILDING, *REFOLDING, *CONFIGURATION, *COMPLETING,
+    *WRITING, *READING, *TRACING, *OF_DOMAINS, *SERVICES, *REBUILDING, *REFOLDING, *DOMAINS, *CONFIGURATION,
+    *COMPLETING,
 ):  # fmt: skip
     main.add_command(_command)

@@ -11,7 +11,7 @@ rules. Verdicts and rows are those of records at or above the mark; below it the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from ..fold.folded import Prior, RowKey, Verdict
 from ..fold.prior import PriorRows
@@ -25,8 +25,6 @@ from ..schemas.encoding.codec import PREFIX_BYTES, single_object_prefix
 from ..schemas.encoding.known import contracts_by_fingerprint
 from ..schemas.positions import position
 from .pins import Pin
-
-_KNOWN: Final = frozenset(map(single_object_prefix, contracts_by_fingerprint().values()))
 
 
 class Message(Protocol):
@@ -89,6 +87,7 @@ class Foretold:
         self._folder = RowFolder(_PriorOfPin(self._pinned))
         self._clock = pin.clock
         self._seen: dict[bytes | None, int] = {}
+        self._known = frozenset(map(single_object_prefix, contracts_by_fingerprint().values()))
         self.keys = set(keys)
         self.next = pin.mark
         self.verdicts: dict[int, Verdict] = {}
@@ -115,12 +114,12 @@ class Foretold:
         """Read records in offset order, up to an unknown schema; tells whether any stands under a followed key."""
         own: list[Record] = []
         place, first = self.pin.place, position(self.pin.epoch, 0)
-        clock, seen, keys = self._clock, self._seen, self.keys
+        clock, seen, keys, known = self._clock, self._seen, self.keys, self._known
         start = self.next
         for message in messages:
             value = first + (message.offset() or 0)
             time_ms, key, payload = message.timestamp()[1], message.key(), message.value() or b""
-            if payload[:PREFIX_BYTES] not in _KNOWN:
+            if payload[:PREFIX_BYTES] not in known:
                 reading = read(_record(message, value, time_ms), place)
                 if isinstance(reading, UnknownSchema):
                     self.next, self.stopped_by = value, reading

@@ -21,6 +21,7 @@ from ..lake.entities import row_from_dict
 from ..lake.lookup import rows_of_key
 from ..lake.table import from_json, quoted
 from ..lake.tables import Lake
+from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs, TopicEpoch, check_epoch
 from ..rules.digest import digests_of_topics
 from ..rules.entity import EntityRow
@@ -105,7 +106,7 @@ class Pin:
         """The newest row of an entity below the mark."""
         rest = (
             f"and journal_partition = {self.place.partition} and logical_timestamp < {self.mark} "
-            "order by logical_timestamp desc, seq desc limit 1"
+            f"and logical_timestamp >= {self.place.first} order by logical_timestamp desc, seq desc limit 1"
         )
         rows = rows_of_key(self.lake.tables["entities"].delta, {"tenant": tenant, "urn": urn}, rest)
         found = rows.to_pylist(maps_as_pydicts="strict")
@@ -124,6 +125,7 @@ def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> 
     """
     check_epoch(settings, epochs, topic)
     lake = Lake(settings.lake.path, settings.lake.storage_options)
+    require_packages(epochs.outside)
     try:
         lake.refresh()
     except TableNotFoundError as error:
@@ -135,7 +137,8 @@ def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> 
     mark = max(lake.journal.mark(key), position(known.epoch, 0))
     _check_mark(mark, known)
     shelved = frozenset(value for name, number, value in epochs.shelved if (name, number) == key)
-    place = Place(topic, partition, known.partitions, domain, shelved)
+    moved, first = epochs.moved(topic, partition), epochs.first(topic)
+    place = Place(topic, partition, known.partitions, domain, shelved, moved, first)
     return Pin(lake, place, known.epoch, mark, lake.journal.clock(key))
 
 

@@ -18,7 +18,7 @@ from typing import Final, NoReturn, TypeAlias
 from ..producers.topics import Epochs
 from ..schemas.errors import InputError, PositionExpired
 from ..schemas.positions import EPOCH_SHIFT, Cut, Placed, Position, cut_of, positions_of
-from ..schemas.registry import changes_of, served_domains
+from ..schemas.registry import changes_of
 from ..schemas.times import time_ms
 from ..schemas.topics import TopicNames
 from .ledger import Place, Source, below
@@ -30,9 +30,9 @@ Since: TypeAlias = Position | Placed | Iterable[Position | Placed] | Cut | datet
 _NO_TIME: Final = -(1 << 62)
 
 
-def told_by(domain: str, *, compacted: bool) -> list[str]:
-    """The domains whose journal topics tell of a domain's states (`compacted`), or of its changes."""
-    return [domain] if compacted else [name for name in served_domains() if domain in changes_of(name)]
+def told_by(domain: str, served: Iterable[str], *, compacted: bool) -> list[str]:
+    """The served domains whose journal topics tell of a domain's states (`compacted`), or of its changes."""
+    return [domain] if compacted else [name for name in served if domain in changes_of(name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Starts:
     def __init__(self, look_up: LookUp, names: TopicNames, epochs: Epochs, domain: str, *, compacted: bool) -> None:
         self._look_up = look_up
         self._names = names
-        told = told_by(domain, compacted=compacted)
+        told = told_by(domain, epochs.domains, compacted=compacted)
         self._outcomes = {names.journal(one): names.outcomes(one) for one in told}
         self._journals = {topic: epochs[topic] for topic in self._outcomes}
         self._compacted = compacted

@@ -34,7 +34,7 @@ from confluent_kafka import KafkaException, Message
 from ..producers.topics import Epochs
 from ..schemas.errors import DecodeError, InputError, InvalidUrnError, KafkaUnavailableError, MetajournalError
 from ..schemas.positions import positions_of
-from ..schemas.registry import change_domains, owner_of_undeclared, served_domains
+from ..schemas.registry import change_domains, owner_of_undeclared
 from ..schemas.settings import Settings
 from .filters import Filter
 from .intake import Intake
@@ -137,7 +137,8 @@ class Subscription(Generic[T]):
     ) -> None:
         self._intake: Intake | None = None
         self._resumed = self._undone = False
-        served = served_domains() if compacted else change_domains()
+        others = tuple(one.name for one in epochs.outside if one.has_changes)
+        served = epochs.domains if compacted else change_domains() + others
         if domain not in served:
             raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(served)}.")
         if group is not None and not _is_name(group):
@@ -167,7 +168,9 @@ class Subscription(Generic[T]):
         except KafkaException as error:
             raise KafkaUnavailableError(f"Changes of {domain} cannot be read: {error.args[0].str()}.") from error
         self._resumed, self._passed_over = self._intake.resumed, self._intake.passed_over
-        self._journals = frozenset(map(settings.journal.topics.journal, told_by(domain, compacted=compacted)))
+        self._journals = frozenset(
+            map(settings.journal.topics.journal, told_by(domain, epochs.domains, compacted=compacted))
+        )
 
     @property
     def resumed(self) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, cast
 
 import pyarrow as pa
 
@@ -99,15 +99,23 @@ class Owned(NamedTuple):
     journal: str
 
 
+class DerivedFile(Protocol):
+    """The file `derived` of a domain."""
+
+    @property
+    def DERIVED(self) -> Sequence[Derived]:  # noqa: N802  (a constant of the module)
+        """The functions of its derived tables."""
+
+
 DERIVED: Final[dict[str, Owned]] = {}
 """Every declared function by name."""
 
 
 def _take(domain: Domain) -> None:
     module = role(domain.name, "derived") if domain.served else None
-    functions: Sequence[Any] = () if module is None else module.DERIVED
-    for one in functions:
-        DERIVED[one.name] = Owned(one, domain.name, domain.journal or domain.name)
+    functions = () if module is None else cast(DerivedFile, module).DERIVED
+    for derived in functions:
+        DERIVED[derived.name] = Owned(derived, domain.name, domain.journal or domain.name)
 
 
 for_each_domain(_take)

@@ -7,13 +7,14 @@ machine. Who fetches the prior rows, and where this runs (in the driver or in a 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 
 from ..rules import apply, load
 from ..rules.entity import At, EntityRow, FactKey, ForeignRowError
 from ..rules.outcome import Accepted, Rejected
 from ..rules.tables import TABLE_OF, key_of
 from ..schemas.header import Header
+from ..schemas.kinds import domain_of_kind
 from ..schemas.registry import for_each_domain
 from ..schemas.urn import Urn
 from .folded import (
@@ -40,6 +41,8 @@ from .records import Shelved, digest_of
 _FEW_ENTITIES = 8
 
 _ACCEPTED, _UNCHANGED = Verdict(ACCEPTED), Verdict(UNCHANGED)
+MOVED: Final = "moved-kind"
+"""Why an event is rejected whose kind a domain from outside has taken over: it stands in the topic of before."""
 
 for_each_domain(load)  # a domain whose rules lack a type must not wait for the first such event
 
@@ -60,7 +63,8 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
         stopped_by=readings.stopped_by,
         columns=readings.columns,
     )
-    rows = PartitionRows(prior, folded.current, folded.current_facts)
+    place = readings.place
+    rows = PartitionRows(prior, folded.current, folded.current_facts, first=place.first)
     any_marked = bool(readings.needs().originals)
     unmarked = not any_marked and not prior.originals.any_marked()  # then nothing here is anything's second copy
     seen = _Seen(prior.originals, any_marked)
@@ -74,6 +78,8 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
             continue
         header, event, _ = reading
         verdict = None if unmarked else seen.original(header)
+        if verdict is None and place.moved and place.moved_away(header.aggregate, position):
+            verdict = _moved(header)
         if verdict is None:
             at = tuple.__new__(At, (position, system_time, digest_of(record)))
             verdict = _judge(at, header, event, rows, folded)
@@ -98,17 +104,29 @@ def _judge(at: At, header: Header, event: Any, rows: PartitionRows, folded: Fold
     return _UNCHANGED
 
 
+def _moved(header: Header) -> Verdict:
+    """The verdict over an event that stands where its kind's events stood once: its sender is to connect anew."""
+    kind = header.aggregate.partition(":")[0]
+    return Verdict(REJECTED, MOVED, {"kind": kind, "domain": domain_of_kind(kind)})
+
+
 class PartitionRows:
     """The rules' row reader: the prior rows under the rows of this batch, only of the event's own aggregate."""
 
     def __init__(
-        self, prior: Prior, current: dict[RowKey, EntityRow], current_facts: dict[KeyOfFact, Any] | None = None
+        self,
+        prior: Prior,
+        current: dict[RowKey, EntityRow],
+        current_facts: dict[KeyOfFact, Any] | None = None,
+        *,
+        first: int = 0,
     ) -> None:
         self._prior = prior
+        self._first = first
         self._current = current
         self._current_facts = {} if current_facts is None else current_facts
         self._members: dict[MembersKey, dict[str, EntityRow]] = {
-            key: {row.urn: row for row in rows} for key, rows in prior.members.items()
+            key: {row.urn: row for row in rows if row.logical_timestamp >= first} for key, rows in prior.members.items()
         }
         self._header: Header | None = None
         self._set_of: Header | None = None
@@ -125,7 +143,11 @@ class PartitionRows:
             raise ForeignRowError(f"an event of {header.aggregate} asked for {urn}")
         key = (header.tenant, urn)
         found = self._current.get(key)
-        return found if found is not None else self._prior.rows[key]
+        return found if found is not None else self._own_row(self._prior.rows[key])
+
+    def _own_row(self, row: EntityRow | None) -> EntityRow | None:
+        """A row from before, unless it is of when the entity was another topic's."""
+        return None if row is None or row.logical_timestamp < self._first else row
 
     def _named(self, header: Header) -> Collection[str]:
         """The entities that a header names: a tuple, or a set where it names many."""
@@ -169,7 +191,7 @@ class PartitionRows:
     def advance(self, after: EntityRow) -> EntityRow | None:
         """Make a row the newest of its key and give the one before."""
         key = (after.tenant, after.urn)
-        before = self._current.get(key) or self._prior.rows.get(key)
+        before = self._current.get(key) or self._own_row(self._prior.rows.get(key))
         if self._members:
             members = self._members.get((after.tenant, after.aggregate, after.kind))
             if members is not None:

@@ -8,16 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from ..lake.spelling import spelled
 from ..rules.documents import state_document
+from ..rules.entity import EntityRow
 from ..schemas.registry import domains_in, owner_of_undeclared, role
 from ..schemas.topics import TopicNames
 from .documents import DocumentColumns, Documents, Outgoing, row_key
 from .folded import Folded
+
+
+class DocumentsFile(Protocol):
+    """The file `documents` of a domain: what follows from a whole batch."""
+
+    def add_documents(self, found: Documents, folded: Folded, names: TopicNames) -> None:
+        """Add the domain's change records, in the order of the batch's rows."""
+
+
+class AnnotationsFile(Protocol):
+    """The same of the domain that owns the annotations of every entity."""
+
+    def records_of_change(
+        self, before: EntityRow | None, after: EntityRow, names: TopicNames
+    ) -> Iterator[tuple[str, str, Any]]:
+        """Topic, type and content of each record that a new row of an entity gives."""
+
+
+class ColumnDocumentsFile(Protocol):
+    """The file `columns/documents` of a domain, where what it publishes is made column by column."""
+
+    def blocks_of_rows(
+        self, folded: Folded, names: TopicNames, entities: pa.Table
+    ) -> Iterator[Documents | DocumentColumns]:
+        """The same as `documents`, without headers, in blocks."""
+
 
 STATE_TYPE: Final = "metajournal.state.Entity"
 

@@ -21,10 +21,11 @@ from ..schemas.encoding.codec import Decoded, decode, decode_header_only
 from ..schemas.errors import InvalidUrnError, NotSingleObject, Undecodable, UnknownFingerprint
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, digest, partition_of
 from ..schemas.header import Header
+from ..schemas.kinds import undeclared
 from ..schemas.limits import MAX_EVENT_BYTES
 from ..schemas.partitions import partitions_of
 from ..schemas.positions import position
-from ..schemas.registry import domain_named
+from ..schemas.registry import domain_named, owner_of_undeclared
 from ..schemas.urn import Urn
 
 _SHOWN_BYTES = 1_200  # a tenant and the longest URN
@@ -61,13 +62,25 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a partition's records stand, and what of them the operator has shelved by hand."""
+    """Where a partition's records stand, and what of them the operator has shelved by hand.
+
+    Attributes:
+        moved: kinds of domains from outside, each with the position below which it is read as undeclared here.
+        first: rows below it are another topic's, of when the kind was still that one's.
+    """
 
     topic: str
     partition: int
     partitions: int
     domain: str
     shelved: frozenset[int]
+    moved: tuple[tuple[str, int], ...] = ()
+    first: int = 0
+
+    def moved_away(self, aggregate: str, position: int) -> bool:
+        """Whether an aggregate's kind was read as undeclared here, and is no more at a position."""
+        kind = aggregate.partition(":")[0]
+        return any(kind == name and position >= cut for name, cut in self.moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +224,13 @@ def is_whole(record: Record, place: Place) -> bool:
         and headers[0][1] == blake2b(value, digest_size=DIGEST_BYTES).digest()
         and len(value) <= MAX_EVENT_BYTES
         and record.position not in place.shelved
+        and not (place.moved and _names_moved(value, place))
     )
+
+
+def _names_moved(value: bytes, place: Place) -> bool:
+    """Whether a record may name an entity of a kind from outside: such ones are read one by one."""
+    return any(f"{kind}:".encode() in value for kind, _ in place.moved)
 
 
 class Placed:
@@ -253,6 +272,13 @@ def read(record: Record, place: Place) -> Reading:
         return Shelved("bad-digest", f"the {DIGEST_HEADER} header does not match the value")
     if len(value) > MAX_EVENT_BYTES:
         return Shelved("too-large", f"{len(value)} bytes; the limit is {MAX_EVENT_BYTES}")
+    if place.moved and _names_moved(value, place):
+        with undeclared([kind for kind, cut in place.moved if record.position < cut]):
+            return _decoded(record, value, place)
+    return _decoded(record, value, place)
+
+
+def _decoded(record: Record, value: bytes, place: Place) -> Reading:
     try:
         decoded = decode(value)
     except NotSingleObject as error:
@@ -278,9 +304,14 @@ def _misplaced(record: Record, decoded: Decoded, place: Place) -> Shelved | None
     belongs = partition_of(key, place.partitions)
     if belongs != place.partition:
         return Shelved("wrong-partition", f"key {_shown(key)} belongs to partition {belongs}")
-    if not _belongs(header.aggregate, place.domain):
+    if not _belongs(header.aggregate, place.domain) and not _moved_away(header.aggregate, record, place):
         return Shelved("wrong-topic", f"{header.aggregate} belongs to domain {Urn.parse(header.aggregate).domain!r}")
     return None
+
+
+def _moved_away(aggregate: str, record: Record, place: Place) -> bool:
+    """Whether the topic took an aggregate's events once: the rules' way of refusing tells a sender more."""
+    return place.domain == owner_of_undeclared() and place.moved_away(aggregate, record.position)
 
 
 def _belongs(aggregate: str, domain: str) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 from ..schemas.kinds import domain_of_kind
 from ..schemas.registry import role
@@ -76,13 +76,20 @@ def entries(state: Mapping[str, Any]) -> Iterator[Entry]:
                 yield Entry("property", scope, key, value)
 
 
+class WordsFile(Protocol):
+    """The file `words` of a domain: pure."""
+
+    def words(self, record: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Key and text of all that an entity is found by besides its metadata, from what its domain says of it."""
+
+
 def scope_properties(state: Mapping[str, Any], scope: Scope) -> Iterator[tuple[str, str]]:
     """Key and value of each property; what an entity's own domain says of it counts as SYSTEM."""
     yield from state[scope.lower()]["properties"].items()
     if scope == "SYSTEM" and state.get("record"):
         module = role(domain_of_kind(state["kind"]), "words")
         if module is not None:
-            yield from module.words(state["record"])
+            yield from cast(WordsFile, module).words(state["record"])
 
 
 def _schema_entries(text: str) -> Iterator[Entry]:

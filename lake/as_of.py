@@ -11,7 +11,7 @@ is before its entity's waits for it. `docs/decisions/` says why, and what is bad
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -125,6 +125,26 @@ class _Refold:
             self._waiting = [one for one in self._waiting if one not in woken]
             for one in woken:
                 self.take(one)
+
+
+class BeginsFile(Protocol):
+    """The file `as_of` of a domain, where not every event of it can begin an entity."""
+
+    def begins(self, event: Any) -> bool:
+        """Whether entities may begin with an event; the others change or end what is there."""
+
+
+class FactsFile(Protocol):
+    """The same of a domain of facts, which go by the time that they speak of."""
+
+    def happened_at(self, header: Header, event: Any) -> int:
+        """The time that a fact speaks of, milliseconds UTC."""
+
+    def positions_in(self, urn: Urn) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """Tables and keys, besides those of `entities`, whose rows tell where something of an entity was accepted."""
+
+    def superseded(self, events: Sequence[Any]) -> set[int]:
+        """Indices of facts that do not stand, whatever their order."""
 
 
 def tables_of(urn: Urn) -> tuple[str, ...]:

@@ -156,9 +156,14 @@ class Cuts:
         passed = [self._journal.clock((topic, one)) > time_ms for one in timed]
         return Bounds(topic, below, dict.fromkeys(timed, time_ms), all(passed))
 
+    def _is_journal(self, topic: str) -> bool:
+        if isinstance(self._partitions, int):
+            return topic in map(self._names.journal, served_domains())
+        return topic in self._partitions
+
     def _time_below(self, at: Position) -> int:
         """The running system_time in front of a next position, milliseconds UTC; 0 before the first record."""
-        if at.topic not in map(self._names.journal, served_domains()) or not 0 <= at.partition < self._count(at.topic):
+        if not self._is_journal(at.topic) or not 0 <= at.partition < self._count(at.topic):
             raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
         if at.value > self._journal.mark((at.topic, at.partition)):
             raise self._not_final(at)

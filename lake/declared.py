@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol, cast
 
 import pyarrow as pa
 
 from ..rules.entity import EntityRow
 from ..schemas.domain import Domain
-from ..schemas.registry import for_each_domain, role
+from ..schemas.errors import DomainError
+from ..schemas.registry import for_each_domain, role, taken_in
 from .columns import ENTITIES, ENTITIES_TABLE, JOURNAL, JOURNAL_TABLE, OF_HISTORIES, FromDict, TableSpec
 from .entities import row_from_dict, rows_to_arrow
+
+
+class TablesFile(Protocol):
+    """The file `tables` of a domain."""
+
+    @property
+    def TABLES(self) -> Sequence[TableSpec]:  # noqa: N802  (a constant of the module)
+        """What each of its history tables is declared as."""
+
 
 SPECS: Final[dict[str, TableSpec]] = {
     JOURNAL_TABLE: TableSpec(
@@ -35,23 +45,50 @@ SPECS: Final[dict[str, TableSpec]] = {
 """What each table is declared as; the journal table first."""
 
 
+FROM_OUTSIDE: Final[dict[str, str]] = {}
+"""The domain of each table of a domain from outside: a lake has those of the domains that its journal serves."""
+
+
 def _take(domain: Domain) -> None:
     module = role(domain.name, "tables") if domain.served else None
-    if module is not None:
-        SPECS.update({spec.name: spec for spec in module.TABLES})
+    if module is None:
+        return
+    named = {spec.name: spec for spec in cast(TablesFile, module).TABLES}
+    if domain in taken_in():
+        _check_names(domain, named)
+        FROM_OUTSIDE.update(dict.fromkeys(named, domain.name))
+    SPECS.update(named)
+
+
+def _check_names(domain: Domain, named: Mapping[str, TableSpec]) -> None:
+    """Raises: DomainError: a domain from outside calls a table as another domain does."""
+    taken = sorted(name for name in named if name in SPECS and FROM_OUTSIDE.get(name) != domain.name)
+    if taken:
+        raise DomainError(
+            f"The domain {domain.name} ({domain.package}) has a table {taken[0]!r}, as another domain has.",
+            code="declared-twice",
+            hint=f"Give it a name of its own in {domain.package}/tables.py: {domain.name}_{taken[0]}.",
+        )
 
 
 for_each_domain(_take)
 
 
 def history_tables() -> tuple[str, ...]:
-    """Names of the history tables that the fold makes, `entities` first."""
-    return tuple(name for name, spec in SPECS.items() if name != JOURNAL_TABLE and not spec.version)
+    """Names of the history tables that the fold makes of our own domains, `entities` first."""
+    return tuple(
+        name for name, spec in SPECS.items() if not (name == JOURNAL_TABLE or spec.version or name in FROM_OUTSIDE)
+    )
 
 
 def derived_tables() -> tuple[str, ...]:
-    """Names of the tables that are derived from those of the fold."""
-    return tuple(name for name, spec in SPECS.items() if spec.version)
+    """Names of the tables of our own domains that are derived from those of the fold."""
+    return tuple(name for name, spec in SPECS.items() if spec.version and name not in FROM_OUTSIDE)
+
+
+def tables_of(outside: Collection[str]) -> set[str]:
+    """Names of the tables of some domains from outside."""
+    return {name for name, domain in FROM_OUTSIDE.items() if domain in outside}
 
 
 def made_arrow(name: str, rows: Iterable[tuple[Any, str, int]]) -> pa.Table:

@@ -23,6 +23,7 @@ from ..schemas.errors import (
     UnknownEntityError,
 )
 from ..schemas.hashing import partition_of
+from ..schemas.kinds import kinds_from_outside
 from ..schemas.positions import Cut, Position, behind, behind_text, cut_of
 from ..schemas.registry import served_domains
 from ..schemas.times import time_shown
@@ -34,6 +35,7 @@ from .cuts import At, time_below, time_text, to_come
 from .entities import row_from_dict
 from .lookup import rows_of_key
 from .queries import Queries
+from .table import quoted
 from .tables import Lake
 from .views.table import MarkedView, PartitionKey
 from .views.views import View, Views, asked_anew, views_of, whole_view
@@ -171,7 +173,9 @@ class LakeReader:
         _check_time(as_of_ms)
         view = self._view(tables_of(urn))
         seen = self._seen_at(view, tenant, urn, at)
-        return seen, rows_as_of(view, seen.key, tenant, urn, seen.sql(), as_of_ms)
+        # Rows of when another topic took its kind's events have no place among the events of this one.
+        own = f" and domain = {quoted(urn.domain)}" if urn.kind in kinds_from_outside() else ""
+        return seen, rows_as_of(view, seen.key, tenant, urn, seen.sql() + own, as_of_ms)
 
     def _unknown_as_of(
         self, tenant: str, urn: Urn, as_of_ms: int, seen: _Seen, rows: Sequence[EntityRow]
@@ -267,7 +271,7 @@ class LakeReader:
     def check_cut(self, wanted: Cut) -> None:
         """Raises: InvalidPositionError: a cut names a partition that is none of this journal."""
         for topic, partition in wanted:
-            if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
+            if not self._is_journal(topic) or not 0 <= partition < self._count(topic):
                 raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
 
     @staticmethod
@@ -304,7 +308,7 @@ class LakeReader:
     def _check_reached(self, view: View, urn: Urn, cut: Cut) -> None:
         """Refuse a cut that names no partition of the journal, or that the lake has not reached."""
         for (topic, partition), below in cut.items():
-            if topic not in map(self._names.journal, served_domains()) or not 0 <= partition < self._count(topic):
+            if not self._is_journal(topic) or not 0 <= partition < self._count(topic):
                 place = f"{topic}/{partition}"
                 raise InvalidPositionError(f"{place}/{below} is no position of this journal.", text=place)
             mark = view.journal.mark((topic, partition))
@@ -323,6 +327,11 @@ class LakeReader:
     def _view(self, names: Sequence[str] = ()) -> View:
         """What a question about an entity reads, with further tables. Raises: UnavailableError: there is no lake."""
         return self.views.take((ENTITIES_TABLE, *names))
+
+    def _is_journal(self, topic: str) -> bool:
+        if isinstance(self._partitions, int):
+            return topic in map(self._names.journal, served_domains())
+        return topic in self._partitions
 
     def _count(self, topic: str) -> int:
         """Number of partitions of a journal topic."""

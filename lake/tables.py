@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -16,7 +16,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from ..schemas.errors import DamagedTableError, StreamError
 from .columns import JOURNAL_TABLE
-from .declared import SPECS, derived_tables, history_tables
+from .declared import FROM_OUTSIDE, SPECS, tables_of
 from .storage.compaction import At, passed
 from .storage.damage import missing, place_of
 from .storage.generations import Generations, Pointer, folder
@@ -67,6 +67,8 @@ class Lake:
         self._beside: dict[str, Table] = {}
         self.in_hand: frozenset[str] = frozenset()
         """Derived tables that a piece is being made of: its files are not committed yet, so nothing is vacuumed."""
+        self._outside: frozenset[str] = frozenset()
+        """Tables of domains from outside that this lake has, or is to have."""
 
     @property
     def tables(self) -> dict[str, Table]:
@@ -85,15 +87,43 @@ class Lake:
     def _look(self) -> None:
         """Follow the pointer; tables that stay where they were keep their handles."""
         version = self._generations.version()
-        if version == self._seen:
+        outside = self._from_outside() if FROM_OUTSIDE else self._outside
+        if version == self._seen and outside == self._outside:
             return
         found = self._generations.read()
         generation = found.generation if self._number is None else self._number
-        self._pointer = Pointer(generation, {**found.tables, **self._overrides})
-        uris = {name: f"{self.path}/{self._pointer.folder(name)}" for name in SPECS}
+        self._pointer, self._outside = Pointer(generation, {**found.tables, **self._overrides}), outside
+        uris = {
+            name: f"{self.path}/{self._pointer.folder(name)}"
+            for name in SPECS
+            if name not in FROM_OUTSIDE or name in outside
+        }
         kept = {name: table for name, table in self._tables.items() if table.uri == uris[name]}
         self._tables = {name: kept.get(name) or Table(name, uri, self._options) for name, uri in uris.items()}
         self._seen = version
+
+    def _from_outside(self) -> frozenset[str]:
+        """Those of the process's tables of domains from outside that this lake has: its journal may serve others."""
+        unseen = FROM_OUTSIDE.keys() - self._outside
+        there = {name for name in unseen if self._is_there(name)}
+        return self._outside | there
+
+    def _is_there(self, name: str) -> bool:
+        return (
+            name in self._overrides or Table(name, f"{self.path}/{self._pointer.folder(name)}", self._options).exists()
+        )
+
+    def include(self, outside: Collection[str]) -> None:
+        """Count the tables of some domains from outside as the lake's, also where they are not made yet, or are gone.
+
+        Args:
+            outside: names of domains that the journal serves.
+        """
+        self._look()
+        wanted = self._outside | tables_of(outside)
+        if wanted != self._outside:
+            self._outside, self._seen = wanted, _UNSEEN
+            self._look()
 
     @property
     def journal(self) -> Table:
@@ -102,7 +132,12 @@ class Lake:
     @property
     def histories(self) -> list[Table]:
         """The tables that the fold makes, besides the journal table."""
-        return [self.tables[name] for name in history_tables()]
+        return [table for name, table in self.tables.items() if not (name == JOURNAL_TABLE or SPECS[name].version)]
+
+    @property
+    def derived(self) -> list[str]:
+        """Names of the tables that are derived from those of the fold."""
+        return [name for name in self.tables if SPECS[name].version]
 
     def target(self, name: str) -> Table:
         """The table that is written: the live one, or of one with a new version that beside it."""
@@ -113,14 +148,17 @@ class Lake:
             self._beside[name] = Table(name, f"{self.path}/{versioned(name)}", self._options)
         return self._beside[name]
 
-    def create(self) -> None:
+    def create(self, new: Collection[str] = ()) -> None:
         """Make the tables that are missing.
 
+        Args:
+            new: domains from outside of which nothing was judged yet, so that none of their tables can be gone.
         Raises:
             DamagedTableError: a history table is gone from a lake that holds events; an empty one in its place would
                 make every entity unknown.
         """
-        gone = [table for table in self.histories if not table.exists()]
+        first = tables_of(new)
+        gone = [table for table in self.histories if table.name not in first and not table.exists()]
         if gone and self._holds_events():
             raise missing(gone[0].uri)
         for name in self.tables:
@@ -129,7 +167,7 @@ class Lake:
             except DamagedTableError:
                 if not SPECS[name].version:
                     raise  # one that is derived stops nobody but its own readers
-        self.point_at([name for name in derived_tables() if not self.tables[name].exists()])
+        self.point_at([name for name in self.derived if not self.tables[name].exists()])
 
     def point_at(self, names: Sequence[str]) -> None:
         """Put the derived tables of the present versions in the place of earlier ones, all at once."""
@@ -222,7 +260,7 @@ class Lake:
     def _drop_superseded(self) -> None:
         """Delete tables that were swapped out longer ago than the retention, when no reader can still hold them."""
         if self._generations.swapped_s_ago() > self._retention_h * 3600:
-            for name in derived_tables():
+            for name in self.derived:
                 if is_current(name, self.tables[name].uri):
                     for earlier in earlier_folders(name):
                         self._generations.remove_table(earlier)

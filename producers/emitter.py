@@ -36,7 +36,7 @@ from ..schemas.events.base import Event
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, record_key
 from ..schemas.header import Header
 from ..schemas.positions import Position
-from ..schemas.registry import served_domains
+from ..schemas.registry import domain_named, served
 from ..schemas.settings import Settings
 from .committing import Committing
 from .ids import EventIds
@@ -46,6 +46,7 @@ from .outcomes import OutcomeReader
 from .pending import LatestEmits
 from .published import SchemaPublisher
 from .receipts import Receipt
+from .recorded.served import missing_package, unserved
 from .topics import Epochs
 from .units import Unit
 from .verdicts import Outcome
@@ -63,6 +64,8 @@ _IDLE_S: Final = 0.05
 _Headers: TypeAlias = list[tuple[str, str | bytes | None]]
 _new_tuple: Final = tuple.__new__
 _KEPT_FAILURES: Final = 1000
+_IN_OTHERS: Final = frozenset(domain.name for domain in served() if domain.journal is not None)
+"""Our own domains whose events stand in another one's topic."""
 
 
 class _Journal:
@@ -108,10 +111,11 @@ class Emitter:
 
     def __init__(self, settings: Settings, epochs: Epochs, *, connect_timeout_s: float = 5.0) -> None:
         self.settings = settings
+        self._epochs = epochs
         self.errors = ErrorLog()
         self.outcomes = OutcomeReader(settings, epochs)
         names = settings.journal.topics
-        topics = {domain: names.journal(domain) for domain in served_domains()}
+        topics = {domain: names.journal(domain) for domain in epochs.domains}
         self._journals = {domain: _Journal(topic, epochs[topic].epoch, self) for domain, topic in topics.items()}
         self._producer = make_producer(settings, self.errors)
         wait_for_broker(self._producer, self.errors, servers=servers_of(settings), timeout_s=connect_timeout_s)
@@ -302,8 +306,19 @@ class Emitter:
 
     def _publish(self, event_type: str) -> None:
         if event_type not in self._published:
+            self._check_served(event_type)
             self._schemas.publish(event_type)
             self._published.add(event_type)
+
+    def _check_served(self, event_type: str) -> None:
+        """Refuse an event of a domain that this journal does not serve, or whose package is not here."""
+        name = event_type.partition(".")[0]
+        if name not in self._journals and name not in _IN_OTHERS:
+            raise unserved(name, event_type)
+        declared = domain_named(name)
+        if declared is not None and not declared.package:
+            served = next(one for one in self._epochs.outside if one.name == name)
+            raise missing_package(name, served.package)
 
     def _produce_later(self, receipt: Receipt, value: bytes, key: bytes, headers: _Headers, block_s: float) -> None:
         deadline = time.monotonic() + block_s

@@ -1,7 +1,8 @@
 """The topics of an installation: made with the right configuration, and held against the record of their epochs.
 
 Job: `ensure_topics` creates what is missing, `check_topics` says whether what is there is what the journal was written
-to. Left to others: names (schemas/topics), the schemas topic's content (published).
+to. Left to others: names (schemas/topics), what the broker says of them (topic_admin), what a record tells of a domain
+from outside (served), the schemas topic's content (published).
 Invariant: nobody writes to a journal topic that was made anew or got another number of partitions, because positions
 and the order within an aggregate would silently change.
 """
@@ -9,26 +10,21 @@ and the order within an aggregate would silently change.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, TopicCollection, TopicPartition
-from confluent_kafka.admin import (
-    ConfigResource,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-    TopicDescription,
-)
+from confluent_kafka.admin import TopicDescription
 
-from ..schemas.errors import KafkaUnavailableError, TopicMismatchError
-from ..schemas.registry import changes_of, owner_of_undeclared, served_domains
+from ..schemas.errors import TopicMismatchError
+from ..schemas.positions import position
+from ..schemas.registry import changes_of, domain_named, owner_of_undeclared, served_domains
 from ..schemas.settings import Settings
 from .answers import Administrator
 from .compacted import read_all, write_all
 from .kafka import MESSAGE_BYTES
+from .recorded.served import Served, kind_fields, moved_from, obey, served_of
+from .recorded.topic_admin import Wanted, await_topics, configs, create, described, has_records
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _KEPT: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
@@ -41,7 +37,6 @@ _SIZE: Final = {"max.message.bytes": str(MESSAGE_BYTES)}
 _STATE: Final = {"min.cleanable.dirty.ratio": "0.5"}
 SHELVE: Final = "shelve/"
 """Before the position, in the key of a record that shelves it."""
-_PAUSE_S: Final = 0.02
 _MEANS: Final = "going on could break the order of an aggregate or lose what is already written"
 
 
@@ -53,6 +48,8 @@ class TopicEpoch:
     epoch: int
     topic_id: str
     partitions: int
+    served: Served | None = None
+    """The domain, where it is one from outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +59,25 @@ class Epochs(Mapping[str, TopicEpoch]):
     topics: Mapping[str, TopicEpoch]
     shelved: frozenset[tuple[str, int, int]] = frozenset()
     """(topic, partition, position): records that the stream passes over, as every rebuild does."""
+
+    @property
+    def outside(self) -> tuple[Served, ...]:
+        """The domains from outside that this journal serves, by name."""
+        return tuple(one.served for _, one in sorted(self.topics.items()) if one.served is not None)
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """Names of all domains that this journal serves, our own first."""
+        return served_domains() + tuple(served.name for served in self.outside)
+
+    def moved(self, topic: str, partition: int) -> tuple[tuple[str, int], ...]:
+        """Kinds that were undeclared in a journal partition below a position."""
+        return moved_from(self.outside, topic, partition)
+
+    def first(self, topic: str) -> int:
+        """Rows of its entities below it are another topic's."""
+        served = self.topics[topic].served
+        return 0 if served is None else position(served.first_epoch, 0)
 
     def __getitem__(self, topic: str) -> TopicEpoch:
         return self.topics[topic]
@@ -73,23 +89,15 @@ class Epochs(Mapping[str, TopicEpoch]):
         return len(self.topics)
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """How one topic must be: partitions and configuration."""
-
-    topic: str
-    partitions: int
-    config: Mapping[str, str]
-    checked: tuple[str, ...] = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
-    """Keys that must be as wanted; the rest (retention) is the operator's to change."""
-
-
-def wanted_topics(settings: Settings, partitions: Mapping[str, int] | None = None) -> list[Wanted]:
+def wanted_topics(
+    settings: Settings, partitions: Mapping[str, int] | None = None, outside: Iterable[str] = ()
+) -> list[Wanted]:
     """Every topic of the served domains.
 
     Args:
         settings: prefix, name of the change topic, partitions of a new journal topic.
         partitions: number of partitions by domain, where a journal topic exists already.
+        outside: names of the domains from outside that the journal serves.
     """
     names = settings.journal.topics
     wanted = [
@@ -97,17 +105,33 @@ def wanted_topics(settings: Settings, partitions: Mapping[str, int] | None = Non
         Wanted(names.epochs, 1, {**_COMPACT, **_WRITER_TIME, **_SIZE}),
         Wanted(names.dlq, 1, {**_MONTH, **_WRITER_TIME, **_SIZE}),
     ]
-    for domain in served_domains():
+    owner = owner_of_undeclared()
+    for domain in (*served_domains(), *outside):
         count = (partitions or {}).get(domain, settings.journal.partitions)
-        wanted.append(Wanted(names.journal(domain), count, {**_KEPT, **_BROKER_TIME, **_SIZE}))
         # The topics of annotations are everybody's; they are counted with the domain that owns them.
-        owner = owner_of_undeclared()
-        published = [names.outcomes(domain)]
-        published += [names.changes(name) for name in changes_of(domain) if name != owner or domain == owner]
-        published += [names.annotations_system] if domain == owner else []
-        wanted += [Wanted(topic, count, {**_WEEK, **_WRITER_TIME, **_SIZE}) for topic in published]
-        wanted.append(Wanted(names.state(domain), count, {**_COMPACT, **_STATE, **_WRITER_TIME, **_SIZE}))
+        changes = [names.changes(name) for name in changes_of(domain) if name != owner or domain == owner]
+        changes += [names.annotations_system] if domain == owner else []
+        wanted += topics_of(settings, domain, count, changes)
     return wanted
+
+
+def topics_of(settings: Settings, domain: str, partitions: int, changes: Iterable[str]) -> list[Wanted]:
+    """The topics of one domain.
+
+    Args:
+        settings: names.
+        domain: its name.
+        partitions: number of partitions of each.
+        changes: its change topics.
+    """
+    names = settings.journal.topics
+    journal = Wanted(names.journal(domain), partitions, {**_KEPT, **_BROKER_TIME, **_SIZE})
+    published = [
+        Wanted(topic, partitions, {**_WEEK, **_WRITER_TIME, **_SIZE}) for topic in (names.outcomes(domain), *changes)
+    ]
+    return [
+        journal, *published, Wanted(names.state(domain), partitions, {**_COMPACT, **_STATE, **_WRITER_TIME, **_SIZE})
+    ]  # fmt: skip
 
 
 def ensure_topics(settings: Settings, *, timeout_s: float = 30.0, connect_timeout_s: float = 5.0) -> Epochs:
@@ -121,15 +145,28 @@ def ensure_topics(settings: Settings, *, timeout_s: float = 30.0, connect_timeou
         TopicMismatchError: what is there already is not as it must be.
     """
     admin = Administrator(settings).connect(connect_timeout_s)
-    found = _described(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
+    found, outside = _there(settings, admin, timeout_s)
     # Topics of a domain follow its journal topic's partitions, whatever the settings say by now.
     names = settings.journal.topics
-    journals = {domain: names.journal(domain) for domain in served_domains()}
+    _require([topic for topic in map(names.journal, outside) if topic not in found])
+    journals = {domain: names.journal(domain) for domain in (*served_domains(), *outside)}
     partitions = {domain: len(found[topic].partitions) for domain, topic in journals.items() if topic in found}
-    _create(admin, [one for one in wanted_topics(settings, partitions) if one.topic not in found], timeout_s)
-    found = _await_topics(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
-    _record_epochs(settings, admin, [found[topic] for topic in journals.values()], timeout_s)
-    return _check(settings, admin, found, timeout_s)
+    wanted = wanted_topics(settings, partitions, outside)
+    create(admin, [one for one in wanted if one.topic not in found], timeout_s)
+    found = await_topics(admin, [one.topic for one in wanted], timeout_s)
+    _record_epochs(settings, admin, [found[names.journal(domain)] for domain in served_domains()], timeout_s)
+    return _check(settings, admin, found, outside, timeout_s)
+
+
+def _there(settings: Settings, admin: Administrator, timeout_s: float) -> tuple[dict[str, TopicDescription], list[str]]:
+    """The topics that exist, and the names of the domains from outside that are recorded."""
+    found = described(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
+    if settings.journal.topics.epochs not in found:
+        return found, []
+    outside = [served.name for served in read_epochs(settings, timeout_s=timeout_s).outside]
+    ours = {one.topic for one in wanted_topics(settings)}
+    more = [one.topic for one in wanted_topics(settings, None, outside) if one.topic not in ours]
+    return {**found, **(described(admin, more, timeout_s) if more else {})}, outside
 
 
 def check_topics(settings: Settings, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
@@ -141,17 +178,21 @@ def check_topics(settings: Settings, *, timeout_s: float = 10.0, connect_timeout
             are too small for the journal, or keeps the wrong time; `differences` lists all of them.
     """
     admin = Administrator(settings).connect(connect_timeout_s)
-    found = _described(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
-    return _check(settings, admin, found, timeout_s)
+    found, outside = _there(settings, admin, timeout_s)
+    return _check(settings, admin, found, outside, timeout_s)
 
 
 def check_journal(settings: Settings, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
     """Hold the journal topics alone against what `<prefix>.epochs` records; errors as `check_topics`."""
     admin = Administrator(settings).connect(connect_timeout_s)
-    names = [settings.journal.topics.journal(domain) for domain in served_domains()]
-    found = _described(admin, names, timeout_s)
-    _require([name for name in names if name not in found])
+    ours = [settings.journal.topics.journal(domain) for domain in served_domains()]
+    found = described(admin, ours, timeout_s)
+    _require([name for name in ours if name not in found])
     epochs = read_epochs(settings, timeout_s=timeout_s)
+    others = [settings.journal.topics.journal(served.name) for served in epochs.outside]
+    found |= described(admin, others, timeout_s) if others else {}
+    _require([name for name in others if name not in found])
+    names = ours + others
     differences = [text for name in names for text in _epoch_differences(epochs, found[name])]
     if differences:
         raise _mismatch(differences)
@@ -165,14 +206,19 @@ def check_epoch(settings: Settings, epochs: Epochs, topic: str, *, timeout_s: fl
         KafkaUnavailableError: the broker does not answer in time.
         TopicMismatchError: the topic is missing, was made anew or has another number of partitions.
     """
-    found = _described(Administrator(settings), [topic], timeout_s)
+    found = described(Administrator(settings), [topic], timeout_s)
     differences = _epoch_differences(epochs, found[topic]) if topic in found else [f"{topic} is missing"]
     if differences:
         raise _mismatch(differences)
 
 
 def read_epochs(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
-    """What `<prefix>.epochs` says, held against nothing."""
+    """What `<prefix>.epochs` says, held against nothing; the domains from outside that it serves are taken in.
+
+    Raises:
+        TopicMismatchError: a record is damaged.
+        DomainError: the package of a served domain is broken.
+    """
     topics: dict[str, TopicEpoch] = {}
     shelved: set[tuple[str, int, int]] = set()
     for key, value in read_all(settings, settings.journal.topics.epochs, timeout_s=timeout_s).items():
@@ -181,11 +227,18 @@ def read_epochs(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
                 topic, partition, position = key.removeprefix(SHELVE).rsplit("/", 2)
                 shelved.add((topic, int(partition), int(position)))
             else:
-                said = json.loads(value)
-                topics[key] = TopicEpoch(key, int(said["epoch"]), str(said["topic_id"]), int(said["partitions"]))
-        except (ValueError, TypeError, KeyError) as error:
+                topics[key] = _epoch_of(key, json.loads(value))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise _unreadable(settings.journal.topics.epochs, key) from error
-    return Epochs(topics, frozenset(shelved))
+    epochs = Epochs(topics, frozenset(shelved))
+    for served in epochs.outside:
+        obey(served)
+    return epochs
+
+
+def _epoch_of(topic: str, record: Mapping[str, Any]) -> TopicEpoch:
+    epoch, topic_id, partitions = int(record["epoch"]), str(record["topic_id"]), int(record["partitions"])
+    return TopicEpoch(topic, epoch, topic_id, partitions, served_of(record))
 
 
 def _unreadable(topic: str, key: str) -> TopicMismatchError:
@@ -196,43 +249,6 @@ def _unreadable(topic: str, key: str) -> TopicMismatchError:
     )
 
 
-def _described(admin: Administrator, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
-    """The topics that exist."""
-    return admin.answers(
-        lambda client, limit: client.describe_topics(TopicCollection(topics), request_timeout=limit),
-        "Describing",
-        timeout_s,
-        fine=KafkaError.UNKNOWN_TOPIC_OR_PART,
-    )
-
-
-def _create(admin: Administrator, wanted: list[Wanted], timeout_s: float) -> None:
-    if not wanted:
-        return
-    # Replication -1: the broker's own default.
-    new = [NewTopic(one.topic, one.partitions, -1, config=dict(one.config)) for one in wanted]
-    admin.answers(
-        lambda client, limit: client.create_topics(new, operation_timeout=limit, request_timeout=limit),
-        "Creating",
-        timeout_s,
-        fine=KafkaError.TOPIC_ALREADY_EXISTS,
-    )
-
-
-def _await_topics(admin: Administrator, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
-    """Wait until the broker's metadata show the topics with a leader for each partition (creation is asynchronous)."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        found = _described(admin, topics, timeout_s)
-        led = {name for name, one in found.items() if all(at.leader is not None for at in one.partitions)}
-        if len(led) == len(topics):
-            return found
-        if time.monotonic() > deadline:
-            missing = ", ".join(sorted(set(topics) - led))
-            raise KafkaUnavailableError(f"Created topics do not appear within {timeout_s:g} s: {missing}.")
-        time.sleep(_PAUSE_S)
-
-
 def _record_epochs(
     settings: Settings, admin: Administrator, journals: list[TopicDescription], timeout_s: float
 ) -> None:
@@ -240,7 +256,7 @@ def _record_epochs(
     unknown = [one for one in journals if one.name not in read_epochs(settings, timeout_s=timeout_s)]
     if not unknown:
         return
-    filled = [one for one in unknown if _has_records(admin, one, timeout_s)]
+    filled = [one for one in unknown if has_records(admin, one, timeout_s)]
     if filled:
         # Another process may have recorded it and emitted since we looked; only a second look can tell.
         again = read_epochs(settings, timeout_s=timeout_s)
@@ -248,35 +264,38 @@ def _record_epochs(
         if lost:
             raise _mismatch([f"{topic} holds events, but no epoch is recorded of it" for topic in lost])
     records = {
-        one.name: {"topic": one.name, "epoch": 1, "topic_id": str(one.topic_id), "partitions": len(one.partitions)}
+        one.name: {
+            "topic": one.name, "epoch": 1, "topic_id": str(one.topic_id), "partitions": len(one.partitions),
+            "kinds": _kinds_of(settings.journal.topics.domain_of(one.name)),
+        }
         for one in unknown
         if one not in filled
-    }
+    }  # fmt: skip
     encoded = {key: json.dumps(value).encode() for key, value in records.items()}
     write_all(settings, settings.journal.topics.epochs, encoded, timeout_s=timeout_s)
 
 
-def _has_records(admin: Administrator, topic: TopicDescription, timeout_s: float) -> bool:
-    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    asked = {TopicPartition(topic.name, one.id): latest for one in topic.partitions}
-    found = admin.answers(
-        lambda client, limit: client.list_offsets(asked, request_timeout=limit), "Asking the end of", timeout_s
-    )
-    return any(one.offset > 0 for one in found.values())
+def _kinds_of(name: str) -> list[dict[str, Any]]:
+    domain = domain_named(name)
+    return [] if domain is None else [kind_fields(kind) for kind in domain.kinds]
 
 
-def _check(settings: Settings, admin: Administrator, found: Mapping[str, TopicDescription], timeout_s: float) -> Epochs:
-    _require([one.topic for one in wanted_topics(settings) if one.topic not in found])
+def _check(
+    settings: Settings,
+    admin: Administrator,
+    found: Mapping[str, TopicDescription],
+    outside: Iterable[str],
+    timeout_s: float,
+) -> Epochs:
+    _require([one.topic for one in wanted_topics(settings, None, outside) if one.topic not in found])
     epochs = read_epochs(settings, timeout_s=timeout_s)
-    names = settings.journal.topics
-    differences = [
-        text for domain in served_domains() for text in _epoch_differences(epochs, found[names.journal(domain)])
-    ]
-    partitions = {domain: len(found[names.journal(domain)].partitions) for domain in served_domains()}
-    wanted = wanted_topics(settings, partitions)
-    configs = _configs(admin, [one.topic for one in wanted], timeout_s)
+    names, domains = settings.journal.topics, (*served_domains(), *outside)
+    differences = [text for domain in domains for text in _epoch_differences(epochs, found[names.journal(domain)])]
+    partitions = {domain: len(found[names.journal(domain)].partitions) for domain in domains}
+    wanted = wanted_topics(settings, partitions, outside)
+    found_configs = configs(admin, [one.topic for one in wanted], timeout_s)
     for one in wanted:
-        differences += _differences(one, len(found[one.topic].partitions), configs[one.topic])
+        differences += _differences(one, len(found[one.topic].partitions), found_configs[one.topic])
     if differences:
         raise _mismatch(differences)
     return epochs
@@ -314,16 +333,6 @@ def _differences(wanted: Wanted, partitions: int, config: Mapping[str, Any]) -> 
             least = "at least " if key == "max.message.bytes" else ""
             differences.append(f"{wanted.topic} has {key}={has}, needed is {least}{needs}")
     return differences
-
-
-def _configs(admin: Administrator, topics: list[str], timeout_s: float) -> dict[str, dict[str, str]]:
-    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    found = admin.answers(
-        lambda client, limit: client.describe_configs(resources, request_timeout=limit),
-        "Reading the configuration of",
-        timeout_s,
-    )
-    return {one.name: {key: str(entry.value) for key, entry in held.items()} for one, held in found.items()}
 
 
 def _mismatch(differences: list[str]) -> TopicMismatchError:

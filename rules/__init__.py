@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 from ..schemas.domain import Domain
 from ..schemas.events import Event
@@ -27,9 +27,13 @@ __all__ = [
     "FactKey",
     "ForeignRowError",
     "Outcome",
+    "Reading",
     "Reads",
+    "ReadsFile",
     "Rejected",
     "RowReader",
+    "Rule",
+    "RulesFile",
     "Unchanged",
     "apply",
     "load",
@@ -40,6 +44,22 @@ __all__ = [
 Rule = Callable[[Header, Any, At, RowReader], Outcome]
 Reading = Callable[[Header, Any], Reads]
 _NOTHING_MORE: Final = Reads()
+
+
+class RulesFile(Protocol):
+    """The file `rules` of a domain: pure, and deterministic."""
+
+    @property
+    def RULES(self) -> Mapping[str, Rule]:  # noqa: N802  (a constant of the module)
+        """What judges the events of each type that the domain declares."""
+
+
+class ReadsFile(RulesFile, Protocol):
+    """The same of a domain whose rules ask for more than the entities that an event's header names."""
+
+    @property
+    def READS(self) -> Mapping[str, Reading]:  # noqa: N802
+        """What events of a type may ask for besides."""
 
 
 class _Rules(NamedTuple):
@@ -99,7 +119,7 @@ def _rules_of(name: str) -> _Rules:
     """The rules of a domain, held against its declaration: an event that no rule names must never be judged."""
     domain, module = domain_named(name), role(name, "rules")
     declared = frozenset(() if domain is None else domain.event_types)
-    found = _Rules({}, {}) if module is None else _Rules(module.RULES, getattr(module, "READS", {}))
+    found = _Rules({}, {}) if module is None else _Rules(cast(RulesFile, module).RULES, getattr(module, "READS", {}))
     differ = sorted((declared ^ found.rules.keys()) | (found.reads.keys() - declared))
     if differ:
         raise TypeError(

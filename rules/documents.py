@@ -20,12 +20,13 @@ def metadata_record(properties: Mapping[str, str], tags: Sequence[str]) -> Docum
     return {"properties": properties, "tags": list(tags)}
 
 
-def state_document(row: EntityRow, partition: int) -> Document:
+def state_document(row: EntityRow, partition: int, domain: str | None = None) -> Document:
     """The whole current document of an entity, a deleted one included.
 
     Args:
         row: the entity's newest row.
         partition: the journal partition that the row's position counts in.
+        domain: the domain of its journal topic; None: the one that owns its kind now.
     """
     (
         tenant, urn, kind, namespace, name, aggregate, position, seq, system_time, event_time, event_id, actor, deleted,
@@ -37,7 +38,7 @@ def state_document(row: EntityRow, partition: int) -> Document:
         "kind": kind,
         "namespace": namespace,
         "name": name,
-        "domain": domain_of_kind(kind),
+        "domain": domain or domain_of_kind(kind),
         "aggregate": aggregate,
         "partition": partition,
         "position": position,

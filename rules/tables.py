@@ -8,13 +8,22 @@ newest row of a key is what stands. A key column is never null.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Protocol, cast
 
 from ..schemas.domain import Domain
 from ..schemas.registry import for_each_domain, role
 from .entity import FactKey
+
+
+class RowsFile(Protocol):
+    """The file `rows` of a domain: pure."""
+
+    @property
+    def ROWS(self) -> Mapping[type[Any], type[Any]]:  # noqa: N802  (a constant of the module)
+        """The class of each table's rows, and that of their keys."""
+
 
 COMMON: Final = (
     "aggregate",
@@ -55,7 +64,7 @@ def _taking(key: type[Any]) -> Callable[[Any], Any]:
 
 def _take(domain: Domain) -> None:
     module = role(domain.name, "rows") if domain.served else None
-    for row, key in {} if module is None else module.ROWS.items():
+    for row, key in () if module is None else cast(RowsFile, module).ROWS.items():
         KEYS[key.TABLE] = key
         TABLE_OF[row] = key.TABLE
         _KEY_OF[row] = _taking(key)

@@ -5,7 +5,7 @@ What a domain does stands in the other files of its folder, which the layers loa
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 MANY: Final = 1024
 """No bound on the parts but the URN's length."""
@@ -82,3 +82,11 @@ class Domain(NamedTuple):
     def kind_names(self) -> frozenset[str]:
         """Names of the kinds that it owns."""
         return frozenset(kind.name for kind in self.kinds)
+
+
+class DomainFile(Protocol):
+    """The file `domain` of a domain: its declaration. It imports `schemas` alone, since every process reads it."""
+
+    @property
+    def DOMAIN(self) -> Domain:  # noqa: N802  (a constant of the module)
+        """The declaration."""

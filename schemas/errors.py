@@ -156,8 +156,9 @@ class UnservedDomainError(InputError):
     domain: str
     urn: str
 
-    def __init__(self, domain: str, urn: str) -> None:
-        super().__init__(f"{urn} belongs to the domain {domain!r}, which is not served yet.", domain=domain, urn=urn)
+    def __init__(self, domain: str, urn: str, **data: Any) -> None:
+        said = f"{urn} belongs to the domain {domain!r}, which is not served yet."
+        super().__init__(said, domain=domain, urn=urn, **data)
 
 
 class UnknownEntityError(InputError):
@@ -331,6 +332,13 @@ class OtherRulesError(OperatorError):
             theirs=theirs,
             ours=ours,
         )
+
+
+class DomainError(OperatorError):
+    """A domain from outside of the package is missing, broken, or declared otherwise than the journal serves it."""
+
+    CODE = "domain"
+    HINT = "`metajournal domains` lists the domains that are installed and those that are served."
 
 
 class UnknownSchemaError(OperatorError):

@@ -2,17 +2,26 @@
 
 The journal topic of an event follows from its entity's kind alone. The domains declare their kinds; one that none of
 them declares belongs to the domain that owns undeclared kinds, and is its own aggregate.
+
+A kind that a domain from outside took over was undeclared in records before that: whoever reads those does it within
+`undeclared`, which only that reader's own context feels.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 from .domain import Domain, Kind
-from .registry import for_each_domain, owner_of_undeclared
+from .registry import for_each_domain, owner_of_undeclared, taken_in
 
 KIND_PATTERN: Final = re.compile(r"[a-z][a-z0-9-]*")
+_UNDECLARED: Final[ContextVar[frozenset[str]]] = ContextVar("undeclared kinds", default=frozenset())
+undeclared_now: Final = _UNDECLARED.get
+"""The kinds that are read as undeclared in this context."""
 
 KINDS: Final[dict[str, Kind]] = {}
 """Every declared kind by name."""
@@ -32,7 +41,7 @@ def kind_of(name: str) -> Kind:
         ValueError: the name is not `[a-z][a-z0-9-]*`.
     """
     known = KINDS.get(name)
-    if known is not None:
+    if known is not None and name not in undeclared_now():
         return known
     if not KIND_PATTERN.fullmatch(name):
         raise ValueError("the kind must match [a-z][a-z0-9-]*")
@@ -43,3 +52,18 @@ def domain_of_kind(name: str) -> str:
     """Domain that owns a kind, declared or not."""
     known = KINDS.get(name)
     return owner_of_undeclared() if known is None else known.domain
+
+
+def kinds_from_outside() -> frozenset[str]:
+    """The kinds of every domain from outside that a journal of this process serves."""
+    return frozenset(kind for domain in taken_in() for kind in domain.kind_names)
+
+
+@contextmanager
+def undeclared(kinds: Collection[str]) -> Iterator[None]:
+    """Read URNs of these kinds as those of kinds that nobody declares, within the block."""
+    before = _UNDECLARED.set(frozenset(kinds))
+    try:
+        yield
+    finally:
+        _UNDECLARED.reset(before)

@@ -1,7 +1,9 @@
 """The domains of this process, and the files of a domain by their roles.
 
 A domain is a folder below `domains/` (see `domain`); the layers name none of them, they ask here. Our own are all
-declared. Invariant: what is declared never changes; domains are only added, before they are used.
+declared. Those from outside (`outside`) are taken in when a journal of this process serves them; which journal does
+is that journal's data, so what is asked here of "served" domains are our own. Invariant: what is declared never
+changes; domains are only added, before they are used.
 """
 
 from __future__ import annotations
@@ -13,47 +15,77 @@ from types import ModuleType
 from typing import Final
 
 from .domain import Domain
+from .errors import DomainError
 
 _ROOT: Final = __name__.rsplit(".", 2)[0]
 _declared: dict[str, Domain] = {}
+_outside: dict[str, Domain] = {}
 _listeners: list[Callable[[Domain], None]] = []
 
 
 def domains() -> tuple[Domain, ...]:
-    """Every declared domain, ours first, by name."""
+    """Every domain of our own, by name."""
     if not _declared:
         ours = import_module(f"{_ROOT}.domains").names()
         for name in ours:
-            _add(import_module(f"{_ROOT}.domains.{name}.domain").DOMAIN)
+            _declared[name] = import_module(f"{_ROOT}.domains.{name}.domain").DOMAIN
     return tuple(_declared.values())
 
 
-def _add(domain: Domain) -> None:
-    _declared[domain.name] = domain
-    for listener in _listeners:
-        listener(domain)
+def taken_in() -> tuple[Domain, ...]:
+    """The domains from outside that journals of this process serve, by name."""
+    return tuple(_outside[name] for name in sorted(_outside))
+
+
+def take_in(domain: Domain) -> None:
+    """Add a domain from outside, as a journal's record tells it; nothing where it is there already.
+
+    Args:
+        domain: with the record's kinds; without a package where that is not installed.
+    Raises:
+        DomainError: another journal of this process serves it, or one of its kinds, otherwise.
+    """
+    known = _outside.get(domain.name)
+    if known is not None and known.kinds == domain.kinds:
+        return
+    others = [one for one in _outside.values() if one.kind_names & domain.kind_names]
+    if known is not None or others:
+        other = known or others[0]
+        raise DomainError(
+            f"Another journal of this process serves the domain {other.name} with other kinds "
+            f"({', '.join(sorted(other.kind_names))}) than {domain.name} has here.",
+            code="other-kinds",
+            hint="Use a process of its own for each of the two journals.",
+        )
+    _outside[domain.name] = domain
+    try:
+        for listener in _listeners:
+            listener(domain)
+    except BaseException:
+        del _outside[domain.name]
+        raise
 
 
 def for_each_domain(take: Callable[[Domain], None]) -> None:
-    """Hand over every domain: those that are declared now, and each that is added later."""
-    for domain in domains():
+    """Hand over every domain: those that are declared now, and each that is taken in later."""
+    for domain in (*domains(), *taken_in()):
         take(domain)
     _listeners.append(take)
 
 
 def domain_named(name: str) -> Domain | None:
-    """A declared domain; None where there is none of that name."""
+    """A domain of our own, or one that was taken in; None where there is none of that name."""
     domains()
-    return _declared.get(name)
+    return _declared.get(name) or _outside.get(name)
 
 
 def served() -> tuple[Domain, ...]:
-    """Domains whose events this version writes and folds."""
+    """Domains of our own whose events this version writes and folds."""
     return tuple(domain for domain in domains() if domain.served)
 
 
 def served_domains() -> tuple[str, ...]:
-    """Names of the domains that have a journal topic."""
+    """Names of our own domains that have a journal topic; of a journal, its `Epochs.domains` tells all."""
     return tuple(domain.name for domain in served() if domain.journal is None)
 
 
@@ -65,9 +97,10 @@ def owner_of_undeclared() -> str:
 
 def domains_in(topic_domain: str) -> tuple[Domain, ...]:
     """The domains whose events stand in the journal topic of a domain: annotations stand in every one of them."""
-    return tuple(
+    ours = [
         domain for domain in served() if domain.owns_undeclared_kinds or topic_domain in (domain.name, domain.journal)
-    )
+    ]
+    return (*ours, *(domain for domain in taken_in() if domain.name == topic_domain))
 
 
 def changes_of(topic_domain: str) -> tuple[str, ...]:
@@ -76,7 +109,7 @@ def changes_of(topic_domain: str) -> tuple[str, ...]:
 
 
 def change_domains() -> tuple[str, ...]:
-    """Domains that have a change topic."""
+    """Our own domains that have a change topic."""
     return tuple(domain.name for domain in served() if domain.has_changes)
 
 
@@ -88,11 +121,12 @@ def role(domain: str, name: str) -> ModuleType | None:
         name: the role; of a file in a folder with a dot between (`columns.folder`).
     """
     declared = domain_named(domain)
-    return None if declared is None else _module(declared.package, name)
+    return None if declared is None or not declared.package else module_of(declared.package, name)
 
 
 @cache
-def _module(package: str, name: str) -> ModuleType | None:
+def module_of(package: str, name: str) -> ModuleType | None:
+    """A file of a domain's folder; None where the folder has none of that name."""
     module = f"{package}.{name}"
     try:
         return import_module(module)

@@ -12,10 +12,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-from .domain import Kind
+from .domain import Domain, Kind
 from .errors import InvalidUrnError
-from .kinds import KINDS, kind_of
+from .kinds import KINDS, domain_of_kind, kind_of, undeclared_now
 from .limits import MAX_URN_BYTES
+from .registry import for_each_domain
 
 _PLAIN_PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._$~+-]*")
 _SHAPE: Final = re.compile(r"[a-z][a-z0-9-]*:(?:[A-Za-z0-9%][A-Za-z0-9._$~+%-]*)(?:/[A-Za-z0-9%][A-Za-z0-9._$~+%-]*)*")
@@ -34,7 +35,7 @@ class Urn(str):
         InvalidUrnError: the text is not canonical, too long, or its parts do not fit its kind.
     """
 
-    __slots__ = ("_aggregate", "domain", "kind", "parts", "path")
+    __slots__ = ("_aggregate", "_domain", "kind", "parts", "path")
 
     kind: str
     """The word before the colon."""
@@ -42,8 +43,8 @@ class Urn(str):
     """What stands behind the colon, percent-encoded."""
     parts: tuple[str, ...]
     """The path's parts, decoded."""
-    domain: str
-    """The domain that owns the kind."""
+    _domain: str | None
+    """None of a kind that nobody declared when this was made: a journal may serve it since."""
     _aggregate: Urn | None
 
     def __new__(cls, text: str) -> Urn:
@@ -52,7 +53,7 @@ class Urn(str):
         self.kind = kind.name
         self.path = text[len(kind.name) + 1 :]
         self.parts = parts
-        self.domain = kind.domain
+        self._domain = kind.domain if kind.name in KINDS else None
         self._aggregate = None
         return self
 
@@ -67,6 +68,9 @@ class Urn(str):
             return text
         if not isinstance(text, str):
             raise InvalidUrnError(repr(text), "it is no text")
+        others = undeclared_now()
+        if others and text.partition(":")[0] in others:
+            return _undeclared(text)
         return _cached(text)
 
     @property
@@ -80,19 +84,25 @@ class Urn(str):
         return self.parts[0] if len(self.parts) > 1 else None
 
     @property
+    def domain(self) -> str:
+        """The domain that owns the kind."""
+        return self._domain or domain_of_kind(self.kind)
+
+    @property
     def aggregate(self) -> Urn:
         """The unit of order and of rules that this entity belongs to; the entity itself for most kinds."""
-        found = self._aggregate
-        if found is None:
-            found = self._aggregate = self._find_aggregate()
-        return found
+        return self._aggregate or self._find_aggregate()
 
     def _find_aggregate(self) -> Urn:
         row = KINDS.get(self.kind)
-        if row is None or row.aggregate_kind is None:
+        if row is None:
             return self
-        leading = self.path.split("/", row.aggregate_parts)[: row.aggregate_parts]
-        return _cached(f"{row.aggregate_kind}:{'/'.join(leading)}")
+        found = self
+        if row.aggregate_kind is not None:
+            leading = self.path.split("/", row.aggregate_parts)[: row.aggregate_parts]
+            found = _cached(f"{row.aggregate_kind}:{'/'.join(leading)}")
+        self._aggregate = found
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Urn.parse, (str(self),)
@@ -104,6 +114,21 @@ class Urn(str):
 @lru_cache(maxsize=_CACHED_URNS)
 def _cached(text: str) -> Urn:
     return Urn(text)
+
+
+def _forget(_: Domain) -> None:
+    """URNs that were parsed before a domain from outside came may be of its kinds."""
+    _cached.cache_clear()
+
+
+for_each_domain(_forget)
+
+
+def _undeclared(text: str) -> Urn:
+    """The URN of a kind that is read as undeclared: its own aggregate, also outside of the reader's block."""
+    found = Urn(text)
+    found._aggregate = found
+    return found
 
 
 def _parse(text: str) -> tuple[Kind, tuple[str, ...]]:
@@ -171,7 +196,7 @@ def siblings(first: Urn, names: Iterable[str]) -> tuple[Urn, ...]:
         InvalidUrnError: a name is empty, no text or holds a lone surrogate, or a URN is too long.
     """
     text = first[: len(first) - len(_encode(first.name, first))]
-    kind, domain, leading, aggregate = first.kind, first.domain, first.parts[:-1], first.aggregate
+    kind, domain, leading, aggregate = first.kind, first._domain, first.parts[:-1], first.aggregate
     room, behind = MAX_URN_BYTES - len(text), len(kind) + 1
     plain, new = _PLAIN_PART.fullmatch, str.__new__
     found = []
@@ -180,7 +205,7 @@ def siblings(first: Urn, names: Iterable[str]) -> tuple[Urn, ...]:
             found.append(Urn.parse(text + _encode(name, f"{text}{name}")))
             continue
         one = new(Urn, text + name)
-        one.kind, one.path, one.parts, one.domain = kind, one[behind:], (*leading, name), domain
+        one.kind, one.path, one.parts, one._domain = kind, one[behind:], (*leading, name), domain
         one._aggregate = aggregate
         found.append(one)
     return tuple(found)

@@ -65,7 +65,7 @@ def reached_by(parts: Sequence[Part], table: Table, rules: Mapping[str, str]) ->
     """
     marks = {part.key: part.end for part in parts}
     if table.name == JOURNAL_TABLE:
-        return Reached(marks, {part.key: part.system_time for part in parts}, served_digests())
+        return Reached(marks, {part.key: part.system_time for part in parts}, {**served_digests(), **rules})
     return Reached(marks, {}, rules)
 
 

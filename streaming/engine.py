@@ -30,7 +30,7 @@ from ..schemas.topics import TopicNames
 from .batches import Batch, BatchHere, BatchOfTasks, Tasks, ends_of
 from .crash import CrashPoints
 from .outcomes import record
-from .plan import Part, Pin, Plan, Task
+from .plan import Part, Pin, Plan, Task, brought_by
 from .publish import Publisher
 from .rebuild import take_offered
 from .report import Laps, Report, joined, report_of
@@ -56,7 +56,7 @@ class Engine:
         self._settings = settings
         self.names: TopicNames = settings.journal.topics
         self._epochs = epochs
-        self._lake = lake
+        self.lake = lake
         self._publisher = publisher
         self._prior = PriorRows(lake, settings.stream.cache_rows, marks=lambda: self.marks)
         self._crash = CrashPoints(settings.stream.crash_at)
@@ -71,7 +71,8 @@ class Engine:
             for partition in range(epoch.partitions):
                 shelved = frozenset(p for t, n, p in self._epochs.shelved if (t, n) == (topic, partition))
                 domain = self.names.domain_of(topic)
-                yield Place(topic, partition, epoch.partitions, domain, shelved)
+                moved, first = self._epochs.moved(topic, partition), self._epochs.first(topic)
+                yield Place(topic, partition, epoch.partitions, domain, shelved, moved, first)
 
     def _first(self, key: PartitionKey) -> int:
         return position(self._epochs[key[0]].epoch, 0)
@@ -86,7 +87,7 @@ class Engine:
         Raises:
             StreamError: a table holds rows ahead of the journal table that other rules made.
         """
-        for table in self._lake.histories:
+        for table in self.lake.histories:
             topics = {self.places[key].domain for key, mark in self.marks.items() if table.mark(key) > mark}
             rules = table.rules() if topics else {}
             for domain, own in digests_of_topics(topics).items():
@@ -143,7 +144,7 @@ class Engine:
         Raises:
             as `run`.
         """
-        staging = Staging(self._lake.path, self._settings.lake.storage_options)
+        staging = Staging(self.lake.path, self._settings.lake.storage_options)
         try:
             return self._commit(lambda clock: self._fold_by_tasks(tasks, ends, staging, clock))
         finally:
@@ -155,14 +156,14 @@ class Engine:
         clock = Laps()
         batch = folding(clock)  # 1, 2, 3
         self._crash.at("before-history")
-        for table in self._lake.histories:
+        for table in self.lake.histories:
             batch.append(table)  # 4
         clock.lap("history")
         self._crash.at("after-history")
         published = batch.publish()  # 5
         clock.lap("publish")
         self._crash.at("after-outcomes")
-        batch.append(self._lake.journal)  # 6
+        batch.append(self.lake.journal)  # 6
         clock.lap("journal")
         self._crash.at("after-journal")
         batch.advance(self._prior)
@@ -187,14 +188,17 @@ class Engine:
             epoch = self._epochs[place.topic].epoch
             start, end = self.marks[key], position(epoch, ends.get(key, offset_of(self.marks[key])))
             if end > start:
-                held = {table.name: table.mark(key) for table in self._lake.histories}
+                held = {table.name: table.mark(key) for table in self.lake.histories}
                 tasks[key] = Task(place, epoch, start, end, self.clocks[key], held, self._prior.repeats(place, start))
         pins = {
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
-            for table in (self._lake.journal, *self._lake.histories)
+            for table in (self.lake.journal, *self.lake.histories)
         }
         rules = digests_of_topics(task.place.domain for task in tasks.values())
-        return Plan(tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging, rules)
+        return Plan(
+            tasks, pins, tuple(pins), self.names, self._publisher.partitions, staging, rules,
+            outside=brought_by(self._epochs.outside),
+        )  # fmt: skip
 
     def _shares(self, table: pa.Table, ends: Mapping[PartitionKey, int]) -> Iterator[Share]:
         """The records of each partition, in position order, from its mark to its planned end."""
@@ -222,7 +226,7 @@ class Engine:
         Returns:
             Whether there was anything to do.
         """
-        return self._lake.tidy(self._crash.at, for_s=for_s)
+        return self.lake.tidy(self._crash.at, for_s=for_s)
 
     def take_over(self, fill_first: Callable[[Lake], None] = lambda offered: None) -> int | None:
         """Between two batches: put a rebuilt generation in the place of the live tables, when one is offered.
@@ -237,18 +241,18 @@ class Engine:
             StreamError: somebody else has swapped the tables.
         """
         self._check_pointer()
-        number = take_offered(self._settings, self._epochs, self._lake, self._crash.at, fill_first)
+        number = take_offered(self._settings, self._epochs, self.lake, self._crash.at, fill_first)
         if number is not None:
             self._prior.forget_rows()
         return number
 
     def _check_pointer(self) -> None:
         """Rows that went to tables which are no longer the live ones would be missing in those for ever."""
-        known = self._lake.generation
-        self._lake.refresh_pointer()
-        if self._lake.generation != known:
+        known = self.lake.generation
+        self.lake.refresh_pointer()
+        if self.lake.generation != known:
             raise StreamError(
-                f"Somebody else has put generation {self._lake.generation} in the place of the tables that this stream "
+                f"Somebody else has put generation {self.lake.generation} in the place of the tables that this stream "
                 "writes (`metajournal rebuild lake --offline` beside a running stream does that).",
                 code="second-writer",
                 hint="Start the stream again: it goes on with the live tables. Then `metajournal verify`.",

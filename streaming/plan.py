@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import socket
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from deltalake import DeltaTable
 
@@ -18,7 +19,9 @@ from ..fold.steps import Made
 from ..lake.storage.damage import opening
 from ..lake.storage.files import DataFile
 from ..lake.tables import Table
+from ..producers.recorded.served import Served
 from ..rules.digest import digest_of
+from ..schemas.domain import Domain
 from ..schemas.errors import StreamError
 from ..schemas.registry import domain_named
 from ..schemas.settings import Settings
@@ -111,6 +114,20 @@ class Task:
     repeats: Repeats | None
 
 
+class Brought(NamedTuple):
+    """A domain from outside as the driver has it: with the journal's kinds, and the digest of its pure files."""
+
+    domain: Domain
+    package: str
+    digest: str
+
+
+def brought_by(several: Sequence[Served]) -> tuple[Brought, ...]:
+    """What the tasks must have of the domains from outside that a journal serves."""
+    found = [(served, domain_named(served.name)) for served in several]
+    return tuple(Brought(domain, served.package, digest_of(domain.name)) for served, domain in found if domain)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What every task of a batch is told.
@@ -123,6 +140,7 @@ class Plan:
         kafka: where a rebuild reads the records; None: in the journal table.
         rules: digests of the domains whose events the tasks may meet, as the driver has them.
         kill: process to end, and the point of publishing at which, for crash tests.
+        outside: the domains from outside that the journal serves; a task takes them in.
     """
 
     tasks: Mapping[PartitionKey, Task]
@@ -134,6 +152,7 @@ class Plan:
     rules: Mapping[str, str]
     kafka: Settings | None = None
     kill: tuple[int, str] | None = None
+    outside: tuple[Brought, ...] = ()
 
     def check_rules(self) -> None:
         """Refuse to judge by other rules than the driver's. Raises: WorkerRulesError."""

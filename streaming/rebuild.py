@@ -22,11 +22,12 @@ from typing import Protocol
 from deltalake import DeltaTable
 
 from ..fold.records import Place
-from ..lake.declared import SPECS, derived_tables
+from ..lake.declared import SPECS
 from ..lake.digest import table_digest
 from ..lake.storage.compaction import At, passed
 from ..lake.storage.locks import only_one
 from ..lake.tables import Lake, Reached, Table
+from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs
 from ..rules.digest import digests_of_topics, served_digests
 from ..schemas.errors import DamagedTableError, StreamError
@@ -34,7 +35,7 @@ from ..schemas.positions import position
 from ..schemas.settings import Settings
 from .derived.aside import Refilled, compared_marks, refill
 from .derived.committing import reaches_live
-from .plan import Part, Pin, Plan, Task
+from .plan import Part, Pin, Plan, Task, brought_by
 from .replay import count_records, reached_after
 from .tasks import load_domains, refold
 
@@ -182,8 +183,10 @@ def _rebuilt(
     say: Callable[[Progress], None],
     wait: Callable[[], None],
 ) -> Rebuilt:
+    require_packages(epochs.outside)
+    lake.include([served.name for served in epochs.outside])
     names = [table.name for table in lake.histories] + ([lake.journal.name] if from_kafka else [])
-    names += derived_tables()
+    names += lake.derived
     rebuild = partial(_begun_and_filled, settings, epochs, lake, names, tasks, say)
     try:
         target, done = rebuild()
@@ -397,7 +400,7 @@ class LakeRebuild:
                 self._differing.setdefault(part.key, []).extend(part.differing)
         marks, clocks = {part.key: part.end for part in parts}, {part.key: part.system_time for part in parts}
         for name, table in self._target.items():
-            rules = served_digests() if name == self._live.journal.name else plan.rules
+            rules = {**served_digests(), **plan.rules} if name == self._live.journal.name else plan.rules
             files = [file for part in parts for file in part.files.get(name, ())]
             table.add_files(files, Reached(marks, clocks, rules))
         folded = sum(part.verdicts.total() for part in parts)
@@ -443,7 +446,8 @@ class LakeRebuild:
             shelved = frozenset(p for t, n, p in self._epochs.shelved if (t, n) == key)
             epoch = self._epochs[topic]
             domain = self._settings.journal.topics.domain_of(topic)
-            place = Place(topic, partition, epoch.partitions, domain, shelved)
+            moved, first = self._epochs.moved(topic, partition), self._epochs.first(topic)
+            place = Place(topic, partition, epoch.partitions, domain, shelved, moved, first)
             held = {name: table.mark(key) for name, table in self._target.items()}
             # That of the table which is least far: a kill between two commits leaves the others ahead of `start`.
             clock = min(self._target.values(), key=lambda table: table.mark(key)).clock(key)
@@ -452,7 +456,8 @@ class LakeRebuild:
         pins = {name: _pin(table) for name, table in tables.items()}
         kafka = self._settings if self._from_kafka else None
         rules = digests_of_topics(task.place.domain for task in tasks.values())
-        return Plan(tasks, pins, tuple(self._target), self._settings.journal.topics, {}, None, rules, kafka)
+        names, brought = self._settings.journal.topics, brought_by(self._epochs.outside)
+        return Plan(tasks, pins, tuple(self._target), names, {}, None, rules, kafka, outside=brought)
 
     def _tell(self, before: int, total: int, seconds: float) -> None:
         # From Kafka only positions can be counted, and some of them hold no record: markers of transactions.

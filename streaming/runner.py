@@ -25,17 +25,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ..lake.columns import TIMESTAMP
 from ..lake.storage.locks import only_one
+from ..lake.storage.requests import DomainRequests
 from ..lake.tables import Lake
+from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs, ensure_topics, wanted_topics
 from ..schemas.errors import DamagedTableError, LakeWriteError, MetajournalError, StreamError, UnavailableError
 from ..schemas.positions import Cut, offset_of, position
 from ..schemas.setting_keys import hidden_texts
 from ..schemas.settings import Settings
+from .between.adding import answer_request
+from .between.mending import wait_for_mend
 from .crash import CrashPoints
 from .derived.server import Beside
 from .derived.tending import DerivedTables
 from .engine import Engine, PartitionKey
-from .mending import wait_for_mend
 from .publish import Publisher, watermarks
 from .report import Report
 from .spark import options
@@ -82,6 +85,10 @@ class Stream:
         self._failure: BaseException | None = None
         self._engine: Engine | None = None
         self._derived: DerivedTables | None = None
+        self._requests = DomainRequests(settings.lake.path, settings.lake.storage_options)
+        self._epochs = Epochs({})
+        self._again = False
+        """Whether what this journal serves has changed, so that the query begins anew."""
         self._said_idle: dict[PartitionKey, float] = {}
         metrics, hidden = settings.stream.metrics_file, hidden_texts(settings)
         self._status = StatusFile(settings.stack.home, "stream", metrics, hidden=hidden)
@@ -175,10 +182,14 @@ class Stream:
 
     def _fold_from_marks(self, session: SparkSession) -> None:
         """One run of the query, from the marks until it is stopped or fails."""
-        epochs = ensure_topics(self._settings)
+        epochs = self._epochs = ensure_topics(self._settings)
+        self._again = False
+        require_packages(epochs.outside)
         asked = self._settings.lake
         lake = Lake(asked.path, asked.storage_options, vacuum_retention_h=asked.vacuum_retention_h)
-        lake.create()
+        outside = [served.name for served in epochs.outside]
+        lake.include(outside)
+        lake.create(new=[name for name in outside if self._is_new(name, epochs, lake)])
         Staging(asked.path, asked.storage_options).clear_all()
         publisher = self._publisher(epochs)
         self._engine = engine = Engine(self._settings, epochs, lake, publisher)
@@ -215,10 +226,21 @@ class Stream:
         at = CrashPoints(crash_at).at
         return DerivedTables(lake, list(engine.places), Beside(), at, crash_at=crash_at)
 
+    def _is_new(self, domain: str, epochs: Epochs, lake: Lake) -> bool:
+        """Whether no event of a domain was judged yet."""
+        topic = self._settings.journal.topics.journal(domain)
+        marks = (
+            [lake.journal.mark((topic, one)) for one in range(epochs[topic].partitions)]
+            if lake.journal.exists()
+            else []
+        )
+        return not any(marks)
+
     def _publisher(self, epochs: Epochs) -> Publisher:
         wanted = wanted_topics(
             self._settings,
             {self._settings.journal.topics.domain_of(topic): epoch.partitions for topic, epoch in epochs.items()},
+            [served.name for served in epochs.outside],
         )
         targets = {one.topic: one.partitions for one in wanted if one.topic not in epochs}
         ends = {place: high for place, (_, high) in watermarks(self._settings, _places(targets)).items()}
@@ -256,7 +278,7 @@ class Stream:
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
         with self._batch:
-            if self._stop.is_set() or self._failure is not None or self._engine is None:
+            if self._stop.is_set() or self._again or self._failure is not None or self._engine is None:
                 return
             try:
                 started = time.monotonic()
@@ -285,8 +307,7 @@ class Stream:
         self._said_idle.update(dict.fromkeys(ends, now))
         self._status.batch(engine.marks, report, received_s)
         self._tidy(engine, _TIDIED * report.took_s)
-        self._take_over(engine)
-        self._tend_derived()
+        self._between(engine)
         _log.debug("batch: %s events, %s rows, %s", report.events, report.rows, dict(report.seconds))
 
     def _watch(self, query: StreamingQuery) -> None:
@@ -297,7 +318,7 @@ class Stream:
         reduced = self._most_events < self._settings.stream.max_events_per_batch
         until = time.monotonic() + (_REDUCED_S if reduced else float("inf"))
         try:
-            while is_active(query) and not self._stop.is_set() and self._failure is None and time.monotonic() < until:
+            while is_active(query) and not self._ends() and time.monotonic() < until:
                 self._stop.wait(0.2)
                 self._repeat_idle()
                 self._tidy_idle()
@@ -313,14 +334,16 @@ class Stream:
         if failed is not None and not self._stop.is_set():
             raise meaning(failed, self._settings.lake.path, self._checkpoint) from failed
 
+    def _ends(self) -> bool:
+        return self._stop.is_set() or self._again or self._failure is not None
+
     def _tidy_idle(self) -> None:
         """Compact also while nothing comes, in the same short pieces."""
         quiet = time.monotonic() - self._folded_at > _QUIET_S
         if quiet and self._engine is not None and self._failure is None and self._batch.acquire(blocking=False):
             try:
                 self._tidy(self._engine)
-                self._take_over(self._engine)
-                self._tend_derived()
+                self._between(self._engine)
             finally:
                 self._batch.release()
 
@@ -337,14 +360,16 @@ class Stream:
             self._tidy_at = time.monotonic() + _TIDY_AGAIN_S
             _log.warning("Compaction waits %d s: %s %s", _TIDY_AGAIN_S, error, error.hint)
 
-    def _tend_derived(self) -> None:
-        if self._derived is not None and self._derived.tend():
-            self._status.derived(self._derived.told())
-
-    def _take_over(self, engine: Engine) -> None:
+    def _between(self, engine: Engine) -> None:
+        """Do what others ask for, between two batches."""
         number = engine.take_over() if self._derived is None else engine.take_over(self._derived.fill_first)
         if number is not None:
             _log.info("Generation %d of the lake is the live one from now on.", number)
+        if answer_request(self._settings, self._requests, engine.lake, self._epochs, engine.marks):
+            _log.info("Another domain is served from now on.")
+            self._again = True
+        if self._derived is not None and self._derived.tend():
+            self._status.derived(self._derived.told())
 
     def _repeat_idle(self) -> None:
         interval_s = self._settings.stream.idle_outcome_interval_s

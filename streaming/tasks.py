@@ -12,14 +12,18 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..fold.prior import PriorRows
 from ..fold.steps import Asked, Folder, RowFolder
+from ..producers.recorded.served import missing_package
 from ..rules.digest import digest_of
-from ..schemas.registry import role, served
+from ..schemas.errors import DomainError
+from ..schemas.outside import package_of
+from ..schemas.registry import role, served, take_in
 from .folder import PartitionFolder
 from .memory import without_collector
 from .plan import Part, PartitionKey, PinnedLake, Plan, Task
@@ -27,6 +31,13 @@ from .replay import journal_slices, kafka_slices
 
 _SLICE_ROWS = 50_000
 _SLICE_BYTES = 128 * 1024 * 1024
+
+
+class ColumnFolderFile(Protocol):
+    """The file `columns/folder` of a domain, where its events are folded in columns."""
+
+    def folder_of(self, asked: Asked, prior: PriorRows) -> Folder | None:
+        """What folds a task's share in columns; None where that gives less than is asked for."""
 
 
 _NEEDED = ("events", "rules", "rows", "tables", "documents", "columns.folder", "columns.documents")
@@ -41,6 +52,25 @@ def load_domains() -> None:
             role(domain.name, name)
 
 
+def take_in_domains(plan: Plan) -> None:
+    """Have in this process what the plan's journal serves from outside.
+
+    Raises:
+        DomainError: a package is missing here, or judges otherwise than the driver's.
+    """
+    for brought in plan.outside:
+        name, package = brought.domain.name, brought.package
+        if package_of(name) is None:
+            raise missing_package(name, package)
+        take_in(brought.domain)
+        if digest_of(name) != brought.digest:
+            raise DomainError(
+                f"The package {package} has other rules of the domain {name} here than where the stream was started.",
+                code="other-rules",
+                hint=f"Install one version of {package} on every machine of the cluster, and start the stream again.",
+            )
+
+
 def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
     """Fold the records that one task was given: those of one journal partition, or of several, whole.
 
@@ -50,6 +80,7 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
     Raises:
         WorkerRulesError: this process has other rules than the driver.
     """
+    take_in_domains(plan)
     plan.check_rules()
     with without_collector():
         lake = PinnedLake(plan.pins)
@@ -71,8 +102,10 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
     """Fold one journal partition's records again: as the journal table holds them, or as Kafka does.
 
     Raises:
+        DomainError: as `take_in_domains`.
         WorkerRulesError: this process has other rules than the driver.
     """
+    take_in_domains(plan)
     plan.check_rules()
     with without_collector():
         task = plan.tasks[key]
@@ -96,7 +129,7 @@ def folding_of(plan: Plan, task: Task, lake: PinnedLake) -> PartitionFolder:
         prior.begin_with((place.topic, place.partition), task.repeats)
     asked = Asked(place, task.start, plan.written, task.held, publishes=plan.staging is not None)
     module = role(place.domain, "columns.folder")
-    in_columns: Folder | None = None if module is None else module.folder_of(asked, prior)
+    in_columns = None if module is None else cast(ColumnFolderFile, module).folder_of(asked, prior)
     return PartitionFolder(plan, task, in_columns or RowFolder(prior))
 
 

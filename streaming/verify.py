@@ -14,9 +14,9 @@ from typing import Any
 from deltalake import DeltaTable
 
 from ..lake import scan
-from ..lake.declared import derived_tables
 from ..lake.storage.damage import damages
 from ..lake.tables import Lake, Table, quoted
+from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs
 from ..schemas.errors import DamagedTableError
 from ..schemas.positions import offset_of
@@ -65,6 +65,8 @@ def verify_lake(
         tasks: where the journal is folded again.
         say: told how far that is.
     """
+    require_packages(epochs.outside)
+    lake.include([served.name for served in epochs.outside])
     keys = [(topic, partition) for topic, epoch in epochs.items() for partition in range(epoch.partitions)]
     ends = {key: high for key, (_, high) in watermarks(settings, keys).items()}
     try:
@@ -78,7 +80,7 @@ def verify_lake(
     yield _reached(behind)
     yield unless_damaged("journal-once", lambda: _once(journal))
     yield unless_damaged("units", lambda: _units(journal, settled=not any(count > 0 for count in behind.values())))
-    names = [*(table.name for table in lake.histories), *derived_tables()]
+    names = [*(table.name for table in lake.histories), *lake.derived]
     try:
         with lake.aside(names) as aside:
             done = LakeRebuild(settings, epochs, lake, aside, names, tasks, say, only_compare=True).run()

@@ -11,16 +11,24 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from inspect import Parameter, signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import event_types
-from ..schemas.registry import role
+from ..schemas.outside import file_of
+from ..schemas.registry import domain_named, domains, role
 from ..values import json_value, moment
 
 EVENT_CLASSES: dict[str, type[Any]] = {cls.__name__: cls for cls in event_types().values()}
 ENVELOPE = ("actor", "event_id", "event_time", "expected", "cause", "repeat", "tenant")
 """Keys of a JSON line that say something about the event and are not its own."""
+
+
+class TypedFile(Protocol):
+    """The file `typed` of a domain: what people type, made ready for its events' classes."""
+
+    def typed(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields of an event as JSON has them, as its class takes them."""
 
 
 class Typed(NamedTuple):
@@ -39,6 +47,9 @@ def event_class(name: str) -> type[Any]:
     for known, cls in EVENT_CLASSES.items():
         if name in (known, cls.TYPE, cls.TYPE.rpartition(".")[0]):
             return cls
+    brought = _from_outside(name)
+    if brought is not None:
+        return brought
     near = get_close_matches(name.rpartition(".")[2], EVENT_CLASSES, 1, 0.4)
     meant = f" Did you mean {near[0]}?" if near else ""
     raise InputError(
@@ -46,6 +57,26 @@ def event_class(name: str) -> type[Any]:
         code="unknown-event-type",
         hint="Known types: " + ", ".join(sorted(EVENT_CLASSES)) + ".",
     )
+
+
+def _from_outside(name: str) -> type[Any] | None:
+    """The class of an event type that is said with the name of a domain from outside.
+
+    Raises:
+        InputError: no installed package brings such a domain.
+    """
+    domain, dot, _ = name.partition(".")
+    if not dot or any(own.name == domain for own in domains()):
+        return None
+    events = file_of(domain, "events")
+    if events is None:
+        raise InputError(
+            f"There is no event type {name!r}: no installed package brings a domain {domain!r}.",
+            code="unknown-event-type",
+            hint="`metajournal domains` tells what is installed, and which package a served domain comes from: install "
+            "that one to emit its events.",
+        )
+    return next((cls for cls in events.EVENTS if name in (cls.TYPE, cls.TYPE.rpartition(".")[0])), None)
 
 
 def event_of(name: str, values: Mapping[str, Any]) -> Any:
@@ -64,8 +95,9 @@ def event_of(name: str, values: Mapping[str, Any]) -> Any:
     faults += [Fault(key, "must be given") for key in required if key not in values]
     if faults:
         raise InvalidEventError(faults)
-    own = role(cls.TYPE.partition(".")[0], "typed")
-    return cls(**(values if own is None else own.typed(values)))
+    domain = cls.TYPE.partition(".")[0]
+    own = role(domain, "typed") if domain_named(domain) is not None else file_of(domain, "typed")
+    return cls(**(values if own is None else cast(TypedFile, own).typed(values)))
 
 
 def typed_event(line: str) -> Typed:

@@ -233,7 +233,7 @@ RULES: Final = {
 }
 """What judges the events of each type."""
 
-READS: Final = {
+READS: Final[Mapping[str, Callable[[Header, Any], Reads]]] = {
     AccessesRecorded.TYPE: _reads_of_accesses,
     RunStarted.TYPE: _reads_of_run,
     RunStopped.TYPE: _reads_of_run,

@@ -25,6 +25,7 @@ from ..mapping import KEPT_IDS
 from ..shown import read_shown
 from ..waiting import Deadline
 from .lake_states import Key, LakeStates
+from .serving import domains_of
 
 MOST_LISTED: Final = 1_000
 _AT_ONCE: Final = 250
@@ -116,7 +117,7 @@ class _Compared:
         self._name = name
         self._ask = ask
         self._topics = settings.journal.topics
-        self._lake = LakeStates(settings)
+        self._lake = LakeStates(settings, domains=domains_of(settings))
         self._marks = self._lake.marks(self._shown())
         self._vector = self._caught_up(wait_s)
         self._result = Comparison(behind=behind(self._vector, self._marks))

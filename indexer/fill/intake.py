@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -22,8 +22,8 @@ from ...producers.journal_ends import JournalEnds
 from ...producers.kafka import ErrorLog, make_consumer
 from ...producers.passed_over import PassedOver
 from ...schemas.errors import KafkaUnavailableError
-from ...schemas.kinds import domain_of_kind
-from ...schemas.registry import served_domains
+from ...schemas.kinds import domain_of_kind, kinds_from_outside
+from ...schemas.registry import owner_of_undeclared, served_domains
 from ...schemas.settings import Settings
 from ...schemas.untrusted import UNREADABLE, whole
 from ..spelling import read_record
@@ -63,19 +63,23 @@ class Intake:
         patience: waits while it is away.
         most: states that one poll gives at most.
         passed_over: counts what is passed over.
+        domains: the domains that the journal serves; our own where None.
     """
 
     def __init__(
-        self, settings: Settings, patience: Patience, most: int, passed_over: PassedOver | None = None
+        self,
+        settings: Settings,
+        patience: Patience,
+        most: int,
+        passed_over: PassedOver | None = None,
+        domains: Sequence[str] | None = None,
     ) -> None:
-        topics = settings.journal.topics
-        self.state_topics = frozenset(topics.state(domain) for domain in served_domains())
-        self._outcomes = {topics.outcomes(domain): topics.state(domain) for domain in served_domains()}
-        self._domains = {topics.state(domain): domain for domain in served_domains()}
+        topics, domains = settings.journal.topics, domains or served_domains()
+        self.state_topics = frozenset(topics.state(domain) for domain in domains)
+        self._outcomes = {topics.outcomes(domain): topics.state(domain) for domain in domains}
+        self._domains = {topics.state(domain): domain for domain in domains}
         self._journals = {
-            name(domain): topics.journal(domain)
-            for domain in served_domains()
-            for name in (topics.state, topics.outcomes)
+            name(domain): topics.journal(domain) for domain in domains for name in (topics.state, topics.outcomes)
         }
         self.passed_over = passed_over or PassedOver(_log)
         self._ends = JournalEnds(settings)
@@ -277,7 +281,8 @@ def check_state(data: Mapping[str, Any], key: bytes | None, domain: str) -> None
     "".join([*properties, *properties.values(), *user["tags"], *more, *more.values(), *system["tags"]])
     if key != f"{data['tenant']}/{data['urn']}".encode():
         raise ValueError("its key is another entity's")
-    if data["urn"].partition(":")[0] != data["kind"] or domain_of_kind(data["kind"]) != domain:
+    kind, took = data["kind"], domain == owner_of_undeclared() and data["kind"] in kinds_from_outside()
+    if data["urn"].partition(":")[0] != kind or not (took or domain_of_kind(kind) == domain):
         raise ValueError(f"its kind is not one of {domain}")
     if not isinstance(data.get("record"), dict | None):
         raise TypeError("the record is no object")

@@ -9,7 +9,7 @@ since a batch that is not finished is folded to the same rows again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from deltalake.exceptions import TableNotFoundError
@@ -39,13 +39,14 @@ class LakeStates:
 
     Args:
         settings: where the lake is, and how its topics are called.
+        domains: the domains that the journal serves; our own where None.
     Raises:
         UnavailableError: there is no lake.
     """
 
-    def __init__(self, settings: Settings, *, page_rows: int = PAGE_ROWS) -> None:
+    def __init__(self, settings: Settings, *, page_rows: int = PAGE_ROWS, domains: Sequence[str] | None = None) -> None:
         self._lake = Lake(settings.lake.path, settings.lake.storage_options)
-        self._topics = [settings.journal.topics.journal(domain) for domain in served_domains()]
+        self._topics = [settings.journal.topics.journal(domain) for domain in domains or served_domains()]
         self._page_rows = page_rows
         try:
             self._lake.refresh()
@@ -104,7 +105,7 @@ class LakeStates:
 
     @asked_again
     def _newest(self, after: Key | None, last: Key) -> list[Document]:
-        columns = f"{COLUMNS}, journal_partition"
+        columns = f"{COLUMNS}, domain, journal_partition"
         order = "order by logical_timestamp desc, seq desc"
         ranked = f"select {columns}, row_number() over (partition by tenant, urn {order}) as age from entities"
         statement = (
@@ -112,7 +113,7 @@ class LakeStates:
             " order by tenant, urn"
         )
         rows = self._table.sql(statement).to_pylist(maps_as_pydicts="strict")
-        return [state_document(row_from_dict(row), row["journal_partition"]) for row in rows]
+        return [state_document(row_from_dict(row), row["journal_partition"], row["domain"]) for row in rows]
 
 
 def _behind(key: Key | None) -> str:

@@ -45,6 +45,7 @@ from .lake_states import Key, LakeStates
 from .lease import Begun, Lease, RebuildRunningError, read_begun, require_idle
 from .patience import Patience
 from .runner import Indexer
+from .serving import domains_of
 from .stages import Pace, Stage
 from .swap import Swap, known, live_index, too_slow
 
@@ -131,8 +132,9 @@ class _Rebuild:
         self._compared = 0
 
     def run(self) -> Rebuilt:
-        lake = LakeStates(self._settings)
+        LakeStates(self._settings)  # without a lake, nobody need wait for a service
         self._require_services()
+        lake = LakeStates(self._settings, domains=domains_of(self._settings))
         live = self._call("look at its index", lambda: live_index(self._client, self._alias))
         lease, name, resumed = self._call("begin", lambda: self._begin(live))
         try:
@@ -235,7 +237,7 @@ class _Rebuild:
         lease.tell()
 
     def _ends(self) -> dict[tuple[str, int], int]:
-        intake = Intake(self._settings, self._patience, 1)
+        intake = Intake(self._settings, self._patience, 1, domains=domains_of(self._settings))
         try:
             return intake.ends()
         finally:

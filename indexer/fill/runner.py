@@ -33,6 +33,7 @@ from .flights import Flights
 from .intake import Intake, Taken
 from .patience import Patience, StartOver, Stopped
 from .progress import Progress
+from .serving import domains_of
 from .status import StatusFile
 
 _log = logging.getLogger("metajournal.indexer")
@@ -123,7 +124,8 @@ class Indexer:
         shown = self._calling(patience, "read its positions", lambda: read_shown(self._client, self._target))
         shown = self._handed_over(stop, patience, shown)
         most = self._settings.indexer.bulk_documents
-        intake = self._intake = Intake(self._settings, patience, most, self._passed_over)
+        domains = domains_of(self._settings, patience)
+        intake = self._intake = Intake(self._settings, patience, most, self._passed_over, domains)
         try:
             progress = self._progress = Progress(shown.vector, shown.offsets, intake.state_topics)
             if shown.mapping != mapping_digest():

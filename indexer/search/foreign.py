@@ -35,8 +35,14 @@ class JournalPartitions:
     def refuse_foreign(self, wanted: Iterable[Key]) -> None:
         """Refuse what is in no topic of this journal. Raises: InvalidPositionError."""
         for key in wanted:
-            if key[0] not in self._topics or key[1] < 0:
+            if key[1] < 0 or not (key[0] in self._topics or self._is_from_outside(key[0])):
                 raise _foreign(key)
+
+    def _is_from_outside(self, topic: str) -> bool:
+        """Whether a topic is that of a domain from outside, which the journal alone knows to be served."""
+        if topic.startswith(self._settings.journal.topics.journal("")) and not self._counts:
+            self._counts = self._partition_counts(_ASKED_S)
+        return topic in self._counts
 
     def refuse_missing(self, lacking: Iterable[Key], shown: Cut, *, timeout_s: float) -> None:
         """Refuse partitions that the journal does not have.

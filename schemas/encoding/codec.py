@@ -144,7 +144,12 @@ _ENCODERS: dict[str, Encoder] = {}
 def _encoder(event_type: str) -> Encoder:
     encoder = _ENCODERS.get(event_type)
     if encoder is None:
-        encoder = _ENCODERS[event_type] = _make_encoder(current_contracts()[event_type])
+        contract = current_contracts().get(event_type)
+        if contract is None:
+            raise InvalidEventError(
+                [Fault("event", f"is a {event_type}; no domain that is served here declares that type")]
+            )
+        encoder = _ENCODERS[event_type] = _make_encoder(contract)
     return encoder
 
 

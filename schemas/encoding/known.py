@@ -15,7 +15,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Final
 
-from ..registry import served
+from ..domain import Domain
+from ..registry import for_each_domain, served, taken_in
 from .avro import canonical, expand, fingerprint
 
 HEADER_NAME: Final = "metajournal.v1.Header"
@@ -72,13 +73,19 @@ def header_schema() -> Any:
 
 @cache
 def all_contracts() -> tuple[Contract, ...]:
-    """Every known version, current and former, in the order of their file names."""
+    """Every known version, current and former, in the order of their file names; of the domains from outside those
+    that a journal of this process serves."""
+    brought = [domain for domain in taken_in() if domain.package]
+    return tuple(contract for domain in (*served(), *brought) for contract in contracts_of(domain))
+
+
+def contracts_of(domain: Domain) -> list[Contract]:
+    """Every version of the events of one domain, in the order of their file names."""
     raw_header = json.loads((_folder() / "header.avsc").read_text("utf-8"))
-    found = []
-    for domain in served():
-        folder = files(domain.package) / "contracts"
-        found += [_read(domain.name, file, {HEADER_NAME: raw_header}) for file in _sorted_files(folder)]
-    return tuple(found)
+    folder = files(domain.package) / "contracts"
+    if not folder.is_dir():
+        return []
+    return [_read(domain.name, file, {HEADER_NAME: raw_header}) for file in _sorted_files(folder)]
 
 
 def _folder() -> Traversable:
@@ -111,3 +118,12 @@ def contracts_by_fingerprint() -> dict[int, Contract]:
     """Every known version by its fingerprint; of two with the same canonical form the current one."""
     former_first = sorted(all_contracts(), key=lambda one: one.revision is None)
     return {one.fingerprint: one for one in former_first}
+
+
+def _forget(_: Domain) -> None:
+    """What is known by now was asked before a domain from outside came."""
+    for kept in (all_contracts, current_contracts, contracts_by_fingerprint):
+        kept.cache_clear()
+
+
+for_each_domain(_forget)

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any, Final
 
 from ..errors import Fault, InvalidUrnError
-from ..kinds import domain_of_kind
 from ..limits import MAX_ENTRIES, MAX_KEY_BYTES, RESERVED_PROPERTIES
 from ..registry import owner_of_undeclared
 from ..urn import Urn
@@ -135,7 +134,7 @@ def choice_faults(field: str, values: Any, everything: Any) -> list[Fault]:
 
 def foreign_faults(entity: Any) -> list[Fault]:
     """The fault of an entity that another domain's events begin and end."""
-    domain = domain_of_kind(entity.kind) if type(entity) is Urn else owner_of_undeclared()
+    domain = entity.domain if type(entity) is Urn else owner_of_undeclared()
     if domain == owner_of_undeclared():
         return []
     return [Fault("entity", f"a {entity.kind} begins and ends by the events of the domain {domain} only")]

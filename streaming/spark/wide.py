@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ...schemas.errors import DamagedTableError
+from ...schemas.errors import DamagedTableError, DomainError
 from ...schemas.settings import Settings
 from ..memory import without_collector
 from ..parts import publish_part
@@ -24,7 +24,7 @@ from ..publish import BulkPublisher
 from ..tasks import fold_batch, refold
 
 _RESULT = "result binary"
-_FINAL = (DamagedTableError, WorkerRulesError)
+_FINAL = (DamagedTableError, DomainError, WorkerRulesError)
 
 
 class SparkTasks:
@@ -75,6 +75,7 @@ def _collected(frame: DataFrame, work: _Work) -> list[Any]:
 
     Raises:
         DamagedTableError: a task has met a damaged file of the lake.
+        DomainError: a task's machine lacks the package of a domain, or has another one.
         WorkerRulesError: a worker has other rules than the driver.
     """
 

@@ -57,7 +57,7 @@ def folded(
     """Fold a partition's records that come in slices, for the stream or for a rebuild."""
     tables = {"journal": lake.journal, **lake.tables}
     pins = {name: Pin(name, one.uri, one.delta.version(), {}) for name, one in tables.items()}
-    place = Place(TOPIC, 0, 1, "catalog", fields.pop("shelved", frozenset()))
+    place = Place(TOPIC, 0, 1, "catalog", fields.pop("shelved", frozenset()), fields.pop("moved", ()))
     task = replace(Task(place, 1, position(1, 0), END, NOON, {}, Repeats()), **fields)
     staging = None if rebuild else Staging(lake.path)
     written = ("entities", "accesses") if rebuild else ("entities", "accesses", "journal")

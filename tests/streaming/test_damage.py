@@ -16,7 +16,7 @@ from metajournal.producers.topics import check_topics, ensure_topics
 from metajournal.schemas.errors import DamagedTableError
 from metajournal.schemas.settings import Settings
 from metajournal.stack.supervisor import read_told
-from metajournal.streaming import mending
+from metajournal.streaming.between import mending
 from metajournal.streaming.rebuild import InProcess, LakeRebuild, rebuild_lake, take_offered
 from metajournal.streaming.runner import Stream
 from metajournal.streaming.status import StatusFile

@@ -10,13 +10,13 @@ import logging
 import threading
 import time
 
-from ..lake.storage.damage import is_mended
-from ..lake.tables import Lake
-from ..producers.topics import check_topics
-from ..schemas.errors import DamagedTableError, UnavailableError
-from ..schemas.settings import Settings
-from .rebuild import take_offered
-from .status import StatusFile
+from ...lake.storage.damage import is_mended
+from ...lake.tables import Lake
+from ...producers.topics import check_topics
+from ...schemas.errors import DamagedTableError, UnavailableError
+from ...schemas.settings import Settings
+from ..rebuild import take_offered
+from ..status import StatusFile
 
 _log = logging.getLogger("metajournal.stream")
 _LOOK_S = 0.5

@@ -1,0 +1,76 @@
+"""Never run: our own files, held by the type checker against what the rooms load them as.
+
+Rooms load a domain's files by their names, which a type checker does not follow. Here each file is assigned to the
+Protocol of its role, which stands in the room that loads it; a test sees to it that none is left out. A package with a
+domain of its own does the same for itself (docs/how-to/write-a-domain.md).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..domains.catalog import as_of as catalog_as_of
+    from ..domains.catalog import documents as catalog_documents
+    from ..domains.catalog import domain as catalog
+    from ..domains.catalog import events as catalog_events
+    from ..domains.catalog import rules as catalog_rules
+    from ..domains.catalog.columns import folder as catalog_folder
+    from ..domains.datasets import domain as datasets
+    from ..domains.files import client as files_client
+    from ..domains.files import commands as files_commands
+    from ..domains.files import documents as files_documents
+    from ..domains.files import domain as files
+    from ..domains.files import events as files_events
+    from ..domains.files import rows as files_rows
+    from ..domains.files import rules as files_rules
+    from ..domains.files import tables as files_tables
+    from ..domains.files import typed as files_typed
+    from ..domains.files import words as files_words
+    from ..domains.files.columns import documents as files_column_documents
+    from ..domains.files.columns import folder as files_folder
+    from ..domains.lineage import as_of as lineage_as_of
+    from ..domains.lineage import client as lineage_client
+    from ..domains.lineage import commands as lineage_commands
+    from ..domains.lineage import derived as lineage_derived
+    from ..domains.lineage import documents as lineage_documents
+    from ..domains.lineage import domain as lineage
+    from ..domains.lineage import events as lineage_events
+    from ..domains.lineage import rows as lineage_rows
+    from ..domains.lineage import rules as lineage_rules
+    from ..domains.lineage import tables as lineage_tables
+    from ..domains.repositories import domain as repositories
+    from ..domains.tables import domain as tables
+    from ..fold.derived import DerivedFile
+    from ..fold.published import AnnotationsFile, ColumnDocumentsFile, DocumentsFile
+    from ..indexer.documents import WordsFile
+    from ..lake.as_of import BeginsFile, FactsFile
+    from ..lake.declared import TablesFile
+    from ..outside_client import ClientFile
+    from ..rules import ReadsFile, RulesFile
+    from ..rules.tables import RowsFile
+    from ..schemas.domain import DomainFile
+    from ..schemas.events import EventsFile
+    from ..streaming.tasks import ColumnFolderFile
+    from ..terminal.parsing import TypedFile
+    from .program import CommandsFile
+
+    _DOMAINS: Sequence[DomainFile] = (catalog, datasets, files, lineage, repositories, tables)
+    _EVENTS: Sequence[EventsFile] = (catalog_events, files_events, lineage_events)
+    _RULES: Sequence[RulesFile] = (catalog_rules, files_rules, lineage_rules)
+    _READS: Sequence[ReadsFile] = (catalog_rules, lineage_rules)
+    _ROWS: Sequence[RowsFile] = (files_rows, lineage_rows)
+    _TABLES: Sequence[TablesFile] = (files_tables, lineage_tables)
+    _DERIVED: Sequence[DerivedFile] = (lineage_derived,)
+    _CLIENTS: Sequence[ClientFile] = (files_client, lineage_client)
+    _DOCUMENTS: Sequence[DocumentsFile] = (files_documents, lineage_documents)
+    _ANNOTATIONS: AnnotationsFile = catalog_documents
+    _COLUMN_DOCUMENTS: ColumnDocumentsFile = files_column_documents
+    _FOLDERS: Sequence[ColumnFolderFile] = (catalog_folder, files_folder)
+    _WORDS: WordsFile = files_words
+    _BEGINS: BeginsFile = catalog_as_of
+    _FACTS: FactsFile = lineage_as_of
+    _TYPED: TypedFile = files_typed
+    _COMMANDS: Sequence[CommandsFile] = (files_commands, lineage_commands)

@@ -1,0 +1,119 @@
+"""Commands about domains: `domains` lists them, `domains add NAME` has this installation serve one from outside.
+
+Thin: what is installed says `schemas.outside`, what is served the journal, and `streaming.between.adding` adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+from rich.text import Text
+
+from ..schemas.errors import DomainError, KafkaUnavailableError, MissingExtraError, TopicMismatchError
+from ..schemas.outside import declaration, installed
+from ..schemas.registry import domains as own_domains
+from ..schemas.settings import Settings
+from ..terminal.options import SECONDS, Options, json_option, options
+from ..terminal.rendering import console, note, print_json, table
+
+
+@click.group("domains", invoke_without_command=True, short_help="List the domains, or have one from outside served.")
+@json_option
+@options
+@click.pass_context
+def domains(context: click.Context, given: Options, /, as_json: bool) -> None:
+    """List the domains: our own, those that installed packages bring, and which of them this installation serves.
+
+    \b
+    metajournal domains
+    metajournal domains add toys
+    """
+    if context.invoked_subcommand is not None:
+        return
+    rows = list(_listed(given.settings))
+    if as_json:
+        print_json(rows)
+        return
+    shown = [
+        (row["name"], row["state"], row["package"], ", ".join(row["kinds"]) or "-", row["topic"] or "-") for row in rows
+    ]
+    console().print(table(["domain", "state", "package", "kinds", "journal topic"], shown))
+    for row in rows:
+        if row.get("problem"):
+            note(row["problem"])
+
+
+def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
+    """Every domain: its name, what it is here, its package, kinds and journal topic."""
+    names = settings.journal.topics
+    for domain in own_domains():
+        state = "served" if domain.served else "reserved"
+        topic = names.journal(domain.journal or domain.name) if domain.served else None
+        yield _row(domain.name, state, "metajournal", domain.kind_names, topic)
+    served, away = _served(settings)
+    for name in sorted({*served, *(one.name for one in installed())}):
+        recorded = served.get(name)
+        brought = [one.package for one in installed() if one.name == name]
+        try:
+            declared, problem = declaration(name), None
+        except DomainError as error:
+            declared, problem = None, str(error)
+        if recorded is not None:
+            state = "served" if brought else "served, not installed"
+            yield _row(name, state, recorded.package, recorded.kind_names, names.journal(name), problem)
+        else:
+            kinds = declared.kind_names if declared is not None else ()
+            state = "installed" if away is None else "installed, perhaps served"
+            yield _row(name, state, " and ".join(brought), kinds, None, problem or away)
+
+
+def _row(
+    name: str, state: str, package: str, kinds: Iterable[str], topic: str | None, problem: str | None = None
+) -> dict[str, Any]:
+    row = {"name": name, "state": state, "package": package, "kinds": sorted(kinds), "topic": topic}
+    return row if problem is None else {**row, "problem": problem}
+
+
+def _served(settings: Settings) -> tuple[dict[str, Any], str | None]:
+    """The domains from outside that the journal serves, by name; or why that is not known."""
+    from ..producers.topics import check_topics
+
+    try:
+        return {served.name: served for served in check_topics(settings).outside}, None
+    except (KafkaUnavailableError, TopicMismatchError) as error:
+        return {}, f"Which domains from outside are served is not known: {error}"
+
+
+@domains.command("add", short_help="Have this installation serve a domain that an installed package brings.")
+@click.argument("name")
+@click.option(
+    "--timeout", "timeout_s", type=SECONDS, default=60.0, show_default=True, metavar="SECONDS",
+    help="How long to wait for the stream.",
+)  # fmt: skip
+@json_option
+@options
+def add(given: Options, /, name: str, timeout_s: float, as_json: bool) -> None:
+    """Have this installation serve a domain that an installed package brings, from now on and for good.
+
+    Its topics are made, and the journal's record tells its kinds, so the fold, every rebuild and every client obey it.
+    The package has to be installed wherever the stream and the indexer run. While the stream runs, it adds the domain
+    between two batches. Refused while an entity of one of its kinds lives in the catalog.
+    """
+    try:
+        from ..streaming.between.adding import add_domain
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("lake", "Adding a domain") from error
+    epochs = add_domain(given.settings, name, timeout_s=timeout_s)
+    served = next(one for one in epochs.outside if one.name == name)
+    topic = given.settings.journal.topics.journal(name)
+    kinds = sorted(served.kind_names)
+    if as_json:
+        print_json({"ok": True, "domain": name, "package": served.package, "kinds": kinds, "topic": topic})
+        return
+    said = f"{name} is served from now on, in {topic}: {', '.join(kinds)}."
+    console().print(Text(f"{said} Start the indexer again, and whatever emits or reads such entities."))
+
+
+DOMAINS: tuple[click.Command, ...] = (domains,)

@@ -1,0 +1,86 @@
+"""What the broker says of topics, and has made: their description, configuration and ends.
+
+Left to others: which topics there are to be, and whether they are as they must be (topics).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import KafkaError, TopicCollection, TopicPartition
+from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType, TopicDescription
+
+from ...schemas.errors import KafkaUnavailableError
+from ..answers import Administrator
+
+_PAUSE_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How one topic must be: partitions and configuration."""
+
+    topic: str
+    partitions: int
+    config: Mapping[str, str]
+    checked: tuple[str, ...] = ("cleanup.policy", "message.timestamp.type", "max.message.bytes")
+    """Keys that must be as wanted; the rest (retention) is the operator's to change."""
+
+
+def described(admin: Administrator, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
+    """The topics that exist."""
+    return admin.answers(
+        lambda client, limit: client.describe_topics(TopicCollection(topics), request_timeout=limit),
+        "Describing",
+        timeout_s,
+        fine=KafkaError.UNKNOWN_TOPIC_OR_PART,
+    )
+
+
+def create(admin: Administrator, wanted: list[Wanted], timeout_s: float) -> None:
+    if not wanted:
+        return
+    # Replication -1: the broker's own default.
+    new = [NewTopic(one.topic, one.partitions, -1, config=dict(one.config)) for one in wanted]
+    admin.answers(
+        lambda client, limit: client.create_topics(new, operation_timeout=limit, request_timeout=limit),
+        "Creating",
+        timeout_s,
+        fine=KafkaError.TOPIC_ALREADY_EXISTS,
+    )
+
+
+def await_topics(admin: Administrator, topics: list[str], timeout_s: float) -> dict[str, TopicDescription]:
+    """Wait until the broker's metadata show the topics with a leader for each partition (creation is asynchronous)."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = described(admin, topics, timeout_s)
+        led = {name for name, one in found.items() if all(at.leader is not None for at in one.partitions)}
+        if len(led) == len(topics):
+            return found
+        if time.monotonic() > deadline:
+            missing = ", ".join(sorted(set(topics) - led))
+            raise KafkaUnavailableError(f"Created topics do not appear within {timeout_s:g} s: {missing}.")
+        time.sleep(_PAUSE_S)
+
+
+def has_records(admin: Administrator, topic: TopicDescription, timeout_s: float) -> bool:
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = {TopicPartition(topic.name, one.id): latest for one in topic.partitions}
+    found = admin.answers(
+        lambda client, limit: client.list_offsets(asked, request_timeout=limit), "Asking the end of", timeout_s
+    )
+    return any(one.offset > 0 for one in found.values())
+
+
+def configs(admin: Administrator, topics: list[str], timeout_s: float) -> dict[str, dict[str, str]]:
+    resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    found = admin.answers(
+        lambda client, limit: client.describe_configs(resources, request_timeout=limit),
+        "Reading the configuration of",
+        timeout_s,
+    )
+    return {one.name: {key: str(entry.value) for key, entry in held.items()} for one, held in found.items()}

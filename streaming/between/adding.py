@@ -1,0 +1,210 @@
+"""Having an installation serve a domain from outside: when it may, and from which positions on.
+
+The kinds of the domain were undeclared, so the catalog's, up to a cut: the marks of the lake, at which everything below
+is judged and nothing above. So only whoever writes the lake can draw it: the stream does, between two batches; where
+none runs, the command itself, under the stream's lock. Refused while an entity of such a kind lives in the catalog.
+
+    1 the package declares a whole domain           4 no entity of its kinds lives in the catalog
+    2 no other served domain has one of its kinds   5 its topics are made
+    3 the marks are taken                           6 the record is written: from now on it is served
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from ...lake.columns import ENTITIES_TABLE
+from ...lake.storage.locks import only_one
+from ...lake.storage.requests import Answered, DomainRequests
+from ...lake.tables import Lake, quoted
+from ...producers.recorded.adding import serve
+from ...producers.topics import Epochs, check_topics
+from ...schemas.domain import Domain
+from ...schemas.encoding.known import contracts_of
+from ...schemas.errors import DomainError, MetajournalError, NotYetVisibleError, StreamError
+from ...schemas.outside import check_kinds, declaration, file_of, package_of
+from ...schemas.positions import behind, behind_text, position
+from ...schemas.registry import owner_of_undeclared
+from ...schemas.settings import Settings
+from ..publish import watermarks
+
+_POLL_S: Final = 0.1
+_SHOWN: Final = 3
+Marks = Mapping[tuple[str, int], int]
+
+
+def whole_domain(name: str) -> tuple[Domain, str]:
+    """A domain that an installed package brings, with the package's name.
+
+    Raises:
+        DomainError: there is none, another package has one of its kinds, or it lacks what its declaration names.
+    """
+    brought, domain = package_of(name), declaration(name)
+    if brought is None or domain is None:
+        raise DomainError(
+            f"No installed package brings a domain {name!r}.",
+            code="missing-domain",
+            hint="Install the package into this Python; `metajournal domains` lists what is installed.",
+        )
+    check_kinds(domain)
+    contracts = {one.event_type for one in contracts_of(domain) if one.revision is None}
+    events, rules = file_of(name, "events"), file_of(name, "rules")
+    has: dict[str, set[str]] = {
+        "contracts/": contracts,
+        "EVENTS in events.py": {one.TYPE for one in events.EVENTS} if events else set(),
+        "RULES in rules.py": set(rules.RULES) if rules else set(),
+    }
+    for where, types in has.items():
+        differ = sorted(types ^ set(domain.event_types))
+        if differ:
+            raise DomainError(
+                f"The domain {name} of {brought.package} declares other event types than it has in {where}: "
+                f"{', '.join(differ)}.",
+                code="broken-domain",
+                hint=f"Mend {brought.module}: docs/how-to/write-a-domain.md says what stands where.",
+            )
+    return domain, brought.package
+
+
+def add_domain(settings: Settings, name: str, *, timeout_s: float = 60.0) -> Epochs:
+    """Have the installation serve a domain that an installed package brings; nothing where it is served already.
+
+    Args:
+        settings: the installation.
+        name: the domain's.
+        timeout_s: seconds to wait for the lake to hold what the catalog's topic holds, and then for the stream.
+    Raises:
+        DomainError: the domain is not whole, is in another's way, or an entity of one of its kinds lives.
+        NotYetVisibleError: the stream has not judged everything in time.
+        UnavailableError: a service does not answer.
+    """
+    domain, package = whole_domain(name)
+    epochs = check_topics(settings)
+    if name in epochs.domains:
+        return epochs
+    until = time.monotonic() + timeout_s
+    requests = DomainRequests(settings.lake.path, settings.lake.storage_options)
+    try:
+        if "://" in settings.lake.path:  # an object store has no lock: only the stream knows that no other one runs
+            return _by_the_stream(settings, name, requests, until)
+        with only_one(settings.lake.path, "stream", hint="Wait for the other command."):
+            lake = Lake(settings.lake.path, settings.lake.storage_options)
+            marks = marks_of(lake, epochs)
+            _require_caught_up(settings, epochs, marks)
+            return added(settings, domain, package, epochs, lake, marks)
+    except StreamError as error:
+        if error.code != "stream-runs":
+            raise
+    return _by_the_stream(settings, name, requests, until)
+
+
+def _by_the_stream(settings: Settings, name: str, requests: DomainRequests, until: float) -> Epochs:
+    """Ask the running stream, and wait for its answer."""
+    requests.ask(name)
+    while time.monotonic() < until:
+        answered = requests.answered()
+        if answered is None or answered.name != name:
+            time.sleep(_POLL_S)
+            continue
+        if answered.code is not None:
+            raise DomainError(answered.message, code=answered.code, hint=answered.hint)
+        return check_topics(settings)
+    requests.withdraw()
+    raise DomainError(
+        f"The stream did not add the domain {name} in time.",
+        code="no-answer",
+        hint="`metajournal status` shows whether it runs; while it is busy, ask for more time with --timeout.",
+    )
+
+
+def answer_request(settings: Settings, requests: DomainRequests, lake: Lake, epochs: Epochs, marks: Marks) -> bool:
+    """Between two batches of the stream: add the domain that somebody asks for.
+
+    Returns:
+        Whether it was added, so that the stream has to begin anew.
+    """
+    name = requests.asked()
+    if name is None:
+        return False
+    try:
+        if name in epochs.domains:
+            requests.answer(Answered(name))
+            return False
+        domain, package = whole_domain(name)
+        added(settings, domain, package, epochs, lake, marks)
+    except MetajournalError as error:
+        hint = error.hint
+        if error.code == "missing-domain":
+            hint = "Install the package into the stream's Python too, and start the stream again."
+        requests.answer(Answered(name, error.code, error.message, hint))
+        return False
+    requests.answer(Answered(name))
+    return True
+
+
+def added(settings: Settings, domain: Domain, package: str, epochs: Epochs, lake: Lake, marks: Marks) -> Epochs:
+    """Add a domain, while nothing is judged.
+
+    Args:
+        lake: as far as its marks.
+        marks: the next position of every journal partition: the cut.
+    Raises:
+        DomainError: another served domain has one of its kinds, or an entity of one of them lives.
+    """
+    for served in epochs.outside:
+        both = sorted(served.kind_names & domain.kind_names)
+        if both:
+            raise DomainError(
+                f"This journal serves the kind {both[0]} by the domain {served.name} of {served.package}; {package} "
+                f"declares it for {domain.name}.",
+                code="declared-twice",
+                hint="A kind belongs to one domain for good: have the new one choose another word.",
+            )
+    living = _living(lake, domain)
+    if living:
+        raise DomainError(
+            f"Entities of kinds of {domain.name} live in the {owner_of_undeclared()}: {', '.join(living)}.",
+            code="kind-in-use",
+            hint="Delete them (EntityDeleted) and add the domain then; their history stays.",
+        )
+    cuts = {topic: [marks[topic, one] for one in range(epoch.partitions)] for topic, epoch in epochs.items()}
+    return serve(settings, domain, package, epochs, cuts)
+
+
+def marks_of(lake: Lake, epochs: Epochs) -> Marks:
+    """The next position of every journal partition that the lake holds."""
+    held = lake.journal.exists()
+    return {
+        (topic, one): max(lake.journal.mark((topic, one)) if held else 0, position(epoch.epoch, 0))
+        for topic, epoch in epochs.items()
+        for one in range(epoch.partitions)
+    }
+
+
+def _require_caught_up(settings: Settings, epochs: Epochs, marks: Marks) -> None:
+    """Raises: NotYetVisibleError: there are records that no stream has judged."""
+    ends = {key: position(epochs[key[0]].epoch, high) for key, (_, high) in watermarks(settings, list(marks)).items()}
+    lacking = behind(marks, ends)
+    if lacking:
+        raise NotYetVisibleError(
+            lacking,
+            f"Events are not judged yet, and one of them may be of a kind of the new domain: {behind_text(lacking)} "
+            "positions. Start the stream, and add the domain while it runs.",
+        )
+
+
+def _living(lake: Lake, domain: Domain) -> list[str]:
+    """Some of the entities of a domain's kinds that are not deleted."""
+    entities = lake.tables[ENTITIES_TABLE]
+    if not entities.exists():
+        return []
+    entities.refresh()
+    kinds = ", ".join(quoted(name) for name in sorted(domain.kind_names))
+    newest = "row_number() over (partition by tenant, urn order by logical_timestamp desc, seq desc) as age"
+    rows = entities.sql(
+        f"select urn from (select urn, deleted, {newest} from entities where kind in ({kinds})) "
+        f"where age = 1 and not deleted order by urn limit {_SHOWN}"
+    )
+    return list(rows["urn"].to_pylist())

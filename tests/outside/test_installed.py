@@ -1,0 +1,159 @@
+"""What an installed package with a domain changes (nothing), and what is refused where two packages clash."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.toys.installing import install, install_toys
+
+ROOT = Path(__file__).parents[2]
+WHAT_COUNTS = """
+import json, importlib.metadata as metadata
+asked = []
+plain = metadata.entry_points
+metadata.entry_points = lambda **given: asked.append(given) or plain(**given)
+from metajournal import Journal, TagsAdded, urn
+from metajournal.cli import main
+from metajournal.commands.program import main
+from metajournal.rules.digest import served_digests
+from metajournal.schemas.encoding.known import contracts_by_fingerprint
+from metajournal.schemas.events import event_types
+from metajournal.terminal.parsing import event_class
+toy = urn("toy", "attic", "bear")
+main.main(["--version"], standalone_mode=False)
+print(json.dumps([
+    TagsAdded(toy, ["x"]).aggregate, toy.domain, served_digests(), sorted(contracts_by_fingerprint()),
+    sorted(event_types()), event_class("catalog.TagsAdded").TYPE, event_class("files.FilesRecorded").TYPE, asked,
+]))
+"""
+ASKED = """
+import json, sys
+from metajournal.schemas.errors import MetajournalError
+from metajournal.streaming.between.adding import whole_domain
+def told(name):
+    try:
+        return whole_domain(name)[0].name
+    except MetajournalError as error:
+        return f"{error.code}: {error}"
+print(json.dumps([told(name) for name in sys.argv[1:]]))
+"""
+
+
+def python(code: str, *sites: Path, words: tuple[str, ...] = ()) -> Any:
+    paths = f"import sys; sys.path[:0] = {[str(site) for site in sites]!r}\n"
+    ran = subprocess.run(
+        [sys.executable, "-c", paths + code, *words], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def declaring(folder: Path, name: str, domain: str, kinds: str, more: str = "") -> Path:
+    """A package's folder with a declaration and nothing else."""
+    package = folder / name
+    package.mkdir(parents=True)
+    package.joinpath("__init__.py").touch()
+    package.joinpath("domain.py").write_text(
+        "from metajournal.schemas.domain import Domain, Kind\n"
+        f"KINDS = tuple(Kind(one, {domain!r}) for one in {kinds.split()!r})\n"
+        f"DOMAIN = Domain({domain!r}, __package__, kinds=KINDS{more})\n"
+    )
+    return package
+
+
+def test_to_install_a_package_changes_nothing_and_asks_for_nothing(tmp_path: Path) -> None:
+    """Digest, schemas, kinds and words are those of before; entry points are not even read."""
+    with_toys = python(WHAT_COUNTS, install_toys(tmp_path / "site"))
+    assert with_toys == python(WHAT_COUNTS)
+    assert with_toys[0:2] == ["toy:attic/bear", "catalog"]
+    assert with_toys[-1] == []
+
+
+def test_the_commands_of_an_installed_domain_are_found_by_their_word(tmp_path: Path) -> None:
+    site = install_toys(tmp_path / "site")
+    code = f"import sys; sys.path[:0] = [{str(site)!r}]\nfrom metajournal.cli import program\nprogram()"
+    shown = subprocess.run([sys.executable, "-c", code, "players", "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert (shown.returncode, "Show who played with a toy" in shown.stdout) == (0, True), shown.stderr
+    unknown = subprocess.run([sys.executable, "-c", code, "playing"], capture_output=True, text=True, cwd=ROOT)
+    assert (unknown.returncode, "No such command 'playing'" in unknown.stderr) == (2, True), unknown.stderr
+
+
+def test_clashes_name_both_packages(tmp_path: Path) -> None:
+    """A domain, or a kind, that two declare; a kind or a domain of our own; each only where that domain is wanted."""
+    site = tmp_path / "site"
+    folders = tmp_path / "folders"
+    for package, module, domain, kinds in (
+        ("toys-one", "toys_one", "dolls", "doll"),
+        ("toys-two", "toys_two", "dolls", "puppet"),
+        ("games-one", "games_one", "games", "game board"),
+        ("games-two", "games_two", "sports", "ball game"),
+        ("copies", "copies", "copies", "dataset"),
+        ("filing", "filing", "files", "folder"),
+        ("fine", "fine", "fine", "thing"),
+    ):
+        install(site, package, {domain: module}, declaring(folders, module, domain, kinds))
+    asked = ("dolls", "games", "sports", "copies", "files", "fine", "nothing")
+    dolls, games, sports, copies, files, fine, nothing = python(ASKED, site, words=asked)
+    assert dolls.startswith("declared-twice: Two packages declare the domain dolls: toys-one (toys_one) and toys-two (")
+    assert "Two packages declare the kind game: games-one (domain games) and games-two (domain sports)" in games
+    assert "Two packages declare the kind game: games-two (domain sports) and games-one (domain games)" in sports
+    assert (
+        "The package copies declares the domain copies wrongly: its kind dataset is declared by metajournal" in copies
+    )
+    assert files == "declared-twice: filing declares the domain files, which metajournal declares itself."
+    assert fine == "fine"
+    assert nothing.startswith("missing-domain: No installed package brings a domain 'nothing'")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (", event_types=('other.Made.1',)", "other.Made.1 does not begin with things."),
+        (", journal='catalog'", "a domain from outside has kinds and a journal topic of its own"),
+        (", event_types=('things.Made.1',)", "declares other event types than it has in contracts/: things.Made.1"),
+    ],
+)
+def test_a_declaration_that_cannot_be_served_is_told(tmp_path: Path, more: str, said: str) -> None:
+    folder = declaring(tmp_path / "folders", "things_package", "things", "thing", more)
+    site = install(tmp_path / "site", "things-package", {"things": "things_package"}, folder)
+    (told,) = python(ASKED, site, words=("things",))
+    assert told.startswith("broken-domain: ")
+    assert said in told
+
+
+def test_a_package_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
+    site = install(tmp_path / "site", "gone", {"gone": "gone_package"})
+    (told,) = python(ASKED, site, words=("gone",))
+    assert told.startswith("broken-domain: The package gone brings the domain gone, but gone_package.domain does not")
+
+
+def test_a_task_without_the_package_or_with_other_rules_refuses(tmp_path: Path) -> None:
+    """A worker of a cluster: what it would judge otherwise, it does not judge at all."""
+    code = """
+import json, pickle, sys
+from metajournal.schemas.domain import Domain, Kind
+from metajournal.schemas.errors import DomainError
+from metajournal.schemas.topics import TopicNames
+from metajournal.streaming.plan import Brought, Plan
+from metajournal.streaming.tasks import take_in_domains
+kinds = (Kind("toybox", "toys", 1, 1), Kind("toy", "toys", 2, 2, "toybox", 1))
+def told(digest):
+    domain = Domain("toys", "metajournal_toys", kinds, ("toys.ToyMade.1", "toys.ToyPlayed.1", "toys.ToyLost.1"))
+    plan = Plan({}, {}, (), TopicNames(), {}, None, {}, outside=(Brought(domain, "metajournal-toys", digest),))
+    try:
+        take_in_domains(pickle.loads(pickle.dumps(plan)))
+    except DomainError as error:
+        return [error.code, "metajournal-toys" in str(error)]
+    return "fine"
+from metajournal.schemas.outside import declaration
+from metajournal.rules.digest import digest_of
+mine = declaration("toys")
+print(json.dumps([told("other"), told(digest_of("toys") if mine else "other")]))
+"""
+    assert python(code) == [["missing-domain", True]] * 2
+    assert python(code, install_toys(tmp_path / "site")) == [["other-rules", True], "fine"]

@@ -1,0 +1,1 @@
+"""A domain from outside (`metajournal_toys`), and how tests install it."""

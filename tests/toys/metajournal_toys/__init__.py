@@ -1,0 +1,1 @@
+"""Toys: a domain for metajournal, from outside of its package."""
