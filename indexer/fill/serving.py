@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from ...producers.answers import Administrator
 from ...producers.recorded.served import require_packages
+from ...producers.recorded.topic_admin import described
 from ...producers.topics import read_epochs
 from ...schemas.errors import KafkaUnavailableError
+from ...schemas.registry import served_domains
 from ...schemas.settings import Settings
 from .patience import Patience
+
+_ANSWER_S: Final = 5.0
 
 
 def domains_of(settings: Settings, patience: Patience | None = None) -> tuple[str, ...]:
@@ -21,6 +28,8 @@ def domains_of(settings: Settings, patience: Patience | None = None) -> tuple[st
     """
     while True:
         try:
+            if not _is_recorded(settings):
+                return served_domains()  # nothing was ever recorded: who reads our own topics waits for them
             epochs = read_epochs(settings)
         except KafkaUnavailableError as error:
             if patience is None:
@@ -29,3 +38,9 @@ def domains_of(settings: Settings, patience: Patience | None = None) -> tuple[st
         else:
             require_packages(epochs.outside)
             return epochs.domains
+
+
+def _is_recorded(settings: Settings) -> bool:
+    """Whether the epochs topic is there. Raises: KafkaUnavailableError."""
+    topic = settings.journal.topics.epochs
+    return topic in described(Administrator(settings).connect(_ANSWER_S), [topic], _ANSWER_S)
