@@ -24,7 +24,7 @@ from .server import Ended, Server
 
 _log = logging.getLogger("metajournal.derived")
 REST: Final = 10.0
-"""Between two pieces that are smaller than the bounds it rests so many times as long as one took, for the fold's sake."""
+"""After a piece smaller than the bounds it rests so many times as long as that took, for the sake of the fold."""
 _SHORTEST_REST_S, _LONGEST_REST_S = 0.5, 5.0
 IDLE_S: Final = 30.0
 _AGAIN_S: Final = 30.0
