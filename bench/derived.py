@@ -133,7 +133,7 @@ def _made(lake: Lake) -> bool:
 
 
 def _processes(home: Path) -> list[int]:
-    return [pid for pid, name in steady.processes_of(str(home)) if name == "derived"]
+    return [pid for pid, name in steady.processes_of(str(home)) if name == "streaming.derived"]
 
 
 def _signal(pids: list[int], number: signal.Signals) -> None:

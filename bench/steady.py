@@ -121,7 +121,7 @@ def _measured(
         say(f"not what was asked for: at least {LEAST_PROBES:,} search probes and a compaction inside")
     if derived:
         say(f"the derived tables hold {_derived_rows(settings):,} rows")
-        if "derived" not in memory["parts"]:
+        if "streaming.derived" not in memory["parts"]:
             raise RuntimeError("no process of derived tables was at work")
     name = f"{events_per_s} events/s, {entities:,} entities" + ", derived tables and a follower" * derived
     more = {"probes": len(searched), "floor_p50": latency._percentile(floor, 50), "compactions": done}
@@ -274,7 +274,15 @@ def processes_of(home: str) -> Iterator[tuple[int, str]]:
 
 
 def _name(command: str) -> str:
-    for word in ("kafka.Kafka", "org.elasticsearch", "org.apache.spark", "derived", "indexer", "stream", "keeper"):
+    for word in (
+        "kafka.Kafka",
+        "org.elasticsearch",
+        "org.apache.spark",
+        "streaming.derived",
+        "indexer",
+        "stream",
+        "keeper",
+    ):
         if word in command:
             return word
     return "other"
