@@ -9,7 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypedDict, TypeVar, Unpack
 
 from .consumers.followers import LAKE_PACKAGES, Follow, is_running, place_of
 from .consumers.lake_waits import LakeWaits
@@ -26,6 +27,8 @@ from .schemas.urn import Urn
 if TYPE_CHECKING:
     from .indexer.search.results import Hit
     from .lake.reading import Answer, LakeReader
+    from .producers.emitter import Emitter
+    from .producers.receipts import Receipt
 
 Point: TypeAlias = "Inside | datetime | int | str"
 """A point of the journal: a position or what has one (that event included), several of these, a cut of next positions,
@@ -43,6 +46,40 @@ class ReadOptions(TypedDict, total=False):
     tenant: str | None
     at_least: Inside | None
     timeout_s: float
+
+
+class ConnectedJournal(Protocol):
+    """A connected journal, as the domains' objects and commands hold it; what users hold is `client.Journal`."""
+
+    settings: Settings
+    epochs: Epochs
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    @property
+    def emitter(self) -> Emitter:
+        """What sends its events."""
+
+    @property
+    def emit(self) -> Callable[..., Receipt]:
+        """`Journal.emit`."""
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """`Journal.flush`."""
+
+    @property
+    def show(self) -> Callable[..., EntityRow]:
+        """`Journal.show`."""
+
+    def domain(self, name: str) -> Any:
+        """`Journal.domain`."""
+
+    def opened(self, name: str, opens: Callable[[LakeReader], Reader]) -> Reader:
+        """`LakeClient.opened`."""
 
 
 class Handles:

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 from .producers.recorded.served import missing_package, unserved
 from .producers.topics import Epochs
 from .schemas.errors import InputError
 from .schemas.registry import domain_named, domains, role
 
-if TYPE_CHECKING:
-    from .client import Journal
-
 
 class ClientFile(Protocol):
-    """The file `client` of a domain from outside."""
+    """The file `client` of a domain."""
 
     @property
-    def CLIENT(self) -> Callable[[Journal], Any]:  # noqa: N802  (a constant of the module)
+    def CLIENT(self) -> Callable[[Any], Any]:  # noqa: N802  (a constant of the module)
         """What makes of a journal the object that `journal.domain(name)` gives."""
 
 
-def client_of(epochs: Epochs, name: str) -> Callable[[Journal], Any]:
+def client_of(epochs: Epochs, name: str) -> Callable[[Any], Any]:
     """What makes a domain's object of a journal.
 
     Raises:

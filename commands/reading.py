@@ -12,6 +12,7 @@ from rich.text import Text
 from ..terminal.completion import complete_urn
 from ..terminal.options import Options, json_option, options
 from ..terminal.rendering import console, note, print_json
+from .journals import journal_of
 from .searching import SEARCHING
 from .tailing import tail
 
@@ -41,7 +42,7 @@ def show(
 
     entity, at = Urn.parse(urn), point(as_at) if as_at else None
     after, of = positions(at_least) if at_least else None, moment(as_of) if as_of else None
-    with given.journal() as journal:
+    with journal_of(given) as journal:
         answer = journal.answer(entity, as_at=at, as_of=of, at_least=after)
         shown = entity_json(answer.row)
         if entity.kind in WRITTEN_KINDS:
@@ -79,7 +80,7 @@ def history(
     entity, after = Urn.parse(urn), positions(at_least) if at_least else None
     of = moment(as_of) if as_of else None
     most = None if limit is None else limit + 1  # the row before a page says what the page's first row changed
-    with given.journal() as journal:
+    with journal_of(given) as journal:
         found = journal.history(entity, limit=most, before=before, as_of=of, at_least=after)
         place = journal.lake.place(given.settings.journal.tenant, entity)
     rows = [{**entity_json(row), "position": str(Position(*place, row.logical_timestamp))} for row in found]

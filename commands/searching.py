@@ -14,6 +14,7 @@ import click
 from ..terminal.completion import complete_kind
 from ..terminal.options import Options, json_option, options
 from ..terminal.rendering import console, note, print_json
+from .journals import journal_of
 
 _SORTS = ("relevance", "name", "name:asc", "name:desc", "creation_time", "creation_time:asc", "creation_time:desc")
 _FILTERS = {"kinds": "kind", "namespace": "namespace", "scope": "scope"}
@@ -70,7 +71,7 @@ def search(
         filtered = [f"--{option}" for key, option in _FILTERS.items() if asked[key]]
         without = catalog.search(query, limit=1, facets=True) if filtered and not (results.total or as_json) else None
     if place is not None:
-        with given.journal() as journal:
+        with journal_of(given) as journal:
             then = journal.then(results.hits, place)
         print_json(then_json(results, then)) if as_json else console().print(then_view(results, then), crop=False)
     elif as_json:

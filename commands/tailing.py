@@ -17,6 +17,7 @@ import click
 from ..terminal.options import SECONDS, Options, json_option, options
 from ..terminal.rendering import console, note, print_json, shortened, time_text
 from ..values import change_json, state_json
+from .journals import journal_of
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -95,7 +96,7 @@ def tail(
 def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool, as_json: bool) -> None:
     out = console()
     shape: Callable[[Any], dict[str, Any]] = state_json if state else change_json
-    with given.journal() as journal:
+    with journal_of(given) as journal:
         own = journal.settings.journal.tenant
         subscription = journal.states(domain, **how) if state else journal.subscribe(domain, **how)
         if subscription.resumed and how["since"] is not None:

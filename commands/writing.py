@@ -14,6 +14,7 @@ from ..terminal.exits import FINE, PROBLEM
 from ..terminal.inputs import standard_input
 from ..terminal.options import SECONDS, Options, json_option, options
 from ..terminal.rendering import console, note, print_json
+from .journals import journal_of
 
 _NOTHING = "Standard input held no event, so nothing was emitted."
 
@@ -75,7 +76,7 @@ def emit(
             note(f"{kind} is a kind of its own; did you mean {meant}?")
     lines = standard_input() if type_ == "-" else None
     ok, out = True, console()
-    with given.journal() as journal:
+    with journal_of(given) as journal:
         send = Sending(journal, outcome=not no_wait, timeout_s=timeout_s)
         if lines is not None and (as_unit or unit_id):
             unit = send.unit(lines, unit_id)

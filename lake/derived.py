@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..schemas.errors import NotYetVisibleError
 from ..schemas.positions import behind, behind_text
+from .cuts import Bounds
 from .storage.versions import is_current
 from .table import PartitionKey, Table
 from .tables import Lake
@@ -28,6 +30,12 @@ def derived_mark(lake: Lake | View, name: str, key: PartitionKey) -> int:
     if isinstance(table, MarkedView):
         return table.mark(key)
     return table.mark(key) if isinstance(table, Table) and table.exists() else 0
+
+
+def seen_of_derived(view: View, names: Sequence[str], bounds: Bounds) -> Bounds:
+    """What a question sees of derived tables: nothing above their own marks; `held_to` tells how far that is."""
+    marks = {one: min(derived_mark(view, name, (bounds.topic, one)) for name in names) for one in bounds.below}
+    return replace(bounds, below={one: min(below, marks[one]) for one, below in bounds.below.items()})
 
 
 def wait_for_derived(lake: Lake, names: Sequence[str], wanted: Mapping[PartitionKey, int], *, timeout_s: float) -> None:

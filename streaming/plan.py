@@ -19,11 +19,12 @@ from ..fold.steps import Made
 from ..lake.storage.damage import opening
 from ..lake.storage.files import DataFile
 from ..lake.tables import Table
-from ..producers.recorded.served import Served
+from ..producers.recorded.served import Served, missing_package
 from ..rules.digest import digest_of
 from ..schemas.domain import Domain
-from ..schemas.errors import StreamError
-from ..schemas.registry import domain_named
+from ..schemas.errors import DomainError, StreamError
+from ..schemas.outside import package_of
+from ..schemas.registry import domain_named, take_in
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
 from .staging import Staging
@@ -126,6 +127,25 @@ def brought_by(several: Sequence[Served]) -> tuple[Brought, ...]:
     """What the tasks must have of the domains from outside that a journal serves."""
     found = [(served, domain_named(served.name)) for served in several]
     return tuple(Brought(domain, served.package, digest_of(domain.name)) for served, domain in found if domain)
+
+
+def take_in_domains(outside: Sequence[Brought]) -> None:
+    """Have in this process what a journal serves from outside.
+
+    Raises:
+        DomainError: a package is missing here, or judges otherwise than the driver's.
+    """
+    for brought in outside:
+        name, package = brought.domain.name, brought.package
+        if package_of(name) is None:
+            raise missing_package(name, package)
+        take_in(brought.domain)
+        if digest_of(name) != brought.digest:
+            raise DomainError(
+                f"The package {package} has other rules of the domain {name} here than where the stream was started.",
+                code="other-rules",
+                hint=f"Install one version of {package} on every machine of the cluster, and start the stream again.",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from .crash import CrashPoints
 from .derived.server import Beside
 from .derived.tending import DerivedTables
 from .engine import Engine, PartitionKey
+from .plan import brought_by
 from .publish import Publisher, watermarks
 from .report import Report
 from .spark import options
@@ -224,7 +225,8 @@ class Stream:
             return None
         crash_at = self._settings.stream.crash_at
         at = CrashPoints(crash_at).at
-        return DerivedTables(lake, list(engine.places), Beside(), at, crash_at=crash_at)
+        brought = brought_by(self._epochs.outside)
+        return DerivedTables(lake, list(engine.places), Beside(), at, crash_at=crash_at, outside=brought)
 
     def _is_new(self, domain: str, epochs: Epochs, lake: Lake) -> bool:
         """Whether no event of a domain was judged yet."""

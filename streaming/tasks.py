@@ -19,14 +19,11 @@ import pyarrow.compute as pc
 
 from ..fold.prior import PriorRows
 from ..fold.steps import Asked, Folder, RowFolder
-from ..producers.recorded.served import missing_package
 from ..rules.digest import digest_of
-from ..schemas.errors import DomainError
-from ..schemas.outside import package_of
-from ..schemas.registry import role, served, take_in
+from ..schemas.registry import role, served
 from .folder import PartitionFolder
 from .memory import without_collector
-from .plan import Part, PartitionKey, PinnedLake, Plan, Task
+from .plan import Part, PartitionKey, PinnedLake, Plan, Task, take_in_domains
 from .replay import journal_slices, kafka_slices
 
 _SLICE_ROWS = 50_000
@@ -52,25 +49,6 @@ def load_domains() -> None:
             role(domain.name, name)
 
 
-def take_in_domains(plan: Plan) -> None:
-    """Have in this process what the plan's journal serves from outside.
-
-    Raises:
-        DomainError: a package is missing here, or judges otherwise than the driver's.
-    """
-    for brought in plan.outside:
-        name, package = brought.domain.name, brought.package
-        if package_of(name) is None:
-            raise missing_package(name, package)
-        take_in(brought.domain)
-        if digest_of(name) != brought.digest:
-            raise DomainError(
-                f"The package {package} has other rules of the domain {name} here than where the stream was started.",
-                code="other-rules",
-                hint=f"Install one version of {package} on every machine of the cluster, and start the stream again.",
-            )
-
-
 def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
     """Fold the records that one task was given: those of one journal partition, or of several, whole.
 
@@ -80,7 +58,7 @@ def fold_batch(plan: Plan, batches: Iterable[pa.RecordBatch]) -> list[Part]:
     Raises:
         WorkerRulesError: this process has other rules than the driver.
     """
-    take_in_domains(plan)
+    take_in_domains(plan.outside)
     plan.check_rules()
     with without_collector():
         lake = PinnedLake(plan.pins)
@@ -105,7 +83,7 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
         DomainError: as `take_in_domains`.
         WorkerRulesError: this process has other rules than the driver.
     """
-    take_in_domains(plan)
+    take_in_domains(plan.outside)
     plan.check_rules()
     with without_collector():
         task = plan.tasks[key]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from ..client import Journal
     from ..config import Loaded
+    from ..lake_client import ConnectedJournal
     from ..schemas.settings import Settings
 
 
@@ -25,7 +25,10 @@ class Options:
     """
 
     def __init__(
-        self, file: str | None, overrides: tuple[str, ...], connect: Callable[[Settings], Journal] | None = None
+        self,
+        file: str | None,
+        overrides: tuple[str, ...],
+        connect: Callable[[Settings], ConnectedJournal] | None = None,
     ) -> None:
         self.file = file
         self.overrides = overrides
@@ -63,7 +66,7 @@ class Options:
         own = self.settings.stack.home
         return Path(own) if own else home()
 
-    def journal(self) -> Journal:
+    def journal(self) -> ConnectedJournal:
         """The journal of these settings, connected."""
         assert self._connect is not None  # only a completion, which asks for settings alone, has none
         return self._connect(self.settings)

@@ -9,10 +9,11 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LOADED = (
-    "domain", "events", "rules", "rows", "tables", "documents", "words", "typed", "commands", "as_of",
-    "columns.folder", "columns.documents",
+    "domain", "events", "rules", "rows", "tables", "derived", "documents", "words", "typed", "commands", "client",
+    "as_of", "columns.folder", "columns.documents",
 )  # fmt: skip
 """The roles that rooms load by name."""
+FILES = [path for path in (*ROOT.glob("*.py"), *ROOT.glob("[!.]*/**/*.py")) if "tests" not in path.parts]
 NOT_THAT_ROLE = {
     ("catalog", "columns.documents"): "a part of the catalog's folder in columns, which loads it itself",
 }
@@ -53,6 +54,6 @@ def test_the_toys_are_checked_the_same_way() -> None:
 @pytest.mark.parametrize("role", LOADED)
 def test_the_room_that_loads_a_role_says_what_it_is(role: str) -> None:
     """Each has a Protocol that names the file."""
-    text = "".join(path.read_text("utf-8") for path in ROOT.glob("[!.]*/**/*.py") if "tests" not in path.parts)
+    text = "".join(path.read_text("utf-8") for path in FILES)
     spelled = role.replace(".", "/")
     assert f'"""The file `{spelled}` of a domain' in text

@@ -21,9 +21,9 @@ ABOVE = [
     "config",
     "tracing",
     "values",
-    "terminal",
     "lake_client",
     "outside_client",
+    "terminal",
     "domains",
     "sources",
     "client",
@@ -32,8 +32,6 @@ ABOVE = [
 ]
 ORDER = [*ROOMS, *ABOVE]
 """What a part imports stands before it: so only `cli.py` imports `commands/`, and nothing imports `cli.py`."""
-CLIENTS = {"client"}
-"""What the layers below may name for the type checker alone."""
 IMPURE = {"os", "io", "time", "random", "secrets", "socket", "subprocess", "threading", "pathlib", "asyncio", "shutil"}
 PURE = {"schemas", "rules"}
 ROLES = {
@@ -69,7 +67,6 @@ def files(part: str) -> list[Path]:
 def imports(path: Path) -> Iterator[tuple[str, str]]:
     """(room, module) for relative imports, ("", module) for absolute ones."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    for_types = {id(inner) for node in ast.walk(tree) if is_for_types(node) for inner in ast.walk(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (("", alias.name) for alias in node.names)
@@ -80,13 +77,7 @@ def imports(path: Path) -> Iterator[tuple[str, str]]:
             base = [*folder[: len(folder) - node.level + 1], *(node.module.split(".") if node.module else [])]
             targets = [base] if base else [[alias.name] for alias in node.names]
             for target in targets:
-                if not (id(node) in for_types and target[0] in CLIENTS):
-                    yield target[0], ".".join(target)
-
-
-def is_for_types(node: ast.AST) -> bool:
-    """Whether a block is read by the type checker alone."""
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+                yield target[0], ".".join(target)
 
 
 @pytest.mark.parametrize("part", ORDER)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
-from ...lake_client import Point, point
+from ...lake_client import ConnectedJournal, Point, point
 from ...schemas.arguments import renamed
 from ...schemas.errors import RenamedError
 from ...schemas.limits import MAX_ENTRIES
 from .questions import FilesQuestion
 
 if TYPE_CHECKING:
-    from ...client import Journal
     from ...lake.reading import LakeReader
     from ...producers.receipts import Receipt
     from .events import FileRecord
@@ -35,7 +34,7 @@ class FilesClient:
     }  # fmt: skip
     """What the journal itself had under other names."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: ConnectedJournal) -> None:
         self._journal = journal
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:

@@ -22,7 +22,9 @@ from ...terminal.options import Options, json_option, options
 from ...terminal.rendering import console, fields, note, print_json, shortened, table, time_text, verdict
 
 if TYPE_CHECKING:
+    from ...lake_client import ConnectedJournal
     from ...producers.receipts import Receipt
+    from .client import FilesClient
 
 _LATEST_MS = 253_402_300_799_999  # the year 9999: nothing later has a form that people write
 _PROGRESS_EVERY = 50_000
@@ -76,7 +78,7 @@ def files(
     _check_asked(asked)
     at = point(as_at) if as_at else None
     with context.ensure_object(Options).journal() as journal:
-        found = journal.files.page(**asked, limit=limit, cursor=cursor, as_at=at)
+        found = _files(journal).page(**asked, limit=limit, cursor=cursor, as_at=at)
     shown = page_json(found)
     if as_json:
         print_json(shown)
@@ -84,6 +86,12 @@ def files(
     console().print(_page_view(shown), crop=False)
     if found.cursor is not None:
         console().print(Text(f"more: --cursor {found.cursor}", style="dim"), soft_wrap=True)
+
+
+def _files(journal: ConnectedJournal) -> FilesClient:
+    from .client import FilesClient
+
+    return FilesClient(journal)
 
 
 def _check_asked(asked: Mapping[str, str | None]) -> None:
@@ -119,7 +127,7 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
 
     at = point(as_at) if as_at else None
     with given.journal() as journal:
-        found = journal.files.latest(what, where, as_at=at)
+        found = _files(journal).latest(what, where, as_at=at)
     shown = None if found is None else file_json(found)
     if as_json:
         print_json(shown)
@@ -182,7 +190,7 @@ def record(
         return _none_found(as_json)
     with given.journal() as journal:
         about: dict[str, Any] = {} if actor is None else {"actor": actor}
-        receipts = journal.files.record(found, progress=_told(console(stderr=True)), **about)
+        receipts = _files(journal).record(found, progress=_told(console(stderr=True)), **about)
         results = [_result(receipt, wait=not no_wait) for receipt in receipts]
     for result in results:
         print_json(result) if as_json else console().print(_result_line(result), soft_wrap=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
-from ...lake_client import Point, ReadOptions, point
+from ...lake_client import ConnectedJournal, Point, ReadOptions, point
 from ...schemas.errors import RenamedError
 from ...schemas.urn import Urn
 from .questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
 
 if TYPE_CHECKING:
-    from ...client import Journal
     from ...lake.reading import LakeReader
     from .queries import LineagePage, LineageQueries
 
@@ -33,7 +32,7 @@ class LineageClient:
     }  # fmt: skip
     """What the journal itself had under other names."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: ConnectedJournal) -> None:
         self._journal = journal
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
@@ -126,12 +125,12 @@ CLIENT: Final = LineageClient
 """What `journal.lineage` is."""
 
 
-def written_properties(journal: Journal, entity: Urn, asked: ReadOptions) -> dict[str, str]:
+def written_properties(journal: ConnectedJournal, entity: Urn, asked: ReadOptions) -> dict[str, str]:
     """The latest write to an entity as properties; none where it is not of a kind that has one."""
     if entity.kind not in WRITTEN_KINDS:
         return {}
     as_at, as_of, tenant = asked.get("as_at"), asked.get("as_of"), asked.get("tenant")
-    write = journal.lineage.latest_write(entity, as_at=as_at, as_of=as_of, tenant=tenant)
+    write = LineageClient(journal).latest_write(entity, as_at=as_at, as_of=as_of, tenant=tenant)
     if write is None:
         return {}
     who = {f"latest_write_{name}": write[name] for name in ("program", "source") if write[name] is not None}

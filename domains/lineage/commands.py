@@ -18,8 +18,9 @@ from ...terminal.options import Options, json_option, options
 from ...terminal.rendering import console, note, print_json
 
 if TYPE_CHECKING:
-    from ...client import Journal
+    from ...lake_client import ConnectedJournal
     from ...schemas.urn import Urn
+    from .client import LineageClient
 
 
 class _Lineage(click.Group):
@@ -75,7 +76,7 @@ def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: A
 
     data = Urn.parse(urn)
     with given.journal() as journal:
-        answer = journal.lineage.of(data, **_asked(asked, as_at))
+        answer = _lineage(journal).of(data, **_asked(asked, as_at))
         if not answer["relations"] and _is_untouched(journal, data):
             note(f"Nothing is known of {data}: check its spelling.")
     within = asked["start"] is not None or asked["end"] is not None
@@ -135,7 +136,7 @@ def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None
     from .openlineage import run_events
 
     with given.journal() as journal:
-        for run, accesses in journal.lineage.runs_in(Urn.parse(urn), **_asked(asked, as_at)):
+        for run, accesses in _lineage(journal).runs_in(Urn.parse(urn), **_asked(asked, as_at)):
             for event in run_events(run, accesses):
                 print_json(event)
 
@@ -157,24 +158,30 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
     from .views import runs_view
 
     with given.journal() as journal:
-        page = journal.lineage.runs(of := Urn.parse(program), **_asked(asked, as_at))
+        page = _lineage(journal).runs(of := Urn.parse(program), **_asked(asked, as_at))
         if not page.items and _is_unknown(journal, of):
             note(f"Nothing is known of {of}: check its spelling.")
     shown = runs_json(page)
     print_json(shown) if as_json else console().print(runs_view(shown), crop=False)
 
 
-def _is_unknown(journal: Journal, program: Urn) -> bool:
+def _lineage(journal: ConnectedJournal) -> LineageClient:
+    from .client import LineageClient
+
+    return LineageClient(journal)
+
+
+def _is_unknown(journal: ConnectedJournal, program: Urn) -> bool:
     """Whether there is neither a run of a program at any time, nor anything in the catalog about it."""
-    return not journal.lineage.runs(program, limit=1).items and _is_not_there(journal, program)
+    return not _lineage(journal).runs(program, limit=1).items and _is_not_there(journal, program)
 
 
-def _is_untouched(journal: Journal, data: Urn) -> bool:
+def _is_untouched(journal: ConnectedJournal, data: Urn) -> bool:
     """Whether neither lineage, at any time, nor the catalog knows data."""
-    return not journal.lineage.of(data, levels=1)["relations"] and _is_not_there(journal, data)
+    return not _lineage(journal).of(data, levels=1)["relations"] and _is_not_there(journal, data)
 
 
-def _is_not_there(journal: Journal, entity: Urn) -> bool:
+def _is_not_there(journal: ConnectedJournal, entity: Urn) -> bool:
     """Whether the catalog says nothing of an entity now."""
     try:
         journal.show(entity)
@@ -201,8 +208,8 @@ def run(
 
     one, at = Urn.parse(urn), _asked({"as_of": as_of}, as_at)
     with given.journal() as journal:
-        page = journal.lineage.accesses(one, limit=limit, cursor=cursor, **at)
-        shown = touched_json(journal.lineage.run(one, **at), page)
+        page = _lineage(journal).accesses(one, limit=limit, cursor=cursor, **at)
+        shown = touched_json(_lineage(journal).run(one, **at), page)
     print_json(shown) if as_json else console().print(run_view(shown), crop=False)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...fold.derived import DERIVED, Owned
+from ...fold.derived import Owned
 from ...lake.storage.versions import is_current
 from ...lake.tables import Lake
 from ...schemas.errors import DamagedTableError, StreamError
-from .committing import Marks, fill, least_marks
+from .committing import Marks, fill, functions_of, least_marks
 from .files import ComparedFiles, StoredFiles
 from .making import FunctionFailed
 
@@ -42,8 +42,8 @@ def refill(lake: Lake, view: Lake, reached: Marks, *, only_compare: bool = False
     options = lake.journal.storage_options
     files = ComparedFiles(lake.path, options) if only_compare else StoredFiles(lake.path, options)
     upto = {
-        name: marks
-        for name, owned in DERIVED.items()
+        owned.derived.name: marks
+        for owned in functions_of(lake)
         if all(view.tables[one].uri != lake.tables[one].uri for one in owned.derived.tables)
         and (marks := _least(owned, lake, reached))
     }

@@ -45,6 +45,11 @@ def _fits(offer: Offer, name: str, table: Table) -> bool:
     return table.uri == offer.uris[name] and marks == dict(offer.begins[name])
 
 
+def functions_of(lake: Lake) -> list[Owned]:
+    """The functions whose tables a lake has: another journal of this process may serve another domain's."""
+    return [owned for owned in DERIVED.values() if lake.tables.keys() >= {*owned.derived.tables}]
+
+
 def keys_of(owned: Owned, keys: Sequence[PartitionKey]) -> list[PartitionKey]:
     """The journal partitions that a function follows."""
     return [key for key in keys if key[0].rpartition(".journal.")[2] == owned.journal]
@@ -81,7 +86,7 @@ def reaches_live(lake: Lake, offered: Lake, keys: Sequence[PartitionKey]) -> boo
 
     It mends live ones that are damaged.
     """
-    for owned in DERIVED.values():
+    for owned in functions_of(lake):
         try:
             live = least_marks(owned, lake, keys, live=True)
         except DamagedTableError:

@@ -24,6 +24,7 @@ from ...lake.tables import PartitionKey, Table
 from ...schemas.errors import MetajournalError
 from ..crash import CrashPoints
 from ..memory import give_back
+from ..plan import Brought, take_in_domains
 from .files import StoredFiles
 from .making import USUAL, Bounds, FunctionFailed, Offer, make_piece
 
@@ -43,6 +44,7 @@ class Request:
         upto: where the piece must end at the latest; all tables that are read hold what stands below.
         bounds: how large it is.
         crash_at: see `CrashPoints`.
+        outside: the domains from outside that the journal serves.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Request:
     upto: Mapping[PartitionKey, int]
     bounds: Bounds = USUAL
     crash_at: str | None = None
+    outside: tuple[Brought, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,7 @@ class Maker:
     def answer(self, request: Request) -> Answer:
         """Make a piece."""
         try:
+            take_in_domains(request.outside)
             tables = {name: self._table(name, uri, request.storage_options) for name, uri in request.uris.items()}
             for table in tables.values():
                 table.refresh()

@@ -17,7 +17,8 @@ from ...fold.derived import DERIVED, Owned
 from ...lake.storage.compaction import At, passed
 from ...lake.tables import Lake, PartitionKey
 from ...schemas.errors import DamagedTableError, LakeWriteError
-from .committing import Marks, commit, keys_of, least_marks, reaches, tables_of
+from ..plan import Brought
+from .committing import Marks, commit, functions_of, keys_of, least_marks, reaches, tables_of
 from .making import USUAL, Bounds, Offer, discard
 from .process import Failed, Request
 from .server import Ended, Server
@@ -58,6 +59,7 @@ class DerivedTables:
         bounds: of pieces.
         crash_at: for the process (see `CrashPoints`).
         clock: seconds, for pace and patience.
+        outside: the domains from outside that the journal serves; the process takes them in.
     """
 
     def __init__(
@@ -70,8 +72,10 @@ class DerivedTables:
         bounds: Bounds = USUAL,
         crash_at: str | None = None,
         clock: Callable[[], float] = time.monotonic,
+        outside: tuple[Brought, ...] = (),
     ) -> None:
         self._lake = lake
+        self._outside = outside
         self._keys = keys
         self._server = server
         self._at = at
@@ -114,7 +118,7 @@ class DerivedTables:
 
     def told(self) -> list[dict[str, Any]]:
         """Each function as JSON: its tables, how many positions they lack, and why they do not go on."""
-        return [self._told(owned) for owned in DERIVED.values()]
+        return [self._told(owned) for owned in functions_of(self._lake)]
 
     def _told(self, owned: Owned) -> dict[str, Any]:
         marks, wanted = self._marks(owned, self._lake, live=True) or {}, self._upto(owned)
@@ -214,7 +218,7 @@ class DerivedTables:
 
     def _move_on(self) -> None:
         """Point at the tables of a new version that have reached those of the one before."""
-        for owned in DERIVED.values():
+        for owned in functions_of(self._lake):
             beside = [name for name in owned.derived.tables if self._lake.target(name) is not self._lake.tables[name]]
             if not beside:
                 continue
@@ -230,8 +234,8 @@ class DerivedTables:
         if target is None and self._lake.is_offered():
             return None
         now = self._clock()
-        for name in sorted(DERIVED, key=lambda name: self._again_at.get(name, 0.0)):
-            owned = DERIVED[name]
+        for owned in sorted(functions_of(self._lake), key=lambda owned: self._again_at.get(owned.derived.name, 0.0)):
+            name = owned.derived.name
             if name in self.faults or self._again_at.get(name, 0.0) > now:
                 continue
             if self._lake.waits_for_vacuum(owned.derived.tables):
@@ -252,7 +256,9 @@ class DerivedTables:
         tables = tables_of(owned, lake)
         options = next(iter(tables.values())).storage_options
         uris = {name: table.uri for name, table in tables.items()}
-        return Request(owned.derived.name, self._lake.path, options, uris, upto, self._bounds, self._crash_at)
+        return Request(
+            owned.derived.name, self._lake.path, options, uris, upto, self._bounds, self._crash_at, self._outside
+        )
 
     def _ask(self, request: Request) -> None:
         self._lake.in_hand = frozenset(DERIVED[request.name].derived.tables)

@@ -140,13 +140,13 @@ from metajournal.schemas.domain import Domain, Kind
 from metajournal.schemas.errors import DomainError
 from metajournal.schemas.topics import TopicNames
 from metajournal.streaming.plan import Brought, Plan
-from metajournal.streaming.tasks import take_in_domains
+from metajournal.streaming.plan import take_in_domains
 kinds = (Kind("toybox", "toys", 1, 1), Kind("toy", "toys", 2, 2, "toybox", 1))
 def told(digest):
     domain = Domain("toys", "metajournal_toys", kinds, ("toys.ToyMade.1", "toys.ToyPlayed.1", "toys.ToyLost.1"))
     plan = Plan({}, {}, (), TopicNames(), {}, None, {}, outside=(Brought(domain, "metajournal-toys", digest),))
     try:
-        take_in_domains(pickle.loads(pickle.dumps(plan)))
+        take_in_domains(pickle.loads(pickle.dumps(plan)).outside)
     except DomainError as error:
         return [error.code, "metajournal-toys" in str(error)]
     return "fine"

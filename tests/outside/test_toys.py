@@ -81,6 +81,12 @@ with Journal.connect(settings) as journal:
     journal.wait([one.position for one in played], timeout_s=60)
     tell([sorted(outcomes), journal.domain("toys").players(many[3])])
 """
+OF_PLAYER = """
+from metajournal import Journal
+with Journal.connect(settings) as journal:
+    toys = journal.domain("toys")
+    tell([len(toys.of_player("ada")), toys.of_player("bob")])
+"""
 WITHOUT_PACKAGE = """
 from metajournal import Journal, MetajournalError, PropertiesSet, urn
 from metajournal.terminal.parsing import event_class
@@ -183,6 +189,7 @@ def served(has: Beside, lacks: Beside) -> None:
     both = [{"player": "bob", "minutes": 65}, {"player": "ada", "minutes": 30}]
     eventually(lambda: told(has.command("players", "toy:attic/bear", "--json")) == both, 30, "the hour in the lake")
     assert has.python(MANY) == [["Accepted"], [["ada", 4]]]
+    eventually(lambda: has.python(OF_PLAYER) == [151, ["toy:attic/bear"]], 60, "the derived table has all plays")
     without = lacks.python(WITHOUT_PACKAGE)
     assert without == {
         "outcome": "Accepted",
@@ -200,7 +207,8 @@ def the_same_again(has: Beside) -> None:
     """Verify and rebuild give the same rows and verdicts, below the cut as above it."""
     checks = told(has.command("verify", "--json"))["checks"]
     assert {one["name"]: one["ok"] for one in checks if not one["ok"]} == {}
-    assert "table-toy_plays" in {one["name"] for one in checks}
+    assert {"table-toy_plays", "table-toys_by_player"} <= {one["name"] for one in checks}
     assert told(has.command("rebuild", "lake", "--json"))["ok"]
+    assert has.python(OF_PLAYER) == [151, ["toy:attic/bear"]]
     assert told(has.command("rebuild", "index", "--json"))["ok"]
     assert told(has.command("search", "mohair", "--json"))["hits"][0]["urn"] == "toy:attic/bear"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from metajournal.commands.program import CommandsFile
+    from metajournal.fold.derived import DerivedFile
     from metajournal.fold.published import DocumentsFile
     from metajournal.indexer.documents import WordsFile
     from metajournal.lake.declared import TablesFile
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from tests.toys.metajournal_toys import (
         client,
         commands,
+        derived,
         documents,
         domain,
         events,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     _RULES: ReadsFile = rules
     _ROWS: RowsFile = rows
     _TABLES: TablesFile = tables
+    _DERIVED: DerivedFile = derived
     _DOCUMENTS: DocumentsFile = documents
     _WORDS: WordsFile = words
     _CLIENT: ClientFile = client

@@ -35,8 +35,18 @@ class ToysClient:
 
     def players(self, toy: Urn | str, *, tenant: str | None = None) -> list[Player]:
         """Who played with a toy, the longest first."""
-        queries = self._journal.opened("toys", _opened)
-        return queries.players(tenant or self._journal.settings.journal.tenant, str(Urn.parse(toy)))
+        return self._queries.players(self._tenant(tenant), str(Urn.parse(toy)))
+
+    def of_player(self, player: str, *, tenant: str | None = None) -> list[str]:
+        """The toys that somebody has played with, a moment behind the last event."""
+        return self._queries.toys_of(self._tenant(tenant), player)
+
+    @property
+    def _queries(self) -> ToyQueries:
+        return self._journal.opened("toys", _opened)
+
+    def _tenant(self, tenant: str | None) -> str:
+        return tenant or self._journal.settings.journal.tenant
 
 
 def _opened(lake: LakeReader) -> ToyQueries:
