@@ -7,7 +7,7 @@ question and give the answer as at a point. Each method is `asked_anew` where a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import ClassVar, NamedTuple
 
 from ..schemas.errors import NotFinalError
@@ -44,16 +44,18 @@ class Queries:
         self._partitions = partitions
         self._topic = names.journal(self.TOPIC)
 
-    def _seen(self, as_at: At | None, *, final_only: bool = False) -> Seen:
+    def _seen(self, as_at: At | None, *, final_only: bool = False, names: Collection[str] | None = None) -> Seen:
         """What is seen of the tables now, or as at a point.
 
+        Args:
+            names: those of the tables that are needed; all where None.
         Raises:
             NotFinalError: the lake has not reached that point; or `final_only`, and events still to come could change
                 an answer.
             InvalidPositionError, InputError: it is no point of this journal.
             UnavailableError: there is no lake.
         """
-        view = self.views.take(self.TABLES)
+        view = self.views.take(self.TABLES if names is None else names)
         bounds = self._cuts(view).bounds(self.TOPIC, as_at)
         if final_only and not bounds.final:
             raise NotFinalError("Facts still to come can change that answer.")

@@ -19,16 +19,26 @@ from ...lake.views.views import View
 from .relations import LakeRelations, told_by
 
 
+def lacks_writes(view: View, seen: Bounds) -> bool:
+    """Whether the table that stands by data lacks some of what is seen, so that others are read too."""
+    held = _held(view, seen)
+    return any(held[partition] < below for partition, below in seen.below.items())
+
+
+def _held(view: View, seen: Bounds) -> dict[int, int]:
+    return {partition: derived_mark(view, "writes", (seen.topic, partition)) for partition in seen.below}
+
+
 def latest_write_of(view: View, seen: Bounds, tenant: str, data: str, as_of: int | None) -> list[Any]:
     """The latest write of a run to data, at most one: when, its run and program.
 
     A write stands at the least time that was told of it; of several at one time the greatest run's is the latest.
 
     Args:
-        view: has `writes`, `accesses` and `relations`.
+        view: has `writes`; where that lacks something, `accesses` and `relations` too.
         seen, as_of: which rows count.
     """
-    held = {partition: derived_mark(view, "writes", (seen.topic, partition)) for partition in seen.below}
+    held = _held(view, seen)
     with scan.cursor() as cursor:
         parts = [*_by_data(cursor, view, tenant, data, seen, held), *_lacking(cursor, view, tenant, data, seen, held)]
         if not parts:

@@ -24,7 +24,7 @@ from ...lake.views.views import asked_anew
 from ...schemas.errors import UnknownEntityError
 from ...schemas.urn import Urn
 from .cursors import cursor_of, identity_of, read_cursor
-from .latest import latest_write_of
+from .latest import lacks_writes, latest_write_of
 from .questions import MOST_PAGE, PAGE, LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion, check_limit
 from .relations import LakeRelations, Times, in_window, told_by
 from .values import access_json, lineage_json, recorded_json, run_json, write_json
@@ -188,7 +188,9 @@ class LineageQueries(Queries):
             `at` and `source`; the others are null. Of several at one time a run's, then the greatest URN.
         """
         data, as_of = question
-        seen = self._seen(as_at)
+        seen = self._seen(as_at, names=("writes", "external_writes") if data.kind == "stream" else ("writes",))
+        if lacks_writes(*seen):
+            seen = self._seen(as_at)
         writes = [_Write(*write) for write in latest_write_of(*seen, tenant, str(data), as_of)]
         if data.kind == "stream":
             rows = select_rows(
