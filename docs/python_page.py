@@ -30,7 +30,7 @@ SECTIONS: Final = {
         "indexer.search.results:Results", "indexer.search.results:Hit", "indexer.search.results:Count",
     ],
     "What the lake answers": [
-        "lake.reading:Answer", "rules.entity:EntityRow", "domains.lineage.queries:LineagePage",
+        "lake.reading:Answer", "rules.entity:EntityRow", "domains.lineage.values:LineagePage",
         "domains.files.queries:FilesPage",
         "domains.files.rows:FileRecordRow",
     ],

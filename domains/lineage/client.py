@@ -12,7 +12,8 @@ from .questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
 
 if TYPE_CHECKING:
     from ...lake.reading import LakeReader
-    from .queries import LineagePage, LineageQueries
+    from .queries import LineageQueries
+    from .values import LineagePage
 
 
 WRITTEN_KINDS = frozenset({"dataset", "stream"})

@@ -27,15 +27,8 @@ from .cursors import cursor_of, identity_of, read_cursor
 from .latest import lacks_writes, latest_write_of
 from .questions import MOST_PAGE, PAGE, LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion, check_limit
 from .relations import LakeRelations, Times, in_window, told_by
-from .values import access_json, lineage_json, recorded_json, run_json, write_json
+from .values import LineagePage, access_json, lineage_json, recorded_json, run_json, write_json
 from .walk import Walked, walk
-
-
-class LineagePage(NamedTuple):
-    """Some of the answer's items, as JSON values; `cursor` asks for the next ones, None: there are none."""
-
-    items: list[dict[str, Any]]
-    cursor: str | None
 
 
 class LineageQueries(Queries):

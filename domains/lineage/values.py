@@ -8,14 +8,18 @@ so that no two entities share one. Source: docs/concepts.md; the source text's s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...schemas.urn import Urn
 from .events import UNKNOWN
 from .walk import Relation, Walked
 
-if TYPE_CHECKING:
-    from .queries import LineagePage
+
+class LineagePage(NamedTuple):
+    """Some of the answer's items, as JSON values; `cursor` asks for the next ones, None: there are none."""
+
+    items: list[dict[str, Any]]
+    cursor: str | None
 
 
 def run_json(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from metajournal import ExternalWrite, Journal, RunStarted, dataset, stream
 from metajournal.cli import main
 from metajournal.domains.lineage import views as lineage_views
 from metajournal.domains.lineage.openlineage import facts_of
-from metajournal.domains.lineage.queries import LineagePage
+from metajournal.domains.lineage.values import LineagePage
 from metajournal.schemas.errors import UnknownEntityError
 from metajournal.schemas.urn import Urn
 from metajournal.terminal import parsing

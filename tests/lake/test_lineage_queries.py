@@ -28,8 +28,9 @@ from metajournal import (
     stream,
 )
 from metajournal.domains.lineage import relations as lineage_relations
-from metajournal.domains.lineage.queries import LineagePage, LineageQueries
+from metajournal.domains.lineage.queries import LineageQueries
 from metajournal.domains.lineage.questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
+from metajournal.domains.lineage.values import LineagePage
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.tables import Lake
 from metajournal.schemas.errors import InputError, NotFinalError, UnknownEntityError
