@@ -11,6 +11,7 @@ import os
 import subprocess
 import uuid
 from pathlib import Path
+from typing import Final
 
 from .errors import ServerStartError
 from .java import Java, find_java
@@ -19,7 +20,9 @@ from .ports import HOST, answers, free_ports, is_free
 from .process import keep
 from .server import Server, start_with_ports, wait_ready
 
-JVM = ("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable", "-Xlog:all=error:stderr")
+JVM = ("-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable", "-Xlog:all=error:stderr")
+HEAP_MIB: Final = 384
+"""Enough for some hundred topics; thousands of them, as tests make, need more."""
 _LOGGING = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
@@ -55,13 +58,15 @@ SETTINGS: dict[str, str] = {
 
 
 def start_kafka(
-    parts: Parts, folder: Path, *, ports: tuple[int, ...] = (), lasting: bool = False, timeout_s: float = 60
-) -> Server:
+    parts: Parts, folder: Path, *, ports: tuple[int, ...] = (), lasting: bool = False, timeout_s: float = 60,
+    heap_mib: int = HEAP_MIB,
+) -> Server:  # fmt: skip
     """Start a broker with its data in `folder` and wait until it answers.
 
     Args:
         ports: of the client and of the controller listener; used when both are free, others are picked otherwise.
         lasting: it will be released, so nobody is there at its end to take a class-data archive over.
+        heap_mib: most memory of its objects.
     Raises:
         JavaMissingError, JavaVersionError: there is no Java for it.
         ServerStartError: it did not come up; the end of its log is in the error.
@@ -71,18 +76,20 @@ def start_kafka(
     wished = [ports] if ports and all(map(is_free, ports)) else []
 
     def start(chosen: tuple[int, ...]) -> Server:
-        return _start(java, parts, folder, chosen, lasting, timeout_s)
+        return _start(java, parts, folder, chosen, lasting, timeout_s, heap_mib)
 
     return start_with_ports(start, lambda: wished.pop() if wished else tuple(free_ports(2)))
 
 
-def _start(java: Java, parts: Parts, folder: Path, ports: tuple[int, ...], lasting: bool, timeout_s: float) -> Server:
+def _start(
+    java: Java, parts: Parts, folder: Path, ports: tuple[int, ...], lasting: bool, timeout_s: float, heap_mib: int
+) -> Server:
     client, controller = ports
     configuration = folder / "server.properties"
     configuration.write_text(properties(client, controller), encoding="utf-8")
     class_path = os.pathsep.join(map(str, parts.files("kafka")))
     archive = ClassArchive(parts.root / f"kafka-java{java.version.replace('/', '_')}.jsa")
-    run = [str(java.executable), *JVM, *_LOGGING]
+    run = [str(java.executable), *JVM, f"-Xmx{heap_mib}m", *_LOGGING]
     if not (folder / "data" / "meta.properties").exists():
         _format([*run, *archive.use, "-cp", class_path], configuration, folder)
     kept = keep(

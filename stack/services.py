@@ -14,21 +14,23 @@ from typing import Self
 
 from .elasticsearch import start_elasticsearch
 from .jars import ensure_parts
-from .kafka import start_kafka
+from .kafka import HEAP_MIB, start_kafka
 from .parts import Parts
 from .progress import Report
 from .server import Server
 
 
 def start_both(
-    parts: Parts, home: Path, *, ports: dict[str, tuple[int, ...]] | None = None, lasting: bool = False
-) -> dict[str, Server]:
+    parts: Parts, home: Path, *, ports: dict[str, tuple[int, ...]] | None = None, lasting: bool = False,
+    broker_heap_mib: int = HEAP_MIB,
+) -> dict[str, Server]:  # fmt: skip
     """Start both at the same time; when one fails, or this is interrupted, what came up is stopped again.
 
     Args:
         home: each has its own folder in it.
         ports: those of an earlier run by name, used again when they are free.
         lasting: they will be released to outlive this process.
+        broker_heap_mib: as of `start_kafka`.
     Raises:
         ServerStartError, JavaMissingError, JavaVersionError, PrivilegeError: whichever came first.
     """
@@ -36,7 +38,9 @@ def start_both(
     with ThreadPoolExecutor(2) as pool:
         kafka, search = known.get("kafka", ()), known.get("elasticsearch", ())
         coming = {
-            "kafka": pool.submit(start_kafka, parts, home / "kafka", ports=kafka, lasting=lasting),
+            "kafka": pool.submit(
+                start_kafka, parts, home / "kafka", ports=kafka, lasting=lasting, heap_mib=broker_heap_mib
+            ),
             "elasticsearch": pool.submit(start_elasticsearch, parts, home / "elasticsearch", ports=search),
         }
         try:
@@ -65,9 +69,13 @@ class Stack:
         home: folder of their data; the same folder gives the same data again.
         report: told about downloads, when there are any (see `progress.shown`).
         lasting: they will be released to outlive this process.
+        broker_heap_mib: as of `start_kafka`.
     """
 
-    def __init__(self, home: Path | str, *, report: Report | None = None, lasting: bool = False) -> None:
+    def __init__(
+        self, home: Path | str, *, report: Report | None = None, lasting: bool = False, broker_heap_mib: int = HEAP_MIB
+    ) -> None:
+        self._broker_heap_mib = broker_heap_mib
         self.home = Path(home).absolute()
         self._lasting = lasting
         self._report = report
@@ -75,7 +83,7 @@ class Stack:
 
     def __enter__(self) -> Self:
         parts = ensure_parts(("kafka", "elasticsearch"), report=self._report)
-        self._servers = start_both(parts, self.home, lasting=self._lasting)
+        self._servers = start_both(parts, self.home, lasting=self._lasting, broker_heap_mib=self._broker_heap_mib)
         return self
 
     def __exit__(

@@ -79,7 +79,7 @@ def provide(folder: Path) -> Iterator[Services]:
         with in_containers() as services:
             yield services
     else:
-        with shown() as report, Stack(folder, report=report) as stack:
+        with shown() as report, Stack(folder, report=report, broker_heap_mib=1_536) as stack:
             yield Services(stack.bootstrap_servers, stack.elasticsearch_url, f"stack/ in {folder}")
 
 
