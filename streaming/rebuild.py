@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 from ..fold.records import Place
 from ..lake.declared import SPECS
 from ..lake.digest import table_digest
-from ..lake.storage.compaction import At, passed
+from ..lake.storage.compaction import StepHook, passed
 from ..lake.storage.locks import only_one
 from ..lake.tables import Lake, Reached, Table
 from ..producers.recorded.served import require_packages
@@ -256,7 +256,7 @@ def take_offered(
     settings: Settings,
     epochs: Epochs,
     lake: Lake,
-    at: At = passed,
+    at: StepHook = passed,
     fill_first: Callable[[Lake], None] = lambda offered: None,
 ) -> int | None:
     """Put a filled generation in the place of the live tables, when one is offered; for the writer of the lake.

@@ -125,7 +125,7 @@ def answer_request(settings: Settings, requests: DomainRequests, lake: Lake, epo
     Returns:
         Whether it was added, so that the stream has to begin anew.
     """
-    name = requests.asked()
+    name = requests.requested()
     if name is None:
         return False
     try:

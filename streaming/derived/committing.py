@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from ...fold.derived import DERIVED, Owned
 from ...lake.declared import SPECS
-from ...lake.storage.compaction import At, passed
+from ...lake.storage.compaction import StepHook, passed
 from ...lake.tables import Lake, PartitionKey, Reached, Table
 from ...schemas.errors import DamagedTableError
 from .files import Files
@@ -19,7 +19,7 @@ from .making import USUAL, Bounds, Offer, make_piece
 Marks = Mapping[PartitionKey, int]
 
 
-def commit(offer: Offer, tables: Mapping[str, Table], at: At = passed) -> bool:
+def commit(offer: Offer, tables: Mapping[str, Table], at: StepHook = passed) -> bool:
     """Commit a piece.
 
     Args:
@@ -96,7 +96,7 @@ def reaches_live(lake: Lake, offered: Lake, keys: Sequence[PartitionKey]) -> boo
     return True
 
 
-def fill(lake: Lake, upto: Mapping[str, Marks], files: Files, *, bounds: Bounds = USUAL, at: At = passed) -> None:
+def fill(lake: Lake, upto: Mapping[str, Marks], files: Files, *, bounds: Bounds = USUAL, at: StepHook = passed) -> None:
     """Make and commit pieces in this process until the tables reach some marks; for the only writer of these tables.
 
     Args:

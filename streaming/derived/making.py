@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ...fold.derived import Derived, File, Owned, Piece, Rows
 from ...lake.columns import JOURNAL_TABLE
 from ...lake.ranges import newest_below, rows_between, weights
-from ...lake.storage.compaction import At, passed
+from ...lake.storage.compaction import StepHook, passed
 from ...lake.storage.files import DataFile, TableFiles
 from ...lake.tables import PartitionKey, Table
 from ...schemas.errors import DamagedTableError, UnavailableError
@@ -85,7 +85,7 @@ def make_piece(
     files: Files,
     *,
     bounds: Bounds = USUAL,
-    at: At = passed,
+    at: StepHook = passed,
 ) -> Offer | None:
     """Make the next piece.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...fold.derived import DERIVED, Owned
-from ...lake.storage.compaction import At, passed
+from ...lake.storage.compaction import StepHook, passed
 from ...lake.tables import Lake, PartitionKey
 from ...schemas.errors import DamagedTableError, LakeWriteError
 from ..plan import Brought
@@ -67,7 +67,7 @@ class DerivedTables:
         lake: Lake,
         keys: Sequence[PartitionKey],
         server: Server,
-        at: At = passed,
+        at: StepHook = passed,
         *,
         bounds: Bounds = USUAL,
         crash_at: str | None = None,
