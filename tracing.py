@@ -15,7 +15,7 @@ from .schemas.ids import id_bytes, id_text
 from .schemas.positions import EPOCH_SHIFT, Position
 
 if TYPE_CHECKING:
-    from .consumers.finding import Found, Looked
+    from .consumers.finding import FoundEvent, Looked
     from .lake.events import Judged, Made
     from .lake.views.views import View
     from .producers.topics import Epochs, TopicEpoch
@@ -177,9 +177,9 @@ def _in_kafka(settings: Settings, epochs: Epochs, lake: View | None, identity: b
 
     marks, began = _marks(epochs, lake), {topic: one.epoch for topic, one in epochs.items()}
     looked = find_event(settings, identity, marks, began, since_ms=made_at(identity) or 0, timeout_s=timeout_s)
-    if not looked.found:
+    if not looked.events:
         raise _unknown(id_text(identity), looked, marks)
-    return [_waiting(one, marks) for one in looked.found]
+    return [_waiting(one, marks) for one in looked.events]
 
 
 def _marks(epochs: Epochs, lake: View | None) -> dict[tuple[str, int], int]:
@@ -213,7 +213,7 @@ def _step(judged: Judged, rows: tuple[Made, ...]) -> Step:
     )  # fmt: skip
 
 
-def _waiting(event: Found, marks: Mapping[tuple[str, int], int]) -> Step:
+def _waiting(event: FoundEvent, marks: Mapping[tuple[str, int], int]) -> Step:
     header, position = event.header, event.position
     unit = None if header.unit is None else id_text(header.unit.id)
     before = position.value + 1 - marks[position.topic, position.partition]
