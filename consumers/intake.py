@@ -252,7 +252,7 @@ class Intake:
         if self.errors.hopeless is not None:
             raise KafkaUnavailableError(f"Kafka refuses this client: {self.errors.hopeless.text}.", code="not-allowed")
         latest, now = self.errors.latest, time.monotonic()
-        if latest is None or latest.at <= self.well_at or now - self._asked < _ASK_AGAIN_S:
+        if latest is None or latest.time_s <= self.well_at or now - self._asked < _ASK_AGAIN_S:
             return
         self._asked = now
         if self._answers():
