@@ -76,7 +76,7 @@ class Gathering:
     Args:
         defaults: tenant and actor where neither the unit nor the event says one.
         failure: why a receipt of this unit has no position.
-        said: options of the unit, which its events have where they do not say otherwise.
+        unit_options: options of the unit, which its events have where they do not say otherwise.
     """
 
     def __init__(

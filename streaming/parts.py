@@ -46,7 +46,7 @@ class StagedPart:
                 self._records.write_documents(block)
             else:
                 self._records.write_columns(block)
-        folded = made.told()
+        folded = made.with_spoken()
         self._records.write(dead_letters(folded, names))
         self._said += outcome_records(folded, names.outcomes(self._place.domain), {}, 0)
 

@@ -55,7 +55,7 @@ class DerivedTables:
         lake: what the writer holds; its handles of these tables are the ones that commits go through.
         keys: every journal partition.
         server: makes the pieces.
-        at: points that commits pass.
+        hook: points that commits pass.
         bounds: of pieces.
         crash_at: for the process (see `CrashPoints`).
         clock: seconds, for pace and patience.

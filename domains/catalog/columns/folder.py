@@ -21,7 +21,7 @@ from ....fold.folded import Folded, Judged, Prior
 from ....fold.prior import PriorRows
 from ....fold.readings import Readings
 from ....fold.records import Record, named_in
-from ....fold.steps import Asked, Folder, Lap, Made, MadeOfRows, RowFolder, Share, bits
+from ....fold.steps import Folder, FoldRequest, Lap, Made, MadeOfRows, RowFolder, Share, bits
 from ....lake.columns import ENTITIES_TABLE, JOURNAL_TABLE
 from ....schemas.encoding.cursor import Numbers
 from ....schemas.positions import position
@@ -61,18 +61,18 @@ class _Bit(NamedTuple):
     readings: Readings
 
 
-def folder_of(asked: Asked, prior: PriorRows) -> Folder | None:
+def folder_of(request: FoldRequest, prior: PriorRows) -> Folder | None:
     """What folds a task's share in columns; None where no rows of `entities` are asked for."""
-    return ColumnFolder(asked, prior) if ENTITIES_TABLE in asked.tables else None
+    return ColumnFolder(request, prior) if ENTITIES_TABLE in request.tables else None
 
 
 class ColumnFolder:
     """Folds the records of one partition of the catalog's topic."""
 
-    def __init__(self, asked: Asked, prior: PriorRows) -> None:
+    def __init__(self, request: FoldRequest, prior: PriorRows) -> None:
         self._prior = prior
         self._others = RowFolder(prior)
-        self._columns = Columnar(asked.place, asked.start, prior)
+        self._columns = Columnar(request.place, request.start, prior)
         self._unasked = 0
         self._most_rows = _FIRST_ROWS
 
@@ -184,7 +184,7 @@ class _MadeOfBoth(NamedTuple):
             return self.others.blocks(names, tables)
         return blocks_of_both(self.folded, self.made, names)
 
-    def told(self) -> Folded:
+    def with_spoken(self) -> Folded:
         if self.made is None:
             return self.folded
         judged = sorted([*self.folded.judged, *_spoken(self.made)], key=lambda one: one.record.position)

@@ -25,7 +25,7 @@ from ....fold.prior import PriorRows
 from ....fold.readings import Readings
 from ....fold.records import digest_of, records_of
 from ....fold.repeats import ids_of
-from ....fold.steps import Asked, Folder, Lap, Made, MadeOfRows, RowFolder, Share, bits
+from ....fold.steps import Folder, FoldRequest, Lap, Made, MadeOfRows, RowFolder, Share, bits
 from ....lake.columns import ENTITIES_TABLE, JOURNAL_TABLE
 from ....rules import Accepted, At, apply
 from ....rules.entity import EntityRow
@@ -47,20 +47,20 @@ class _Earlier(NamedTuple):
     judged: list[Judged]
 
 
-def folder_of(asked: Asked, prior: PriorRows) -> Folder | None:
+def folder_of(request: FoldRequest, prior: PriorRows) -> Folder | None:
     """What folds a task's share in columns; None where not all that files give is asked for."""
-    all_is_asked = asked.publishes and {ENTITIES_TABLE, _RECORDS, JOURNAL_TABLE} <= {*asked.tables}
-    return FileFolder(asked, prior) if all_is_asked else None
+    all_is_asked = request.publishes and {ENTITIES_TABLE, _RECORDS, JOURNAL_TABLE} <= {*request.tables}
+    return FileFolder(request, prior) if all_is_asked else None
 
 
 class FileFolder:
     """Folds the records of one journal partition of files, all of whose rows and records are asked for."""
 
-    def __init__(self, asked: Asked, prior: PriorRows) -> None:
+    def __init__(self, request: FoldRequest, prior: PriorRows) -> None:
         self._prior = prior
         self._others = RowFolder(prior)
-        self._start = asked.start
-        self._held = max(asked.held.values(), default=0)
+        self._start = request.start
+        self._held = max(request.marks.values(), default=0)
         self._named: set[str] = set()
         self._made: list[_Earlier] = []
 
@@ -165,7 +165,7 @@ class _MadeOfNew:
     def blocks(self, names: TopicNames, tables: Mapping[str, pa.Table]) -> Iterable[Documents | DocumentColumns]:
         return self.files.documents(tables[ENTITIES_TABLE], names)
 
-    def told(self) -> Folded:
+    def with_spoken(self) -> Folded:
         return self.folded
 
     def differing(self, outcomes: pa.ChunkedArray) -> list[int]:
