@@ -41,7 +41,7 @@ _FILE_ROWS = 1 << 20
 
 
 def passed(_point: str) -> None:
-    """What `At` is outside of crash tests."""
+    """What a `StepHook` is outside of crash tests."""
 
 
 class Compactable(Protocol):
