@@ -160,8 +160,8 @@ class Journal(LakeClient):
             The unit, which tells positions and outcomes.
         """
         with self.unit(**said) as unit:
-            for one in events:
-                event, about = one if isinstance(one, tuple) else (one, {})
+            for unit_event in events:
+                event, about = unit_event if isinstance(unit_event, tuple) else (unit_event, {})
                 unit.emit(event, **about)
         return unit
 
@@ -228,7 +228,7 @@ class Journal(LakeClient):
         for name in ("timeout_s", "limit", "commit_interval_s"):
             check_number(name, asked.get(name))
         how = {key: asked[key] for key in _HOW if key in asked}
-        conditions = {key: one for key, one in asked.items() if key not in _HOW}
+        conditions = {key: value for key, value in asked.items() if key not in _HOW}
         return {**how, "wanted": Filter.of(**{**conditions, "tenant": asked.get("tenant") or self._tenant(None)})}
 
     @property

@@ -144,17 +144,17 @@ class LakeClient:
         at_least: Inside | None = None, timeout_s: float = WAIT_S,
     ) -> Answer:  # fmt: skip
         """What `show` shows, with how far the lake is and whether an event still to come could change it."""
-        urn, at = Urn.parse(entity), point(as_at)
+        urn, asked_point = Urn.parse(entity), point(as_at)
         who = self._tenant(tenant)
         check_number("timeout_s", timeout_s)
         until = time.monotonic() + timeout_s
-        ahead = self._ahead(who, urn, at_least, timeout_s) if at is None and as_of is None else None
+        ahead = self._ahead(who, urn, at_least, timeout_s) if asked_point is None and as_of is None else None
         if ahead is not None:
             return self.lake.live(ahead)
         self._wait(at_least, max(0.0, until - time.monotonic()))
         if as_of is not None:
-            return self.lake.as_of(who, urn, time_of("as_of", as_of), at)
-        return self.lake.current(who, urn) if at is None else self.lake.as_at(who, urn, at)
+            return self.lake.as_of(who, urn, time_of("as_of", as_of), asked_point)
+        return self.lake.current(who, urn) if asked_point is None else self.lake.as_at(who, urn, asked_point)
 
     def _ahead(self, tenant: str, urn: Urn, at_least: Inside | None, timeout_s: float) -> Answer | None:
         """The answer of this process's follower of an entity's partition, where one runs and that is what is asked
@@ -242,14 +242,14 @@ class LakeClient:
         Raises:
             NotFinalError, InputError, MissingExtraError: as `show`.
         """
-        found: list[Answer | None] = []
-        at = point(as_at)
+        answers: list[Answer | None] = []
+        earlier = point(as_at)
         for hit in hits:
             try:
-                found.append(self.answer(hit if isinstance(hit, str) else hit.urn, as_at=at, tenant=tenant))
+                answers.append(self.answer(hit if isinstance(hit, str) else hit.urn, as_at=earlier, tenant=tenant))
             except UnknownEntityError:
-                found.append(None)
-        return found
+                answers.append(None)
+        return answers
 
     def opened(self, name: str, opens: Callable[[LakeReader], Reader]) -> Reader:
         """What a domain's questions read the lake with, opened once for all threads.
@@ -288,7 +288,7 @@ class LakeClient:
                 raise
             raise MissingExtraError("lake", "Reading the lake") from error
         where = self.settings.lake
-        partitions = {topic: one.partitions for topic, one in self.epochs.items()}
+        partitions = {topic: epoch.partitions for topic, epoch in self.epochs.items()}
         return LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
 
 

@@ -30,7 +30,7 @@ def client_of(epochs: Epochs, name: str) -> Callable[[Any], Any]:
         raise InputError(
             f"{name} is one of metajournal's own domains.", hint="Ask the journal itself: see its methods."
         )
-    served = next((one for one in epochs.outside if one.name == name), None)
+    served = next((outside for outside in epochs.outside if outside.name == name), None)
     if served is None:
         raise unserved(name, f"journal.domain({name!r})")
     declared = domain_named(name)

@@ -15,7 +15,7 @@ from .schemas.ids import id_bytes, id_text
 from .schemas.positions import EPOCH_SHIFT, Position
 
 if TYPE_CHECKING:
-    from .consumers.finding import Found, Looked
+    from .consumers.finding import FoundEvent, Looked
     from .lake.events import Judged, Made
     from .lake.views.views import View
     from .producers.topics import Epochs, TopicEpoch
@@ -148,43 +148,47 @@ def _of_id(
 
 
 def _standing_at(
-    settings: Settings, epochs: Callable[[], Epochs], lake: View | None, at: Position, timeout_s: float
+    settings: Settings, epochs: Callable[[], Epochs], lake: View | None, position: Position, timeout_s: float
 ) -> tuple[str | None, list[Step]]:
     """The id of the event at a position, and its one step: from the lake, or one record of Kafka."""
     from .consumers.finding import find_at
     from .lake.events import event_at, rows_made
 
-    if lake is not None and (folded := event_at(lake, at)) is not None:
+    if lake is not None and (folded := event_at(lake, position)) is not None:
         identity, judged = folded
         return identity, [_step(judged, () if judged.outcome == "shelved" else tuple(rows_made(lake, judged)))]
     known = epochs()
     marks = _marks(known, lake)
-    if (at.topic, at.partition) not in marks or known[at.topic].epoch != at.epoch:
-        raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
-    waits = at.value >= marks[at.topic, at.partition]
-    found = find_at(settings, at, timeout_s=timeout_s) if waits else None
-    if found is None:
+    if (position.topic, position.partition) not in marks or known[position.topic].epoch != position.epoch:
+        raise InvalidPositionError(f"{position} is no position of this journal.", text=str(position))
+    waits = position.value >= marks[position.topic, position.partition]
+    event = find_at(settings, position, timeout_s=timeout_s) if waits else None
+    if event is None:
         raise UnknownEventError(
-            f"No event that can be read stands at {at}.",
+            f"No event that can be read stands at {position}.",
             hint="Check the position, as `metajournal emit` and `metajournal history` print it.",
-            position=str(at),
+            position=str(position),
         )
-    return id_text(found.header.event_id), [_waiting(found, marks)]
+    return id_text(event.header.event_id), [_waiting(event, marks)]
 
 
 def _in_kafka(settings: Settings, epochs: Epochs, lake: View | None, identity: bytes, timeout_s: float) -> list[Step]:
     from .consumers.finding import find_event
 
-    marks, began = _marks(epochs, lake), {topic: one.epoch for topic, one in epochs.items()}
+    marks, began = _marks(epochs, lake), {topic: topic_epoch.epoch for topic, topic_epoch in epochs.items()}
     looked = find_event(settings, identity, marks, began, since_ms=made_at(identity) or 0, timeout_s=timeout_s)
-    if not looked.found:
+    if not looked.events:
         raise _unknown(id_text(identity), looked, marks)
-    return [_waiting(one, marks) for one in looked.found]
+    return [_waiting(event, marks) for event in looked.events]
 
 
 def _marks(epochs: Epochs, lake: View | None) -> dict[tuple[str, int], int]:
     """For each journal partition the next position that is not folded."""
-    begun = {(topic, number): one.epoch << EPOCH_SHIFT for topic, one in epochs.items() for number in _numbers(one)}
+    begun = {
+        (topic, number): topic_epoch.epoch << EPOCH_SHIFT
+        for topic, topic_epoch in epochs.items()
+        for number in _numbers(topic_epoch)
+    }
     return {key: max(first, 0 if lake is None else lake.journal.mark(key)) for key, first in begun.items()}
 
 
@@ -195,14 +199,14 @@ def _numbers(topic: TopicEpoch) -> range:
 def _folded(lake: View, event_id: str) -> list[Step]:
     from .lake.events import judged_events, rows_made
 
-    return [_step(one, tuple(rows_made(lake, one))) for one in judged_events(lake, event_id)]
+    return [_step(judged, tuple(rows_made(lake, judged))) for judged in judged_events(lake, event_id)]
 
 
 def _shelved(lake: View, identity: bytes) -> list[Step]:
     from .consumers.finding import CLOCKS_MS
     from .lake.events import shelved_events
 
-    return [_step(one, ()) for one in shelved_events(lake, identity, (made_at(identity) or 0) - CLOCKS_MS)]
+    return [_step(judged, ()) for judged in shelved_events(lake, identity, (made_at(identity) or 0) - CLOCKS_MS)]
 
 
 def _step(judged: Judged, rows: tuple[Made, ...]) -> Step:
@@ -213,7 +217,7 @@ def _step(judged: Judged, rows: tuple[Made, ...]) -> Step:
     )  # fmt: skip
 
 
-def _waiting(event: Found, marks: Mapping[tuple[str, int], int]) -> Step:
+def _waiting(event: FoundEvent, marks: Mapping[tuple[str, int], int]) -> Step:
     header, position = event.header, event.position
     unit = None if header.unit is None else id_text(header.unit.id)
     before = position.value + 1 - marks[position.topic, position.partition]

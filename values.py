@@ -37,9 +37,9 @@ def plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         return plain(value._asdict())
     if isinstance(value, Mapping):
-        return {"/".join(map(str, k)) if isinstance(k, tuple) else str(k): plain(one) for k, one in value.items()}
+        return {"/".join(map(str, k)) if isinstance(k, tuple) else str(k): plain(entry) for k, entry in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
+        return [plain(entry) for entry in value]
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 

@@ -101,7 +101,7 @@ def _load(settings: Settings, seconds: float) -> None:
 
 def _in_turns(settings: Settings, home: Path, turns: int, turn_s: float) -> tuple[list[float], list[float]]:
     """Milliseconds from emit to the lake's mark, with the process at work and halted, in turns."""
-    found: tuple[list[float], list[float]] = ([], [])
+    delays: tuple[list[float], list[float]] = ([], [])
     lake = Lake(settings.lake.path, settings.lake.storage_options)
     with Journal.connect(settings) as journal:
         journal.emit(EntityRegistered(dataset("bench", "probed"))).outcome(120)
@@ -118,13 +118,13 @@ def _in_turns(settings: Settings, home: Path, turns: int, turn_s: float) -> tupl
                 until = time.monotonic() + turn_s
                 _probe(journal, lake)
                 while time.monotonic() < until:
-                    found[halted].append(_probe(journal, lake))
-                    time.sleep(0.05 * (1 + len(found[halted]) * 0.61 % 1))
+                    delays[halted].append(_probe(journal, lake))
+                    time.sleep(0.05 * (1 + len(delays[halted]) * 0.61 % 1))
             finally:
                 _signal(pids, signal.SIGCONT)
         if not _made(lake):
             raise RuntimeError("no row was derived")
-    return found
+    return delays
 
 
 def _made(lake: Lake) -> bool:
@@ -161,13 +161,13 @@ def _question(say: Callable[[str], None], trees: int) -> list[dict[str, Any]]:
         lake = lineage.fill(folder, trees)
         _add_hub(lake, trees)
         names = {"few programs touch": "n000t001", f"{READERS:,} programs read": _HUB}
-        before = {what: _asked(folder, name) for what, name in names.items()}
+        before = {what: _timed_answer(folder, name) for what, name in names.items()}
         started = time.perf_counter()
         keys = [(lineage._TOPIC, partition) for partition in range(lineage._PARTITIONS)]
         fill(lake, {"writes": {key: lake.journal.mark(key) for key in keys}}, StoredFiles(folder, {}))
         lake.tables["writes"].compact()
         say(f"writes filled in {time.perf_counter() - started:.1f} s")
-        after = {what: _asked(folder, name) for what, name in names.items()}
+        after = {what: _timed_answer(folder, name) for what, name in names.items()}
     figures = []
     for what in names:
         (answer, took), (same, now) = before[what], after[what]
@@ -181,7 +181,7 @@ def _question(say: Callable[[str], None], trees: int) -> list[dict[str, Any]]:
     return figures
 
 
-def _asked(folder: str, name: str) -> tuple[Any, float]:
+def _timed_answer(folder: str, name: str) -> tuple[Any, float]:
     took = []
     for _ in range(PROBES):
         started = time.perf_counter()
@@ -196,9 +196,9 @@ def _add_hub(lake: Lake, trees: int) -> None:
     numbers = np.arange(min(READERS, trees * lineage.NODES))
     programs = lineage._programs(numbers // lineage.NODES, numbers % lineage.NODES)
     first = lake.journal.mark((lineage._TOPIC, 0))
-    held = {"data": pa.repeat("dataset:bench/hub", len(numbers)), "program": programs}
+    columns_of_relations = {"data": pa.repeat("dataset:bench/hub", len(numbers)), "program": programs}
     lake.tables["relations"].append(
-        lineage._common("relations", held, len(numbers), lineage._FIRST), Reached({}, {}, {})
+        lineage._common("relations", columns_of_relations, len(numbers), lineage._FIRST), Reached({}, {}, {})
     )
     columns = {
         "run": pa.repeat("run:bench/a000/spark/p000/hub", 1), "data": pa.repeat("dataset:bench/hub", 1),

@@ -108,8 +108,8 @@ def measure_task(files: int = FILES) -> dict[str, float]:
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
             for table in (lake.journal, *lake.histories)
         }
-        held = {one.name: 1 << 40 for one in lake.histories}
-        task = Task(PLACE, 1, 1 << 40, end, 0, held, Repeats())
+        marks = {table.name: 1 << 40 for table in lake.histories}
+        task = Task(PLACE, 1, 1 << 40, end, 0, marks, Repeats())
         plan = Plan({(TOPIC, 0): task}, pins, tuple(pins), NAMES, {}, Staging(folder), {})
         start = time.process_time()
         (part,) = fold_batch(plan, table.to_batches(max_chunksize=10))

@@ -133,8 +133,8 @@ def _relations(lake: Lake, trees: int) -> None:
     programs = np.arange(trees * NODES)
     tree, node = programs // NODES, programs % NODES
     data = [_data(tree, node), *[_data(tree, _sources(tree, node, side)) for side in (1, 2)]]
-    held = {"data": pa.concat_arrays(data), "program": pa.concat_arrays([_programs(tree, node)] * 3)}
-    table = _common("relations", held, 3 * len(programs), _FIRST)
+    relation_columns = {"data": pa.concat_arrays(data), "program": pa.concat_arrays([_programs(tree, node)] * 3)}
+    table = _common("relations", relation_columns, 3 * len(programs), _FIRST)
     lake.tables["relations"].append(table, Reached({}, {}, {"catalog": "bench"}))
     while lake.tidy():
         pass
@@ -148,7 +148,7 @@ def _batch(lake: Lake, numbers: Any, begun: int) -> None:
     marks = {(_TOPIC, partition): first + count for partition in range(_PARTITIONS)}
     start_ms = (np.arange(count) + begun) * (_DAY_MS // 1000)
     runs = _texts(_programs(tree, node, "run:"), "/", _text(numbers, 8))
-    held = {
+    made_columns = {
         "run": runs,
         "program": _programs(tree, node),
         "start": _times(start_ms),
@@ -156,20 +156,20 @@ def _batch(lake: Lake, numbers: Any, begun: int) -> None:
         "stop": _times(start_ms + 60_000),
         "status": "COMPLETED",
     }
-    lake.tables["runs"].append(_common("runs", held, count, first), Reached(marks, {}, {"catalog": "bench"}))
+    lake.tables["runs"].append(_common("runs", made_columns, count, first), Reached(marks, {}, {"catalog": "bench"}))
     data = [_data(tree, _sources(tree, node, 1)), _data(tree, _sources(tree, node, 2)), _data(tree, node)]
     kinds = pa.array(["read"] * count + ["read"] * count + ["write"] * count)
-    held = {
+    made_columns = {
         "run": pa.concat_arrays([runs] * PER_RUN),
         "data": pa.concat_arrays(data),
         "access": kinds,
         "component": pa.array(["left"] * count + ["right"] * count + [""] * count),
-        "program": pa.concat_arrays([held["program"]] * PER_RUN),
+        "program": pa.concat_arrays([made_columns["program"]] * PER_RUN),
         "happened_at": _times(np.tile(start_ms + 10, PER_RUN)),
         "metadata": None,
     }
     lake.tables["accesses"].append(
-        _common("accesses", held, PER_RUN * count, first), Reached(marks, {}, {"catalog": "bench"})
+        _common("accesses", made_columns, PER_RUN * count, first), Reached(marks, {}, {"catalog": "bench"})
     )
     lake.journal.append(_journal_rows(first), Reached(marks, marks, {"catalog": "bench"}))
 

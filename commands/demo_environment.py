@@ -50,14 +50,14 @@ class EnvironmentSteps:
 
     def __init__(
         self,
-        told: Teller,
+        teller: Teller,
         journal: Journal,
         stages: Stages,
         report: dict[str, Any],
         installed: Mapping[str, Installed],
         shown: Urn,
     ) -> None:
-        self.told = told
+        self.teller = teller
         self.journal = journal
         self.stages = stages
         self.report = report
@@ -70,21 +70,21 @@ class EnvironmentSteps:
 
     def record_files(self) -> None:
         """Each file of each distribution: size, time and content hash, in bulk."""
-        found = files_of(self.installed.values())
-        self.told.section("Record each file of each distribution: size, time, content hash")
-        an_event = min(max(len(found) // LEAST_EVENTS, 1), 1000)
+        files = files_of(self.installed.values())
+        self.teller.section("Record each file of each distribution: size, time, content hash")
+        an_event = min(max(len(files) // LEAST_EVENTS, 1), 1000)
         began = time.monotonic()
-        with self.told.bars(FILE_STAGES, len(found)) as advance:
+        with self.teller.bars(FILE_STAGES, len(files)) as advance:
             receipts = self.journal.files.record(
-                self._hashed(found, lambda count: advance(HASHED, count)),
+                self._hashed(files, lambda count: advance(HASHED, count)),
                 progress=lambda count: advance(RECORDED, count),
                 files_an_event=an_event,
                 actor=ACTOR,
                 block_s=DEADLINE_S,
             )
         recorded = round(time.monotonic() - began, 1)
-        self.told.line(f"{len(receipts):,} events of up to {an_event} files each, through the stream and the index:")
-        with self.told.bars((IN_LAKE, SEARCHABLE), len(receipts)) as advance:
+        self.teller.line(f"{len(receipts):,} events of up to {an_event} files each, through the stream and the index:")
+        with self.teller.bars((IN_LAKE, SEARCHABLE), len(receipts)) as advance:
             self.stages.follow(receipts, began, lambda stage, count: advance(stage, count), (IN_LAKE, SEARCHABLE))
         seconds = {"acknowledged": recorded, "searchable": round(time.monotonic() - began, 1)}
         self.report["files"] = {"events": len(receipts), "sent": self._sent, "seconds": seconds}
@@ -99,12 +99,12 @@ class EnvironmentSteps:
 
     def tell_lineage(self) -> None:
         """Building a distribution reads what it requires, and writes it."""
-        self.told.section("Tell the requirements as lineage: building a distribution reads what it requires")
+        self.teller.section("Tell the requirements as lineage: building a distribution reads what it requires")
         self.required = requirements(self.installed)
         facts = [fact for name, dist in self.installed.items() for fact in building(dist, self.required[name])]
         began = time.monotonic()
         receipts = [self.journal.emit(fact, actor=ACTOR, block_s=DEADLINE_S) for fact in facts]
-        with self.told.bars((IN_LAKE,), len(receipts)) as advance:
+        with self.teller.bars((IN_LAKE,), len(receipts)) as advance:
             self.stages.follow(receipts, began, lambda stage, count: advance(stage, count), (IN_LAKE,))
         self._all_accepted("every fact of lineage was accepted", receipts)
         self.report["lineage"] = {"events": len(receipts)}
@@ -116,35 +116,37 @@ class EnvironmentSteps:
     def count(self) -> None:
         """Files and requirements, as the lake and the index hold them."""
         files = list(self.journal.files.find(where=WHERE, start=_EARLIEST, end=_LATEST))
-        found = self.journal.search("*", namespace="python", kinds=["file"], limit=0).total
+        hits_total = self.journal.search("*", namespace="python", kinds=["file"], limit=0).total
         pairs = sorted(self._pairs())
-        told = self.report["files"] | {
+        summary = self.report["files"] | {
             "in_lake": len(files),
-            "in_index": found,
-            "bytes": sum(one.size_bytes or 0 for one in files),
+            "in_index": hits_total,
+            "bytes": sum(file.size_bytes or 0 for file in files),
             "digest": digest_of(files),
         }
-        self.report["files"] = told
+        self.report["files"] = summary
         self.report["lineage"] |= {"requirements": [f"{reader} -> {read}" for reader, read in pairs]}
         self.report["events"] = self.stages.events()
         sent = {(name, other) for name, others in self.required.items() for other in others}
-        self.check("as many files in the lake and in the index as were sent", {told["sent"], found} == {len(files)})
+        self.check(
+            "as many files in the lake and in the index as were sent", {summary["sent"], hits_total} == {len(files)}
+        )
         self.check("the lake's lineage holds every requirement and no other", set(pairs) == sent)
         rows = [
             ("files in the lake", f"{len(files):,}"),
-            ("files in the index", f"{found:,}"),
-            ("bytes of all files", f"{told['bytes']:,}"),
+            ("files in the index", f"{hits_total:,}"),
+            ("bytes of all files", f"{summary['bytes']:,}"),
             ("requirements in the lake's lineage", f"{len(pairs):,}"),
             ("events in the journal so far", f"{self.report['events']:,}"),
         ]
-        self.told.show(table(["files and requirements", "count"], rows, right=["count"]))
+        self.teller.show(table(["files and requirements", "count"], rows, right=["count"]))
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         """Who reads whom, asked run by run."""
-        for name, one in self.installed.items():
+        for name, distribution in self.installed.items():
             cursor = None
             while True:
-                page = self.journal.lineage.accesses(run_of(one), limit=1000, cursor=cursor)
+                page = self.journal.lineage.accesses(run_of(distribution), limit=1000, cursor=cursor)
                 yield from ((name, Urn.parse(item["data"]).name) for item in page.items if item["access"] == "read")
                 if (cursor := page.cursor) is None:
                     break
@@ -152,7 +154,7 @@ class EnvironmentSteps:
     def draw_lineage(self) -> None:
         """What a distribution is built of, and what these are built of."""
         answer = self.journal.lineage.of(self.shown, direction="upstream")
-        direct = {one.replace(".", "%2E") for one in self.required[self.shown.name]}
+        direct = {requirement.replace(".", "%2E") for requirement in self.required[self.shown.name]}
         program = f"workflow.python.build.{self.shown.name.replace('.', '%2E')}"
         read = {
             relation["data"].rpartition(".")[2]
@@ -161,28 +163,28 @@ class EnvironmentSteps:
         }
         self.report["lineage"]["shown"] = answer
         self.check("the lineage shown begins with the requirements", read == direct)
-        self.told.section(f"metajournal lineage {self.shown} --direction upstream")
-        self.told.show(lineage_view(answer, self.shown))
+        self.teller.section(f"metajournal lineage {self.shown} --direction upstream")
+        self.teller.show(lineage_view(answer, self.shown))
 
     def query_files(self) -> None:
         """The newest files of one distribution."""
         what, where = self.shown.name, WHERE
         latest = self.journal.files.latest(what, where)
         began = time.monotonic()
-        found = list(self.journal.files.find(what=what, where=where, start=_EARLIEST, end=_LATEST))
+        files = list(self.journal.files.find(what=what, where=where, start=_EARLIEST, end=_LATEST))
         took = round((time.monotonic() - began) * 1000, 1)
-        newest = sorted(found, key=lambda one: (one.start_ms, one.file_id), reverse=True)[:NEWEST]
+        newest = sorted(files, key=lambda file: (file.start_ms, file.file_id), reverse=True)[:NEWEST]
         self.report["files"] |= {
             "of": what,
-            "found": len(found),
+            "found": len(files),
             "milliseconds": took,
-            "newest": [file_json(one) for one in newest],
+            "newest": [file_json(file) for file in newest],
         }
         same = latest is not None and bool(newest) and latest.start_ms == newest[0].start_ms
         self.check("the newest file is the newest of all", same)
-        self.told.section(f"The newest files of one distribution: what {what}, where {where}")
-        self.told.line(f"{len(found)} files found in {took:,.0f} ms, the newest {len(newest)}:")
-        self.told.show(table(["written", "size", "hash", "file"], map(_file_row, newest), right=["size"]))
+        self.teller.section(f"The newest files of one distribution: what {what}, where {where}")
+        self.teller.line(f"{len(files)} files found in {took:,.0f} ms, the newest {len(newest)}:")
+        self.teller.show(table(["written", "size", "hash", "file"], map(_file_row, newest), right=["size"]))
 
     def look_back(self, before: Position, after: Position, tag: str) -> None:
         """The same entity as at two positions: without the live tag, and with it."""
@@ -195,7 +197,7 @@ class EnvironmentSteps:
         ]
         self.check("as at the registration there is no live tag, as at the tag there is", has == [False, True])
         self.check("both moments are final", all(answer.final for _, _, answer in seen))
-        self.told.section("Time travel: the same entity as the journal told it then")
+        self.teller.section("Time travel: the same entity as the journal told it then")
         rows = [
             (
                 f"--as-at {position}",
@@ -205,16 +207,16 @@ class EnvironmentSteps:
             )
             for (words, position, answer), tagged in zip(seen, has, strict=True)
         ]
-        self.told.show(table([f"metajournal show {self.shown}", "", "", ""], rows))
+        self.teller.show(table([f"metajournal show {self.shown}", "", "", ""], rows))
 
     def rebuild_index(self) -> None:
         """A new index from the lake, each document compared, in the place of the old one; the same is found."""
-        self.told.section("Throw the index away, and make it anew from the lake")
+        self.teller.section("Throw the index away, and make it anew from the lake")
         searches: list[dict[str, Any]] = [{"query": search["query"]} for search in self.report["searches"]]
         before = [self._search(**search) for search in searches]
         phases = ("load", "compare")
         entities = self.stages.entities()
-        with self.told.bars(phases, entities) as advance:
+        with self.teller.bars(phases, entities) as advance:
             done = rebuild_index(
                 self.stages.settings,
                 tell=lambda stage: advance(stage.phase, min(stage.done, entities)) if stage.phase in phases else None,
@@ -235,7 +237,7 @@ class EnvironmentSteps:
             "the rebuilt index equals the lake, document by document", done.documents == done.compared == entities
         )
         self.check("searches find the same in the rebuilt index", before == after and done.index != done.old)
-        self.told.line(
+        self.teller.line(
             f"{done.documents:,} documents made anew from the lake, {done.compared:,} compared, 0 different;"
             f" swapped in after {done.took_s:.1f} s. Searches went on meanwhile and find the same."
         )

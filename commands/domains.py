@@ -53,9 +53,9 @@ def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
         topic = names.journal(domain.journal or domain.name) if domain.served else None
         yield _row(domain.name, state, "metajournal", domain.kind_names, topic)
     served, away = _served(settings)
-    for name in sorted({*served, *(one.name for one in installed())}):
+    for name in sorted({*served, *(brought_domain.name for brought_domain in installed())}):
         recorded = served.get(name)
-        brought = [one.package for one in installed() if one.name == name]
+        brought = [brought_domain.package for brought_domain in installed() if brought_domain.name == name]
         try:
             declared, problem = declaration(name), None
         except DomainError as error:
@@ -106,14 +106,14 @@ def add(given: Options, /, name: str, timeout_s: float, as_json: bool) -> None:
     except ModuleNotFoundError as error:
         raise MissingExtraError("lake", "Adding a domain") from error
     epochs = add_domain(given.settings, name, timeout_s=timeout_s)
-    served = next(one for one in epochs.outside if one.name == name)
+    served = next(outside for outside in epochs.outside if outside.name == name)
     topic = given.settings.journal.topics.journal(name)
     kinds = sorted(served.kind_names)
     if as_json:
         print_json({"ok": True, "domain": name, "package": served.package, "kinds": kinds, "topic": topic})
         return
-    said = f"{name} is served from now on, in {topic}: {', '.join(kinds)}."
-    console().print(Text(f"{said} Start the indexer again, and whatever emits or reads such entities."))
+    text = f"{name} is served from now on, in {topic}: {', '.join(kinds)}."
+    console().print(Text(f"{text} Start the indexer again, and whatever emits or reads such entities."))
 
 
 DOMAINS: tuple[click.Command, ...] = (domains,)

@@ -64,7 +64,7 @@ class Sending:
         self._timeout_s = timeout_s
         self._gave_up = False
 
-    def one(self, typed: Typed) -> dict[str, Any]:
+    def event(self, typed: Typed) -> dict[str, Any]:
         """Emit an event and wait.
 
         Raises:
@@ -119,17 +119,19 @@ class Sending:
             unit = self._journal.emit_unit(typed, unit_id=unit_id, repeat=unit_id is not None)
         except InvalidUnitError as error:
             raise InvalidUnitError([_of_line(fault, numbers) for fault in error.faults]) from error
-        results = [self._told(*one) for one in zip(numbers, typed, unit.receipts, strict=True)]
-        return {"ok": all(one["ok"] for one in results), "unit": unit.id, "events": results}
+        results = [
+            self._result_of_line(*line_result) for line_result in zip(numbers, typed, unit.receipts, strict=True)
+        ]
+        return {"ok": all(result["ok"] for result in results), "unit": unit.id, "events": results}
 
     def _emit(self, typed: Typed) -> Receipt:
         return self._journal.emit(typed.event, **typed.about)
 
     def _drained(self, waiting: deque[tuple[int, Typed, Receipt]], keep: int) -> Iterator[dict[str, Any]]:
         while len(waiting) > keep:
-            yield self._told(*waiting.popleft())
+            yield self._result_of_line(*waiting.popleft())
 
-    def _told(self, number: int, typed: Typed, receipt: Receipt) -> dict[str, Any]:
+    def _result_of_line(self, number: int, typed: Typed, receipt: Receipt) -> dict[str, Any]:
         """The result of a line, or why there is none yet."""
         result = {"line": number, **_named(typed, receipt)}
         try:
@@ -176,8 +178,10 @@ def _whole(lines: Iterable[str]) -> tuple[list[Typed], list[int]]:
 
 def _of_line(fault: Fault, numbers: list[int]) -> Fault:
     """A unit's fault with the number of its line instead of the event's."""
-    at = _OF_EVENT.match(fault.field)
-    return fault if at is None else Fault(f"line {numbers[int(at[1])]}: {fault.field[at.end() :]}", fault.message)
+    match = _OF_EVENT.match(fault.field)
+    return (
+        fault if match is None else Fault(f"line {numbers[int(match[1])]}: {fault.field[match.end() :]}", fault.message)
+    )
 
 
 def _arriving(lines: TextIO | Iterable[str]) -> Iterator[str | None]:

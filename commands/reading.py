@@ -40,18 +40,18 @@ def show(
     from ..terminal.views import entity_view
     from ..values import entity_json, moment, point, positions
 
-    entity, at = Urn.parse(urn), point(as_at) if as_at else None
+    entity, asked_point = Urn.parse(urn), point(as_at) if as_at else None
     after, of = positions(at_least) if at_least else None, moment(as_of) if as_of else None
     with journal_of(given) as journal:
-        answer = journal.answer(entity, as_at=at, as_of=of, at_least=after)
+        answer = journal.answer(entity, as_at=asked_point, as_of=of, at_least=after)
         shown = entity_json(answer.row)
         if entity.kind in WRITTEN_KINDS:
-            shown["latest_write"] = journal.lineage.latest_write(entity, as_at=at, as_of=of)
+            shown["latest_write"] = journal.lineage.latest_write(entity, as_at=asked_point, as_of=of)
     if as_json:
-        print_json(shown if at is None and of is None else {**shown, "final": answer.final})
+        print_json(shown if asked_point is None and of is None else {**shown, "final": answer.final})
         return
     console().print(entity_view(shown))
-    if at is not None and not answer.final:
+    if asked_point is not None and not answer.final:
         note("This is not final: the lake has not met a later event there yet, so an earlier one may still come.")
 
 
@@ -81,9 +81,9 @@ def history(
     of = moment(as_of) if as_of else None
     most = None if limit is None else limit + 1  # the row before a page says what the page's first row changed
     with journal_of(given) as journal:
-        found = journal.history(entity, limit=most, before=before, as_of=of, at_least=after)
+        entity_rows = journal.history(entity, limit=most, before=before, as_of=of, at_least=after)
         place = journal.lake.place(given.settings.journal.tenant, entity)
-    rows = [{**entity_json(row), "position": str(Position(*place, row.logical_timestamp))} for row in found]
+    rows = [{**entity_json(row), "position": str(Position(*place, row.logical_timestamp))} for row in entity_rows]
     earlier, page = (rows[0], rows[1:]) if most is not None and len(rows) == most else (None, rows)
     if as_json:
         print_json(page)

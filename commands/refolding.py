@@ -246,13 +246,13 @@ def _show(done: Rebuilt) -> None:
 
 
 def _check_json(check: Check) -> dict[str, Any]:
-    return {"name": check.name, "ok": check.ok, "said": check.said, "found": list(check.found)}
+    return {"name": check.name, "ok": check.ok, "said": check.text, "found": list(check.failures)}
 
 
 def _checks_view(checks: list[Check]) -> Table:
     return table(
         ["check", "holds", "found"],
-        [(check.name, "yes" if check.ok else "NO", "\n".join((check.said, *check.found))) for check in checks],
+        [(check.name, "yes" if check.ok else "NO", "\n".join((check.text, *check.failures))) for check in checks],
     )
 
 

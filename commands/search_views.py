@@ -43,12 +43,12 @@ def without_filters(results: Any, filters: Sequence[str]) -> str:
     )
 
 
-def then_view(found: Any, then: Sequence[Any]) -> RenderableType:
+def then_view(results: Any, then: Sequence[Any]) -> RenderableType:
     """Hits as the index shows them now, each with what it looked like at an earlier point."""
-    rows = [(str(hit.urn), *_looked(answer)) for hit, answer in zip(found.hits, then, strict=True)]
-    notes = [Text(f"{found.total:,} found now", style="dim")]
-    if found.cursor is not None:
-        notes.append(Text(f"next page: --cursor {found.cursor}", style="dim", no_wrap=True, overflow="ignore"))
+    rows = [(str(hit.urn), *_looked(answer)) for hit, answer in zip(results.hits, then, strict=True)]
+    notes = [Text(f"{results.total:,} found now", style="dim")]
+    if results.cursor is not None:
+        notes.append(Text(f"next page: --cursor {results.cursor}", style="dim", no_wrap=True, overflow="ignore"))
     if any(answer is not None and not answer.final for answer in then):
         notes.append(Text("not final: events still to come can change what was then", style="dim"))
     return Group(table(["entity", "written", "tags then", "properties then"], rows), *notes) if rows else notes[0]

@@ -85,7 +85,7 @@ def tail(
     from ..consumers.filters import Filter
 
     # What is wrong with the conditions is said before anybody waits for Kafka.
-    Filter.of(**{key: one for key, one in asked.items() if key != "group"})
+    Filter.of(**{key: value for key, value in asked.items() if key != "group"})
     how: dict[str, Any] = {"since": _point(since), "limit": limit, "timeout_s": timeout, **asked}
     try:
         _follow(given, domain, how, state=state, as_json=as_json)
@@ -101,21 +101,21 @@ def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool,
         subscription = journal.states(domain, **how) if state else journal.subscribe(domain, **how)
         if subscription.resumed and how["since"] is not None:
             note(f"The group {how['group']} goes on where it ended; --since counts only for what it has never read.")
-        with subscription as found, _interruptible(found):
-            for one in found:
+        with subscription as records, _interruptible(records):
+            for record in records:
                 if as_json:
-                    print_json(shape(one))
+                    print_json(shape(record))
                 else:
-                    out.print(record_line(one, own), soft_wrap=True)
+                    out.print(record_line(record, own), soft_wrap=True)
 
 
 @contextmanager
-def _interruptible(found: Subscription[Any]) -> Iterator[None]:
+def _interruptible(subscription: Subscription[Any]) -> Iterator[None]:
     """The first Ctrl-C ends the loop between two lines, so that each printed line counts as done; a second one cuts."""
 
     def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        found.stop()
+        subscription.stop()
 
     before = signal.getsignal(signal.SIGINT)
     mine = threading.current_thread() is threading.main_thread() and before is not signal.SIG_IGN
@@ -135,32 +135,32 @@ def _point(text: str | None) -> Any:
     return text if text in (None, "earliest", "latest") else point(text)
 
 
-def record_line(one: Change | State, own_tenant: str) -> Text:
+def record_line(record: Change | State, own_tenant: str) -> Text:
     """A record on one line: when, which entity, whose metadata, what, who."""
     from rich.text import Text
 
     from ..consumers.records import Change
 
-    tenant = "" if one.tenant == own_tenant else f" ({shortened(one.tenant, 64)})"
-    where = f"{time_text(one.time)}  {shortened(one.urn, 120)}{tenant}"
-    if isinstance(one, Change) and "file" in one.record:
-        what, who = file_changed(one.record), one.record.get("updater")
-    elif isinstance(one, Change) and "changes" not in one.record:
-        what, who = fact(one.record), None
-    elif isinstance(one, Change):
-        what, who = f"{one.scope:<6}  {changed(one.record)}", one.record.get("updater")
+    tenant = "" if record.tenant == own_tenant else f" ({shortened(record.tenant, 64)})"
+    where = f"{time_text(record.time)}  {shortened(record.urn, 120)}{tenant}"
+    if isinstance(record, Change) and "file" in record.record:
+        what, who = file_changed(record.record), record.record.get("updater")
+    elif isinstance(record, Change) and "changes" not in record.record:
+        what, who = fact(record.record), None
+    elif isinstance(record, Change):
+        what, who = f"{record.scope:<6}  {changed(record.record)}", record.record.get("updater")
     else:
-        what, who = carried(one.document), one.document.get("actor")
+        what, who = carried(record.document), record.document.get("actor")
     return Text(f"{where}  {what}" + (f"  by {shortened(who, 40)}" if who else ""))
 
 
 def changed(record: Mapping[str, Any]) -> str:
     """What a change record adds and takes away: `+tag pii, -owner, level: 1 → 2`."""
-    found = [f"{sign}tag {tag}" for side, sign in _SIGNS for tag in record["changes"][side]["tags"]]
+    differences = [f"{sign}tag {tag}" for side, sign in _SIGNS for tag in record["changes"][side]["tags"]]
     added, gone = (record["changes"][side]["properties"] for side, _ in _SIGNS)
-    found += [f"{key}: {shortened(gone[key], 20)} → {shortened(added[key], 20)}" for key in added if key in gone]
-    found += [f"+{key}" for key in added if key not in gone] + [f"-{key}" for key in gone if key not in added]
-    return shortened(", ".join(found), 160)
+    differences += [f"{key}: {shortened(gone[key], 20)} → {shortened(added[key], 20)}" for key in added if key in gone]
+    differences += [f"+{key}" for key in added if key not in gone] + [f"-{key}" for key in gone if key not in added]
+    return shortened(", ".join(differences), 160)
 
 
 def file_changed(record: Mapping[str, Any]) -> str:
@@ -169,8 +169,8 @@ def file_changed(record: Mapping[str, Any]) -> str:
     if not old:
         return shortened(f"recorded {new.get('url')}", 160)
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    told = [f"{name}: {shortened(old.get(name), 40)} → {shortened(new.get(name), 40)}" for name in names]
-    return shortened(", ".join(told), 160)
+    differences = [f"{name}: {shortened(old.get(name), 40)} → {shortened(new.get(name), 40)}" for name in names]
+    return shortened(", ".join(differences), 160)
 
 
 def _flat(record: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -180,12 +180,12 @@ def _flat(record: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def fact(record: Mapping[str, Any]) -> str:
     """What a fact says, name by name, but whom it is about."""
-    told = [
-        f"{name} {time_text(one) if name == 'at' and isinstance(one, int) else one}"
-        for name, one in record.items()
-        if one is not None and name not in ("type", "run", "stream")
+    parts = [
+        f"{name} {time_text(value) if name == 'at' and isinstance(value, int) else value}"
+        for name, value in record.items()
+        if value is not None and name not in ("type", "run", "stream")
     ]
-    return shortened(f"{record.get('type', 'fact')}  {', '.join(told)}", 160)
+    return shortened(f"{record.get('type', 'fact')}  {', '.join(parts)}", 160)
 
 
 def carried(document: Mapping[str, Any]) -> str:
@@ -194,5 +194,5 @@ def carried(document: Mapping[str, Any]) -> str:
         return "deleted"
     tags = [*document["user"]["tags"], *document["system"]["tags"]]
     count = sum(len(document[scope]["properties"]) for scope in ("user", "system"))
-    said = f"{count} {'property' if count == 1 else 'properties'}"
-    return shortened(f"{said}, tags {', '.join(tags)}" if tags else said, 160)
+    counted = f"{count} {'property' if count == 1 else 'properties'}"
+    return shortened(f"{counted}, tags {', '.join(tags)}" if tags else counted, 160)

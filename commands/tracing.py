@@ -57,10 +57,10 @@ def _lake(settings: Settings) -> View | None:
     return whole_view(Views(Lake(settings.lake.path, settings.lake.storage_options)))
 
 
-def trace_view(found: dict[str, Any]) -> RenderableType:
+def trace_view(trace: dict[str, Any]) -> RenderableType:
     """The same for people; an event that was sent again stands there once for each time."""
-    head = fields({"event": found["event_id"] or "-", "made at": time_text(found["made_at"])})
-    return Group(head, *(part for one in found["places"] for part in _step_view(one)))
+    head = fields({"event": trace["event_id"] or "-", "made at": time_text(trace["made_at"])})
+    return Group(head, *(part for step in trace["places"] for part in _step_view(step)))
 
 
 def _step_view(step: dict[str, Any]) -> list[RenderableType]:

@@ -84,11 +84,11 @@ def emit(
                 note(_NOTHING)
             print_json(unit) if as_json else out.print(unit_view(unit), soft_wrap=True)
             return FINE if unit["ok"] else PROBLEM
-        told = False
-        for result in [send.one(event)] if event is not None else send.lines(lines or []):
-            ok, told = ok and result["ok"], True
+        any_result = False
+        for result in [send.event(event)] if event is not None else send.lines(lines or []):
+            ok, any_result = ok and result["ok"], True
             print_json(result) if as_json else out.print(result_line(result), soft_wrap=True)
-    if not told:
+    if not any_result:
         note(_NOTHING)
     return FINE if ok else PROBLEM
 

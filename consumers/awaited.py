@@ -18,11 +18,11 @@ class AwaitedVerdict:
         limit_s: seconds to wait.
     """
 
-    __slots__ = ("at", "future", "key", "late_s", "limit_s")
+    __slots__ = ("future", "key", "late_s", "limit_s", "position")
 
-    def __init__(self, key: bytes, at: Position, limit_s: float) -> None:
+    def __init__(self, key: bytes, position: Position, limit_s: float) -> None:
         self.key = key
-        self.at = at
+        self.position = position
         self.limit_s = limit_s
         self.late_s = time.monotonic() + limit_s
         self.future: AwaitableFuture[Outcome] = AwaitableFuture()
@@ -37,21 +37,21 @@ class AwaitedVerdicts:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, one: AwaitedVerdict) -> None:
-        self._waiting.append(one)
+    def add(self, awaited: AwaitedVerdict) -> None:
+        self._waiting.append(awaited)
 
     def drop(self, gone: AwaitedVerdict) -> None:
-        self._waiting = [one for one in self._waiting if one is not gone]
+        self._waiting = [awaited for awaited in self._waiting if awaited is not gone]
 
     def take(self, is_settled: Callable[[bytes, int], bool]) -> list[AwaitedVerdict]:
         """Take those out that can be answered, or whose time is over."""
         now = time.monotonic()
         settled, waiting = [], []
-        for one in self._waiting:
-            if is_settled(one.key, one.at.value) or one.late_s <= now:
-                settled.append(one)
-            elif not one.future.cancelled():
-                waiting.append(one)
+        for awaited in self._waiting:
+            if is_settled(awaited.key, awaited.position.value) or awaited.late_s <= now:
+                settled.append(awaited)
+            elif not awaited.future.cancelled():
+                waiting.append(awaited)
         self._waiting = waiting
         return settled
 
@@ -63,5 +63,5 @@ class AwaitedVerdicts:
 
 def fail_all(waiting: Iterable[AwaitedVerdict], error: Callable[[], MetajournalError]) -> None:
     """Tell everybody why no verdict comes, each by an error of its own."""
-    for one in waiting:
-        fail(one.future, error())
+    for awaited in waiting:
+        fail(awaited.future, error())

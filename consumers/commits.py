@@ -42,20 +42,20 @@ class Commits:
     @property
     def due(self) -> bool:
         """Whether something is done that the broker has not confirmed."""
-        return any(one.offset != one.kept for one in self._readings().values())
+        return any(reading.offset != reading.kept for reading in self._readings().values())
 
     def answered(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         """What librdkafka calls with the broker's answer (`on_commit`)."""
-        for one in partitions:
-            reading = self._readings().get((one.topic, one.partition))
-            problem = one.error or error
+        for partition in partitions:
+            reading = self._readings().get((partition.topic, partition.partition))
+            problem = partition.error or error
             if reading is None:
                 continue
             if problem is None:
-                reading.kept = max(reading.kept, one.offset)
+                reading.kept = max(reading.kept, partition.offset)
             else:
                 reading.sent = _UNKNOWN
-                _log.info("A commit of %s/%d failed: %s", one.topic, one.partition, problem.str())
+                _log.info("A commit of %s/%d failed: %s", partition.topic, partition.partition, problem.str())
 
     def if_due(self, consumer: Consumer) -> None:
         """Send what is done, when the last time is long enough ago."""
@@ -66,19 +66,19 @@ class Commits:
 
     def send(self, consumer: Consumer) -> None:
         """Send what is done; the answer comes later."""
-        due = [one for one in self._readings().values() if one.offset != one.sent]
+        due = [reading for reading in self._readings().values() if reading.offset != reading.sent]
         if due:
-            consumer.commit(offsets=[one.commit for one in due], asynchronous=True)
-            for one in due:
-                one.sent = one.offset
+            consumer.commit(offsets=[reading.commit for reading in due], asynchronous=True)
+            for reading in due:
+                reading.sent = reading.offset
 
     def before_leaving(self, consumer: Consumer) -> None:
         """In a rebalance: keep what is done before another member gets these partitions."""
-        due = [one for one in self._readings().values() if one.offset != one.kept]
+        due = [reading for reading in self._readings().values() if reading.offset != reading.kept]
         self._revoked_in_order = True
         if due:
             try:
-                consumer.commit(offsets=[one.commit for one in due], asynchronous=False)
+                consumer.commit(offsets=[reading.commit for reading in due], asynchronous=False)
             except KafkaException as error:
                 self._revoked_in_order = False
                 _log.warning("The last commit before a rebalance failed: %s", error.args[0].str())
@@ -88,7 +88,7 @@ class Commits:
 
         The broker takes this from somebody outside the group as long as it has no members; they keep it otherwise.
         """
-        first = [one.commit for one in begun]
+        first = [reading.commit for reading in begun]
         if first:
             try:
                 consumer.commit(offsets=first, asynchronous=False)

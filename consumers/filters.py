@@ -73,7 +73,7 @@ class Filter:
         asked = _set(urn)
         for kind in (given := _set(kinds)):
             _check_kind(kind)
-        scopes = frozenset(one.upper() for one in _set(scope))
+        scopes = frozenset(name.upper() for name in _set(scope))
         if wrong := scopes.difference(SCOPES):
             raise InputError(f"The scope must be USER or SYSTEM, not {min(wrong)!r}.", code="no-such-scope")
         if touches not in (None, *TOUCHES):
@@ -81,8 +81,8 @@ class Filter:
         return cls(
             given,
             _set(namespace),
-            frozenset(str(Urn.parse(one)) for one in asked if "*" not in one),
-            tuple(sorted(_prefix(one) for one in asked if "*" in one)),
+            frozenset(str(Urn.parse(text)) for text in asked if "*" not in text),
+            tuple(sorted(_prefix(text) for text in asked if "*" in text)),
             scopes,
             _tenants(_set(tenant)),
             _set(types),
@@ -129,17 +129,17 @@ class Filter:
     def wants_state(self, document: Mapping[str, Any]) -> bool:
         """Whether an entity carries what was asked for, in one of the asked scopes."""
         scopes = [document[name.lower()] for name in (self.scopes or SCOPES)]
-        if self.tags and not any(self.tags.intersection(one["tags"]) for one in scopes):
+        if self.tags and not any(self.tags.intersection(annotations["tags"]) for annotations in scopes):
             return False
-        return not self.keys or any(self.keys.intersection(one["properties"]) for one in scopes)
+        return not self.keys or any(self.keys.intersection(annotations["properties"]) for annotations in scopes)
 
 
 def _set(words: Words) -> frozenset[str]:
     given = [words] if isinstance(words, str) else words or ()
-    found = list(given) if isinstance(given, Iterable) else [given]
-    if not all(isinstance(one, str) for one in found):
+    texts = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(text, str) for text in texts):
         raise InputError(f"A condition is a text or several texts, not {words!r:.60}.", code="wrong-type")
-    return frozenset(found)
+    return frozenset(texts)
 
 
 def _check_kind(kind: str) -> None:

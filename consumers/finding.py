@@ -25,7 +25,7 @@ _AT_ONCE: Final = 5_000
 _POLL_S: Final = 0.2
 
 
-class Found(NamedTuple):
+class FoundEvent(NamedTuple):
     """An event in a journal topic. `append_time`: milliseconds UTC."""
 
     position: Position
@@ -36,7 +36,7 @@ class Found(NamedTuple):
 class Looked(NamedTuple):
     """What a look into the topics gave; `whole` is false where the time was over before their end."""
 
-    found: list[Found]
+    events: list[FoundEvent]
     whole: bool
 
 
@@ -64,34 +64,38 @@ def find_event(
     consumer = make_consumer(settings, ErrorLog(), role="finder")
     try:
         left = _ranges(consumer, marks, max(0, since_ms - CLOCKS_MS), deadline)
-        found = [_found(one, epochs) for one in _read(consumer, left, deadline) if event_id in (one.value() or b"")]
-        return Looked([one for one in found if one and one.header.event_id == event_id], not left)
+        events = [
+            _event_of(message, epochs)
+            for message in _read(consumer, left, deadline)
+            if event_id in (message.value() or b"")
+        ]
+        return Looked([event for event in events if event and event.header.event_id == event_id], not left)
     except KafkaException as error:
         raise KafkaUnavailableError(f"The journal topics cannot be read: {error.args[0].str()}.") from error
     finally:
         consumer.close()
 
 
-def find_at(settings: Settings, at: Position, *, timeout_s: float) -> Found | None:
+def find_at(settings: Settings, position: Position, *, timeout_s: float) -> FoundEvent | None:
     """The event at a position; None where no record stands there, or its header cannot be read.
 
     Args:
-        at: a position of one of the journal's partitions.
+        position: a position of one of the journal's partitions.
         timeout_s: seconds to read it.
     Raises:
         KafkaUnavailableError: no broker answers.
     """
     deadline = time.monotonic() + timeout_s
     consumer = make_consumer(settings, ErrorLog(), role="finder")
-    place = at.topic, at.partition
+    place = position.topic, position.partition
     try:
         low, high = _watermarks(consumer, place, deadline)
-        left = {place: (at.offset, at.offset + 1)} if low <= at.offset < high else {}
-        for one in _read(consumer, left, deadline) if left else ():
-            if one.offset() == at.offset:
-                return _found(one, {at.topic: at.epoch})
+        left = {place: (position.offset, position.offset + 1)} if low <= position.offset < high else {}
+        for message in _read(consumer, left, deadline) if left else ():
+            if message.offset() == position.offset:
+                return _event_of(message, {position.topic: position.epoch})
         if left:
-            raise KafkaUnavailableError(f"{at} was not read within {timeout_s:g} s.")
+            raise KafkaUnavailableError(f"{position} was not read within {timeout_s:g} s.")
         return None
     except KafkaException as error:
         raise KafkaUnavailableError(f"The journal topics cannot be read: {error.args[0].str()}.") from error
@@ -103,21 +107,21 @@ def _ranges(
     consumer: Consumer, marks: Mapping[tuple[str, int], int], since_ms: int, deadline: float
 ) -> dict[tuple[str, int], tuple[int, int]]:
     """First offset to read and the end, of the partitions that have anything to read."""
-    asked = [TopicPartition(*at, since_ms) for at in marks]
+    asked = [TopicPartition(*place, since_ms) for place in marks]
     times = asked_again(consumer, lambda: consumer.offsets_for_times(asked, timeout=_left_s(deadline)), deadline)
-    begun = {(one.topic, one.partition): one.offset for one in times}
+    begun = {(start.topic, start.partition): start.offset for start in times}
     ranges = {}
-    for at, mark in marks.items():
-        low, high = _watermarks(consumer, at, deadline)
-        start = max(low, offset_of(mark), begun[at]) if begun[at] >= 0 else high
+    for place, mark in marks.items():
+        low, high = _watermarks(consumer, place, deadline)
+        start = max(low, offset_of(mark), begun[place]) if begun[place] >= 0 else high
         if start < high:
-            ranges[at] = (start, high)
+            ranges[place] = (start, high)
     return ranges
 
 
-def _watermarks(consumer: Consumer, at: tuple[str, int], deadline: float) -> tuple[int, int]:
+def _watermarks(consumer: Consumer, place: tuple[str, int], deadline: float) -> tuple[int, int]:
     low, high = asked_again(
-        consumer, lambda: consumer.get_watermark_offsets(TopicPartition(*at), timeout=_left_s(deadline)), deadline
+        consumer, lambda: consumer.get_watermark_offsets(TopicPartition(*place), timeout=_left_s(deadline)), deadline
     )
     return int(low), int(high)
 
@@ -128,21 +132,21 @@ def _left_s(deadline: float) -> float:
 
 def _read(consumer: Consumer, left: dict[tuple[str, int], tuple[int, int]], deadline: float) -> Iterator[Message]:
     """The records of the ranges; a partition that is read to its end goes out of them."""
-    consumer.assign([TopicPartition(*at, start) for at, (start, _) in left.items()])
+    consumer.assign([TopicPartition(*place, start) for place, (start, _) in left.items()])
     while left and time.monotonic() < deadline:
         for message in consumer.consume(_AT_ONCE, _POLL_S):
             if message.error() is None:
                 yield message
         # Positions, not records, tell where a partition is: it may end with the marker of a transaction.
-        for one in consumer.position([TopicPartition(*at) for at in left]):
-            if one.offset >= left[one.topic, one.partition][1]:
-                del left[one.topic, one.partition]
+        for partition in consumer.position([TopicPartition(*place) for place in left]):
+            if partition.offset >= left[partition.topic, partition.partition][1]:
+                del left[partition.topic, partition.partition]
 
 
-def _found(message: Any, epochs: Mapping[str, int]) -> Found | None:
+def _event_of(message: Any, epochs: Mapping[str, int]) -> FoundEvent | None:
     try:
         header = decode_header_only(message.value())
     except DecodeError:
         return None
     value = (epochs[message.topic()] << EPOCH_SHIFT) + message.offset()
-    return Found(Position(message.topic(), message.partition(), value), message.timestamp()[1], header)
+    return FoundEvent(Position(message.topic(), message.partition(), value), message.timestamp()[1], header)

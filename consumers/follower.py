@@ -120,23 +120,25 @@ class Follower:
             if not self._followed[key]:
                 del self._followed[key]
 
-    def peek(self, key: bytes, at: Position) -> Outcome | None:
+    def peek(self, key: bytes, position: Position) -> Outcome | None:
         """The verdict of a position, where it is at hand: no lock, no wait."""
         known = self._known
         self._asked = time.monotonic()
-        found = known.verdicts.get(at.value) if known is not None and key in known.keys else None
-        return None if found is None else told(at, found)
+        verdict = known.verdicts.get(position.value) if known is not None and key in known.keys else None
+        return None if verdict is None else receipt_outcome(position, verdict)
 
-    def verdict(self, key: bytes, at: Position, timeout_s: float) -> Outcome:
+    def verdict(self, key: bytes, position: Position, timeout_s: float) -> Outcome:
         """The verdict of a position under a followed key; waits until everything below it was read."""
-        self._check(at)
-        pin, found = self._reached(key, at.value, timeout_s, lambda known: (known.pin, known.verdicts.get(at.value)))
-        return _verdict(pin, found, key, at)
+        self._check(position)
+        pin, verdict = self._reached(
+            key, position.value, timeout_s, lambda known: (known.pin, known.verdicts.get(position.value))
+        )
+        return _verdict(pin, verdict, key, position)
 
-    def verdict_future(self, key: bytes, at: Position, timeout_s: float) -> AwaitableFuture[Outcome]:
+    def verdict_future(self, key: bytes, position: Position, timeout_s: float) -> AwaitableFuture[Outcome]:
         """`verdict`, when it comes. The key is followed until then; to begin to follow it may take 200 ms."""
-        self._check(at)
-        awaited = AwaitedVerdict(key, at, timeout_s)
+        self._check(position)
+        awaited = AwaitedVerdict(key, position, timeout_s)
         with self._changed:
             self._verdicts.add(awaited)
         try:
@@ -173,8 +175,8 @@ class Follower:
         try:
             end = asked.result(min(timeout_s, threading.TIMEOUT_MAX))
         except TimeoutError:
-            said = f"The end of {self.topic}/{self.partition} was not told within {timeout_s:g} s."
-            raise KafkaUnavailableError(said) from None
+            text = f"The end of {self.topic}/{self.partition} was not told within {timeout_s:g} s."
+            raise KafkaUnavailableError(text) from None
         return Position(self.topic, self.partition, position(self._epochs[self.topic].epoch, end) - 1)
 
     def close(self) -> None:
@@ -184,11 +186,11 @@ class Follower:
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
-    def _check(self, at: Position) -> None:
-        if (at.topic, at.partition) != (self.topic, self.partition):
+    def _check(self, position: Position) -> None:
+        if (position.topic, position.partition) != (self.topic, self.partition):
             raise InvalidPositionError(
-                f"{at} is no position of {self.topic}/{self.partition}, where this aggregate's events stand.",
-                text=str(at),
+                f"{position} is no position of {self.topic}/{self.partition}, where this aggregate's events stand.",
+                text=str(position),
             )
 
     def _reached(self, key: bytes, value: int, timeout_s: float, look: Callable[[Foretold], _T]) -> _T:
@@ -238,8 +240,8 @@ class Follower:
 
     def _not_yet(self, value: int, reached: int, timeout_s: float) -> NotYetVisibleError:
         lacking = max(0, value + 1 - reached)
-        said = self._tail.errors.latest if self._tail is not None else None
-        why = "" if said is None else f" (Kafka said: {said.text})"
+        latest = self._tail.errors.latest if self._tail is not None else None
+        why = "" if latest is None else f" (Kafka said: {latest.text})"
         error = NotYetVisibleError(
             {(self.topic, self.partition): lacking},
             f"The end of {self.topic}/{self.partition} was not read within {timeout_s:g} s: {lacking:,} positions are"
@@ -284,8 +286,8 @@ class Follower:
         low, high = tail.ends()
         offset = offset_of(pin.mark)
         if not low <= offset <= high:
-            said = f"the lake ends at offset {offset}, the topic holds {low} to {high}"
-            raise lost(self.topic, self.partition, said)
+            text = f"the lake ends at offset {offset}, the topic holds {low} to {high}"
+            raise lost(self.topic, self.partition, text)
         self._check_behind(high - offset)
         tail.begin(offset)
         with self._changed:
@@ -334,8 +336,8 @@ class Follower:
         elif isinstance(problem, KafkaException):
             error = KafkaUnavailableError(f"{self.topic} cannot be followed: {problem.args[0].str()}.")
         else:
-            said = f"{self.topic}/{self.partition} cannot be followed: {problem!r}."
-            error = UnavailableError(said, code="follower-failed", hint=_INSTEAD)
+            text = f"{self.topic}/{self.partition} cannot be followed: {problem!r}."
+            error = UnavailableError(text, code="follower-failed", hint=_INSTEAD)
         with self._changed:
             self._failure = error
             waiting = self._verdicts.take_all()
@@ -379,18 +381,18 @@ class Follower:
         assert known is not None  # in this thread
         with self._changed:
             due = self._verdicts.take(lambda key, value: _has_settled(known, key, value))
-            answers = [(one, one.key in known.keys and known.next > one.at.value) for one in due]
-            verdicts = {id(one): known.verdicts.get(one.at.value) for one in due}
+            answers = [(awaited, awaited.key in known.keys and known.next > awaited.position.value) for awaited in due]
+            verdicts = {id(awaited): known.verdicts.get(awaited.position.value) for awaited in due}
             pin = known.pin
-        for one, is_known in answers:
-            found = verdicts[id(one)]
+        for awaited, is_known in answers:
+            verdict = verdicts[id(awaited)]
             if not is_known:
-                fail(one.future, self._refusal(known, one.at.value, one.limit_s))
-            elif found is not None:
-                resolve(one.future, told(one.at, found))
+                fail(awaited.future, self._refusal(known, awaited.position.value, awaited.limit_s))
+            elif verdict is not None:
+                resolve(awaited.future, receipt_outcome(awaited.position, verdict))
             else:
-                read = partial(_verdict, pin, None, one.key, one.at)
-                follow_on(one.future, pool.submit(read), _itself)
+                read = partial(_verdict, pin, None, awaited.key, awaited.position)
+                follow_on(awaited.future, pool.submit(read), _itself)
 
     def _renew(self, tail: Tail, pool: Executor) -> None:
         """Take new keys up, and a new pin where it is due; it is taken beside the reading."""
@@ -434,17 +436,17 @@ def _has_settled(known: Foretold, key: bytes, value: int) -> bool:
     return not known.goes_on() or (key in known.keys and known.next > value)
 
 
-def _verdict(pin: Pin, found: Verdict | None, key: bytes, at: Position) -> Outcome:
+def _verdict(pin: Pin, verdict: Verdict | None, key: bytes, position: Position) -> Outcome:
     """A verdict that was found behind the pin, or else the lake's. Raises: InvalidPositionError: there is none."""
-    if found is None and at.value < pin.mark:
-        found = pin.verdict(at.value, key)
-    if found is None:
+    if verdict is None and position.value < pin.mark:
+        verdict = pin.verdict(position.value, key)
+    if verdict is None:
         raise InvalidPositionError(
-            f"No event of {key.decode(errors='replace')} stands at {at}.",
+            f"No event of {key.decode(errors='replace')} stands at {position}.",
             hint="Ask whoever follows the aggregate of that event; `metajournal why` tells which it is.",
-            text=str(at),
+            text=str(position),
         )
-    return told(at, found)
+    return receipt_outcome(position, verdict)
 
 
 def _itself(outcome: Outcome) -> Outcome:
@@ -455,6 +457,6 @@ def _closed() -> InputError:
     return InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
 
 
-def told(at: Position, verdict: Verdict) -> Outcome:
+def receipt_outcome(position: Position, verdict: Verdict) -> Outcome:
     """A verdict as a receipt's outcome tells it: through the form that it has in an outcome record."""
-    return outcome_of(at, loads(canonical_json(verdict.wire(at.value))))
+    return outcome_of(position, loads(canonical_json(verdict.wire(position.value))))

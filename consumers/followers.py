@@ -150,16 +150,16 @@ def place_of(settings: Settings, epochs: Epochs, entity: Urn, key: bytes) -> tup
 def is_running(settings: Settings, topic: str, partition: int) -> bool:
     """Whether this process follows a journal partition."""
     with _lock:
-        return any(one.running and _is_of(one, settings, topic, partition) for one in _made)
+        return any(follower.running and _is_of(follower, settings, topic, partition) for follower in _made)
 
 
 def end_unused(settings: Settings) -> None:
     """End the followers of an installation that nobody holds any more."""
     with _lock:
-        unused = [one for one in _made if one.settings == settings and not one.followed]
-        _made[:] = [one for one in _made if one not in unused]
-    for one in unused:
-        one.close()
+        unused = [follower for follower in _made if follower.settings == settings and not follower.followed]
+        _made[:] = [follower for follower in _made if follower not in unused]
+    for follower in unused:
+        follower.close()
 
 
 def _shared(settings: Settings, epochs: Epochs, topic: str, partition: int) -> Follower:
@@ -177,13 +177,13 @@ def _shared(settings: Settings, epochs: Epochs, topic: str, partition: int) -> F
         missing.advise(f"Wait for the outcome instead: receipt.outcome(). Or {missing.hint}.")
         raise missing from error
     with _lock:
-        for one in _made:
-            if _is_of(one, settings, topic, partition):
-                return one
+        for follower in _made:
+            if _is_of(follower, settings, topic, partition):
+                return follower
         made = Follower(settings, epochs, topic, partition)
         _made.append(made)
         return made
 
 
-def _is_of(one: Follower, settings: Settings, topic: str, partition: int) -> bool:
-    return (one.topic, one.partition) == (topic, partition) and one.settings == settings
+def _is_of(follower: Follower, settings: Settings, topic: str, partition: int) -> bool:
+    return (follower.topic, follower.partition) == (topic, partition) and follower.settings == settings

@@ -62,8 +62,8 @@ class _PriorOfPin(PriorRows):
         self.begin_with(self._key, Repeats())
 
     def fetch(self, batch: Sequence[Readings]) -> list[Prior]:
-        events = [one for readings in batch for _, one in readings.items if not isinstance(one, Shelved)]
-        identities = [(one.header.tenant, one.header.aggregate, one.header.event_id) for one in events]
+        events = [item for readings in batch for _, item in readings.items if not isinstance(item, Shelved)]
+        identities = [(event.header.tenant, event.header.aggregate, event.header.event_id) for event in events]
         self.remember(self._key, [event_id for _, _, event_id in self._pinned.pin.marked(identities)])
         return super().fetch(batch)
 

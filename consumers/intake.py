@@ -114,8 +114,8 @@ class Intake:
             opener = self._opener(look_up)
             known = opener.commits(self._consumer, every) if self._group is not None else {}
             self.resumed = bool(known)
-            self._starts = opener.found(self._since, [at for at in every if at not in known])
-            begun = {at: opener.begun(at, start) for at, start in self._starts.items()}
+            self._starts = opener.starts_of(self._since, [partition for partition in every if partition not in known])
+            begun = {partition: opener.begun(partition, start) for partition, start in self._starts.items()}
         if self._group is None:
             self._begin(begun)
         else:
@@ -132,7 +132,7 @@ class Intake:
 
     def _begin(self, readings: dict[Partition, Reading]) -> None:
         self.readings = readings
-        self._consumer.assign([TopicPartition(*at, one.next) for at, one in readings.items()])
+        self._consumer.assign([TopicPartition(*partition, reading.next) for partition, reading in readings.items()])
         self.begun_at = self.well_at = time.monotonic()
 
     # Partitions that come and go
@@ -147,16 +147,18 @@ class Intake:
         try:
             with self._look_up() as look_up:
                 opener = self._opener(look_up)
-                wanted = [(one.topic, one.partition) for one in partitions]
+                wanted = [(partition.topic, partition.partition) for partition in partitions]
                 commits = opener.commits(consumer, wanted)
-                new = [at for at in wanted if at not in commits and at not in self._starts]
-                self._starts |= opener.found(self._since, new)
+                new = [partition for partition in wanted if partition not in commits and partition not in self._starts]
+                self._starts |= opener.starts_of(self._since, new)
                 readings = {
-                    at: opener.resumed(at, commits[at]) if at in commits else opener.begun(at, self._starts[at])
-                    for at in wanted
+                    partition: opener.resumed(partition, commits[partition])
+                    if partition in commits
+                    else opener.begun(partition, self._starts[partition])
+                    for partition in wanted
                 }
-            for at, one in readings.items():
-                one.ledger.merge(self._had.get(at, {}))
+            for partition, reading in readings.items():
+                reading.ledger.merge(self._had.get(partition, {}))
             self._begin(readings)
             _log.info("The group %s has given %d partitions to this member.", self._group, len(partitions))
         except (KafkaException, MetajournalError) as error:
@@ -178,7 +180,7 @@ class Intake:
         self._forget()
 
     def _forget(self) -> None:
-        self._had |= {at: one.ledger.reached for at, one in self.readings.items()}
+        self._had |= {partition: reading.ledger.reached for partition, reading in self.readings.items()}
         self.readings = {}
         self.buffer.clear()
 
@@ -225,11 +227,11 @@ class Intake:
             raise KafkaUnavailableError(f"Changes cannot be read: {error.str()}.")
         _log.info("%s", error.str())  # it passes: librdkafka tries again
 
-    def _expired(self, at: Partition) -> NoReturn:
+    def _expired(self, partition: Partition) -> NoReturn:
         with self._look_up() as look_up:
             names = self._settings.journal.topics
             starts = Starts(look_up, names, self._epochs, self._domain, compacted=self._compacted)
-            starts.expired(at, look_up.range(at)[0], self.targets[at[0]])
+            starts.expired(partition, look_up.range(partition)[0], self.targets[partition[0]])
 
     def _raise_failure(self) -> None:
         """What went wrong while partitions were taken over; where it passes, they are asked for again."""
@@ -250,7 +252,7 @@ class Intake:
         if self.errors.hopeless is not None:
             raise KafkaUnavailableError(f"Kafka refuses this client: {self.errors.hopeless.text}.", code="not-allowed")
         latest, now = self.errors.latest, time.monotonic()
-        if latest is None or latest.at <= self.well_at or now - self._asked < _ASK_AGAIN_S:
+        if latest is None or latest.time_s <= self.well_at or now - self._asked < _ASK_AGAIN_S:
             return
         self._asked = now
         if self._answers():
@@ -269,7 +271,7 @@ class Intake:
     @property
     def behind(self) -> bool:
         """Whether records that stood in the topics at the beginning are still to come."""
-        return any(one.next < one.backlog_end for one in self.readings.values())
+        return any(reading.next < reading.backlog_end for reading in self.readings.values())
 
     # Commits and the end
 

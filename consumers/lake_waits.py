@@ -51,7 +51,7 @@ class LakeWaits:
 
         while True:
             with self._lock:
-                self._waiting = [one for one in self._waiting if not one.future.done()]
+                self._waiting = [wait for wait in self._waiting if not wait.future.done()]
                 waiting = list(self._waiting)
                 if not waiting:
                     self._runs = False
@@ -61,22 +61,22 @@ class LakeWaits:
 
     def _look(self, waiting: list[_Wait]) -> None:
         now = time.monotonic()
-        late = [one for one in waiting if one.late_s <= now]
+        late = [wait for wait in waiting if wait.late_s <= now]
         try:
             reader = self._reader()
             journal = reader.views.take(()).journal
         except UnavailableError as error:  # no lake yet
-            for one in late:
-                fail(one.future, error)
+            for wait in late:
+                fail(wait.future, error)
         except Exception as error:
-            for one in waiting:
-                fail(one.future, error)
+            for wait in waiting:
+                fail(wait.future, error)
         else:
-            for one in waiting:
+            for wait in waiting:
                 try:
-                    reader.check_held(journal, one.wanted, one.limit_s)
+                    reader.check_held(journal, wait.wanted, wait.limit_s)
                 except NotYetVisibleError as error:
-                    if one.late_s <= now:
-                        fail(one.future, error)
+                    if wait.late_s <= now:
+                        fail(wait.future, error)
                 else:
-                    resolve(one.future, None)
+                    resolve(wait.future, None)

@@ -62,7 +62,7 @@ class Ledger:
     """
 
     def __init__(self, reached: Mapping[Source, Reached] | None = None) -> None:
-        self._reached: dict[Source, Place] = {source: one.place for source, one in (reached or {}).items()}
+        self._reached: dict[Source, Place] = {source: reach.place for source, reach in (reached or {}).items()}
 
     def is_new(self, source: Source, place: Place, key: bytes, offset: int) -> bool:
         """Whether the record at an offset is to be delivered. Changes nothing that a second question would notice."""
@@ -83,8 +83,8 @@ class Ledger:
 
     def merge(self, reached: Mapping[Source, Reached]) -> None:
         """Also count as read what another ledger of this partition has reached."""
-        for source, one in reached.items():
-            self._reached[source] = max(one.place, self._reached.get(source, NOTHING))
+        for source, reach in reached.items():
+            self._reached[source] = max(reach.place, self._reached.get(source, NOTHING))
 
 
 class CompactedLedger(Ledger):
@@ -103,7 +103,7 @@ class CompactedLedger(Ledger):
         start: int = 0,
     ) -> None:
         super().__init__(reached)
-        self._since = {source: one.since for source, one in (reached or {}).items()}
+        self._since = {source: reach.since for source, reach in (reached or {}).items()}
         self._floors = dict(floors or {})
         self._next = start
         self._anew: set[Source] = set()
@@ -163,10 +163,11 @@ class CompactedLedger(Ledger):
         return {source: Reached(place, self._since.get(source, NOTHING)) for source, place in self._reached.items()}
 
     def merge(self, reached: Mapping[Source, Reached]) -> None:
-        for source, one in reached.items():
+        for source, reach in reached.items():
             mine = self._reached.get(source)
-            if mine is None or one.place > mine:
-                self._reached[source], self._since[source] = one.place, max(one.since, self._since.get(source, NOTHING))
+            if mine is None or reach.place > mine:
+                since = max(reach.since, self._since.get(source, NOTHING))
+                self._reached[source], self._since[source] = reach.place, since
 
 
 def to_text(reached: Mapping[Source, Reached], limit: int = MAX_TEXT_BYTES, *, complete: bool = True) -> str:
@@ -180,8 +181,8 @@ def to_text(reached: Mapping[Source, Reached], limit: int = MAX_TEXT_BYTES, *, c
     words: list[str] = [_FORMAT]
     left = limit - len(_FORMAT) - 2  # room for a blank and the mark of an incomplete text
     topic = None
-    for source, one in sorted(reached.items()):
-        entry = f"{source[1]}={_spelt(one.place)}" + ("" if one.since == NOTHING else f"-{_spelt(one.since)}")
+    for source, reach in sorted(reached.items()):
+        entry = f"{source[1]}={_spelt(reach.place)}" + ("" if reach.since == NOTHING else f"-{_spelt(reach.since)}")
         new = [entry] if source[0] == topic else [source[0], entry]
         size = sum(len(word) + 1 for word in new)
         if size > left:

@@ -69,11 +69,11 @@ class Pin:
         if not texts:
             return {}
         where = f"event_id in ({', '.join(map(quoted, texts))}) and repeat order by logical_timestamp desc"
-        found: dict[IdKey, tuple[int, Verdict]] = {}
+        verdicts: dict[IdKey, tuple[int, Verdict]] = {}
         for row in self.lake.journal.query(_VERDICT, f"{self._below} and {where}"):
             key = (row["tenant"], row["aggregate"], bytes.fromhex(row["event_id"].replace("-", "")))
-            found[key] = (row["logical_timestamp"], _verdict(row))
-        return found
+            verdicts[key] = (row["logical_timestamp"], _verdict(row))
+        return verdicts
 
     def _may_hold(self, event_id: str) -> bool:
         if self._id_ranges is None:
@@ -109,8 +109,8 @@ class Pin:
             f"and logical_timestamp >= {self.place.first} order by logical_timestamp desc, seq desc limit 1"
         )
         rows = rows_of_key(self.lake.tables["entities"].delta, {"tenant": tenant, "urn": urn}, rest)
-        found = rows.to_pylist(maps_as_pydicts="strict")
-        return row_from_dict(found[0]) if found else None
+        dicts = rows.to_pylist(maps_as_pydicts="strict")
+        return row_from_dict(dicts[0]) if dicts else None
 
 
 def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> Pin:
@@ -147,19 +147,19 @@ def _check_rules(lake: Lake, topic_domain: str) -> None:
     rules = lake.journal.rules()
     for domain, own in digests_of_topics([topic_domain]).items():
         if domain not in rules:
-            said = f"No stream has judged anything of the domain {domain!r} into {lake.path} yet."
-            raise UnavailableError(said, code="no-lake", hint=_NO_LAKE)
+            text = f"No stream has judged anything of the domain {domain!r} into {lake.path} yet."
+            raise UnavailableError(text, code="no-lake", hint=_NO_LAKE)
         if rules[domain] != own:
             raise OtherRulesError(domain, rules[domain], own)
 
 
 def _check_mark(mark: int, known: TopicEpoch) -> None:
     if epoch_of(mark) > known.epoch:
-        said = f"the lake holds {known.topic} in epoch {epoch_of(mark)}, this process knows epoch {known.epoch}"
+        text = f"the lake holds {known.topic} in epoch {epoch_of(mark)}, this process knows epoch {known.epoch}"
         raise TopicMismatchError(
-            f"{said[0].upper()}{said[1:]}: the journal was restored meanwhile.",
+            f"{text[0].upper()}{text[1:]}: the journal was restored meanwhile.",
             hint="Connect again: Journal.connect() reads the recorded epochs anew.",
-            differences=(said,),
+            differences=(text,),
         )
 
 

@@ -33,10 +33,10 @@ class Reading:
         kept: offset of the last commit that the broker has.
     """
 
-    __slots__ = ("at", "backlog_end", "kept", "ledger", "next", "sent", "silent_until", "since_ms")
+    __slots__ = ("backlog_end", "kept", "ledger", "next", "partition", "sent", "silent_until", "since_ms")
 
-    def __init__(self, at: Partition, start: Start, ledger: Ledger, end: int) -> None:
-        self.at = at
+    def __init__(self, partition: Partition, start: Start, ledger: Ledger, end: int) -> None:
+        self.partition = partition
         self.ledger = ledger
         self.next = start.offset
         self.silent_until = start.silent_until
@@ -58,7 +58,7 @@ class Reading:
     def commit(self) -> TopicPartition:
         """The commit of what is done, with what was reached."""
         text = to_text(self.ledger.reached, complete=self.next >= self.silent_until)
-        return TopicPartition(*self.at, self.offset, metadata=text)
+        return TopicPartition(*self.partition, self.offset, metadata=text)
 
 
 class Opener:
@@ -77,12 +77,16 @@ class Opener:
         self._targets = targets
         self._compacted = compacted
 
-    def found(self, since: Since, wanted: list[Partition]) -> dict[Partition, Start]:
+    def starts_of(self, since: Since, wanted: list[Partition]) -> dict[Partition, Start]:
         """Where partitions without a commit begin. Raises as `Starts.find`."""
         return self._starts.find(since, self._targets, wanted) if wanted else {}
 
     def begun(
-        self, at: Partition, start: Start, reached: Mapping[Source, Reached] | None = None, after: int | None = None
+        self,
+        partition: Partition,
+        start: Start,
+        reached: Mapping[Source, Reached] | None = None,
+        after: int | None = None,
     ) -> Reading:
         """A partition from a start on.
 
@@ -90,47 +94,47 @@ class Opener:
             reached: what was read of it before.
             after: up to which offset, where that is not the start's.
         """
-        _, high = self._look_up.range(at)
+        _, high = self._look_up.range(partition)
         if self._compacted:
             ledger: Ledger = CompactedLedger(reached, start.floors, start.offset if after is None else after)
         else:
             ledger = Ledger({source: Reached(place) for source, place in start.floors.items()})
             ledger.merge(reached or {})
-        return Reading(at, start, ledger, high)
+        return Reading(partition, start, ledger, high)
 
     def commits(self, consumer: Consumer, wanted: list[Partition]) -> dict[Partition, TopicPartition]:
         """What the consumer's group has committed of these partitions."""
-        asked = [TopicPartition(*at) for at in wanted]
-        found = self._look_up.asked(lambda limit: consumer.committed(asked, timeout=limit)) if asked else []
-        return {(one.topic, one.partition): one for one in found if one.offset >= 0}
+        asked = [TopicPartition(*partition) for partition in wanted]
+        committed = self._look_up.answer(lambda limit: consumer.committed(asked, timeout=limit)) if asked else []
+        return {(commit.topic, commit.partition): commit for commit in committed if commit.offset >= 0}
 
-    def resumed(self, at: Partition, commit: TopicPartition) -> Reading:
+    def resumed(self, partition: Partition, commit: TopicPartition) -> Reading:
         """A partition from a commit of the group on.
 
         Raises:
             PositionExpired: what comes after the commit is no longer in the topic.
         """
-        offset, (low, high) = int(commit.offset), self._look_up.range(at)
+        offset, (low, high) = int(commit.offset), self._look_up.range(partition)
         if offset > high:
             raise PositionExpired(
-                f"The group has read {at[0]}, partition {at[1]}, up to offset {offset}, but it ends at {high}:"
-                " the topic was made anew or has lost records.",
+                f"The group has read {partition[0]}, partition {partition[1]}, up to offset {offset}, but it ends at"
+                f" {high}: the topic was made anew or has lost records.",
                 hint="Begin with another group, or set this one's offsets anew.",
-                earliest=self._starts.earliest(at, self._targets[at[0]]),
+                earliest=self._starts.earliest(partition, self._targets[partition[0]]),
             )
         if offset < low and not self._compacted:
-            self._starts.expired(at, low, self._targets[at[0]])
+            self._starts.expired(partition, low, self._targets[partition[0]])
         kept = from_text(commit.metadata)
         if kept is not None and kept.complete:
-            reading = self.begun(at, Start(max(offset, low)), kept.reached, after=offset)
+            reading = self.begun(partition, Start(max(offset, low)), kept.reached, after=offset)
             reading.sent = reading.kept = offset
             return reading
         if kept is None:
             _log.warning(
                 "The commit for %s/%d at offset %d does not say what was reached: something other than a subscription"
-                " made it. What stands before it is read again, to know what the stream repeats.", *at, offset,
+                " made it. What stands before it is read again, to know what the stream repeats.", *partition, offset,
             )  # fmt: skip
-        start = self._starts.behind(at, max(offset, low), self._targets[at[0]])
+        start = self._starts.behind(partition, max(offset, low), self._targets[partition[0]])
         if self._compacted:  # what compaction has taken away was perhaps never delivered
             start = Start(start.offset, silent_until=start.silent_until)
-        return self.begun(at, start, kept.reached if kept else None)
+        return self.begun(partition, start, kept.reached if kept else None)

@@ -132,7 +132,7 @@ def _source(text: str) -> Source:
     return topic, whole_of(partition)
 
 
-def change_of(message: Message, told: Identity, scope: Scope, topic_domain: str) -> Change:
+def change_of(message: Message, identity: Identity, scope: Scope, topic_domain: str) -> Change:
     """A change, its record decoded.
 
     Args:
@@ -140,18 +140,29 @@ def change_of(message: Message, told: Identity, scope: Scope, topic_domain: str)
     Raises:
         DecodeError: its value is no change record.
     """
-    position = Position(*told.source, told.place[0])
+    position = Position(*identity.source, identity.place[0])
     time_ms, partition = message.timestamp()[1], message.partition() or 0
     try:
         record = json_object(message.value())
         _check_change(record)
     except UNREADABLE as error:
         raise unreadable(message, error) from error
-    domain = told.domain or topic_domain
-    return Change(told.urn, position, told.place[1], scope, told.type, time_ms, record, partition, told.tenant, domain)
+    domain = identity.domain or topic_domain
+    return Change(
+        identity.urn,
+        position,
+        identity.place[1],
+        scope,
+        identity.type,
+        time_ms,
+        record,
+        partition,
+        identity.tenant,
+        domain,
+    )
 
 
-def state_of(message: Message, told: Identity) -> State:
+def state_of(message: Message, identity: Identity) -> State:
     """A state, its document decoded.
 
     Raises:
@@ -159,13 +170,13 @@ def state_of(message: Message, told: Identity) -> State:
     """
     try:
         document = json_object(message.value())
-        _check_state(document, told)
+        _check_state(document, identity)
     except UNREADABLE as error:
         raise unreadable(message, error) from error
-    position = Position(*told.source, told.place[0])
+    position = Position(*identity.source, identity.place[0])
     deleted, time_ms = document["deleted"], message.timestamp()[1]
     return State(
-        told.urn, position, told.place[1], deleted, time_ms, document, message.partition() or 0, told.tenant
+        identity.urn, position, identity.place[1], deleted, time_ms, document, message.partition() or 0, identity.tenant
     )  # fmt: skip
 
 
@@ -180,10 +191,10 @@ def _check_change(record: Mapping[str, Any]) -> None:
                 {**record[side]["metadata"]}
 
 
-def _check_state(document: Mapping[str, Any], told: Identity) -> None:
+def _check_state(document: Mapping[str, Any], identity: Identity) -> None:
     """Whether a document is made as a state is, and its key and headers are its own. Raises as `_check_change`."""
     own = document["tenant"], document["urn"], document["logical_timestamp"]
-    if own != (told.tenant, told.urn, told.place[0]):
+    if own != (identity.tenant, identity.urn, identity.place[0]):
         raise ValueError("its key or its headers are of another state")
     if not isinstance(document["deleted"], bool):
         raise TypeError("deleted is neither true nor false")

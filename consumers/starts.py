@@ -76,8 +76,8 @@ class Starts:
     def __init__(self, look_up: LookUp, names: TopicNames, epochs: Epochs, domain: str, *, compacted: bool) -> None:
         self._look_up = look_up
         self._names = names
-        told = told_by(domain, epochs.domains, compacted=compacted)
-        self._outcomes = {names.journal(one): names.outcomes(one) for one in told}
+        domains = told_by(domain, epochs.domains, compacted=compacted)
+        self._outcomes = {names.journal(name): names.outcomes(name) for name in domains}
         self._journals = {topic: epochs[topic] for topic in self._outcomes}
         self._compacted = compacted
         self._outcome_partitions: dict[str, int] = {}
@@ -98,39 +98,44 @@ class Starts:
             KafkaUnavailableError: no broker answers.
         """
         # The ends first: what is published between the look-ups must not be passed over.
-        ranges = {at: self._look_up.range(at) for at in wanted}
+        ranges = {partition: self._look_up.range(partition) for partition in wanted}
         if since == "earliest":
-            return {at: Start(low) for at, (low, _) in ranges.items()}
+            return {partition: Start(low) for partition, (low, _) in ranges.items()}
         if since == "latest":
-            return {at: self.behind(at, high, targets[at[0]]) for at, (_, high) in ranges.items()}
+            return {
+                partition: self.behind(partition, high, targets[partition[0]])
+                for partition, (_, high) in ranges.items()
+            }
         asked = self._cut(since)
         self._found.clear()
-        return {at: self._start(at, asked, ranges[at], targets[at[0]]) for at in wanted}
+        return {
+            partition: self._start(partition, asked, ranges[partition], targets[partition[0]]) for partition in wanted
+        }
 
-    def behind(self, at: Partition, offset: int, count: int) -> Start:
+    def behind(self, partition: Partition, offset: int, count: int) -> Start:
         """A start behind an offset of a topic that knows what stands before it: the stream may publish it again.
 
         Args:
-            at: a partition of a target topic.
+            partition: a partition of a target topic.
             offset: everything below it was delivered, or was not asked for.
             count: the topic's number of partitions.
         """
-        low, _ = self._look_up.range(at)
+        low, _ = self._look_up.range(partition)
         first, floors = offset, {}
-        for source in self._sources(at[1], count):
-            found, _ = self._watermark(source, lambda one: one.ends.get(at, 0) > offset)
-            first = min(first, found.ends.get(at, low) if found else low)
-            if found is not None:
-                floors[source] = below(found.to)
+        for source in self._sources(partition[1], count):
+            last, _ = self._watermark(source, lambda watermark: watermark.ends.get(partition, 0) > offset)
+            first = min(first, last.ends.get(partition, low) if last else low)
+            if last is not None:
+                floors[source] = below(last.to)
         return Start(max(first, low), floors, silent_until=offset)
 
-    def earliest(self, at: Partition, count: int) -> Position | None:
+    def earliest(self, partition: Partition, count: int) -> Position | None:
         """The earliest position after which a subscription can still begin, as far as this partition is concerned."""
-        low, _ = self._look_up.range(at)
-        for source in self._sources(at[1], count):
-            _, found = self._watermark(source, lambda one: one.ends.get(at, 0) >= low)
-            if found is not None and not found.ends_with_verdict:
-                return Position(*source, max(found.to - 1, 0))
+        low, _ = self._look_up.range(partition)
+        for source in self._sources(partition[1], count):
+            _, following = self._watermark(source, lambda watermark: watermark.ends.get(partition, 0) >= low)
+            if following is not None and not following.ends_with_verdict:
+                return Position(*source, max(following.to - 1, 0))
         return None
 
     def _all(self) -> list[Source]:
@@ -146,7 +151,7 @@ class Starts:
         """Whether a journal partition is empty, and no stream has spoken of it yet."""
         if source not in self._silent:
             empty = self._look_up.range(source)[1] == 0
-            self._silent[source] = empty and self._watermark(source, lambda one: False)[0] is None
+            self._silent[source] = empty and self._watermark(source, lambda _: False)[0] is None
         return self._silent[source]
 
     def _watermark(
@@ -157,45 +162,45 @@ class Starts:
         outcomes = self._outcomes[journal]
         if outcomes not in self._outcome_partitions:
             self._outcome_partitions[outcomes] = self._look_up.partitions(outcomes)
-        at = (outcomes, number % self._outcome_partitions[outcomes])
-        return self._look_up.last(at, f"{journal}/{number}".encode(), beyond)
+        partition = (outcomes, number % self._outcome_partitions[outcomes])
+        return self._look_up.last(partition, f"{journal}/{number}".encode(), beyond)
 
-    def _start(self, at: Partition, asked: _Floor, found: tuple[int, int], count: int) -> Start:
-        low, high = found
-        sources = self._sources(at[1], count)
-        first = min((self._first(at, source, asked, low, high) for source in sources), default=low)
+    def _start(self, partition: Partition, asked: _Floor, offsets: tuple[int, int], count: int) -> Start:
+        low, high = offsets
+        sources = self._sources(partition[1], count)
+        first = min((self._first(partition, source, asked, low, high) for source in sources), default=low)
         if first > high:  # the topic was made anew since
             first = low
         if first < low and not self._compacted:
-            self.expired(at, low, count)
+            self.expired(partition, low, count)
         floors = {source: below(asked.last[source] + 1) for source in sources}
         return Start(max(first, low), floors, since_ms=asked.since_ms)
 
-    def _first(self, at: Partition, source: Source, asked: _Floor, low: int, high: int) -> int:
+    def _first(self, partition: Partition, source: Source, asked: _Floor, low: int, high: int) -> int:
         """The offset that everything above a cut of one journal partition stands at or behind."""
         last = asked.last[source]
         if source not in self._found:
-            self._found[source] = self._watermark(source, lambda one: one.to > last + 1)[0]
-        found = self._found[source]
-        first = found.ends.get(at, 0) if found is not None else 0
+            self._found[source] = self._watermark(source, lambda watermark: watermark.to > last + 1)[0]
+        watermark = self._found[source]
+        first = watermark.ends.get(partition, 0) if watermark is not None else 0
         if first < low and source not in asked.named and last >= self._next(source) - 1:
             return high  # an idle partition: nothing stands in the journal above the cut, so nothing can be gone
         return first
 
-    def expired(self, at: Partition, low: int, count: int) -> NoReturn:
+    def expired(self, partition: Partition, low: int, count: int) -> NoReturn:
         """Say that what was asked for is gone.
 
         Raises:
             PositionExpired: always.
         """
-        earliest = self.earliest(at, count)
+        earliest = self.earliest(partition, count)
         raise PositionExpired(
-            f"Changes since then are no longer in {at[0]}, partition {at[1]}: what is left begins at offset {low}"
-            + (f", after {earliest}." if earliest else "."),
+            f"Changes since then are no longer in {partition[0]}, partition {partition[1]}: what is left begins at"
+            f" offset {low}" + (f", after {earliest}." if earliest else "."),
             hint='Begin with since="earliest" (`--since earliest`) or at that position, or read the states first.',
             earliest=earliest,
-            topic=at[0],
-            partition=at[1],
+            topic=partition[0],
+            partition=partition[1],
             offset=low,
         )
 
@@ -211,7 +216,7 @@ class Starts:
         except ValueError as error:
             since_ms, why = _NO_TIME, str(error)
         if abs(since_ms) < -_NO_TIME:
-            return self._at(since_ms)
+            return self._from_time(since_ms)
         raise InputError(
             f"`since` is no point to begin at: {why}.",
             hint="Give a Position, a receipt, several of them, a cut, a time (aware datetime, milliseconds, text), "
@@ -220,16 +225,16 @@ class Starts:
 
     def _after(self, positions: list[Position]) -> _Floor:
         """Behind the last of some positions in each partition; the others from the earliest of their times on."""
-        for one in positions:
-            self._check(one.topic, one.partition, one)
-            if one.epoch != self._journals[one.topic].epoch:
-                raise PositionExpired(f"The event at {one} is no longer in the journal topic.", earliest=None)
+        for position in positions:
+            self._check(position.topic, position.partition, position)
+            if position.epoch != self._journals[position.topic].epoch:
+                raise PositionExpired(f"The event at {position} is no longer in the journal topic.", earliest=None)
         ends = [Position(*source, below - 1) for source, below in cut_of(positions).items()]
-        others = self._at(min(map(self._look_up.append_time, ends)))
-        named = {(one.topic, one.partition): one.value for one in ends}
+        others = self._from_time(min(map(self._look_up.append_time, ends)))
+        named = {(position.topic, position.partition): position.value for position in ends}
         return _Floor({**others.last, **named}, others.since_ms, frozenset(named))
 
-    def _at(self, time_ms: int) -> _Floor:
+    def _from_time(self, time_ms: int) -> _Floor:
         """The append time of the broker tells exactly which events are older, whatever the clocks did."""
         return _Floor({source: self._before(source, time_ms) for source in self._all()}, time_ms)
 

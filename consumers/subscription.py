@@ -63,9 +63,9 @@ def changes(settings: Settings, epochs: Epochs, domain: str | None = None, **ask
     if domain == owner_of_undeclared() and wanted.scopes != {"USER"}:
         topics.append(names.annotations_system)
 
-    def made(message: Message, told: Identity) -> Change | None:
+    def made(message: Message, identity: Identity) -> Change | None:
         scope: Scope = "SYSTEM" if message.topic() == names.annotations_system else "USER"
-        change = change_of(message, told, scope, domain)
+        change = change_of(message, identity, scope, domain)
         return change if not wanted.reads_records or wanted.wants_change(change.record) else None
 
     return Subscription(settings, epochs, domain, topics, made, **asked)
@@ -76,8 +76,8 @@ def states(settings: Settings, epochs: Epochs, domain: str | None = None, **aske
     domain = domain or owner_of_undeclared()
     wanted: Filter = asked.get("wanted") or Filter()
 
-    def made(message: Message, told: Identity) -> State | None:
-        state = state_of(message, told)
+    def made(message: Message, identity: Identity) -> State | None:
+        state = state_of(message, identity)
         return state if not wanted.reads_records or wanted.wants_state(state.document) else None
 
     topics = [settings.journal.topics.state(domain)]
@@ -137,7 +137,7 @@ class Subscription(Generic[T]):
     ) -> None:
         self._intake: Intake | None = None
         self._resumed = self._undone = False
-        others = tuple(one.name for one in epochs.outside if one.has_changes)
+        others = tuple(served.name for served in epochs.outside if served.has_changes)
         served = epochs.domains if compacted else change_domains() + others
         if domain not in served:
             raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(served)}.")
@@ -195,21 +195,21 @@ class Subscription(Generic[T]):
                 raise StopIteration
             self._settle()
             try:
-                found = self._next(intake)
+                record = self._next(intake)
             except KafkaException as error:
                 raise KafkaUnavailableError(f"Changes cannot be read: {error.args[0].str()}.") from error
-            if found is None:
+            if record is None:
                 self.close()
                 raise StopIteration
             self._given += 1
-            return found
+            return record
 
     def _settle(self) -> None:
         """What is at hand is done."""
         if self._hand is not None:
-            reading, told = self._hand
+            reading, identity = self._hand
             self._hand = None
-            _take(reading, told)
+            _take(reading, identity)
             self._quiet_since = time.monotonic()
 
     def _next(self, intake: Intake) -> T | None:
@@ -222,11 +222,11 @@ class Subscription(Generic[T]):
         while not intake.closing.is_set() and not self._stopped:
             while intake.buffer:
                 try:
-                    found = self._read(intake, intake.buffer.popleft())
+                    record = self._read(intake, intake.buffer.popleft())
                 except _UnansweredError:
                     break
-                if found is not None:
-                    return found
+                if record is not None:
+                    return record
             if self._over(intake):
                 return None
             intake.fetch(self._pause(intake))
@@ -249,9 +249,9 @@ class Subscription(Generic[T]):
             self._quiet_since = self._quiet_since or time.monotonic()
         if self._quiet_s(intake) < self._timeout_s + (_BACKLOG_S if intake.behind else 0.0):
             return False
-        said = intake.errors.since(max(intake.well_at, self._quiet_since))
-        if said is not None:
-            raise KafkaUnavailableError(f"Changes cannot be read: {said}.")
+        text = intake.errors.since(max(intake.well_at, self._quiet_since))
+        if text is not None:
+            raise KafkaUnavailableError(f"Changes cannot be read: {text}.")
         return intake.begun_at is not None
 
     def _read(self, intake: Intake, message: Message) -> T | None:
@@ -267,52 +267,57 @@ class Subscription(Generic[T]):
         if self._compacted and message.value() is None:
             reading.next = offset + 1  # an operator has erased this entity
             return None
-        found: T | None = None
+        record: T | None = None
         try:
-            told = identity(message)
-            if reading.ledger.is_new(told.source, told.place, told.key, told.offset):
-                self._check_claim(intake, reading, told, message)
-                found = self._asked_for(reading, told, message)
+            own = identity(message)
+            if reading.ledger.is_new(own.source, own.place, own.key, own.offset):
+                self._check_claim(intake, reading, own, message)
+                record = self._asked_for(reading, own, message)
         except (DecodeError, InvalidUrnError) as error:
-            intake.passed_over.damaged(reading.at, offset, error)
+            intake.passed_over.damaged(reading.partition, offset, error)
             reading.pass_over(offset)
         except _ForgedError as error:
-            intake.passed_over.claims(reading.at, offset, str(error))
+            intake.passed_over.claims(reading.partition, offset, str(error))
             reading.pass_over(offset)
         else:
-            if found is not None:
-                self._hand = reading, told
-                return found
-            _take(reading, told)
+            if record is not None:
+                self._hand = reading, own
+                return record
+            _take(reading, own)
         if offset < reading.backlog_end:
             self._quiet_since = time.monotonic()
         return None
 
-    def _check_claim(self, intake: Intake, reading: Reading, told: Identity, message: Message) -> None:
+    def _check_claim(self, intake: Intake, reading: Reading, identity: Identity, message: Message) -> None:
         """Whether the journal holds what a record speaks of.
 
         Raises:
             _ForgedError: it does not.
             _UnansweredError: Kafka does not say; the message is to be read again.
         """
-        (topic, partition), (position, seq) = told.source, told.place
-        count = intake.targets[reading.at[0]]
+        (topic, partition), (position, seq) = identity.source, identity.place
+        count = intake.targets[reading.partition[0]]
         try:
-            held = intake.ends.holds(told.source, position, intake.arrived_s)
+            in_journal = intake.ends.holds(identity.source, position, intake.arrived_s)
         except MetajournalError as error:
             intake.buffer.appendleft(message)
             if error.code == KafkaUnavailableError.CODE:
                 raise _UnansweredError from error
             raise
-        if not held or topic not in self._journals or partition % count != reading.at[1] or seq > _MOST_SEQ:
+        if (
+            not in_journal
+            or topic not in self._journals
+            or partition % count != reading.partition[1]
+            or seq > _MOST_SEQ
+        ):
             raise _ForgedError(f"position {position}, row {seq} of {topic}/{partition}")
 
-    def _asked_for(self, reading: Reading, told: Identity, message: Message) -> T | None:
-        if told.offset < reading.silent_until or message.timestamp()[1] < reading.since_ms:
+    def _asked_for(self, reading: Reading, identity: Identity, message: Message) -> T | None:
+        if identity.offset < reading.silent_until or message.timestamp()[1] < reading.since_ms:
             return None
-        if not self._wanted.wants(told.urn, told.tenant, told.type):
+        if not self._wanted.wants(identity.urn, identity.tenant, identity.type):
             return None
-        return self._made(message, told)
+        return self._made(message, identity)
 
     def ack(self) -> None:
         """Say that everything delivered so far is done, and wait until the broker has it.
@@ -375,9 +380,9 @@ class Subscription(Generic[T]):
             self.close()
 
 
-def _take(reading: Reading, told: Identity) -> None:
-    reading.ledger.take(told.source, told.place, told.key, told.offset)
-    reading.next = told.offset + 1
+def _take(reading: Reading, identity: Identity) -> None:
+    reading.ledger.take(identity.source, identity.place, identity.key, identity.offset)
+    reading.next = identity.offset + 1
 
 
 def _is_name(group: object) -> bool:
@@ -387,4 +392,4 @@ def _is_name(group: object) -> bool:
     """
     if not isinstance(group, str) or not 0 < len(group) <= 255 or group != group.strip():
         return False
-    return not any(category(one)[0] == "C" for one in group)
+    return not any(category(character)[0] == "C" for character in group)

@@ -46,8 +46,8 @@ class Tail:
                 time.monotonic() + _ASKED_S,
             )
         except KafkaException as error:
-            said = f"The end of {self._place[0]}/{self._place[1]} cannot be read: {error.args[0].str()}."
-            raise KafkaUnavailableError(said) from error
+            text = f"The end of {self._place[0]}/{self._place[1]} cannot be read: {error.args[0].str()}."
+            raise KafkaUnavailableError(text) from error
         return low, high
 
     def begin(self, offset: int) -> None:
@@ -70,8 +70,8 @@ class Tail:
             return [], 0
         # consume() alone would wait until its time is over or its list is full.
         came = [first, *self._consumer.consume(_MOST, 0)]
-        records = [one for one in came if one.error() is None]
-        reached = max((self._end(one) for one in came if one.error() is not None), default=0)
+        records = [message for message in came if message.error() is None]
+        reached = max((self._end(message) for message in came if message.error() is not None), default=0)
         return records, reached
 
     def _end(self, message: Message) -> int:

@@ -46,13 +46,13 @@ class Watermark(NamedTuple):
     @classmethod
     def of(cls, message: Message) -> Watermark:
         """Read an outcome record. Raises: one of UNREADABLE: it is none, or is not of the partition in its key."""
-        said = json_object(message.value())
-        if message.key() != f"{said['topic']}/{whole(said['partition'])}".encode():
+        record = json_object(message.value())
+        if message.key() != f"{record['topic']}/{whole(record['partition'])}".encode():
             raise ValueError("its key is another journal partition's")
-        ends = {(name, whole_of(n)): whole(end) for name, where in said["ends"].items() for n, end in where.items()}
-        verdicts = said["verdicts"]
-        last = bool(verdicts) and verdicts[-1][0] == said["to"] - 1
-        return cls(whole(said["to"]), ends, whole(said["written"]), last, whole(max(said["system_time"], 0)))
+        ends = {(name, whole_of(n)): whole(end) for name, where in record["ends"].items() for n, end in where.items()}
+        verdicts = record["verdicts"]
+        last = bool(verdicts) and verdicts[-1][0] == record["to"] - 1
+        return cls(whole(record["to"]), ends, whole(record["written"]), last, whole(max(record["system_time"], 0)))
 
     def whole(self, following: Watermark | None) -> bool:
         """Whether it is surely the last record of its batch: a split part ends with a verdict."""
@@ -100,17 +100,19 @@ class LookUp:
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has."""
 
-        def told(limit: float) -> int:
-            found = self._consumer.list_topics(topic, timeout=limit).topics[topic]
-            if found.error is not None:
-                raise KafkaException(found.error)
-            return len(found.partitions)
+        def count(limit: float) -> int:
+            metadata = self._consumer.list_topics(topic, timeout=limit).topics[topic]
+            if metadata.error is not None:
+                raise KafkaException(metadata.error)
+            return len(metadata.partitions)
 
-        return int(self.asked(told, topic))
+        return int(self.answer(count, topic))
 
-    def range(self, at: Partition) -> tuple[int, int]:
+    def range(self, partition: Partition) -> tuple[int, int]:
         """First offset of a partition, and the one behind its last."""
-        low, high = self.asked(lambda limit: self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=limit))
+        low, high = self.answer(
+            lambda limit: self._consumer.get_watermark_offsets(TopicPartition(*partition), timeout=limit)
+        )
         return int(low), int(high)
 
     def append_time(self, position: Position) -> int:
@@ -129,18 +131,18 @@ class LookUp:
         if position.offset >= high:
             raise InputError(f"There is no event at {position} yet.", hint="Give a position as its receipt prints it.")
         back = 0
-        while (found := self._read(position.topic, position.partition, max(position.offset - back, low))) is None:
+        while (message := self._read(position.topic, position.partition, max(position.offset - back, low))) is None:
             # A transaction's marker takes a position too; the event before it is hardly older.
             if position.offset - back <= low:
                 return 0
             back = back * 2 or 1
-        return int(found.timestamp()[1])
+        return int(message.timestamp()[1])
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int | None:
         """The first offset whose record was appended at a time or later; None where none was."""
         asked = [TopicPartition(topic, partition, max(time_ms, 0))]
-        [found] = self.asked(lambda limit: self._consumer.offsets_for_times(asked, timeout=limit))
-        return None if found.offset < 0 else int(found.offset)
+        [offset] = self.answer(lambda limit: self._consumer.offsets_for_times(asked, timeout=limit))
+        return None if offset.offset < 0 else int(offset.offset)
 
     def last(
         self, outcomes: Partition, key: bytes, beyond: Callable[[Watermark], bool]
@@ -156,11 +158,11 @@ class LookUp:
         first, end = low, high
         while end - first > _WINDOW:
             middle = (first + end) // 2
-            found = self._first(outcomes, key, middle, end)
-            if found is None or beyond(found[1]):
+            first_record = self._first(outcomes, key, middle, end)
+            if first_record is None or beyond(first_record[1]):
                 end = middle
             else:
-                first = found[0]
+                first = first_record[0]
         # Before `first` nothing is beyond; a whole record may stand some way back.
         size = _WINDOW
         while True:
@@ -174,14 +176,14 @@ class LookUp:
         self, outcomes: Partition, key: bytes, start: int, end: int, beyond: Callable[[Watermark], bool]
     ) -> tuple[Watermark | None, Watermark | None]:
         best: Watermark | None = None
-        held: Watermark | None = None
-        for _, one in self._records(outcomes, key, start, end):
-            if held is not None and held.whole(one):
-                best = held
-            if beyond(one):
-                return best, one
-            held = one
-        return (held if held is not None and held.whole(None) else best), None
+        candidate: Watermark | None = None
+        for _, watermark in self._records(outcomes, key, start, end):
+            if candidate is not None and candidate.whole(watermark):
+                best = candidate
+            if beyond(watermark):
+                return best, watermark
+            candidate = watermark
+        return (candidate if candidate is not None and candidate.whole(None) else best), None
 
     def _first(self, outcomes: Partition, key: bytes, start: int, end: int) -> tuple[int, Watermark] | None:
         """The first record of a journal partition in a range of offsets."""
@@ -204,8 +206,8 @@ class LookUp:
                 if error is not None:
                     raise KafkaUnavailableError(f"Outcomes cannot be read: {error.str()}.")
                 deadline = time.monotonic() + LOOK_UP_S
-                if message.key() == key and (found := self._true(message, outcomes, arrived_s)) is not None:
-                    yield message.offset() or 0, found
+                if message.key() == key and (watermark := self._true(message, outcomes, arrived_s)) is not None:
+                    yield message.offset() or 0, watermark
                 if (message.offset() or 0) + 1 >= end:
                     return
             self._check(deadline)
@@ -214,19 +216,19 @@ class LookUp:
         """What an outcome record says; None where the stream cannot have written it."""
         offset = message.offset() or 0
         try:
-            found = Watermark.of(message)
+            watermark = Watermark.of(message)
         except UNREADABLE as error:
             self._passed_over.damaged(outcomes, offset, error)
             return None
         journal, _, number = (message.key() or b"").decode().rpartition("/")
-        if not self._ends.holds((journal, int(number)), found.to - 1, arrived_s):
-            self._passed_over.claims(outcomes, offset, f"to {found.to} of {journal}/{number}")
+        if not self._ends.holds((journal, int(number)), watermark.to - 1, arrived_s):
+            self._passed_over.claims(outcomes, offset, f"to {watermark.to} of {journal}/{number}")
             return None
-        for at, end in found.ends.items():
-            if at[0] in self._topics and not self._ends.reaches(at, end, arrived_s):
-                self._passed_over.claims(outcomes, offset, f"the end {end} of {at[0]}/{at[1]}")
+        for target, end in watermark.ends.items():
+            if target[0] in self._topics and not self._ends.reaches(target, end, arrived_s):
+                self._passed_over.claims(outcomes, offset, f"the end {end} of {target[0]}/{target[1]}")
                 return None
-        return found
+        return watermark
 
     def _read(self, topic: str, partition: int, offset: int) -> Message | None:
         """The first record at or after an offset."""
@@ -253,10 +255,10 @@ class LookUp:
             return KafkaUnavailableError(
                 f"Kafka refuses this client: {self._errors.hopeless.text}.", code="not-allowed"
             )
-        said = f" ({self._errors.latest.text})" if self._errors.latest else ""
-        return KafkaUnavailableError(f"Kafka did not answer within {LOOK_UP_S:g} s{said}.")
+        text = f" ({self._errors.latest.text})" if self._errors.latest else ""
+        return KafkaUnavailableError(f"Kafka did not answer within {LOOK_UP_S:g} s{text}.")
 
-    def asked(self, ask: Callable[[float], Any], what: str = "Kafka") -> Any:
+    def answer(self, ask: Callable[[float], Any], what: str = "Kafka") -> Any:
         """An answer of the broker, asked for again until the time is over."""
         deadline = time.monotonic() + LOOK_UP_S
         try:

@@ -128,8 +128,8 @@ def headers_of_many(
     """The same of records of one type and time."""
     source, type_header, others = _shared(topic, partition, kind, time_ms)
     return [
-        [_VERSION, source, ("ce_id", one), type_header, ("ce_subject", key[key.index(b"/") + 1 :]), *others]
-        for one, key in zip(identities, keys, strict=True)
+        [_VERSION, source, ("ce_id", identity), type_header, ("ce_subject", key[key.index(b"/") + 1 :]), *others]
+        for identity, key in zip(identities, keys, strict=True)
     ]
 
 

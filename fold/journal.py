@@ -30,13 +30,13 @@ def journal_rows(judged: Iterable[tuple[Place, Judged]]) -> pa.Table:
     """
     given = list(judged)
     places = [place for place, _ in given]
-    records = [one.record for _, one in given]
+    records = [judgement.record for _, judgement in given]
     verbatim = {
         "key": pa.array([record.key for record in records], pa.binary()),
         "event_payload": pa.array([record.value for record in records], pa.binary()),
         "headers": pa.array([_header_dicts(record) for record in records], JOURNAL.field("headers").type),
     }
-    return _table(places, [one for _, one in given], verbatim)
+    return _table(places, [judgement for _, judgement in given], verbatim)
 
 
 def _header_dicts(record: Record) -> list[dict[str, Any]]:
@@ -47,7 +47,7 @@ def journal_table(folded: Folded) -> pa.Table:
     """The same rows of one partition's records; what is verbatim goes from column to column where there are columns."""
     given, columns = folded.judged, folded.columns
     if columns is None:
-        return journal_rows((folded.place, one) for one in given)
+        return journal_rows((folded.place, judgement) for judgement in given)
     headers = columns["headers"].cast(JOURNAL.field("headers").type)
     verbatim = {
         "key": columns["key"],
@@ -59,20 +59,22 @@ def journal_table(folded: Folded) -> pa.Table:
 
 def _table(places: Sequence[Place], judged: Sequence[Judged], verbatim: Mapping[str, Any]) -> pa.Table:
     """The columns of the journal table, those about the event from its header."""
-    records = [one.record for one in judged]
-    verdicts = [one.verdict for one in judged]
+    records = [judgement.record for judgement in judged]
+    verdicts = [judgement.verdict for judgement in judged]
     made = {
         "topic": pa.array([place.topic for place in places], pa.string()),
         "journal_partition": pa.array([place.partition for place in places], pa.int32()),
         "logical_timestamp": pa.array([record.position for record in records], pa.int64()),
-        "system_date": pa.array([one.system_time // DAY_MS for one in judged], pa.int32()).cast(pa.date32()),
-        "system_time": microseconds([one.system_time for one in judged]),
+        "system_date": pa.array([judgement.system_time // DAY_MS for judgement in judged], pa.int32()).cast(
+            pa.date32()
+        ),
+        "system_time": microseconds([judgement.system_time for judgement in judged]),
         "append_time": microseconds([record.append_time for record in records]),
         "outcome": pa.array([verdict.outcome for verdict in verdicts], pa.string()),
         "reason": pa.array([verdict.reason for verdict in verdicts], pa.string()),
         "detail": pa.array([detail_text(verdict.detail) for verdict in verdicts], pa.string()),
         "duplicate_of": pa.array([verdict.duplicate_of for verdict in verdicts], pa.int64()),
-        **_header_columns([one.header for one in judged]),
+        **_header_columns([judgement.header for judgement in judged]),
         **verbatim,
     }
     return pa.table([made[field.name] for field in JOURNAL], schema=JOURNAL)
@@ -86,22 +88,22 @@ def detail_text(detail: Any) -> str | None:
 def _header_columns(headers: Sequence[Header | None]) -> dict[str, pa.Array]:
     """The columns of the events' headers; all null where a record is no event."""
     columns = zip(*[_NO_HEADER if header is None else header for header in headers], strict=True)
-    held = dict(zip(Header._fields, columns, strict=True)) if headers else dict.fromkeys(Header._fields, ())
-    units: Any = held["unit"]
+    by_field = dict(zip(Header._fields, columns, strict=True)) if headers else dict.fromkeys(Header._fields, ())
+    units: Any = by_field["unit"]
     return {
-        "event_id": _ids(held["event_id"]),
-        "tenant": pa.array(held["tenant"], pa.string()),
-        "event_type": pa.array(held["type"], pa.string()),
-        "aggregate": pa.array(held["aggregate"], pa.string()),
-        "entities": _entities(held["entities"]),
-        "actor": pa.array(held["actor"], pa.string()),
-        "event_time": microseconds([_in_range(time_ms) for time_ms in held["event_time"]]),
-        "expected": pa.array(held["expected"], pa.int64()),
+        "event_id": _ids(by_field["event_id"]),
+        "tenant": pa.array(by_field["tenant"], pa.string()),
+        "event_type": pa.array(by_field["type"], pa.string()),
+        "aggregate": pa.array(by_field["aggregate"], pa.string()),
+        "entities": _entities(by_field["entities"]),
+        "actor": pa.array(by_field["actor"], pa.string()),
+        "event_time": microseconds([_in_range(time_ms) for time_ms in by_field["event_time"]]),
+        "expected": pa.array(by_field["expected"], pa.int64()),
         "unit_id": _ids([unit and unit.id for unit in units]),
         "unit_index": pa.array([unit and unit.index for unit in units], pa.int32()),
         "unit_count": pa.array([unit and unit.count for unit in units], pa.int32()),
-        "cause": _ids(held["cause"]),
-        "repeat": pa.array(held["repeat"], pa.bool_()),
+        "cause": _ids(by_field["cause"]),
+        "repeat": pa.array(by_field["repeat"], pa.bool_()),
     }
 
 
@@ -114,13 +116,13 @@ def _in_range(time_ms: int | None) -> int | None:
 
 def _ids(ids: Sequence[bytes | None]) -> pa.Array:
     """A column of ids as text."""
-    return pa.array([one and id_text(one) for one in ids], pa.string())
+    return pa.array([identity and id_text(identity) for identity in ids], pa.string())
 
 
 def _entities(values: Sequence[Sequence[str] | None]) -> pa.Array:
     """A column of lists; a record that is no event has none, which is not an empty one."""
-    held = lists([value or () for value in values])
+    column = lists([value or () for value in values])
     if None not in values:
-        return held
+        return column
     missing = pa.array([value is None for value in values])
-    return pc.if_else(missing, pa.scalar(None, held.type), held)
+    return pc.if_else(missing, pa.scalar(None, column.type), column)

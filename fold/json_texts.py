@@ -50,7 +50,7 @@ class Pattern:
         Args:
             columns: by the names of the marks what stands there, of type TEXT.
         """
-        return joined(*[columns[piece] if at % 2 else piece for at, piece in enumerate(self._pieces)])
+        return joined(*[columns[piece] if number % 2 else piece for number, piece in enumerate(self._pieces)])
 
 
 class Template(Pattern):
@@ -68,15 +68,15 @@ def joined(*parts: Any) -> pa.Array:
 
 def text(column: Any) -> pa.Array:
     """A column as one array of type TEXT: numbers and booleans as JSON has them."""
-    found = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return found.cast(TEXT)
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return array.cast(TEXT)
 
 
 def quoted(column: Any) -> pa.Array:
     """Texts as JSON has them, null among them."""
     texts = text(column)
-    found = joined('"', _escaped(texts), '"')
-    return found.fill_null("null") if found.null_count else found
+    array = joined('"', _escaped(texts), '"')
+    return array.fill_null("null") if array.null_count else array
 
 
 def _escaped(texts: pa.Array) -> pa.Array:
@@ -85,7 +85,7 @@ def _escaped(texts: pa.Array) -> pa.Array:
     if not len(rows):
         return texts
     chosen = texts.take(pa.array(rows)).dictionary_encode()
-    right = [one[1:-1].decode() for one in spelled_all(chosen.dictionary.to_pylist())]
+    right = [spelling[1:-1].decode() for spelling in spelled_all(chosen.dictionary.to_pylist())]
     mask = np.zeros(len(texts), np.bool_)
     mask[rows] = True
     return pc.replace_with_mask(texts, pa.array(mask), pa.array(right, TEXT).take(chosen.indices))
@@ -99,20 +99,20 @@ def _special(texts: pa.Array) -> Numbers:
     starts = np.frombuffer(bounds, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     if data is None or starts[0] == starts[-1]:
         return np.zeros(0, np.int64)
-    held = np.frombuffer(data, np.uint8)[starts[0] : starts[-1]]
-    found = np.flatnonzero((held < _SPACE) | (held == _QUOTE) | (held == _BACKSLASH)) + starts[0]
-    held_by = np.searchsorted(starts, found, side="right") - 1
+    data_bytes = np.frombuffer(data, np.uint8)[starts[0] : starts[-1]]
+    offsets = np.flatnonzero((data_bytes < _SPACE) | (data_bytes == _QUOTE) | (data_bytes == _BACKSLASH)) + starts[0]
+    held_by = np.searchsorted(starts, offsets, side="right") - 1
     rows: Numbers = held_by[np.diff(held_by, prepend=-1) > 0]
     return rows[texts.take(pa.array(rows)).is_valid().to_numpy(zero_copy_only=False)] if texts.null_count else rows
 
 
-def lists(at: Numbers, entries: pa.Array, rows: int) -> pa.Array:
+def lists(row_numbers: Numbers, entries: pa.Array, rows: int) -> pa.Array:
     """The entries of each row, parted by commas.
 
     Args:
-        at: the row of each entry, ascending.
+        row_numbers: the row of each entry, ascending.
         rows: how many there are.
     """
     bounds = np.zeros(rows + 1, np.int64)
-    np.cumsum(np.bincount(at, minlength=rows), out=bounds[1:])
+    np.cumsum(np.bincount(row_numbers, minlength=rows), out=bounds[1:])
     return pc.binary_join(pa.LargeListArray.from_arrays(pa.array(bounds), entries), pa.scalar(",", TEXT))

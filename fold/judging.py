@@ -81,8 +81,8 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
         if verdict is None and place.moved and place.moved_away(header.aggregate, position):
             verdict = _moved(header)
         if verdict is None:
-            at = tuple.__new__(At, (position, system_time, digest_of(record)))
-            verdict = _judge(at, header, event, rows, folded)
+            place_in_journal = tuple.__new__(At, (position, system_time, digest_of(record)))
+            verdict = _judge(place_in_journal, header, event, rows, folded)
         if not unmarked:
             seen.remember(header, position, verdict, folded.marked)
         judged.append(tuple.__new__(Judged, (record, system_time, header, verdict)))  # past its own slower constructor
@@ -90,8 +90,8 @@ def fold(readings: Readings, prior: Prior, system_time: int) -> Folded:
     return folded
 
 
-def _judge(at: At, header: Header, event: Any, rows: PartitionRows, folded: Folded) -> Verdict:
-    outcome = apply(header, event, at, rows.of(header))
+def _judge(place: At, header: Header, event: Any, rows: PartitionRows, folded: Folded) -> Verdict:
+    outcome = apply(header, event, place, rows.of(header))
     if type(outcome) is Accepted:
         changes = folded.changes
         for after in outcome.rows:
@@ -142,8 +142,8 @@ class PartitionRows:
         if urn not in self._named(header) or Urn.parse(urn).aggregate != header.aggregate:
             raise ForeignRowError(f"an event of {header.aggregate} asked for {urn}")
         key = (header.tenant, urn)
-        found = self._current.get(key)
-        return found if found is not None else self._own_row(self._prior.rows[key])
+        row = self._current.get(key)
+        return row if row is not None else self._own_row(self._prior.rows[key])
 
     def _own_row(self, row: EntityRow | None) -> EntityRow | None:
         """A row from before, unless it is of when the entity was another topic's."""
@@ -161,9 +161,9 @@ class PartitionRows:
         """The newest row of another table. Raises ForeignRowError for one that nobody said would be read."""
         header = self._own()
         named = (key.TABLE, header.tenant, key)
-        found = self._current_facts.get(named)
-        if found is not None:
-            return found
+        row = self._current_facts.get(named)
+        if row is not None:
+            return row
         if named not in self._prior.facts or not any(value in self._named(header) for value in key):
             raise ForeignRowError(f"an event of {header.aggregate} asked for {key} of {key.TABLE}")
         return self._prior.facts[named]
@@ -218,12 +218,12 @@ class _Seen:
     def original(self, header: Header) -> Verdict | None:
         key = (header.tenant, header.aggregate, header.event_id)
         if header.repeat:
-            found = self._first(key)
+            earlier = self._first(key)
         else:
-            found = self._originals.marked(key) or (self._first(key) if key in self._marked_here else None)
-        if found is None:
+            earlier = self._originals.marked(key) or (self._first(key) if key in self._marked_here else None)
+        if earlier is None:
             return None
-        position, verdict = found
+        position, verdict = earlier
         of = position if verdict.duplicate_of is None else verdict.duplicate_of
         detail = {"outcome": verdict.outcome, "reason": verdict.reason, "detail": verdict.detail}
         return Verdict(DUPLICATE, None, verdict.detail if verdict.outcome == DUPLICATE else detail, of)

@@ -86,14 +86,19 @@ class PriorRows:
         Args:
             batch: the readings of each partition.
         """
-        needs = [one.needs() for one in batch]
+        needs = [readings.needs() for readings in batch]
         missing = [{key for key in need.rows if key not in self._cache} for need in needs]
-        found = self._rows(batch, missing)
+        rows = self._rows(batch, missing)
         for keys in missing:
-            self._cache.update((key, found.get(key)) for key in keys if key not in self._cache)
+            self._cache.update((key, rows.get(key)) for key in keys if key not in self._cache)
         prior = [
-            Prior(self._known(need), self._members(one, need), self._originals(one, need), self._known_facts(one, need))
-            for one, need in zip(batch, needs, strict=True)
+            Prior(
+                self._known(need),
+                self._members(readings, need),
+                self._originals(readings, need),
+                self._known_facts(readings, need),
+            )
+            for readings, need in zip(batch, needs, strict=True)
         ]
         self._shrink()
         return prior
@@ -109,8 +114,8 @@ class PriorRows:
             return
         wanted = [key for key in dict.fromkeys(named) if key not in self._cache]
         if len(wanted) > _KEYS_PER_QUERY:
-            found = self._newest_of_many(wanted, [(place.partition, self._below)] * len(wanted))
-            self._cache.update((key, found.get(key)) for key in wanted)
+            rows = self._newest_of_many(wanted, [(place.partition, self._below)] * len(wanted))
+            self._cache.update((key, rows.get(key)) for key in wanted)
 
     def put(self, rows: Mapping[RowKey, EntityRow | None]) -> None:
         """Take over newest rows that somebody else has."""
@@ -159,11 +164,11 @@ class PriorRows:
             known[key] = self._cache[key]
         return known
 
-    def _known_facts(self, one: Readings, need: Needs) -> dict[KeyOfFact, Any]:
+    def _known_facts(self, readings: Readings, need: Needs) -> dict[KeyOfFact, Any]:
         """The newest rows of other tables than `entities` that a partition's events may ask for."""
         if not need.facts:
             return {}
-        below = one.start if self._below is None else self._below
+        below = readings.start if self._below is None else self._below
         missing: dict[str, list[KeyOfFact]] = {}
         for key in need.facts:
             if key not in self._facts:
@@ -171,7 +176,7 @@ class PriorRows:
                 missing.setdefault(table, []).append(key)
         for table, keys in missing.items():
             self._facts.update(dict.fromkeys(keys))
-            self._facts.update(self._newest_facts(table, keys, one.place, below))
+            self._facts.update(self._newest_facts(table, keys, readings.place, below))
         for key in need.facts:
             self._facts.move_to_end(key)
         return {key: self._facts[key] for key in need.facts}
@@ -197,10 +202,10 @@ class PriorRows:
             return self._snapshot.rows(key for keys in missing for key in keys if key not in self._cache)
         keys: list[RowKey] = []
         places: list[tuple[int, int]] = []
-        for one, wanted in zip(batch, missing, strict=True):
+        for readings, wanted in zip(batch, missing, strict=True):
             new = [key for key in sorted(wanted) if key not in self._cache]
             keys += new
-            places += [(one.place.partition, one.start if self._below is None else self._below)] * len(new)
+            places += [(readings.place.partition, readings.start if self._below is None else self._below)] * len(new)
         return self._newest_of_many(keys, places) if keys else {}
 
     def _has_snapshot(self, missing: int) -> bool:
@@ -243,27 +248,27 @@ class PriorRows:
         table = self._lake.tables["entities"].sql(f"select * from ({ranked}) where age = 1")
         return map(row_from_dict, table.to_pylist(maps_as_pydicts="strict"))
 
-    def _members(self, one: Readings, need: Needs) -> dict[MembersKey, list[EntityRow]]:
+    def _members(self, readings: Readings, need: Needs) -> dict[MembersKey, list[EntityRow]]:
         """The newest rows of the aggregates' entities of each kind that a partition's events may ask for."""
-        found: dict[MembersKey, dict[str, EntityRow]] = {key: {} for key in need.members}
+        members: dict[MembersKey, dict[str, EntityRow]] = {key: {} for key in need.members}
         for (tenant, kind), keys in groupby(sorted(need.members, key=itemgetter(0, 2, 1)), key=itemgetter(0, 2)):
             for aggregates in _chunks([aggregate for _, aggregate, _ in keys], _AGGREGATES_PER_QUERY):
                 these = f"tenant = {quoted(tenant)} and aggregate in ({', '.join(map(quoted, aggregates))})"
-                for row in self._newest(f"{these} and kind = {quoted(kind)} and {self._before(one)}"):
-                    found[tenant, row.aggregate, kind][row.urn] = row
-        return {key: list({**rows, **self._own_members.get(key, {})}.values()) for key, rows in found.items()}
+                for row in self._newest(f"{these} and kind = {quoted(kind)} and {self._before(readings)}"):
+                    members[tenant, row.aggregate, kind][row.urn] = row
+        return {key: list({**rows, **self._own_members.get(key, {})}.values()) for key, rows in members.items()}
 
-    def _originals(self, one: Readings, need: Needs) -> KnownOriginals:
-        start = one.start if self._below is None else self._below
-        wanted = need.originals | _suspects(one, self.repeats(one.place, start))
-        found = {key: self._own_events[key] for key in wanted if key in self._own_events}
+    def _originals(self, readings: Readings, need: Needs) -> KnownOriginals:
+        start = readings.start if self._below is None else self._below
+        wanted = need.originals | _suspects(readings, self.repeats(readings.place, start))
+        events = {key: self._own_events[key] for key in wanted if key in self._own_events}
         marked = self._own_marked & wanted
         for chunk in _chunks(sorted(wanted), _KEYS_PER_QUERY):
-            for key, event, repeat in self._earlier(one.place, start, chunk):
-                found[key] = event
+            for key, event, repeat in self._earlier(readings.place, start, chunk):
+                events[key] = event
                 if repeat:
                     marked.add(key)
-        return KnownOriginals(found, marked)
+        return KnownOriginals(events, marked)
 
     def _earlier(
         self, place: Place, start: int, keys: Iterable[IdKey]
@@ -291,17 +296,17 @@ class PriorRows:
 
     def advance(self, folded: Iterable[Folded]) -> None:
         """Take over a finished batch's rows: call this after step 6 only (or after a slice, within a task)."""
-        for one in folded:
+        for partition_folded in folded:
             if self._below is not None:
-                self._remember_events(one)
-            self.remember((one.place.topic, one.place.partition), one.marked)
-            for key, row in one.current.items():
+                self._remember_events(partition_folded)
+            self.remember((partition_folded.place.topic, partition_folded.place.partition), partition_folded.marked)
+            for key, row in partition_folded.current.items():
                 if self._below is not None and row.urn != row.aggregate:
                     self._own_members.setdefault((row.tenant, row.aggregate, row.kind), {})[row.urn] = row
                 self._cache[key] = row
                 if self._limit is not None:
                     self._cache.move_to_end(key)
-            for fact, made in one.current_facts.items():
+            for fact, made in partition_folded.current_facts.items():
                 self._facts[fact] = made
                 self._facts.move_to_end(fact)
         self._shrink()
@@ -324,20 +329,20 @@ class PriorRows:
         while self._limit is not None and len(self._facts) > self._limit:
             self._facts.popitem(last=False)
 
-    def _before(self, one: Readings) -> str:
-        return _below(one.place, one.start if self._below is None else self._below)
+    def _before(self, readings: Readings) -> str:
+        return _below(readings.place, readings.start if self._below is None else self._below)
 
 
 class KnownOriginals:
     """Earlier events by identity: what this batch asked for.
 
     Args:
-        found: the lowest of each.
+        originals: the lowest of each.
         marked: those of which any was marked `repeat`.
     """
 
-    def __init__(self, found: Mapping[IdKey, tuple[int, Verdict]], marked: Collection[IdKey]) -> None:
-        self._found = found
+    def __init__(self, originals: Mapping[IdKey, tuple[int, Verdict]], marked: Collection[IdKey]) -> None:
+        self._found = originals
         self._marked = marked
 
     def find(self, key: IdKey) -> tuple[int, Verdict] | None:
@@ -350,12 +355,12 @@ class KnownOriginals:
         return bool(self._marked)
 
 
-def _suspects(one: Readings, repeats: Repeats) -> set[IdKey]:
+def _suspects(readings: Readings, repeats: Repeats) -> set[IdKey]:
     """Identities of the events that may be copies of marked ones."""
-    headers = [reading.header for _, reading in one.items if not isinstance(reading, Shelved)] if repeats else []
+    headers = [reading.header for _, reading in readings.items if not isinstance(reading, Shelved)] if repeats else []
     if not headers:
         return set()
-    hits = [headers[at] for at in np.flatnonzero(repeats.hits(ids_of([header.event_id for header in headers])))]
+    hits = [headers[number] for number in np.flatnonzero(repeats.hits(ids_of([header.event_id for header in headers])))]
     return {(header.tenant, header.aggregate, header.event_id) for header in hits}
 
 

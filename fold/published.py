@@ -24,7 +24,7 @@ from .folded import Folded
 class DocumentsFile(Protocol):
     """The file `documents` of a domain: what follows from a whole batch."""
 
-    def add_documents(self, found: Documents, folded: Folded, names: TopicNames) -> None:
+    def add_documents(self, documents: Documents, folded: Folded, names: TopicNames) -> None:
         """Add the domain's change records, in the order of the batch's rows."""
 
 
@@ -72,28 +72,28 @@ def _adding(topic_domain: str) -> _Adding:
 
 def documents(folded: Folded, names: TopicNames) -> Documents:
     """Change and state records of a partition's changes, without their headers."""
-    found = Documents(folded.place)
-    add_annotations(found, folded, names)
-    add_others(found, folded, names)
-    return found
+    made = Documents(folded.place)
+    add_annotations(made, folded, names)
+    add_others(made, folded, names)
+    return made
 
 
-def add_annotations(found: Documents, folded: Folded, names: TopicNames) -> None:
+def add_annotations(documents: Documents, folded: Folded, names: TopicNames) -> None:
     """Add, of each changed row, the change records of its annotations and its state."""
     place = folded.place
     state, of_change = names.state(place.domain), _adding(place.domain).of_change
     for before, after in folded.changes:
         key, time_ms = row_key(after.tenant, after.urn), after.system_time
-        identity = found.identity(after.logical_timestamp, after.seq)
+        identity = documents.identity(after.logical_timestamp, after.seq)
         for topic, kind, record in of_change(before, after, names):
-            found.add(topic, kind, key, spelled(record), identity, time_ms)
-        found.add(state, STATE_TYPE, key, spelled(state_document(after, place.partition)), identity, time_ms)
+            documents.add(topic, kind, key, spelled(record), identity, time_ms)
+        documents.add(state, STATE_TYPE, key, spelled(state_document(after, place.partition)), identity, time_ms)
 
 
-def add_others(found: Documents, folded: Folded, names: TopicNames) -> None:
+def add_others(documents: Documents, folded: Folded, names: TopicNames) -> None:
     """Add what the domains of the topic make of a batch's changes besides."""
     for add in _adding(folded.place.domain).of_batch:
-        add(found, folded, names)
+        add(documents, folded, names)
 
 
 def outgoing(folded: Folded, names: TopicNames) -> Iterator[Outgoing]:

@@ -118,14 +118,14 @@ def records_of(table: pa.Table, epoch: int) -> Iterator[Record]:
 
 def _bytes_of(column: pa.ChunkedArray) -> list[bytes | None]:
     """Binary values of a column; of a dictionary one object for equal values."""
-    found: list[bytes | None] = []
+    values: list[bytes | None] = []
     for chunk in column.chunks:
         if isinstance(chunk, pa.DictionaryArray):
             distinct = bytes_of_array(chunk.dictionary)
-            found += [None if index is None else distinct[index] for index in chunk.indices.to_pylist()]
+            values += [None if index is None else distinct[index] for index in chunk.indices.to_pylist()]
         else:
-            found += bytes_of_array(chunk)
-    return found
+            values += bytes_of_array(chunk)
+    return values
 
 
 def bytes_of_array(array: pa.Array) -> list[bytes | None]:
@@ -141,14 +141,14 @@ def bytes_of_array(array: pa.Array) -> list[bytes | None]:
 
 
 def _headers_of(column: pa.ChunkedArray) -> list[Headers]:
-    found: list[Headers] = []
+    headers: list[Headers] = []
     for chunk in column.chunks:
         names, values = _only_headers(chunk)
         if names is None:
-            found += [tuple((one["key"], one["value"]) for one in many or ()) for many in chunk.to_pylist()]
+            headers += [tuple((header["key"], header["value"]) for header in many or ()) for many in chunk.to_pylist()]
         else:
-            found += zip(zip(names, values, strict=False), strict=True)
-    return found
+            headers += zip(zip(names, values, strict=False), strict=True)
+    return headers
 
 
 def _only_headers(chunk: pa.ListArray) -> tuple[Iterable[str] | None, Sequence[bytes | None]]:
@@ -192,26 +192,28 @@ def read_side_by_side(records: Sequence[Record], place: Place) -> list[Reading]:
     decoded = iter(decode_all([record.value or b"" for record, fine in zip(records, whole, strict=True) if fine]))
     placed = Placed(records, place)
     known = placed.known
-    found: list[Reading] = []
+    readings: list[Reading] = []
     for record, fine in zip(records, whole, strict=True):
-        one = next(decoded) if fine else None
-        if type(one) is Decoded:
-            header = one.header
+        event = next(decoded) if fine else None
+        if type(event) is Decoded:
+            header = event.header
             if known.get(record.key) == (header.tenant, header.aggregate) or placed.holds(record, header):
-                found.append(one)
+                readings.append(event)
                 continue
-        found.append(reading := read(record, place))
+        readings.append(reading := read(record, place))
         if type(reading) is UnknownSchema:
             break
-    return found
+    return readings
 
 
 def digest_of(record: Record) -> bytes:
     """The digest in the headers of a record that was read as an event: there is one, and it is the value's."""
     headers = record.headers
-    found = headers[0][1] if len(headers) == 1 else next(value for name, value in headers if name == DIGEST_HEADER)
-    assert found is not None  # else it would be shelved
-    return found
+    header_digest = (
+        headers[0][1] if len(headers) == 1 else next(value for name, value in headers if name == DIGEST_HEADER)
+    )
+    assert header_digest is not None  # else it would be shelved
+    return header_digest
 
 
 def is_whole(record: Record, place: Place) -> bool:
@@ -265,7 +267,7 @@ def read(record: Record, place: Place) -> Reading:
     if record.position in place.shelved:
         return Shelved("operator", "shelved by an operator's record in the epochs topic")
     value = record.value or b""
-    digests = [found for name, found in record.headers if name == DIGEST_HEADER]
+    digests = [value for name, value in record.headers if name == DIGEST_HEADER]
     if len(digests) != 1 or digests[0] is None:
         return Shelved("no-digest", f"{len(digests)} {DIGEST_HEADER} headers; exactly one is needed")
     if digests[0] != digest(value):

@@ -35,8 +35,8 @@ def hashes_of(ids: Numbers) -> Numbers:
     Args:
         ids: bytes, 16 a row.
     """
-    found: Numbers = (np.ascontiguousarray(ids).view("<u8") * _ODD).sum(axis=1, dtype=np.uint64)
-    return found
+    hashes: Numbers = (np.ascontiguousarray(ids).view("<u8") * _ODD).sum(axis=1, dtype=np.uint64)
+    return hashes
 
 
 class Repeats:
@@ -75,5 +75,5 @@ def _among(ordered: Numbers, hashes: Numbers) -> Numbers:
     if not len(ordered):
         return np.zeros(len(hashes), np.bool_)
     places = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
-    found: Numbers = ordered[places] == hashes
-    return found
+    among: Numbers = ordered[places] == hashes
+    return among

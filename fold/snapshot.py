@@ -64,8 +64,8 @@ class Snapshot:
                 on lake_rows.tenant = newest.tenant and lake_rows.urn = newest.urn
                 and lake_rows.logical_timestamp = newest.place[1] and lake_rows.seq = newest.place[2]
             """
-            found = cursor.sql(statement).to_arrow_table().cast(schema)
-        return cls(found) if found.num_rows <= most_rows else None
+            newest = cursor.sql(statement).to_arrow_table().cast(schema)
+        return cls(newest) if newest.num_rows <= most_rows else None
 
     def rows(self, keys: Iterable[RowKey]) -> dict[RowKey, EntityRow]:
         """The newest rows of some keys; a key that is missing had none."""
@@ -80,8 +80,8 @@ class Snapshot:
 
     def _taken(self, places: list[int]) -> list[dict[str, Any]]:
         taken = self._rows.take(pa.array(places, pa.int64()))
-        found: list[dict[str, Any]] = taken.to_pylist(maps_as_pydicts="strict")
-        return found
+        dicts: list[dict[str, Any]] = taken.to_pylist(maps_as_pydicts="strict")
+        return dicts
 
 
 def _hashes(tenants: Any, urns: Any) -> Any:

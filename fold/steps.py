@@ -91,7 +91,7 @@ class Made(Protocol):
             tables: what `rows` gave.
         """
 
-    def told(self) -> Folded:
+    def with_spoken(self) -> Folded:
         """The same as `folded` with every record that outcomes or dead letters speak of, in order."""
 
     def differing(self, outcomes: pa.ChunkedArray) -> list[int]:
@@ -121,20 +121,20 @@ class Folder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FoldRequest:
     """What is asked of a journal partition's records.
 
     Attributes:
         start: the position of the first one; the lake is looked at below it.
         tables: the tables whose rows are to be made.
-        held: up to where each of them holds the partition already.
+        marks: up to where each of them holds the partition already.
         publishes: whether records are to be published.
     """
 
     place: Place
     start: int
     tables: Collection[str]
-    held: Mapping[str, int]
+    marks: Mapping[str, int]
     publishes: bool
 
 
@@ -205,11 +205,11 @@ class MadeOfRows:
 
     @property
     def verdicts(self) -> Counter[str]:
-        return Counter(one.verdict.outcome for one in self.folded.judged)
+        return Counter(judged.verdict.outcome for judged in self.folded.judged)
 
     @property
     def oldest_ms(self) -> int | None:
-        return min((one.record.append_time for one in self.folded.judged), default=None)
+        return min((judged.record.append_time for judged in self.folded.judged), default=None)
 
     def rows(self, table: str, mark: int) -> pa.Table | None:
         if table == JOURNAL_TABLE:
@@ -220,12 +220,12 @@ class MadeOfRows:
     def blocks(self, names: TopicNames, tables: Mapping[str, pa.Table]) -> Iterable[Documents | DocumentColumns]:
         return blocks(self.folded, names, tables.get(ENTITIES_TABLE))
 
-    def told(self) -> Folded:
+    def with_spoken(self) -> Folded:
         return self.folded
 
     def differing(self, outcomes: pa.ChunkedArray) -> list[int]:
         judged = zip(self.folded.judged, outcomes.to_pylist(), strict=False)  # an unknown schema may end them earlier
-        return [one.record.position for one, outcome in judged if one.verdict.outcome != outcome]
+        return [judgement.record.position for judgement, outcome in judged if judgement.verdict.outcome != outcome]
 
 
 def _new_rows(folded: Folded, table: str, mark: int) -> Iterator[tuple[Any, str, int]]:

@@ -43,11 +43,11 @@ def id_texts(ids: Numbers) -> pa.Array:
         ids: bytes, 16 a row.
     """
     text = np.full((len(ids), 36), ord("-"), np.uint8)
-    at = 0
+    offset = 0
     for start, stop in ((0, 4), (4, 6), (6, 8), (8, 10), (10, 16)):
         width = 2 * (stop - start)
-        text[:, at : at + width] = _HEX[ids[:, start:stop]].reshape(len(ids), width)
-        at += width + 1
+        text[:, offset : offset + width] = _HEX[ids[:, start:stop]].reshape(len(ids), width)
+        offset += width + 1
     bounds = np.arange(0, 36 * len(ids) + 1, 36, dtype=np.int32)
     return pa.StringArray.from_buffers(len(ids), pa.py_buffer(bounds), pa.py_buffer(text))
 

@@ -30,22 +30,22 @@ from .views.table import PartitionKey
 from .views.views import View
 
 
-class Told(NamedTuple):
+class PlacedEvent(NamedTuple):
     """An accepted event.
 
     Attributes:
         happened_at: the time that orders it, milliseconds UTC.
-        at: its place in the journal.
+        place: its place in the journal.
     """
 
     happened_at: int
-    at: At
+    place: At
     header: Header
     event: Any
 
     @property
     def order(self) -> tuple[int, int]:
-        return self.happened_at, self.at.position
+        return self.happened_at, self.place.position
 
 
 def rows_as_of(
@@ -65,15 +65,15 @@ def rows_as_of(
         OperatorError: the journal table lacks an event that a history table has a row of.
         UnknownFingerprint: a newer version wrote one of the events.
     """
-    told = _standing(list(_told(view, place, _positions(view, tenant, urn, seen))))
-    return refolded(urn, [one for one in told if one.happened_at <= as_of_ms])
+    events = _standing(list(_events_at(view, place, _positions(view, tenant, urn, seen))))
+    return refolded(urn, [event for event in events if event.happened_at <= as_of_ms])
 
 
-def refolded(urn: Urn, told: Iterable[Told]) -> list[EntityRow]:
+def refolded(urn: Urn, events: Iterable[PlacedEvent]) -> list[EntityRow]:
     """The rows that events give an entity in the order of their times; they may come in any order."""
     fold = _Refold()
-    for one in sorted(told, key=lambda one: one.order):
-        fold.take(one)
+    for event in sorted(events, key=lambda event: event.order):
+        fold.take(event)
     return [row for row in fold.made if row.urn == urn]
 
 
@@ -84,7 +84,7 @@ class _Refold:
         self.made: list[EntityRow] = []
         self._newest: dict[str, EntityRow] = {}
         self._facts: dict[tuple[str, FactKey], Any] = {}
-        self._waiting: list[Told] = []
+        self._waiting: list[PlacedEvent] = []
 
     def entity(self, urn: str) -> EntityRow | None:
         return self._newest.get(urn)
@@ -95,15 +95,15 @@ class _Refold:
     def fact(self, key: FactKey) -> Any:
         return self._facts.get((key.TABLE, key))
 
-    def take(self, told: Told) -> None:
+    def take(self, event: PlacedEvent) -> None:
         # What `expected` asked for was so in the journal's order, and is meaningless in another one.
-        outcome = apply(told.header._replace(expected=None), told.event, told.at, self)
+        outcome = apply(event.header._replace(expected=None), event.event, event.place, self)
         if isinstance(outcome, Accepted):
             self._keep(outcome)
         elif isinstance(outcome, Rejected) and outcome.reason == "unknown-entity":
-            self._waiting.append(told)
-        if _hook(told.event, "begins", _any)(told.event):
-            self._wake(told)
+            self._waiting.append(event)
+        if _hook(event.event, "begins", _any)(event.event):
+            self._wake(event)
 
     def _keep(self, outcome: Accepted) -> None:
         self.made += outcome.rows
@@ -111,20 +111,20 @@ class _Refold:
         for fact in outcome.facts:
             self._facts[TABLE_OF[type(fact)], key_of(fact)] = fact
 
-    def _wake(self, beginning: Told) -> None:
+    def _wake(self, beginning: PlacedEvent) -> None:
         """Apply what waited for an entity that begins: what came behind the beginning in the journal.
 
         What came before it there belongs to an earlier life of the entity, and ended with that.
         """
         woken = [
-            one
-            for one in self._waiting
-            if one.event.entity in beginning.header.entities and one.at.position > beginning.at.position
+            waiting
+            for waiting in self._waiting
+            if waiting.event.entity in beginning.header.entities and waiting.place.position > beginning.place.position
         ]
         if woken:
-            self._waiting = [one for one in self._waiting if one not in woken]
-            for one in woken:
-                self.take(one)
+            self._waiting = [waiting for waiting in self._waiting if waiting not in woken]
+            for event in woken:
+                self.take(event)
 
 
 class BeginsFile(Protocol):
@@ -169,7 +169,7 @@ def _positions(view: View, tenant: str, urn: Urn, seen: str) -> list[int]:
     return sorted({position for some in rows for (position,) in some})
 
 
-def _told(view: View, place: PartitionKey, positions: list[int]) -> Iterator[Told]:
+def _events_at(view: View, place: PartitionKey, positions: list[int]) -> Iterator[PlacedEvent]:
     """The events at some positions of a journal partition."""
     rows = _journal_rows(view, place, positions) if positions else []
     if len(rows) != len(positions):
@@ -181,7 +181,7 @@ def _told(view: View, place: PartitionKey, positions: list[int]) -> Iterator[Tol
     for position, system_time, value in rows:
         header, event, _ = decode(value)
         happened_at = _hook(event, "happened_at", _when_emitted)(header, event)
-        yield Told(happened_at, At(position, system_time, digest(value)), header, event)
+        yield PlacedEvent(happened_at, At(position, system_time, digest(value)), header, event)
 
 
 def _journal_rows(view: View, place: PartitionKey, positions: list[int]) -> list[tuple[int, int, bytes]]:
@@ -196,27 +196,27 @@ def _journal_rows(view: View, place: PartitionKey, positions: list[int]) -> list
         return []
     with scan.cursor() as cursor:
         cursor.register("wanted", pa.table({"logical_timestamp": positions}))
-        found: list[tuple[int, int, bytes]] = cursor.sql(
+        records: list[tuple[int, int, bytes]] = cursor.sql(
             f"""select logical_timestamp, epoch_ms(system_time), event_payload
             from {scan.source(cursor, table, paths)} semi join wanted using (logical_timestamp)
             where topic = $topic and journal_partition = $partition
             and logical_timestamp between {positions[0]} and {positions[-1]}""",
             params={"topic": topic, "partition": partition},
         ).fetchall()
-        return found
+        return records
 
 
-def _standing(told: Sequence[Told]) -> list[Told]:
+def _standing(events: Sequence[PlacedEvent]) -> list[PlacedEvent]:
     """The same without the events that others of them supersede whatever their order."""
     gone: set[int] = set()
     by_domain: dict[str, list[int]] = {}
-    for index, one in enumerate(told):
-        by_domain.setdefault(_domain_of(one.event), []).append(index)
+    for index, event in enumerate(events):
+        by_domain.setdefault(_domain_of(event.event), []).append(index)
     for domain, indices in by_domain.items():
         module = role(domain, "as_of")
         if module is not None and hasattr(module, "superseded"):
-            gone |= {indices[number] for number in module.superseded([told[index].event for index in indices])}
-    return [one for index, one in enumerate(told) if index not in gone]
+            gone |= {indices[number] for number in module.superseded([events[index].event for index in indices])}
+    return [event for index, event in enumerate(events) if index not in gone]
 
 
 def _domain_of(event: Any) -> str:
@@ -225,8 +225,8 @@ def _domain_of(event: Any) -> str:
 
 def _hook(event: Any, name: str, default: Callable[..., Any]) -> Callable[..., Any]:
     """What the event's domain says in its file `as_of`."""
-    found: Callable[..., Any] = getattr(role(_domain_of(event), "as_of"), name, default)
-    return found
+    hook: Callable[..., Any] = getattr(role(_domain_of(event), "as_of"), name, default)
+    return hook
 
 
 def _any(*_: Any) -> bool:

@@ -82,14 +82,14 @@ class Bounds:
 
     def to_json(self) -> list[list[int | None]]:
         """Partition, next position and time of each partition."""
-        return [[one, below, self.until_ms.get(one)] for one, below in sorted(self.below.items())]
+        return [[partition, below, self.until_ms.get(partition)] for partition, below in sorted(self.below.items())]
 
     @classmethod
-    def from_json(cls, topic: str, found: Any, final: bool) -> Bounds:
+    def from_json(cls, topic: str, bounds: Any, final: bool) -> Bounds:
         """The bounds of `to_json`. Raises: ValueError, TypeError: it is something else."""
         below, until = {}, {}
-        for partition, position, limit in found:
-            if not all(type(one) is int for one in (partition, position)):
+        for partition, position, limit in bounds:
+            if not all(type(number) is int for number in (partition, position)):
                 raise ValueError("a bound is no number")
             below[partition] = position
             if limit is not None:
@@ -111,30 +111,30 @@ class Cuts:
         self._names = names
         self._partitions = partitions
 
-    def bounds(self, domain: str, at: At | None = None) -> Bounds:
+    def bounds(self, domain: str, point: At | None = None) -> Bounds:
         """What a reading of a domain sees now, or as at a point.
 
         Args:
             domain: a served domain.
-            at: see `At`; None: all that the lake holds.
+            point: see `At`; None: all that the lake holds.
         Raises:
             NotFinalError: the lake has not reached that position, or the time is still to come.
             InvalidPositionError: it is no position of this journal.
             InputError: it is none of what `At` says.
         """
         topic = self._names.journal(domain)
-        marks = {one: self._journal.mark((topic, one)) for one in range(self._count(topic))}
-        if at is None:
+        marks = {partition: self._journal.mark((topic, partition)) for partition in range(self._count(topic))}
+        if point is None:
             return Bounds(topic, marks, {}, False)
-        if isinstance(at, Position):
-            at = cut_of([at])
-        if isinstance(at, Mapping):
-            return self._at_cut(topic, marks, at)
-        if not isinstance(at, int) or isinstance(at, bool):
-            raise InputError(f"{at!r:.80} is no position, cut or time.", hint="Give a Position or milliseconds UTC.")
-        bounds = self._until(topic, marks, marks, at)
-        if not bounds.final and at > time.time() * 1000:
-            raise to_come(at, Position(topic, 0, marks[0]))
+        if isinstance(point, Position):
+            point = cut_of([point])
+        if isinstance(point, Mapping):
+            return self._at_cut(topic, marks, point)
+        if not isinstance(point, int) or isinstance(point, bool):
+            raise InputError(f"{point!r:.80} is no position, cut or time.", hint="Give a Position or milliseconds UTC.")
+        bounds = self._until(topic, marks, marks, point)
+        if not bounds.final and point > time.time() * 1000:
+            raise to_come(point, Position(topic, 0, marks[0]))
         return bounds
 
     def check(self, bounds: Bounds) -> None:
@@ -147,13 +147,13 @@ class Cuts:
         if not cut:
             raise InputError("The cut is empty.", hint="Give a position for at least one partition.")
         times = [self._time_below(Position(*key, value)) for key, value in cut.items()]
-        named = {partition: value for (one, partition), value in cut.items() if one == topic}
+        named = {partition: value for (named_topic, partition), value in cut.items() if named_topic == topic}
         rest = {partition: mark for partition, mark in marks.items() if partition not in named}
         return self._until(topic, {**marks, **named}, rest, max(times))
 
     def _until(self, topic: str, below: Mapping[int, int], timed: Mapping[int, int], time_ms: int) -> Bounds:
         """Bounds with a time for some of the partitions; final once the log has passed it in each of them."""
-        passed = [self._journal.clock((topic, one)) > time_ms for one in timed]
+        passed = [self._journal.clock((topic, partition)) > time_ms for partition in timed]
         return Bounds(topic, below, dict.fromkeys(timed, time_ms), all(passed))
 
     def _is_journal(self, topic: str) -> bool:
@@ -161,55 +161,60 @@ class Cuts:
             return topic in map(self._names.journal, served_domains())
         return topic in self._partitions
 
-    def _time_below(self, at: Position) -> int:
+    def _time_below(self, position: Position) -> int:
         """The running system_time in front of a next position, milliseconds UTC; 0 before the first record."""
-        if not self._is_journal(at.topic) or not 0 <= at.partition < self._count(at.topic):
-            raise InvalidPositionError(f"{at} is no position of this journal.", text=str(at))
-        if at.value > self._journal.mark((at.topic, at.partition)):
-            raise self._not_final(at)
-        return time_below(self._journal, at)
+        if not self._is_journal(position.topic) or not 0 <= position.partition < self._count(position.topic):
+            raise InvalidPositionError(f"{position} is no position of this journal.", text=str(position))
+        if position.value > self._journal.mark((position.topic, position.partition)):
+            raise self._not_final(position)
+        return time_below(self._journal, position)
 
-    def _not_final(self, at: Position) -> NotFinalError:
-        held = self._journal.mark((at.topic, at.partition)) if at.partition < self._count(at.topic) else 0
+    def _not_final(self, position: Position) -> NotFinalError:
+        mark = (
+            self._journal.mark((position.topic, position.partition))
+            if position.partition < self._count(position.topic)
+            else 0
+        )
         return NotFinalError(
-            f"That point is not final yet: the lake holds {at.topic}/{at.partition} below {held}.",
+            f"That point is not final yet: the lake holds {position.topic}/{position.partition} below {mark}.",
             hint="Ask again when the stream has passed it (`metajournal status` shows how far it is).",
-            held_to=str(Position(at.topic, at.partition, held)),
+            held_to=str(Position(position.topic, position.partition, mark)),
         )
 
     def _count(self, topic: str) -> int:
         return self._partitions if isinstance(self._partitions, int) else self._partitions[topic]
 
 
-def time_below(journal: MarkedView, at: Position) -> int:
+def time_below(journal: MarkedView, position: Position) -> int:
     """The running system_time in front of a next position, milliseconds UTC; 0 before the first record.
 
     It never falls within a partition, so it is the greatest below. Of the files those are read that can hold the last
     row: not those that end where another one is known to go on.
     """
-    paths = _last_below(journal, at)
+    paths = _last_below(journal, position)
     if not paths:
         return 0
     with scan.cursor() as cursor:
-        found = cursor.sql(
+        rows = cursor.sql(
             f"select epoch_ms(max(system_time)) from {scan.source(cursor, journal, paths)} where topic = "
-            f"{quoted(at.topic)} and journal_partition = {int(at.partition)} and logical_timestamp < {int(at.value)}"
+            f"{quoted(position.topic)} and journal_partition = {int(position.partition)} "
+            f"and logical_timestamp < {int(position.value)}"
         ).fetchall()
-    return int(found[0][0] or 0)
+    return int(rows[0][0] or 0)
 
 
-def _last_below(journal: MarkedView, at: Position) -> list[str]:
+def _last_below(journal: MarkedView, position: Position) -> list[str]:
     """The files that can hold the last row of a partition below a position."""
     possible, reached = [], 0
     for file in journal.listed:
         least, most = file.get("min.logical_timestamp"), file.get("max.logical_timestamp")
         bounds = [(file.get(f"min.{name}"), file.get(f"max.{name}")) for name in ("topic", "journal_partition")]
-        values = (at.topic, at.partition)
-        if (least is not None and least >= at.value) or not all(map(_spans, bounds, values)):
+        values = (position.topic, position.partition)
+        if (least is not None and least >= position.value) or not all(map(_spans, bounds, values)):
             continue
         possible.append((file["path"], most))
         if least is not None and most is not None and all(map(_is_only, bounds, values)):
-            reached = max(reached, most if most < at.value else least)
+            reached = max(reached, most if most < position.value else least)
     return [path for path, most in possible if most is None or most >= reached]
 
 

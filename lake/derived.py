@@ -34,8 +34,11 @@ def derived_mark(lake: Lake | View, name: str, key: PartitionKey) -> int:
 
 def seen_of_derived(view: View, names: Sequence[str], bounds: Bounds) -> Bounds:
     """What a question sees of derived tables: nothing above their own marks; `held_to` tells how far that is."""
-    marks = {one: min(derived_mark(view, name, (bounds.topic, one)) for name in names) for one in bounds.below}
-    return replace(bounds, below={one: min(below, marks[one]) for one, below in bounds.below.items()})
+    marks = {
+        partition: min(derived_mark(view, name, (bounds.topic, partition)) for name in names)
+        for partition in bounds.below
+    }
+    return replace(bounds, below={partition: min(below, marks[partition]) for partition, below in bounds.below.items()})
 
 
 def wait_for_derived(lake: Lake, names: Sequence[str], wanted: Mapping[PartitionKey, int], *, timeout_s: float) -> None:

@@ -36,7 +36,7 @@ def table_digest(table: DeltaTable, below_marks: Mapping[PartitionKey, int]) -> 
         row = ", ".join(_text(f'"{field.name}"', field.type) for field in schema)
         with scan.cursor() as cursor:
             rows = scan.source(cursor, table, paths)
-            found = cursor.execute(
+            sums = cursor.execute(
                 f"""
                 with hashed as (select md5(concat({row})) as hash from {rows} where {below(schema, below_marks)})
                 select
@@ -46,7 +46,7 @@ def table_digest(table: DeltaTable, below_marks: Mapping[PartitionKey, int]) -> 
                 from hashed
                 """
             ).fetchone()
-            count, upper, lower = map(int, found)
+            count, upper, lower = map(int, sums)
     return hashlib.blake2b(f"{count}:{upper}:{lower}".encode(), digest_size=32).hexdigest()
 
 

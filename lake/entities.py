@@ -36,14 +36,16 @@ def rows_to_arrow(rows: Iterable[tuple[EntityRow, str, int]]) -> pa.Table:
     given = list(rows)
     if not given:
         return ENTITIES.empty_table()
-    held = RowColumns(given, EntityRow._fields)
-    made = {name: microseconds(held.array(name, pa.int64())) for name in ("system_time", "event_time")}
-    made["record"] = records(held.values("record"))
+    row_columns = RowColumns(given, EntityRow._fields)
+    made = {name: microseconds(row_columns.array(name, pa.int64())) for name in ("system_time", "event_time")}
+    made["record"] = records(row_columns.values("record"))
     for name in ("user_properties", "system_properties"):
-        made[name] = each_once(held.values(name), _maps)
+        made[name] = each_once(row_columns.values(name), _maps)
     for name in ("user_tags", "system_tags"):
-        made[name] = lists(held.values(name))
-    columns = [made[field.name] if field.name in made else held.array(field.name, field.type) for field in ENTITIES]
+        made[name] = lists(row_columns.values(name))
+    columns = [
+        made[field.name] if field.name in made else row_columns.array(field.name, field.type) for field in ENTITIES
+    ]
     return pa.table(columns, schema=ENTITIES)
 
 
@@ -71,8 +73,8 @@ def _maps(values: Sequence[Mapping[str, str]]) -> pa.MapArray:
     """A column of maps, each sorted by key; the rules' maps are sorted already, which is cheaper to see than to do."""
     offsets, names = _offsets(values), pa.array(list(chain.from_iterable(values)), pa.string())
     if not _ascending(names, offsets):
-        return _maps([dict(sorted(one.items())) for one in values])
-    texts = pa.array(list(chain.from_iterable([one.values() for one in values])), pa.string())
+        return _maps([dict(sorted(entries.items())) for entries in values])
+    texts = pa.array(list(chain.from_iterable([entries.values() for entries in values])), pa.string())
     return pa.MapArray.from_arrays(offsets, names, texts)
 
 

@@ -69,19 +69,19 @@ def judged_events(view: View, event_id: str) -> list[Judged]:
         event_id: as receipts print it.
     """
     order = "order by append_time, logical_timestamp"
-    found = [_judged(row) for row in rows_of_key(view.journal, {"event_id": event_id}, order).to_pylist()]
-    return [one for one in found if _is_held(view, one)]
+    records = [_judged(row) for row in rows_of_key(view.journal, {"event_id": event_id}, order).to_pylist()]
+    return [record for record in records if _is_below_mark(view, record)]
 
 
-def event_at(view: View, at: Position) -> tuple[str | None, Judged] | None:
+def event_at(view: View, position: Position) -> tuple[str | None, Judged] | None:
     """The record at a position below the view's marks, with its event's id; None where none stands there.
 
     The id of a shelved one is what its own header says, which is not checked, and None where that cannot be read.
     """
-    key = {"topic": at.topic, "journal_partition": at.partition, "logical_timestamp": at.value}
+    key = {"topic": position.topic, "journal_partition": position.partition, "logical_timestamp": position.value}
     for row in rows_of_key(view.journal, key, "").to_pylist():
         judged = _judged(row)
-        if not _is_held(view, judged):
+        if not _is_below_mark(view, judged):
             return None
         named = _shelved(row) if row["event_id"] is None else None
         return (row["event_id"], judged) if named is None else (_id_of(row), named)
@@ -105,14 +105,14 @@ def shelved_events(view: View, identity: bytes, since_ms: int) -> list[Judged]:
     if not paths:
         return []
     with scan.cursor() as cursor:
-        found = cursor.sql(
+        result = cursor.sql(
             f"select * from {scan.source(cursor, table, paths)} where outcome = 'shelved' and system_date >= $since "
             f"and substr(hex(event_payload), {2 * PREFIX_BYTES + 1}, 32) = $id "
             f"order by append_time, logical_timestamp limit {_MOST_SHELVED}",
             params={"since": since, "id": identity.hex().upper()},
         )
-        rows = found.to_arrow_table().to_pylist()
-    return [one for one in map(_shelved, rows) if one is not None and _is_held(view, one)]
+        rows = result.to_arrow_table().to_pylist()
+    return [record for record in map(_shelved, rows) if record is not None and _is_below_mark(view, record)]
 
 
 def _shelved(row: dict[str, Any]) -> Judged | None:
@@ -131,9 +131,9 @@ def _shelved(row: dict[str, Any]) -> Judged | None:
     )
 
 
-def _is_held(view: View, one: Judged) -> bool:
+def _is_below_mark(view: View, record: Judged) -> bool:
     """Whether an event stands below the view's marks."""
-    return one.position.value < view.journal.mark((one.position.topic, one.position.partition))
+    return record.position.value < view.journal.mark((record.position.topic, record.position.partition))
 
 
 def rows_made(view: View, event: Judged) -> list[Made]:
@@ -148,8 +148,8 @@ def key_columns(table: str) -> list[str]:
 
 
 def _made(view: View, name: str, event: Judged) -> Iterator[Made]:
-    at = event.position
-    rest = f"and journal_partition = {at.partition} and logical_timestamp = {at.value} order by seq"
+    position = event.position
+    rest = f"and journal_partition = {position.partition} and logical_timestamp = {position.value} order by seq"
     key = {"tenant": event.tenant, "aggregate": event.aggregate}
     for row in rows_of_key(view.tables[name], key, rest).to_pylist():
         named = {column: row[column] for column in key_columns(name)}

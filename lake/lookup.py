@@ -123,17 +123,17 @@ def rows_of_key(table: Readable, key: Mapping[str, Any], rest: str) -> pa.Table:
     with scan.cursor() as cursor:
         rows = scan.source(cursor, table, paths)
         condition = " and ".join(f"{name} = ${name}" for name in key)
-        found = cursor.sql(f"select {names} from {rows} where {condition} {rest}", params=dict(key))
-        return found.to_arrow_table().cast(schema)
+        result = cursor.sql(f"select {names} from {rows} where {condition} {rest}", params=dict(key))
+        return result.to_arrow_table().cast(schema)
 
 
 def _paths(table: Readable, keys: pa.Table, partition: int | None, below: int | None) -> list[str]:
     """The files that can hold a key, relative to the table's folder and in URL form."""
     files = frozen(table).files
     files = files.filter(_possible(files, partition, below))
-    found = files.to_pylist()
+    listed = files.to_pylist()
     if keys.num_rows > _FEW_KEYS:
-        return [file["path"] for file in found]
+        return [file["path"] for file in listed]
     *outer, last = keys.column_names
     groups: dict[tuple[Any, ...], list[Any]] = {}
     for *group, key in zip(*(keys[name].to_pylist() for name in keys.column_names), strict=True):
@@ -141,7 +141,7 @@ def _paths(table: Readable, keys: pa.Table, partition: int | None, below: int | 
     ordered = {group: sorted(members) for group, members in groups.items()}
     return [
         file["path"]
-        for file in found
+        for file in listed
         if any(
             _spans(file, outer, group) and _between(members, file.get(f"min.{last}"), file.get(f"max.{last}"))
             for group, members in ordered.items()

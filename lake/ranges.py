@@ -50,8 +50,8 @@ def rows_between(
         where += f" and {name} in ({', '.join(map(quoted, values))})"
     with scan.cursor() as cursor:
         source = scan.source(cursor, table, paths)
-        found = cursor.sql(f"select {', '.join(columns)} from {source} where {where} {order}").to_arrow_table()
-    return found.cast(schema)
+        rows = cursor.sql(f"select {', '.join(columns)} from {source} where {where} {order}").to_arrow_table()
+    return rows.cast(schema)
 
 
 def newest_below(table: DeltaTable, key: PartitionKey, end: int, keys: pa.Table) -> pa.Table:

@@ -110,12 +110,12 @@ class LakeReader:
         return self.live(self._newest(tenant, urn, self._seen_at(self._view(), tenant, urn, None)))
 
     @asked_anew
-    def as_at(self, tenant: str, urn: Urn, at: At, *, final_only: bool = False) -> Answer:
+    def as_at(self, tenant: str, urn: Urn, point: At, *, final_only: bool = False) -> Answer:
         """The entity as the log told it at a position of its partition, or at a system_time in milliseconds UTC.
 
         Args:
-            at: see `cuts.At`. Where a cut does not name the entity's partition, that stands at the latest of the times
-                of what the cut holds.
+            point: see `cuts.At`. Where a cut does not name the entity's partition, that stands at the latest of the
+                times of what the cut holds.
             final_only: refuse an answer that an event still to come could change.
         Raises:
             UnknownEntityError: it did not exist then; the message says since when it does.
@@ -123,31 +123,31 @@ class LakeReader:
                 and it is not final.
         """
         view = self._view()
-        seen = self._seen_at(view, tenant, urn, at)
+        seen = self._seen_at(view, tenant, urn, point)
         answer = self._newest(tenant, urn, seen)
         if final_only and not answer.final:
             raise _not_final(urn, answer.held_to)
         if answer.row is None or answer.row.deleted:
-            raise self._unknown_then(view, tenant, answer, at)
+            raise self._unknown_then(view, tenant, answer, point)
         return answer
 
     @asked_anew
-    def as_of(self, tenant: str, urn: Urn, as_of_ms: int, at: At | None = None) -> Answer:
+    def as_of(self, tenant: str, urn: Urn, as_of_ms: int, point: At | None = None) -> Answer:
         """The entity as its events up to a time make it, in the order of their own times (see `as_of`).
 
         Args:
             as_of_ms: the time, milliseconds UTC.
-            at: only events that the journal had at that point; see `as_at`.
+            point: only events that the journal had at that point; see `as_at`.
         Raises:
             UnknownEntityError: it did not exist then.
             InputError: the time is none of the years 1 to 9999.
             NotFinalError: as `as_at`.
             OperatorError: as `as_of.rows_as_of`.
         """
-        seen, rows = self._rows_as_of(tenant, urn, as_of_ms, at)
+        seen, rows = self._rows_as_of(tenant, urn, as_of_ms, point)
         if not rows or rows[-1].deleted:
             raise self._unknown_as_of(tenant, urn, as_of_ms, seen, rows)
-        return Answer(urn, rows[-1], seen.held_to, at is not None and seen.final)
+        return Answer(urn, rows[-1], seen.held_to, point is not None and seen.final)
 
     @asked_anew
     def history_as_of(
@@ -169,10 +169,10 @@ class LakeReader:
             rows = rows[: _place_of(rows, before)]
         return rows if limit is None else rows[-limit:]
 
-    def _rows_as_of(self, tenant: str, urn: Urn, as_of_ms: int, at: At | None) -> tuple[_Seen, list[EntityRow]]:
+    def _rows_as_of(self, tenant: str, urn: Urn, as_of_ms: int, point: At | None) -> tuple[_Seen, list[EntityRow]]:
         _check_time(as_of_ms)
         view = self._view(tables_of(urn))
-        seen = self._seen_at(view, tenant, urn, at)
+        seen = self._seen_at(view, tenant, urn, point)
         # Rows of when another topic took its kind's events have no place among the events of this one.
         own = f" and domain = {quoted(urn.domain)}" if urn.kind in kinds_from_outside() else ""
         return seen, rows_as_of(view, seen.key, tenant, urn, seen.sql() + own, as_of_ms)
@@ -194,24 +194,24 @@ class LakeReader:
             held_to=str(seen.held_to),
         )
 
-    def _unknown_then(self, view: View, tenant: str, answer: Answer, at: At) -> UnknownEntityError:
+    def _unknown_then(self, view: View, tenant: str, answer: Answer, point: At) -> UnknownEntityError:
         """Why an entity was not there at a point: never yet, or deleted before it; or there is none at all.
 
         A time is told as it was read, and the journal's word with its position: a logical timestamp alone is taken for
         milliseconds, and would lead back here.
         """
-        then, held_to = f"at {time_shown(at)}" if isinstance(at, int) else "then", answer.held_to
+        then, held_to = f"at {time_shown(point)}" if isinstance(point, int) else "then", answer.held_to
         if answer.row is not None:
-            said = f"There was no {answer.urn} {then}: it was deleted at {_placed(answer.row, held_to)}."
+            text = f"There was no {answer.urn} {then}: it was deleted at {_placed(answer.row, held_to)}."
         else:
             below = f"logical_timestamp < {answer.held_to.value}"
             rows = self._rows(view, tenant, answer.urn, f"{below} order by logical_timestamp, seq limit 1")
             if not rows:
                 return _unknown(answer.urn, answer.held_to)
-            said = f"There was no {answer.urn} {then}: the journal speaks of it since {_placed(rows[0], held_to)}."
+            text = f"There was no {answer.urn} {then}: the journal speaks of it since {_placed(rows[0], held_to)}."
         return UnknownEntityError(
             str(answer.urn),
-            said,
+            text,
             code="unknown-then",
             hint=f"Ask for another point; `metajournal history URN` lists them all, here of {answer.urn}. "
             "A position is TOPIC/PARTITION/VALUE; a number alone is a time.",
@@ -229,7 +229,7 @@ class LakeReader:
             UnknownEntityError: the lake holds no row of it.
         """
         view = self._view()
-        key, mark = self._held(view, tenant, urn)
+        key, mark = self._key_and_mark(view, tenant, urn)
         below = mark if before is None else min(mark, before)
         rows = self._newest_rows(view, tenant, urn, below, limit)
         if not rows and (below == mark or not self._newest_rows(view, tenant, urn, mark, 1)):
@@ -280,29 +280,29 @@ class LakeReader:
         marks = {key: journal.mark(key) for key in wanted}
         lacking = behind({key: mark for key, mark in marks.items() if mark}, wanted)
         if lacking:
-            said = f"The lake is behind the asked position after {waited_s:.3g} s: {behind_text(lacking)}"
-            raise NotYetVisibleError(lacking, f"{said} positions.")
+            text = f"The lake is behind the asked position after {waited_s:.3g} s: {behind_text(lacking)}"
+            raise NotYetVisibleError(lacking, f"{text} positions.")
 
     @asked_anew
     def of_all_tables(self, ask: Callable[[View | None], _T]) -> _T:
         """What a question answers to a view of all tables; None where nothing was written yet."""
         return ask(whole_view(self.views))
 
-    def _seen_at(self, view: View, tenant: str, urn: Urn, at: At | None) -> _Seen:
+    def _seen_at(self, view: View, tenant: str, urn: Urn, point: At | None) -> _Seen:
         """What is seen of an entity now, or as at a point. Raises: as `as_at`."""
-        key, mark = self._held(view, tenant, urn)
-        if at is None:
+        key, mark = self._key_and_mark(view, tenant, urn)
+        if point is None:
             return _Seen(view, key, mark, mark, None, False)
-        if isinstance(at, int):
-            final = view.journal.clock(key) > at
-            if not final and at > time.time() * 1000:
-                raise to_come(at, Position(*key, mark), urn)
-            return _Seen(view, key, mark, mark, at, final)
-        cut = cut_of([at]) if isinstance(at, Position) else at
+        if isinstance(point, int):
+            final = view.journal.clock(key) > point
+            if not final and point > time.time() * 1000:
+                raise to_come(point, Position(*key, mark), urn)
+            return _Seen(view, key, mark, mark, point, final)
+        cut = cut_of([point]) if isinstance(point, Position) else point
         self._check_reached(view, urn, cut)
         if key in cut:
             return _Seen(view, key, mark, cut[key], None, True)
-        until_ms = max(time_below(view.journal, Position(*one, below)) for one, below in cut.items())
+        until_ms = max(time_below(view.journal, Position(*key, below)) for key, below in cut.items())
         return _Seen(view, key, mark, mark, until_ms, view.journal.clock(key) > until_ms)
 
     def _check_reached(self, view: View, urn: Urn, cut: Cut) -> None:
@@ -319,7 +319,7 @@ class LakeReader:
         rows = self._rows(seen.view, tenant, urn, f"{seen.sql()} order by logical_timestamp desc, seq desc limit 1")
         return Answer(urn, rows[0] if rows else None, seen.held_to, seen.final)
 
-    def _held(self, view: View, tenant: str, urn: Urn) -> tuple[PartitionKey, int]:
+    def _key_and_mark(self, view: View, tenant: str, urn: Urn) -> tuple[PartitionKey, int]:
         """The journal partition of an entity and the journal table's mark there."""
         key = self.place(tenant, urn)
         return key, view.journal.mark(key)
@@ -338,8 +338,8 @@ class LakeReader:
         return self._partitions if isinstance(self._partitions, int) else self._partitions[topic]
 
     def _rows(self, view: View, tenant: str, urn: Urn, rest: str) -> list[EntityRow]:
-        found = rows_of_key(view.tables[ENTITIES_TABLE], {"tenant": tenant, "urn": str(urn)}, f"and {rest}")
-        return [row_from_dict(row) for row in found.to_pylist(maps_as_pydicts="strict")]
+        rows = rows_of_key(view.tables[ENTITIES_TABLE], {"tenant": tenant, "urn": str(urn)}, f"and {rest}")
+        return [row_from_dict(row) for row in rows.to_pylist(maps_as_pydicts="strict")]
 
     @staticmethod
     def live(answer: Answer) -> Answer:
@@ -361,9 +361,9 @@ def _placed(row: EntityRow, held_to: Position) -> str:
 
 def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> UnknownEntityError:
     if gone is not None:
-        said = f"There is no entity {urn} any more: it was deleted at {_shown(gone)}."
+        text = f"There is no entity {urn} any more: it was deleted at {_shown(gone)}."
         return UnknownEntityError(
-            str(urn), said, hint="Ask for an earlier time (as_at), or register it again.", held_to=str(held_to)
+            str(urn), text, hint="Ask for an earlier time (as_at), or register it again.", held_to=str(held_to)
         )
     return UnknownEntityError(
         str(urn),

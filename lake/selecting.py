@@ -18,7 +18,7 @@ def select_rows(view: View, name: str, key: Mapping[str, str | Sequence[str]], s
         key: a value or several by column, those that the table is sorted by first; it finds the files to read.
         statement: SQL over `rows`.
     """
-    several = {column: [one] if isinstance(one, str) else list(one) for column, one in key.items()}
+    several = {column: [values] if isinstance(values, str) else list(values) for column, values in key.items()}
     table = view.tables[name]
     paths = possible_files(table, several)
     if not paths:
@@ -26,10 +26,10 @@ def select_rows(view: View, name: str, key: Mapping[str, str | Sequence[str]], s
     with scan.cursor() as cursor:
         source = scan.source(cursor, table, paths)
         where = " and ".join(f"{column} in ({', '.join(map(quoted, some))})" for column, some in several.items())
-        found: list[Any] = cursor.sql(
+        selected: list[Any] = cursor.sql(
             f"with rows as not materialized (select * from {source} where {where}) {_joinable(statement)}"
         ).fetchall()
-        return found
+        return selected
 
 
 def _joinable(statement: str) -> str:

@@ -24,7 +24,7 @@ from ..rules.digest import digests_from, digests_text
 from ..schemas.errors import DamagedTableError, LakeWriteError, StreamError
 from .columns import PARTITION_COLUMNS
 from .declared import SPECS
-from .storage.compaction import At, Compaction, passed
+from .storage.compaction import Compaction, StepHook, passed
 from .storage.damage import LOG, empty_commit, opening, reading
 from .storage.faults import writing
 from .storage.files import DataFile, TableFiles, files_of
@@ -111,8 +111,8 @@ class Table:
             "delta.dataSkippingStatsColumns": ",".join(SPECS[self.name].statistics),
         }
         if self.exists():
-            held = self.delta.metadata().configuration
-            changed = {name: value for name, value in wanted.items() if held.get(name) != value}
+            configuration = self.delta.metadata().configuration
+            changed = {name: value for name, value in wanted.items() if configuration.get(name) != value}
             if changed:
                 self.delta.alter.set_table_properties(changed, commit_properties=self._properties())
             return
@@ -188,11 +188,11 @@ class Table:
         now = int(time.time() * 1000)
         wanted = {f"{t}/{p}": v for (t, p), v in reached.marks.items()}
         wanted |= {f"{CLOCK}{t}/{p}": v for (t, p), v in reached.clocks.items()}
-        held = {app: max(version, self._version_of(app) or 0) for app, version in wanted.items()}
+        versions = {app: max(version, self._version_of(app) or 0) for app, version in wanted.items()}
         rules = {**(self._rules or self.rules()), **reached.rules}
         properties = CommitProperties(
             custom_metadata=_metadata(rules),
-            app_transactions=[Transaction(app, version, now) for app, version in held.items()],
+            app_transactions=[Transaction(app, version, now) for app, version in versions.items()],
             max_commit_retries=0,
         )
         try:
@@ -206,7 +206,7 @@ class Table:
                 code="second-writer",
                 hint="Run one stream per lake: `metajournal status` shows the running one.",
             ) from error
-        self._held.update(held)
+        self._held.update(versions)
         self._rules = rules
 
     def _write(self, rows: pa.Table, properties: CommitProperties) -> None:
@@ -231,22 +231,22 @@ class Table:
         )
         self.delta.update_incremental()
 
-    def tidy(self, at: At = passed) -> bool:
+    def tidy(self, hook: StepHook = passed) -> bool:
         """Do one short piece of compaction (about 0.1 s); tells whether there was anything to do.
 
         Only the writer may call it, between two appends: two compactors would double rows.
 
         Args:
-            at: called at "compact-before-files", "compact-after-files" and "compact-after-commit" of each job.
+            hook: called at "compact-before-files", "compact-after-files" and "compact-after-commit" of each job.
         """
         with writing(self.uri):
-            return self._compaction.step(at)[0]
+            return self._compaction.step(hook)[0]
 
-    def compact(self, at: At = passed) -> int:
+    def compact(self, hook: StepHook = passed) -> int:
         """Compact until nothing is left to do, however long it takes; gives the number of files that went away."""
         total, more = 0, True
         while more:
-            more, gone = self._compaction.step(at)
+            more, gone = self._compaction.step(hook)
             total += gone
         return total
 
@@ -259,7 +259,7 @@ class Table:
         now = int(time.time() * 1000)
         number = (self.delta.transaction_version(_COMPACTION) or 0) + 1
         properties = self._properties(Transaction(_COMPACTION, number, now))
-        gone = [RemoveAction(one.path, False, now, one.size_bytes, dict(one.partition)) for one in removed]
+        gone = [RemoveAction(file.path, False, now, file.size_bytes, dict(file.partition)) for file in removed]
         try:
             self._add([*gone, *(file.add_action(data_change=False) for file in added)], properties)
         except Exception as error:
@@ -304,8 +304,8 @@ class Table:
             where: condition, as SQL; callers put only values of restricted alphabets or `quoted` ones into it.
         """
         rows = self.sql(f"select {select} from {self.name} where {where}")
-        found: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="strict")
-        return found
+        row_dicts: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="strict")
+        return row_dicts
 
     def sql(self, statement: str) -> pa.Table:
         """Run one SQL statement over this table (under its own name) at the held version.

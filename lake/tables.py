@@ -17,7 +17,7 @@ from deltalake.exceptions import TableNotFoundError
 from ..schemas.errors import DamagedTableError, StreamError
 from .columns import JOURNAL_TABLE
 from .declared import FROM_OUTSIDE, SPECS, tables_of
-from .storage.compaction import At, passed
+from .storage.compaction import StepHook, passed
 from .storage.damage import missing, place_of
 from .storage.generations import Generations, Pointer, folder
 from .storage.versions import earlier_folders, is_current, versioned
@@ -90,9 +90,9 @@ class Lake:
         outside = self._from_outside() if FROM_OUTSIDE else self._outside
         if version == self._seen and outside == self._outside:
             return
-        found = self._generations.read()
-        generation = found.generation if self._number is None else self._number
-        self._pointer, self._outside = Pointer(generation, {**found.tables, **self._overrides}), outside
+        pointer = self._generations.read()
+        generation = pointer.generation if self._number is None else self._number
+        self._pointer, self._outside = Pointer(generation, {**pointer.tables, **self._overrides}), outside
         uris = {
             name: f"{self.path}/{self._pointer.folder(name)}"
             for name in SPECS
@@ -218,40 +218,40 @@ class Lake:
         """See tables that others have swapped in, and nothing else."""
         self._look()
 
-    def tidy(self, at: At = passed, *, for_s: float = 0.0) -> bool:
+    def tidy(self, hook: StepHook = passed, *, for_s: float = 0.0) -> bool:
         """Do one short piece of upkeep: a step of compaction, or vacuum of one table where it is due.
 
         Only the stream's driver may call it, between two batches.
 
         Args:
-            at: called at the points of `Table.tidy`, and at "vacuum-before" and "vacuum-after".
+            hook: called at the points of `Table.tidy`, and at "vacuum-before" and "vacuum-after".
             for_s: go on until so many seconds are used up. After a large batch about a tenth of its time keeps up with
                 what it added; one piece for each batch is enough for small ones only.
         Returns:
             Whether there was anything to do.
         """
         until = time.monotonic() + for_s
-        worked = self._piece(at)
-        while worked and time.monotonic() < until and self._piece(at):
+        worked = self._piece(hook)
+        while worked and time.monotonic() < until and self._piece(hook):
             pass
         return worked
 
-    def _piece(self, at: At) -> bool:
+    def _piece(self, hook: StepHook) -> bool:
         tables = [self.target(name) for name in self.tables]
         if not self._waiting and time.monotonic() >= self._vacuum_at:
             self._waiting = [table.name for table in tables]
             self._vacuum_at = time.monotonic() + self._retention_h * _VACUUM_EVERY_S
-        name = next((one for one in reversed(self._waiting) if one not in self.in_hand), None)
+        name = next((waiting for waiting in reversed(self._waiting) if waiting not in self.in_hand), None)
         if name is not None:
-            at("vacuum-before")
+            hook("vacuum-before")
             self._waiting.remove(name)
             self.target(name).vacuum(self._retention_h)
             if not self._waiting:
                 self._drop_superseded()
-            at("vacuum-after")
+            hook("vacuum-after")
             return True
         turn = self._turn = (self._turn + 1) % len(tables)
-        return any(table.tidy(at) for table in tables[turn:] + tables[:turn])
+        return any(table.tidy(hook) for table in tables[turn:] + tables[:turn])
 
     def waits_for_vacuum(self, names: Sequence[str]) -> bool:
         """Whether one of these tables is to be vacuumed as soon as no piece of it is in hand."""
@@ -298,12 +298,12 @@ class Lake:
             view.tables[name].create(self._retention_h)
         return view
 
-    def swap_to(self, number: int, at: At = passed) -> None:
+    def swap_to(self, number: int, hook: StepHook = passed) -> None:
         """Put the tables of a generation in the place of the live ones, all at once; the old ones stay on disk.
 
         Args:
             number: the generation; one that is live already is left as it is.
-            at: called at "swap-before" and "swap-after".
+            hook: called at "swap-before" and "swap-after".
         Raises:
             StreamError: it was never begun, or a newer one is live.
         """
@@ -317,11 +317,11 @@ class Lake:
                 code="no-generation",
                 hint="Rebuild again.",
             )
-        at("swap-before")
+        hook("swap-before")
         self._generations.swap(
             Pointer(number, {**self._pointer.tables, **{name: f"{folder(number)}/{versioned(name)}" for name in names}})
         )
-        at("swap-after")
+        hook("swap-after")
         self._look()
 
     @contextmanager

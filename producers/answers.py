@@ -68,16 +68,16 @@ class Administrator:
         """
         deadline = time.monotonic() + timeout_s
         while True:
-            found: dict[_Asked, _Answer] = {}
+            answered: dict[_Asked, _Answer] = {}
             failed: dict[_Asked, KafkaException] = {}
             for asked, future in ask(self._client, min(timeout_s, _ASKED_S)).items():
                 try:
-                    found[asked] = future.result()
+                    answered[asked] = future.result()
                 except KafkaException as error:
                     if error.args[0].code() != fine:
                         failed[asked] = error
             if not failed:
-                return found
+                return answered
             _raise_lasting(failed, doing, late=time.monotonic() > deadline)
             time.sleep(_PAUSE_S)
             self._client = make_admin(self._settings, self._errors)

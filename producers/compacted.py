@@ -24,7 +24,7 @@ def read_all(settings: Settings, topic: str, *, timeout_s: float = 10.0) -> dict
     """
     errors = ErrorLog()
     consumer = make_consumer(settings, errors, role="compacted", **{"enable.partition.eof": True})
-    found: dict[str, bytes | None] = {}
+    newest: dict[str, bytes | None] = {}
     deadline = time.monotonic() + timeout_s
     try:
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
@@ -34,17 +34,17 @@ def read_all(settings: Settings, topic: str, *, timeout_s: float = 10.0) -> dict
                 continue
             error = message.error()
             if error is None:
-                found[(message.key() or b"").decode(errors="backslashreplace")] = message.value()
+                newest[(message.key() or b"").decode(errors="backslashreplace")] = message.value()
             elif error.code() == KafkaError._PARTITION_EOF:
-                return {key: value for key, value in found.items() if value is not None}
+                return {key: value for key, value in newest.items() if value is not None}
             elif not error.retriable():
                 raise KafkaUnavailableError(f"Reading {topic} failed: {error.str()}.", topic=topic)
     except KafkaException as error:
         raise KafkaUnavailableError(f"Reading {topic} failed: {error}.", topic=topic) from error
     finally:
         consumer.close()
-    said = errors.latest.text if errors.latest else "no answer"
-    raise KafkaUnavailableError(f"{topic} could not be read within {timeout_s:g} s ({said}).", topic=topic)
+    text = errors.latest.text if errors.latest else "no answer"
+    raise KafkaUnavailableError(f"{topic} could not be read within {timeout_s:g} s ({text}).", topic=topic)
 
 
 def write_all(settings: Settings, topic: str, records: Mapping[str, bytes], *, timeout_s: float = 10.0) -> None:
@@ -67,5 +67,5 @@ def write_all(settings: Settings, topic: str, records: Mapping[str, bytes], *, t
         producer.produce(topic, value, key.encode(), on_delivery=delivered)
     left = producer.flush(timeout_s)
     if left or failed:
-        said = failed[0] if failed else (errors.latest.text if errors.latest else "no answer")
-        raise KafkaUnavailableError(f"Writing to {topic} was not acknowledged ({said}).", topic=topic)
+        text = failed[0] if failed else (errors.latest.text if errors.latest else "no answer")
+        raise KafkaUnavailableError(f"Writing to {topic} was not acknowledged ({text}).", topic=topic)

@@ -185,7 +185,7 @@ class Emitter:
             new_id, whose, who, when = self._new_id(now_ms), self._tenant, self._actor, now_ms
             wanted = because = None
         else:
-            new_id, whose, who, when, wanted, because = self._said(
+            new_id, whose, who, when, wanted, because = self._options_of(
                 now_ms, faults, tenant=tenant, actor=actor, event_time=event_time, expected=expected, cause=cause,
                 event_id=event_id, repeat=repeat,
             )  # fmt: skip
@@ -216,9 +216,9 @@ class Emitter:
             self._turn()
         return receipt
 
-    def unit(self, **said: Any) -> Unit:
+    def unit(self, **unit_options: Any) -> Unit:
         """A unit, to be filled and committed. Its arguments: those of `Journal.unit`."""
-        return Unit(self._committing, defaults=(self._tenant, self._actor), **said)
+        return Unit(self._committing, defaults=(self._tenant, self._actor), **unit_options)
 
     @property
     def pending(self) -> int:
@@ -240,11 +240,11 @@ class Emitter:
         if not left and not failed:
             return
         first = failed[0].failure() if failed else None
-        said = first.message if first is not None else (self.errors.latest.text if self.errors.latest else "no answer")
+        text = first.message if first is not None else (self.errors.latest.text if self.errors.latest else "no answer")
         counts = [f"{left:,} events are not acknowledged within {limit:g} s"] if left else []
         counts += [f"{len(failed):,} events failed"] if failed else []
         raise OutcomeUnknownError(
-            f"{' and '.join(counts)}. {'The first: ' if first is not None else ''}{said}",
+            f"{' and '.join(counts)}. {'The first: ' if first is not None else ''}{text}",
             hint="Ask each receipt; send again what is unknown, with its event_id and repeat=True.",
             pending=left,
             event_ids=tuple(receipt.event_id for receipt in failed),
@@ -289,11 +289,11 @@ class Emitter:
         """Keep an event that was not acknowledged, for the next flush to tell."""
         self._failures.append(receipt)
 
-    def _said(
-        self, now_ms: int, faults: list[Fault], *, event_id: str | None, **said: Any
+    def _options_of(
+        self, now_ms: int, faults: list[Fault], *, event_id: str | None, **emit_options: Any
     ) -> tuple[bytes, str, str | None, int, int | None, bytes | None]:
         """Id, tenant, actor, time, condition and cause of an event about which something is said; adds the faults."""
-        options, more = read_options(event_id=event_id, **said)
+        options, more = read_options(event_id=event_id, **emit_options)
         faults += more
         return (
             options.event_id or self._new_id(now_ms),
@@ -317,7 +317,7 @@ class Emitter:
             raise unserved(name, event_type)
         declared = domain_named(name)
         if declared is not None and not declared.package:
-            served = next(one for one in self._epochs.outside if one.name == name)
+            served = next(outside for outside in self._epochs.outside if outside.name == name)
             raise missing_package(name, served.package)
 
     def _produce_later(self, receipt: Receipt, value: bytes, key: bytes, headers: _Headers, block_s: float) -> None:
@@ -363,8 +363,8 @@ _open: Final[weakref.WeakSet[Emitter]] = weakref.WeakSet()
 
 
 def _forked() -> None:
-    for one in list(_open):
-        one.forked()
+    for emitter in list(_open):
+        emitter.forked()
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -76,7 +76,7 @@ class Gathering:
     Args:
         defaults: tenant and actor where neither the unit nor the event says one.
         failure: why a receipt of this unit has no position.
-        said: options of the unit, which its events have where they do not say otherwise.
+        unit_options: options of the unit, which its events have where they do not say otherwise.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class Gathering:
         failure: Callable[[], MetajournalError],
         unit_id: str | None,
         repeat: bool,
-        **said: Any,
+        **unit_options: Any,
     ) -> None:
-        options, faults = read_options(expected=None, event_id=unit_id, repeat=repeat, **said)
+        options, faults = read_options(expected=None, event_id=unit_id, repeat=repeat, **unit_options)
         self.tenant = options.tenant or defaults[0]
         self.unit_id = options.event_id or sending.new_id(now_ms())
         self.events: list[Gathered] = []
@@ -101,12 +101,12 @@ class Gathering:
         self._faults = [_of_unit(fault) for fault in faults]
         self._ids: set[tuple[Urn, bytes]] = set()
 
-    def add(self, event: Event, *, repeat: bool, tenant: str | None, **said: Any) -> Receipt:
+    def add(self, event: Event, *, repeat: bool, tenant: str | None, **event_options: Any) -> Receipt:
         """Check an event and keep it, or keep what is wrong with it."""
         number, self.count = self.count, self.count + 1
         if number >= MAX_UNIT_EVENTS:  # only counted: a unit that cannot be sent takes no more memory
             return self._hopeless()
-        options, faults = read_options(tenant=tenant, repeat=repeat or self._repeat, **said)
+        options, faults = read_options(tenant=tenant, repeat=repeat or self._repeat, **event_options)
         faults = _faults_of(event) + faults
         if tenant is not None and tenant != self.tenant:
             faults.append(Fault("tenant", f"a unit has one tenant, here {self.tenant}"))
@@ -128,7 +128,7 @@ class Gathering:
         faults = list(self._faults)
         if self.count > MAX_UNIT_EVENTS:
             faults.append(Fault("events", f"are {self.count:,}, a unit has at most {MAX_UNIT_EVENTS:,}"))
-        records = [self._record(index, one, doubtful, faults) for index, one in enumerate(self.events)]
+        records = [self._record(index, gathered, doubtful, faults) for index, gathered in enumerate(self.events)]
         size = sum(len(record.value) for record in records)
         if size > MAX_UNIT_BYTES:
             faults.append(Fault("events", f"take {size:,} bytes together, the limit is {MAX_UNIT_BYTES:,}"))
@@ -144,7 +144,7 @@ class Gathering:
         self, number: int, event: Event, options: Options, repeat: bool, faults: list[Fault]
     ) -> Gathered | None:
         """The event with its header; None and a further fault where it does not fit into the unit."""
-        entities, said, now = event.entities, self._said, now_ms()
+        entities, defaults, now = event.entities, self._said, now_ms()
         aggregate = entities[0].aggregate
         event_id = options.event_id or self._sending.new_id(now)
         try:
@@ -156,20 +156,22 @@ class Gathering:
             faults.append(Fault("event_id", "another event of the unit has it"))
             return None
         self._ids.add((aggregate, event_id))
-        when = next((one for one in (options.event_time, said.event_time) if one is not None), now)
+        when = next((time_ms for time_ms in (options.event_time, defaults.event_time) if time_ms is not None), now)
         header = Header(
-            event_id, self.tenant, event.TYPE, aggregate, entities, options.actor or said.actor, when,
-            options.expected, None, options.cause or said.cause, repeat,
+            event_id, self.tenant, event.TYPE, aggregate, entities, options.actor or defaults.actor, when,
+            options.expected, None, options.cause or defaults.cause, repeat,
         )  # fmt: skip
         receipt = Receipt(event_id, Uncommitted(self._failure, journal))
         return Gathered(number, event, header, journal.name, receipt)
 
-    def _record(self, index: int, one: Gathered, doubtful: bool, faults: list[Fault]) -> Outgoing:
+    def _record(self, index: int, gathered: Gathered, doubtful: bool, faults: list[Fault]) -> Outgoing:
         unit = Membership(self.unit_id, index, len(self.events))
-        header = one.header._replace(unit=unit, repeat=one.header.repeat or doubtful)
-        value = _value(one.event, header, f"events[{one.number}]", faults)
+        header = gathered.header._replace(unit=unit, repeat=gathered.header.repeat or doubtful)
+        value = _value(gathered.event, header, f"events[{gathered.number}]", faults)
         key = self._sending.key(self.tenant, str(header.aggregate))
-        return Outgoing(one.topic, key, value, [(DIGEST_HEADER, blake2b(value, digest_size=DIGEST_BYTES).digest())])
+        return Outgoing(
+            gathered.topic, key, value, [(DIGEST_HEADER, blake2b(value, digest_size=DIGEST_BYTES).digest())]
+        )
 
 
 class Uncommitted:
@@ -231,8 +233,8 @@ def _value(event: Event, header: Header, where: str, faults: list[Fault]) -> byt
     try:
         return encode(event, header)
     except EventTooLargeError as error:
-        said = f"the event takes {error.size_bytes:,} bytes, the limit is {error.limit_bytes:,}"
-        faults.append(Fault(f"{where}.{error.field}", said))
+        text = f"the event takes {error.size_bytes:,} bytes, the limit is {error.limit_bytes:,}"
+        faults.append(Fault(f"{where}.{error.field}", text))
     except InvalidEventError as error:
         faults += [Fault(f"{where}.{fault.field}", fault.message) for fault in error.faults]
     return b""

@@ -153,7 +153,7 @@ _Client = TypeVar("_Client", Producer, Consumer, AdminClient)
 class Noted(NamedTuple):
     """One error that librdkafka told: when (seconds, monotonic), its code and its sentence."""
 
-    at: float
+    time_s: float
     code: int
     text: str
 
@@ -190,12 +190,12 @@ class ErrorLog:
     @property
     def hopeless(self) -> Noted | None:
         """An error that waiting does not mend (a wrong password, a wrong certificate)."""
-        return next((one for one in self._noted if one.code in _HOPELESS), None)
+        return next((noted for noted in self._noted if noted.code in _HOPELESS), None)
 
-    def since(self, at: float) -> str | None:
+    def since(self, since_s: float) -> str | None:
         """The latest sentence that was told after a monotonic time."""
         latest = self.latest
-        return latest.text if latest is not None and latest.at >= at else None
+        return latest.text if latest is not None and latest.time_s >= since_s else None
 
 
 def producer_config(settings: Settings) -> Config:
@@ -273,9 +273,9 @@ def wait_for_broker(client: Producer | AdminClient, errors: ErrorLog, *, servers
             client.poll(0)
             reason = errors.hopeless or (errors.latest if remaining <= 0.5 else None)
             if errors.hopeless is not None or remaining <= 0.5:
-                said = reason.text if reason else str(error.args[0])
+                text = reason.text if reason else str(error.args[0])
                 raise KafkaUnavailableError(
-                    f"No Kafka broker answers at {servers} within {timeout_s:g} s ({said}).",
+                    f"No Kafka broker answers at {servers} within {timeout_s:g} s ({text}).",
                     hint="Start one (`metajournal up`) or correct kafka.bootstrap.servers and its security keys.",
                     servers=servers,
                 ) from error
@@ -295,18 +295,18 @@ def _config(role: str, settings: Settings, own: Mapping[str, Any], safety: Mappi
 
 
 def _refuse_weaker(key: str, value: str) -> None:
-    said = f"kafka.{key}"
+    name = f"kafka.{key}"
     if key in _OWN:
-        raise ConfigError(f"{said} is set by {_OWN[key]}; set that one instead.", key=said)
+        raise ConfigError(f"{name} is set by {_OWN[key]}; set that one instead.", key=name)
     if key in _RESERVED:
-        raise ConfigError(f"{said} is set by the journal itself, for its units.", key=said, hint=_DROP)
+        raise ConfigError(f"{name} is set by the journal itself, for its units.", key=name, hint=_DROP)
     needed = PRODUCER_SAFETY.get(key) or CONSUMER_SAFETY.get(key)
     same = {needed, "-1"} if key == "acks" else {needed}
     if needed is not None and value.lower() not in same:
         why = "the journal's promises rest on it"
-        raise ConfigError(f"{said} must stay {needed!r}, not {value!r}: {why}.", key=said, needed=needed, hint=_DROP)
+        raise ConfigError(f"{name} must stay {needed!r}, not {value!r}: {why}.", key=name, needed=needed, hint=_DROP)
     if key == "message.max.bytes" and (not value.isdigit() or int(value) < MESSAGE_BYTES):
-        raise ConfigError(f"{said} must be at least {MESSAGE_BYTES}, not {value!r}.", key=said, hint=_DROP)
+        raise ConfigError(f"{name} must be at least {MESSAGE_BYTES}, not {value!r}.", key=name, hint=_DROP)
 
 
 _DROP: Final = "Take the key out of the [kafka] table."
@@ -327,5 +327,5 @@ def _make(kind: Callable[..., _Client], config: Config, errors: ErrorLog) -> _Cl
 def _refuse_unreadable(key: str, value: object) -> None:
     """librdkafka cuts a text at a NUL, and ends the process where one holds a lone surrogate (a byte of no UTF-8)."""
     for text in (key, value):
-        if isinstance(text, str) and any(one == "\0" or "\ud800" <= one <= "\udfff" for one in text):
+        if isinstance(text, str) and any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
             raise ConfigError(f"kafka.{key!a} holds bytes that are no UTF-8, or a NUL.", key=f"kafka.{key!a}")

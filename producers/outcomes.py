@@ -42,7 +42,7 @@ from .passed_over import PassedOver
 from .topics import TopicEpoch
 from .verdicts import Outcome, OutcomeRecord
 from .waiting.futures import AwaitableFuture, fail, resolve
-from .waiting.questions import Held, Question, answer, closed, not_yet
+from .waiting.questions import KnownVerdicts, Question, answer, closed, not_yet
 
 _log = logging.getLogger("metajournal.outcomes")
 _POLL_S: Final = 0.1
@@ -74,7 +74,7 @@ class OutcomeReader:
         self._names = settings.journal.topics
         self._make = consumer or (lambda settings, errors: make_consumer(settings, errors, role="outcomes"))
         self._lock = threading.Lock()
-        self._held: dict[tuple[str, int], Held] = {}
+        self._held: dict[tuple[str, int], KnownVerdicts] = {}
         self._questions: dict[tuple[str, int], list[Question]] = {}
         self._new: list[Question] = []
         self._from: dict[tuple[str, int], int] = {}
@@ -130,15 +130,15 @@ class OutcomeReader:
         limit = self._settings.client.outcome_timeout_s if timeout_s is None else timeout_s
         question = Question(position, system_time, limit)
         with self._lock:
-            held = self._held.get(question.key)
-            found = held.find(position) if held is not None else None
-            if found is None:
+            verdicts = self._held.get(question.key)
+            outcome = verdicts.find(position) if verdicts is not None else None
+            if outcome is None:
                 if self._closing:
                     raise closed(position)
                 self._new.append(question)
                 self._start()
-        if found is not None:
-            question.answer.set_result(found)
+        if outcome is not None:
+            question.answer.set_result(outcome)
         return question
 
     def close(self) -> None:
@@ -152,9 +152,9 @@ class OutcomeReader:
         """What a question has come to that was not answered in time. Raises: that it was not."""
         if question.answer.done():
             return question.answer.result()
-        said = self._errors.since(question.asked_s)
-        if said is not None:
-            raise KafkaUnavailableError(f"Verdicts cannot be read: {said}.", position=question.position)
+        text = self._errors.since(question.asked_s)
+        if text is not None:
+            raise KafkaUnavailableError(f"Verdicts cannot be read: {text}.", position=question.position)
         raise self._not_yet(question)
 
     def _not_yet(self, question: Question) -> NotYetVisibleError:
@@ -165,8 +165,11 @@ class OutcomeReader:
         """Wait for some questions' verdicts no longer."""
         gone = set(map(id, questions))
         with self._lock:
-            for waiting in [self._new, *(self._questions.get(key, []) for key in {one.key for one in questions})]:
-                waiting[:] = [one for one in waiting if id(one) not in gone]
+            for waiting in [
+                self._new,
+                *(self._questions.get(key, []) for key in {question.key for question in questions}),
+            ]:
+                waiting[:] = [question for question in waiting if id(question) not in gone]
 
     def _start(self) -> None:
         if self._ended:
@@ -201,7 +204,7 @@ class OutcomeReader:
         """Tell everybody who waits why no verdict comes: a problem, or that the journal is closed."""
         with self._lock:
             self._ended = True  # who asks from now on starts another thread
-            waiting = self._new + [one for many in self._questions.values() for one in many]
+            waiting = self._new + [question for many in self._questions.values() for question in many]
             self._new, self._questions, self._deadlines = [], {}, []
         for question in waiting:
             error: MetajournalError = closed(question.position)
@@ -215,7 +218,7 @@ class OutcomeReader:
         now, late = time.monotonic(), []
         while self._deadlines and self._deadlines[0][0] <= now:
             late.append(heappop(self._deadlines)[2])
-        late = [one for one in late if not one.answer.done()]
+        late = [question for question in late if not question.answer.done()]
         if late:
             self._forget(late)
         for question in late:
@@ -224,7 +227,7 @@ class OutcomeReader:
             except MetajournalError as error:
                 fail(question.answer, error)
         if len(self._deadlines) > self._most_deadlines:
-            self._deadlines = [one for one in self._deadlines if not one[2].answer.done()]
+            self._deadlines = [deadline for deadline in self._deadlines if not deadline[2].answer.done()]
             heapify(self._deadlines)
             self._most_deadlines = max(_DEADLINES, 2 * len(self._deadlines))
 
@@ -234,17 +237,17 @@ class OutcomeReader:
         with self._lock:
             new, self._new = self._new, []
             stale = {self._target(question) for question in new if not self._covered(question, answered)}
-            pending = [one for many in self._questions.values() for one in many]
+            pending = [question for many in self._questions.values() for question in many]
         for question, outcome in answered:
             resolve(question.answer, outcome)
         for target in stale:
-            since = min(one.since for one in pending if self._target(one) == target)
+            since = min(question.since for question in pending if self._target(question) == target)
             self._seek(consumer, target, since)
 
     def _covered(self, question: Question, answered: list[tuple[Question, Outcome]]) -> bool:
         """Answer a new question, or keep it; False where its partition must be read from an earlier time."""
-        held = self._held.setdefault(question.key, Held())
-        outcome = held.find(question.position)
+        verdicts = self._held.setdefault(question.key, KnownVerdicts())
+        outcome = verdicts.find(question.position)
         if outcome is not None:
             answered.append((question, outcome))
             return True
@@ -252,24 +255,24 @@ class OutcomeReader:
         heappush(self._deadlines, (question.asked_s + question.limit_s, next(self._numbers), question))
         self._ends.learn(question.key, question.position.value + 1)  # most records need no more: Kafka is not asked
         read_from = self._from.get(self._target(question))
-        return read_from is not None and read_from <= question.since and question.position.value >= held.start
+        return read_from is not None and read_from <= question.since and question.position.value >= verdicts.start
 
     def _seek(self, consumer: Consumer, target: tuple[str, int], since: int) -> None:
         topic, partition = target
         # The end first: what is written between the two look-ups must not be passed over.
         place, asked = TopicPartition(topic, partition), [TopicPartition(topic, partition, since)]
-        _, end = self._asked(consumer, lambda: consumer.get_watermark_offsets(place, timeout=_SEEK_TIMEOUT_S))
-        [found] = self._asked(consumer, lambda: consumer.offsets_for_times(asked, timeout=_SEEK_TIMEOUT_S))
+        _, end = self._answer(consumer, lambda: consumer.get_watermark_offsets(place, timeout=_SEEK_TIMEOUT_S))
+        [start] = self._answer(consumer, lambda: consumer.offsets_for_times(asked, timeout=_SEEK_TIMEOUT_S))
         if target in self._from:
             consumer.incremental_unassign([TopicPartition(topic, partition)])
         with self._lock:
             for key in [key for key in self._held if self._target_of(*key) == target]:
-                self._held[key] = Held()
-        offset = found.offset if found.offset >= 0 else end
+                self._held[key] = KnownVerdicts()
+        offset = start.offset if start.offset >= 0 else end
         consumer.incremental_assign([TopicPartition(topic, partition, offset)])
         self._from[target] = since
 
-    def _asked(self, consumer: Consumer, ask: Callable[[], _T]) -> _T:
+    def _answer(self, consumer: Consumer, ask: Callable[[], _T]) -> _T:
         return asked_again(consumer, ask, time.monotonic() + _SEEK_TIMEOUT_S, stopping=lambda: self._closing)
 
     def _target(self, question: Question) -> tuple[str, int]:
@@ -291,18 +294,24 @@ class OutcomeReader:
         key = (record.topic, record.partition)
         answers: list[tuple[Question, Outcome | PositionExpired]] = []
         with self._lock:
-            held = self._held.setdefault(key, Held())
-            held.add(record)
+            verdicts = self._held.setdefault(key, KnownVerdicts())
+            verdicts.add(record)
             waiting = self._questions.get(key)
             if waiting:
-                answers = [(one, found) for one in waiting if (found := answer(one, held, record)) is not None]
-                answered = {id(one) for one, _ in answers}
-                waiting[:] = [one for one in waiting if id(one) not in answered and not one.answer.done()]
-        for question, found in answers:
-            if isinstance(found, PositionExpired):
-                fail(question.answer, found)
+                answers = [
+                    (question, outcome)
+                    for question in waiting
+                    if (outcome := answer(question, verdicts, record)) is not None
+                ]
+                answered = {id(question) for question, _ in answers}
+                waiting[:] = [
+                    question for question in waiting if id(question) not in answered and not question.answer.done()
+                ]
+        for question, outcome in answers:
+            if isinstance(outcome, PositionExpired):
+                fail(question.answer, outcome)
             else:
-                resolve(question.answer, found)
+                resolve(question.answer, outcome)
 
     def _true(self, message: Message, arrived_s: float) -> OutcomeRecord | None:
         """A message's record; None where the stream cannot have written it."""

@@ -49,8 +49,8 @@ class LatestEmits:
             Whether that came true in time; a failed event is no longer under way either.
         """
         with self._lock:
-            found = [self.by_key.get(key) for key in keys]
-        for receipt in found:
+            receipts = [self.by_key.get(key) for key in keys]
+        for receipt in receipts:
             while receipt is not None and receipt.pending:
                 if time.monotonic() >= deadline:
                     return False

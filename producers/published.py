@@ -33,8 +33,10 @@ class SchemaPublisher:
                 self._there = set(read_all(self._settings, self._topic))
             # All current schemas of this domain go together: one wait instead of one for each event type.
             domain = event_type.partition(".")[0]
-            contracts = [one for one in current_contracts().values() if one.event_type.startswith(f"{domain}.")]
-            missing = {f"{one.fingerprint:016x}": one.text.encode() for one in contracts}
+            contracts = [
+                contract for contract in current_contracts().values() if contract.event_type.startswith(f"{domain}.")
+            ]
+            missing = {f"{contract.fingerprint:016x}": contract.text.encode() for contract in contracts}
             missing = {key: text for key, text in missing.items() if key not in self._there}
             if missing:
                 write_all(self._settings, self._topic, missing)

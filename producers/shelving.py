@@ -20,7 +20,7 @@ from .kafka import ErrorLog, asked_again, make_consumer
 from .topics import SHELVE, check_topics
 
 
-def shelve(settings: Settings, at: Position, *, timeout_s: float = 10.0) -> None:
+def shelve(settings: Settings, place: Position, *, timeout_s: float = 10.0) -> None:
     """Record that the stream passes over one record for good; it takes effect when the stream starts.
 
     Idempotent. Whether the stream has judged that record already is for the caller to look up first: what it has
@@ -32,30 +32,32 @@ def shelve(settings: Settings, at: Position, *, timeout_s: float = 10.0) -> None
         TopicMismatchError: the topics are not as they must be.
     """
     epochs = check_topics(settings, timeout_s=timeout_s)
-    if at.topic not in epochs:
-        raise InputError(f"{at.topic} is no journal topic; there is {', '.join(sorted(epochs))}.", code="no-such-topic")
-    known = epochs[at.topic]
-    if not 0 <= at.partition < known.partitions:
-        raise InputError(f"{at.topic} has {known.partitions} partitions, from 0.", code="no-such-partition")
-    end = position(known.epoch, _end_of(settings, at, timeout_s))
-    if at.epoch != known.epoch or at.value >= end:
+    if place.topic not in epochs:
         raise InputError(
-            f"{at.topic}/{at.partition} has no position {at.value}; the next one to be written is {end}.",
+            f"{place.topic} is no journal topic; there is {', '.join(sorted(epochs))}.", code="no-such-topic"
+        )
+    known = epochs[place.topic]
+    if not 0 <= place.partition < known.partitions:
+        raise InputError(f"{place.topic} has {known.partitions} partitions, from 0.", code="no-such-partition")
+    end = position(known.epoch, _end_of(settings, place, timeout_s))
+    if place.epoch != known.epoch or place.value >= end:
+        raise InputError(
+            f"{place.topic}/{place.partition} has no position {place.value}; the next one to be written is {end}.",
             code="no-such-position",
             hint="Take topic, partition and position from the message of the stopped stream.",
         )
-    record = json.dumps({"topic": at.topic, "partition": at.partition, "position": at.value}).encode()
-    write_all(settings, settings.journal.topics.epochs, {f"{SHELVE}{at}": record}, timeout_s=timeout_s)
+    record = json.dumps({"topic": place.topic, "partition": place.partition, "position": place.value}).encode()
+    write_all(settings, settings.journal.topics.epochs, {f"{SHELVE}{place}": record}, timeout_s=timeout_s)
 
 
-def _end_of(settings: Settings, at: Position, timeout_s: float) -> int:
+def _end_of(settings: Settings, place: Position, timeout_s: float) -> int:
     """End offset of a partition."""
     consumer = make_consumer(settings, ErrorLog(), role="shelving")
     try:
-        ask = partial(consumer.get_watermark_offsets, TopicPartition(at.topic, at.partition), timeout=timeout_s)
+        ask = partial(consumer.get_watermark_offsets, TopicPartition(place.topic, place.partition), timeout=timeout_s)
         _, end = asked_again(consumer, ask, time.monotonic() + timeout_s)
         return int(end)
     except KafkaException as error:
-        raise KafkaUnavailableError(f"Kafka did not tell the end of {at.topic}: {error.args[0].str()}.") from error
+        raise KafkaUnavailableError(f"Kafka did not tell the end of {place.topic}: {error.args[0].str()}.") from error
     finally:
         consumer.close()

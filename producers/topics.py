@@ -63,7 +63,7 @@ class Epochs(Mapping[str, TopicEpoch]):
     @property
     def outside(self) -> tuple[Served, ...]:
         """The domains from outside that this journal serves, by name."""
-        return tuple(one.served for _, one in sorted(self.topics.items()) if one.served is not None)
+        return tuple(epoch.served for _, epoch in sorted(self.topics.items()) if epoch.served is not None)
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -145,28 +145,30 @@ def ensure_topics(settings: Settings, *, timeout_s: float = 30.0, connect_timeou
         TopicMismatchError: what is there already is not as it must be.
     """
     admin = Administrator(settings).connect(connect_timeout_s)
-    found, outside = _there(settings, admin, timeout_s)
+    descriptions, outside = _there(settings, admin, timeout_s)
     # Topics of a domain follow its journal topic's partitions, whatever the settings say by now.
     names = settings.journal.topics
-    _require([topic for topic in map(names.journal, outside) if topic not in found])
+    _require([topic for topic in map(names.journal, outside) if topic not in descriptions])
     journals = {domain: names.journal(domain) for domain in (*served_domains(), *outside)}
-    partitions = {domain: len(found[topic].partitions) for domain, topic in journals.items() if topic in found}
+    partitions = {
+        domain: len(descriptions[topic].partitions) for domain, topic in journals.items() if topic in descriptions
+    }
     wanted = wanted_topics(settings, partitions, outside)
-    create(admin, [one for one in wanted if one.topic not in found], timeout_s)
-    found = await_topics(admin, [one.topic for one in wanted], timeout_s)
-    _record_epochs(settings, admin, [found[names.journal(domain)] for domain in served_domains()], timeout_s)
-    return _check(settings, admin, found, outside, timeout_s)
+    create(admin, [topic for topic in wanted if topic.topic not in descriptions], timeout_s)
+    descriptions = await_topics(admin, [topic.topic for topic in wanted], timeout_s)
+    _record_epochs(settings, admin, [descriptions[names.journal(domain)] for domain in served_domains()], timeout_s)
+    return _check(settings, admin, descriptions, outside, timeout_s)
 
 
 def _there(settings: Settings, admin: Administrator, timeout_s: float) -> tuple[dict[str, TopicDescription], list[str]]:
     """The topics that exist, and the names of the domains from outside that are recorded."""
-    found = described(admin, [one.topic for one in wanted_topics(settings)], timeout_s)
-    if settings.journal.topics.epochs not in found:
-        return found, []
+    descriptions = described(admin, [topic.topic for topic in wanted_topics(settings)], timeout_s)
+    if settings.journal.topics.epochs not in descriptions:
+        return descriptions, []
     outside = [served.name for served in read_epochs(settings, timeout_s=timeout_s).outside]
-    ours = {one.topic for one in wanted_topics(settings)}
-    more = [one.topic for one in wanted_topics(settings, None, outside) if one.topic not in ours]
-    return {**found, **(described(admin, more, timeout_s) if more else {})}, outside
+    ours = {topic.topic for topic in wanted_topics(settings)}
+    more = [topic.topic for topic in wanted_topics(settings, None, outside) if topic.topic not in ours]
+    return {**descriptions, **(described(admin, more, timeout_s) if more else {})}, outside
 
 
 def check_topics(settings: Settings, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
@@ -178,22 +180,22 @@ def check_topics(settings: Settings, *, timeout_s: float = 10.0, connect_timeout
             are too small for the journal, or keeps the wrong time; `differences` lists all of them.
     """
     admin = Administrator(settings).connect(connect_timeout_s)
-    found, outside = _there(settings, admin, timeout_s)
-    return _check(settings, admin, found, outside, timeout_s)
+    descriptions, outside = _there(settings, admin, timeout_s)
+    return _check(settings, admin, descriptions, outside, timeout_s)
 
 
 def check_journal(settings: Settings, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
     """Hold the journal topics alone against what `<prefix>.epochs` records; errors as `check_topics`."""
     admin = Administrator(settings).connect(connect_timeout_s)
     ours = [settings.journal.topics.journal(domain) for domain in served_domains()]
-    found = described(admin, ours, timeout_s)
-    _require([name for name in ours if name not in found])
+    descriptions = described(admin, ours, timeout_s)
+    _require([name for name in ours if name not in descriptions])
     epochs = read_epochs(settings, timeout_s=timeout_s)
     others = [settings.journal.topics.journal(served.name) for served in epochs.outside]
-    found |= described(admin, others, timeout_s) if others else {}
-    _require([name for name in others if name not in found])
+    descriptions |= described(admin, others, timeout_s) if others else {}
+    _require([name for name in others if name not in descriptions])
     names = ours + others
-    differences = [text for name in names for text in _epoch_differences(epochs, found[name])]
+    differences = [text for name in names for text in _epoch_differences(epochs, descriptions[name])]
     if differences:
         raise _mismatch(differences)
     return epochs
@@ -206,8 +208,8 @@ def check_epoch(settings: Settings, epochs: Epochs, topic: str, *, timeout_s: fl
         KafkaUnavailableError: the broker does not answer in time.
         TopicMismatchError: the topic is missing, was made anew or has another number of partitions.
     """
-    found = described(Administrator(settings), [topic], timeout_s)
-    differences = _epoch_differences(epochs, found[topic]) if topic in found else [f"{topic} is missing"]
+    descriptions = described(Administrator(settings), [topic], timeout_s)
+    differences = _epoch_differences(epochs, descriptions[topic]) if topic in descriptions else [f"{topic} is missing"]
     if differences:
         raise _mismatch(differences)
 
@@ -253,23 +255,23 @@ def _record_epochs(
     settings: Settings, admin: Administrator, journals: list[TopicDescription], timeout_s: float
 ) -> None:
     """Record each journal topic that has no record yet; one that already holds events is not taken for a new one."""
-    unknown = [one for one in journals if one.name not in read_epochs(settings, timeout_s=timeout_s)]
+    unknown = [topic for topic in journals if topic.name not in read_epochs(settings, timeout_s=timeout_s)]
     if not unknown:
         return
-    filled = [one for one in unknown if has_records(admin, one, timeout_s)]
+    filled = [topic for topic in unknown if has_records(admin, topic, timeout_s)]
     if filled:
         # Another process may have recorded it and emitted since we looked; only a second look can tell.
         again = read_epochs(settings, timeout_s=timeout_s)
-        lost = [one.name for one in filled if one.name not in again]
+        lost = [topic.name for topic in filled if topic.name not in again]
         if lost:
             raise _mismatch([f"{topic} holds events, but no epoch is recorded of it" for topic in lost])
     records = {
-        one.name: {
-            "topic": one.name, "epoch": 1, "topic_id": str(one.topic_id), "partitions": len(one.partitions),
-            "kinds": _kinds_of(settings.journal.topics.domain_of(one.name)),
+        topic.name: {
+            "topic": topic.name, "epoch": 1, "topic_id": str(topic.topic_id), "partitions": len(topic.partitions),
+            "kinds": _kinds_of(settings.journal.topics.domain_of(topic.name)),
         }
-        for one in unknown
-        if one not in filled
+        for topic in unknown
+        if topic not in filled
     }  # fmt: skip
     encoded = {key: json.dumps(value).encode() for key, value in records.items()}
     write_all(settings, settings.journal.topics.epochs, encoded, timeout_s=timeout_s)
@@ -283,19 +285,21 @@ def _kinds_of(name: str) -> list[dict[str, Any]]:
 def _check(
     settings: Settings,
     admin: Administrator,
-    found: Mapping[str, TopicDescription],
+    descriptions: Mapping[str, TopicDescription],
     outside: Iterable[str],
     timeout_s: float,
 ) -> Epochs:
-    _require([one.topic for one in wanted_topics(settings, None, outside) if one.topic not in found])
+    _require([topic.topic for topic in wanted_topics(settings, None, outside) if topic.topic not in descriptions])
     epochs = read_epochs(settings, timeout_s=timeout_s)
     names, domains = settings.journal.topics, (*served_domains(), *outside)
-    differences = [text for domain in domains for text in _epoch_differences(epochs, found[names.journal(domain)])]
-    partitions = {domain: len(found[names.journal(domain)].partitions) for domain in domains}
+    differences = [
+        text for domain in domains for text in _epoch_differences(epochs, descriptions[names.journal(domain)])
+    ]
+    partitions = {domain: len(descriptions[names.journal(domain)].partitions) for domain in domains}
     wanted = wanted_topics(settings, partitions, outside)
-    found_configs = configs(admin, [one.topic for one in wanted], timeout_s)
-    for one in wanted:
-        differences += _differences(one, len(found[one.topic].partitions), found_configs[one.topic])
+    found_configs = configs(admin, [topic.topic for topic in wanted], timeout_s)
+    for topic in wanted:
+        differences += _differences(topic, len(descriptions[topic.topic].partitions), found_configs[topic.topic])
     if differences:
         raise _mismatch(differences)
     return epochs

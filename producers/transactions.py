@@ -231,8 +231,8 @@ class _Sender:
     def _failed(self, failure: KafkaException) -> NotCommitted:
         hopeless, error = self._errors.hopeless, failure.args[0]
         fenced = error.code() in _FENCED
-        said = hopeless.text if hopeless else error.str()
-        return NotCommitted(said, again=fenced or (hopeless is None and not error.fatal()))
+        text = hopeless.text if hopeless else error.str()
+        return NotCommitted(text, again=fenced or (hopeless is None and not error.fatal()))
 
 
 def _delivered(report: tuple[KafkaError | None, Message] | None) -> Message:

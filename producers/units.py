@@ -67,7 +67,7 @@ class Unit:
     @property
     def receipts(self) -> tuple[Receipt, ...]:
         """The receipt of each event, in order."""
-        return tuple(one.receipt for one in self._gathering.events)
+        return tuple(gathered.receipt for gathered in self._gathering.events)
 
     @property
     def event_ids(self) -> tuple[str, ...]:
@@ -147,9 +147,9 @@ class Unit:
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         outcomes: list[tuple[str, Outcome]] = []
-        for one in self._gathering.events:
+        for gathered in self._gathering.events:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            outcomes.append((str(one.header.aggregate), one.receipt.outcome(left)))
+            outcomes.append((str(gathered.header.aggregate), gathered.receipt.outcome(left)))
         return UnitOutcome(tuple(outcomes))
 
     def outcome_future(self, timeout_s: float | None = None) -> AwaitableFuture[UnitOutcome]:
@@ -157,10 +157,10 @@ class Unit:
 
         Raises: InputError: the unit is not committed; all else comes with the future.
         """
-        aggregates = [str(one.header.aggregate) for one in self._gathering.events]
+        aggregates = [str(gathered.header.aggregate) for gathered in self._gathering.events]
         future: AwaitableFuture[UnitOutcome] = AwaitableFuture()
-        outcomes = all_of([one.outcome_future(timeout_s) for one in self.receipts])
-        follow_on(future, outcomes, lambda found: UnitOutcome(tuple(zip(aggregates, found, strict=True))))
+        outcomes = all_of([receipt.outcome_future(timeout_s) for receipt in self.receipts])
+        follow_on(future, outcomes, lambda verdicts: UnitOutcome(tuple(zip(aggregates, verdicts, strict=True))))
         return future
 
     def __enter__(self) -> Unit:
@@ -186,7 +186,7 @@ class Unit:
         )
 
     def _sent(self, records: list[Outgoing]) -> list[Message]:
-        types = {one.header.type for one in self._gathering.events}
+        types = {gathered.header.type for gathered in self._gathering.events}
         try:
             return self._sending.commit(types, records, block_s=self._block_s)
         except CommitUnknown as failed:

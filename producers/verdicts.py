@@ -97,10 +97,10 @@ class UnitOutcome:
     @property
     def aggregates(self) -> dict[str, tuple[Outcome, ...]]:
         """The verdicts by aggregate, each in order."""
-        found: dict[str, tuple[Outcome, ...]] = {}
+        outcomes: dict[str, tuple[Outcome, ...]] = {}
         for aggregate, outcome in self.events:
-            found[aggregate] = (*found.get(aggregate, ()), outcome)
-        return found
+            outcomes[aggregate] = (*outcomes.get(aggregate, ()), outcome)
+        return outcomes
 
     def raise_if_rejected(self) -> UnitOutcome:
         """This verdict itself. Raises: RejectedError: of the first event without effect that was refused."""
@@ -131,15 +131,15 @@ class OutcomeRecord:
         Raises:
             one of UNREADABLE: the bytes are no outcome record.
         """
-        said = json_object(value)
-        start, end = whole(said["from"]), whole(said["to"])
-        verdicts = {whole(one[0]): one for one in said["verdicts"]}
+        record = json_object(value)
+        start, end = whole(record["from"]), whole(record["to"])
+        verdicts = {whole(verdict[0]): verdict for verdict in record["verdicts"]}
         if (verdicts and not start <= min(verdicts) <= max(verdicts) < end) or start > end:
             raise ValueError("it speaks of positions outside its range")
-        topic, partition = str(said["topic"]), whole(said["partition"])
+        topic, partition = str(record["topic"]), whole(record["partition"])
         for position, verdict in verdicts.items():
             outcome_of(Position(topic, partition, position), verdict)
-        return cls(topic, partition, start, end, verdicts, whole(max(said["system_time"], 0)))
+        return cls(topic, partition, start, end, verdicts, whole(max(record["system_time"], 0)))
 
 
 def outcome_of(position: Position, verdict: list[Any] | None) -> Outcome:

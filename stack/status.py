@@ -86,18 +86,27 @@ class Status:
 
     @property
     def fine(self) -> bool:
-        return all(component.fine for component in self.components) and not any("why" in one for one in self.derived)
+        return all(component.fine for component in self.components) and not any(
+            "why" in function for function in self.derived
+        )
 
 
 def status(home: Path) -> Status:
     """Look at everything once."""
     home = home.expanduser().absolute()
     run = read_run(home)
-    told = {name: read_told(home / f"{name}.json") for name in ("stream", "indexer")}
-    components = tuple(_component(name, run.components.get(name), told.get(name, {})) for name in COMPONENTS)
-    stages = _stages({component.name: component.state for component in components}, told, time.time() * 1000)
-    said = told["stream"]
-    return Status(home, run.lake, components, stages, said.get("verdicts") or {}, tuple(said.get("derived") or ()))
+    reports = {name: read_told(home / f"{name}.json") for name in ("stream", "indexer")}
+    components = tuple(_component(name, run.components.get(name), reports.get(name, {})) for name in COMPONENTS)
+    stages = _stages({component.name: component.state for component in components}, reports, time.time() * 1000)
+    stream_report = reports["stream"]
+    return Status(
+        home,
+        run.lake,
+        components,
+        stages,
+        stream_report.get("verdicts") or {},
+        tuple(stream_report.get("derived") or ()),
+    )
 
 
 def _stages(states: Mapping[str, str], reports: Mapping[str, Mapping[str, Any]], now_ms: float) -> tuple[Stage, Stage]:

@@ -80,12 +80,12 @@ class BatchHere:
 
     def __init__(self, made: Sequence[Made], publisher: Publisher, names: TopicNames, crash: CrashPoints) -> None:
         self._made = made
-        self._folded = [one.folded for one in made]
+        self._folded = [task_made.folded for task_made in made]
         self._publisher = publisher
         self._names = names
         self._crash = crash
-        self.parts = [_part_of(one) for one in made]
-        self._rules = digests_of_topics(one.place.domain for one in self._folded)
+        self.parts = [_part_of(task_made) for task_made in made]
+        self._rules = digests_of_topics(folded.place.domain for folded in self._folded)
 
     def append(self, table: Table) -> None:
         tables = []
@@ -100,16 +100,19 @@ class BatchHere:
 
     def publish(self) -> int:
         count = self._publisher.publish(
-            (record for one in self._folded for record in staged(one, self._names)),
-            between=lambda: self._crash.at("mid-publish"),
+            (record for folded in self._folded for record in staged(folded, self._names)),
+            between=lambda: self._crash.pass_point("mid-publish"),
         )
-        self._crash.at("after-publish")
+        self._crash.pass_point("after-publish")
         now_ms = int(time.time() * 1000)
         self._publisher.publish(
             record
-            for one in self._folded
+            for folded in self._folded
             for record in outcome_records(
-                one, self._names.outcomes(one.place.domain), ends_of(one.place, self._publisher, self._names), now_ms
+                folded,
+                self._names.outcomes(folded.place.domain),
+                ends_of(folded.place, self._publisher, self._names),
+                now_ms,
             )
         )
         return count
@@ -171,11 +174,11 @@ def _complete(plan: Plan, parts: Sequence[Part]) -> list[Part]:
     Raises:
         StreamError: two tasks folded the same partition, so neither saw all of it in order.
     """
-    told = {part.key: part for part in parts}
-    if len(told) != len(parts):
+    parts_by_key = {part.key: part for part in parts}
+    if len(parts_by_key) != len(parts):
         raise StreamError(
             "Spark split a journal partition over several tasks.",
             code="partition-split",
             hint="Take options that split Kafka partitions (minPartitions, maxRecordsPerPartition) away.",
         )
-    return [told.get(key) or empty_part(task) for key, task in plan.tasks.items()]
+    return [parts_by_key.get(key) or empty_part(task) for key, task in plan.tasks.items()]

@@ -43,7 +43,7 @@ class CrashPoints:
             if self._point not in known:
                 raise ValueError(f"{self._point!r} is no crash point; there are {', '.join(known)}")
 
-    def at(self, point: str) -> None:
+    def pass_point(self, point: str) -> None:
         """Pass a point."""
         if self.strikes(point):
             os.kill(os.getpid(), signal.SIGKILL)

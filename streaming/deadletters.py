@@ -56,5 +56,5 @@ def dead_letter(place: Place, judged: Judged, topic: str) -> Outgoing:
 
 def _size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     """Bytes of a record, each length counted with its longest prefix."""
-    parts = [key, value, *(part for name, held in headers for part in (name.encode(), held))]
+    parts = [key, value, *(part for name, content in headers for part in (name.encode(), content))]
     return sum(len(part or b"") + 5 for part in parts)

@@ -126,12 +126,12 @@ class Engine:
         result does not depend on where batches end.
         """
         step = max(1, int(table.num_rows * _PIECE_BYTES / max(1, table.nbytes)))
-        for at in range(step, table.num_rows, step):
+        for row_end in range(step, table.num_rows, step):
             upto = {key: offset_of(mark) for key, mark in self.marks.items()}
-            for row in table.slice(at - step, step).select(["topic", "partition", "offset"]).to_pylist():
+            for row in table.slice(row_end - step, step).select(["topic", "partition", "offset"]).to_pylist():
                 key = (row["topic"], row["partition"])
                 upto[key] = max(upto.get(key, 0), row["offset"] + 1)
-            yield table.slice(at - step, step), upto
+            yield table.slice(row_end - step, step), upto
         rest = table.num_rows % step or min(step, table.num_rows)
         yield table.slice(table.num_rows - rest), ends
 
@@ -155,17 +155,17 @@ class Engine:
         self._check_pointer()
         clock = Laps()
         batch = folding(clock)  # 1, 2, 3
-        self._crash.at("before-history")
+        self._crash.pass_point("before-history")
         for table in self.lake.histories:
             batch.append(table)  # 4
         clock.lap("history")
-        self._crash.at("after-history")
+        self._crash.pass_point("after-history")
         published = batch.publish()  # 5
         clock.lap("publish")
-        self._crash.at("after-outcomes")
+        self._crash.pass_point("after-outcomes")
         batch.append(self.lake.journal)  # 6
         clock.lap("journal")
-        self._crash.at("after-journal")
+        self._crash.pass_point("after-journal")
         batch.advance(self._prior)
         for part in batch.parts:
             self.marks[part.key], self.clocks[part.key] = part.end, part.system_time
@@ -188,8 +188,8 @@ class Engine:
             epoch = self._epochs[place.topic].epoch
             start, end = self.marks[key], position(epoch, ends.get(key, offset_of(self.marks[key])))
             if end > start:
-                held = {table.name: table.mark(key) for table in self.lake.histories}
-                tasks[key] = Task(place, epoch, start, end, self.clocks[key], held, self._prior.repeats(place, start))
+                marks = {table.name: table.mark(key) for table in self.lake.histories}
+                tasks[key] = Task(place, epoch, start, end, self.clocks[key], marks, self._prior.repeats(place, start))
         pins = {
             table.name: Pin(table.name, table.uri, table.delta.version(), table.storage_options)
             for table in (self.lake.journal, *self.lake.histories)
@@ -226,7 +226,7 @@ class Engine:
         Returns:
             Whether there was anything to do.
         """
-        return self.lake.tidy(self._crash.at, for_s=for_s)
+        return self.lake.tidy(self._crash.pass_point, for_s=for_s)
 
     def take_over(self, fill_first: Callable[[Lake], None] = lambda offered: None) -> int | None:
         """Between two batches: put a rebuilt generation in the place of the live tables, when one is offered.
@@ -241,7 +241,7 @@ class Engine:
             StreamError: somebody else has swapped the tables.
         """
         self._check_pointer()
-        number = take_offered(self._settings, self._epochs, self.lake, self._crash.at, fill_first)
+        number = take_offered(self._settings, self._epochs, self.lake, self._crash.pass_point, fill_first)
         if number is not None:
             self._prior.forget_rows()
         return number

@@ -51,7 +51,7 @@ class PartitionFolder:
         Raises:
             StreamError: it does not stand behind the one before (or the mark) and before the planned end.
         """
-        first, last = (position(epoch, rows["offset"][at].as_py()) for at in (0, -1))
+        first, last = (position(epoch, rows["offset"][row].as_py()) for row in (0, -1))
         if not self._next <= first <= last < self._task.end:
             place = self._task.place
             raise StreamError(
@@ -106,7 +106,7 @@ class PartitionFolder:
         tables = {}
         with writing(self._root):
             for name, files in self._files.items():
-                rows = made.rows(name, self._task.held.get(name, 0))
+                rows = made.rows(name, self._task.marks.get(name, 0))
                 if rows is not None and rows.num_rows:
                     tables[name] = rows
                     files.write(rows)

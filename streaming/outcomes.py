@@ -28,7 +28,7 @@ def outcome_records(folded: Folded, topic: str, ends: Ends, written_ms: int) -> 
         ends: partition and end offset per change and state topic.
         written_ms: the stream's clock, milliseconds UTC; for people, orders nothing.
     """
-    spoken = [one for one in folded.judged if one.verdict.outcome != ACCEPTED]
+    spoken = [judged_record for judged_record in folded.judged if judged_record.verdict.outcome != ACCEPTED]
     parts = list(_parts(spoken)) or [[]]
     start = folded.start
     for index, part in enumerate(parts):
@@ -41,12 +41,12 @@ def _parts(spoken: Sequence[Judged]) -> Iterator[list[Judged]]:
     """Runs of verdicts that fit into one record each: a detail may list a thousand faults."""
     part: list[Judged] = []
     size = 0
-    for one in spoken:
-        size += len(canonical_json(_verdict(one)))
+    for judged in spoken:
+        size += len(canonical_json(_verdict(judged)))
         if part and (size > _BYTES_PER_RECORD or len(part) == _VERDICTS_PER_RECORD):
             yield part
-            part, size = [], len(canonical_json(_verdict(one)))
-        part.append(one)
+            part, size = [], len(canonical_json(_verdict(judged)))
+        part.append(judged)
     if part:
         yield part
 
@@ -67,7 +67,7 @@ def record(
         "partition": place.partition,
         "from": start,
         "to": end,
-        "verdicts": [_verdict(one) for one in judged],
+        "verdicts": [_verdict(judged_record) for judged_record in judged],
         "ends": {name: {str(partition): offset} for name, (partition, offset) in ends.items()},
         "system_time": system_time,
         "written": written_ms,
@@ -76,5 +76,5 @@ def record(
     return Outgoing(topic, place.partition, key, canonical_json(value), [], max(system_time, 0) or written_ms)
 
 
-def _verdict(one: Judged) -> list[Any]:
-    return one.verdict.wire(one.record.position)
+def _verdict(judged: Judged) -> list[Any]:
+    return judged.verdict.wire(judged.record.position)

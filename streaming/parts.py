@@ -46,7 +46,7 @@ class StagedPart:
                 self._records.write_documents(block)
             else:
                 self._records.write_columns(block)
-        folded = made.told()
+        folded = made.with_spoken()
         self._records.write(dead_letters(folded, names))
         self._said += outcome_records(folded, names.outcomes(self._place.domain), {}, 0)
 
@@ -102,20 +102,27 @@ def publish_part(plan: Plan, part: Part, publisher: Publishing, now_ms: int) -> 
     ends = {topic: publisher.ends(topic, place.partition) for topic in plan.names.published(place.domain)}
     topic = plan.names.outcomes(place.domain)
     if part.verdicts:
-        publisher.publish(_told(staging.read(f"outcomes-{_slug(place)}"), ends, now_ms))
+        publisher.publish(_with_ends(staging.read(f"outcomes-{_slug(place)}"), ends, now_ms))
     else:
         publisher.publish([record(place, topic, task.start, part.end, (), ends, part.system_time, now_ms)])
     return count
 
 
-def _told(records: Iterable[Outgoing], ends: Mapping[str, tuple[int, int]], now_ms: int) -> Iterator[Outgoing]:
+def _with_ends(records: Iterable[Outgoing], ends: Mapping[str, tuple[int, int]], now_ms: int) -> Iterator[Outgoing]:
     """Outcome records with what is known only now: the end offsets, and the time of writing."""
-    for one in records:
-        value: dict[str, Any] = json.loads(one.value or b"{}")
+    for staged_record in records:
+        value: dict[str, Any] = json.loads(staged_record.value or b"{}")
         value["ends"] = {name: {str(partition): offset} for name, (partition, offset) in ends.items()}
         value["written"] = now_ms
-        time_ms = one.time_ms or now_ms
-        yield Outgoing(one.topic, one.journal_partition, one.key, canonical_json(value), one.headers, time_ms)
+        time_ms = staged_record.time_ms or now_ms
+        yield Outgoing(
+            staged_record.topic,
+            staged_record.journal_partition,
+            staged_record.key,
+            canonical_json(value),
+            staged_record.headers,
+            time_ms,
+        )
 
 
 def _pass(plan: Plan, point: str) -> None:

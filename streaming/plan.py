@@ -43,10 +43,10 @@ class WorkerRulesError(StreamError):
     domain: str
 
     def __init__(self, domain: str, drivers: str, own: str | None) -> None:
-        found = "does not have that domain" if own is None else f"has {own[:12]}"
+        instead = "does not have that domain" if own is None else f"has {own[:12]}"
         super().__init__(
             f"The driver has the rules {drivers[:12]} of the domain {domain!r}; the worker {socket.gethostname()} "
-            f"{found}.",
+            f"{instead}.",
             domain=domain,
         )
 
@@ -102,7 +102,7 @@ class Task:
         start: its mark.
         end: the planned end.
         system_time: the running system_time at the mark, milliseconds UTC.
-        held: up to where each history table holds it already.
+        marks: up to where each history table holds it already.
         repeats: earlier events of it that were marked `repeat`; None: look them up.
     """
 
@@ -111,7 +111,7 @@ class Task:
     start: int
     end: int
     system_time: int
-    held: Mapping[str, int]
+    marks: Mapping[str, int]
     repeats: Repeats | None
 
 
@@ -125,8 +125,8 @@ class Brought(NamedTuple):
 
 def brought_by(several: Sequence[Served]) -> tuple[Brought, ...]:
     """What the tasks must have of the domains from outside that a journal serves."""
-    found = [(served, domain_named(served.name)) for served in several]
-    return tuple(Brought(domain, served.package, digest_of(domain.name)) for served, domain in found if domain)
+    served_domains = [(served, domain_named(served.name)) for served in several]
+    return tuple(Brought(domain, served.package, digest_of(domain.name)) for served, domain in served_domains if domain)
 
 
 def take_in_domains(outside: Sequence[Brought]) -> None:

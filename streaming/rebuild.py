@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 from ..fold.records import Place
 from ..lake.declared import SPECS
 from ..lake.digest import table_digest
-from ..lake.storage.compaction import At, passed
+from ..lake.storage.compaction import StepHook, passed
 from ..lake.storage.locks import only_one
 from ..lake.tables import Lake, Reached, Table
 from ..producers.recorded.served import require_packages
@@ -74,11 +74,11 @@ class Pool:
 
     def warm_up(self) -> None:
         """Start the processes and have them import what they need."""
-        for one in [self._pool.submit(_imported) for _ in range(os.cpu_count() or 1)]:
-            one.result()
+        for future in [self._pool.submit(_imported) for _ in range(os.cpu_count() or 1)]:
+            future.result()
 
     def refold(self, plan: Plan) -> list[Part]:
-        return [one.result() for one in [self._pool.submit(refold, plan, key) for key in plan.tasks]]
+        return [future.result() for future in [self._pool.submit(refold, plan, key) for key in plan.tasks]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def take_offered(
     settings: Settings,
     epochs: Epochs,
     lake: Lake,
-    at: At = passed,
+    hook: StepHook = passed,
     fill_first: Callable[[Lake], None] = lambda offered: None,
 ) -> int | None:
     """Put a filled generation in the place of the live tables, when one is offered; for the writer of the lake.
@@ -265,7 +265,7 @@ def take_offered(
     damaged ones; nor are data files of the journal table where that is made anew too.
 
     Args:
-        at: as of `Lake.swap_to`.
+        hook: as of `Lake.swap_to`.
         fill_first: told the generation where its derived tables do not reach the live ones' yet, so it waits.
     Returns:
         Its number; None where there was none, or it waits.
@@ -284,13 +284,15 @@ def take_offered(
     if not reaches_live(lake, offered, partitions_of(epochs)):
         fill_first(offered)
         return None
-    lake.swap_to(offered.generation, at)
+    lake.swap_to(offered.generation, hook)
     return lake.generation
 
 
 def _different(done: Rebuilt) -> StreamError:
     tables = [name for name, digest in done.live.items() if digest not in (None, done.digests[name])]
-    events = [f"{topic}/{partition}/{at}" for (topic, partition), many in done.differing.items() for at in many]
+    events = [
+        f"{topic}/{partition}/{position}" for (topic, partition), many in done.differing.items() for position in many
+    ]
     what = [f"the rows of {', '.join(tables)}"] if tables else []
     what += [f"the outcome of {len(events)} events ({', '.join(events[:5])})"] if events else []
     return StreamError(
@@ -448,10 +450,10 @@ class LakeRebuild:
             domain = self._settings.journal.topics.domain_of(topic)
             moved, first = self._epochs.moved(topic, partition), self._epochs.first(topic)
             place = Place(topic, partition, epoch.partitions, domain, shelved, moved, first)
-            held = {name: table.mark(key) for name, table in self._target.items()}
+            table_marks = {name: table.mark(key) for name, table in self._target.items()}
             # That of the table which is least far: a kill between two commits leaves the others ahead of `start`.
             clock = min(self._target.values(), key=lambda table: table.mark(key)).clock(key)
-            tasks[key] = Task(place, epoch.epoch, start, end, clock, held, None)
+            tasks[key] = Task(place, epoch.epoch, start, end, clock, table_marks, None)
         tables = {self._live.journal.name: self._live.journal, **self._target}
         pins = {name: _pin(table) for name, table in tables.items()}
         kafka = self._settings if self._from_kafka else None

@@ -45,17 +45,17 @@ def journal_slices(
     """
     files = _files(journal, key)
     step = min(positions, _FIRST_STEP)
-    at: int | None = _next(journal, files, key, start, end)
-    while at is not None:
-        until = min(at + step, end, position(epoch_of(at), MAX_OFFSET) + 1)
-        rows = _rows(journal, files, key, at, until, f"select {_COLUMNS}", "order by logical_timestamp")
+    start_of_slice: int | None = _next(journal, files, key, start, end)
+    while start_of_slice is not None:
+        until = min(start_of_slice + step, end, position(epoch_of(start_of_slice), MAX_OFFSET) + 1)
+        rows = _rows(journal, files, key, start_of_slice, until, f"select {_COLUMNS}", "order by logical_timestamp")
         if rows.num_rows:
-            yield epoch_of(at), rows
-            at = until if until < end else None
+            yield epoch_of(start_of_slice), rows
+            start_of_slice = until if until < end else None
             fitting = step * _SLICE_BYTES // max(rows.nbytes, 1)
             step = max(1, min(positions, step * 8, fitting))
         else:
-            at = _next(journal, files, key, until, end)
+            start_of_slice = _next(journal, files, key, until, end)
 
 
 def kafka_slices(
@@ -76,21 +76,25 @@ def kafka_slices(
     place = TopicPartition(*key, offset_of(start))
     try:
         consumer.assign([place])
-        held: list[Message] = []
+        messages: list[Message] = []
         size, heard = 0, time.monotonic()
         while offset_of(start) < offset_of(end) and _position(consumer, place) < offset_of(end):
-            found = consumer.consume(_CONSUMED, timeout=1.0)
-            heard = time.monotonic() if found else heard
+            consumed = consumer.consume(_CONSUMED, timeout=1.0)
+            heard = time.monotonic() if consumed else heard
             if time.monotonic() - heard > _PATIENCE_S:
                 raise KafkaUnavailableError(f"Kafka gave no record of {key[0]}/{key[1]} for {_PATIENCE_S} s.")
-            taken = [one for one in map(_checked, found) if one is not None and (one.offset() or 0) < offset_of(end)]
-            held += taken
-            size += sum(len(one.value() or b"") for one in taken)
-            if len(held) >= records or size >= _SLICE_BYTES:
-                yield epoch_of(start), _as_source(held)
-                held, size = [], 0
-        if held:
-            yield epoch_of(start), _as_source(held)
+            taken = [
+                message
+                for message in map(_checked, consumed)
+                if message is not None and (message.offset() or 0) < offset_of(end)
+            ]
+            messages += taken
+            size += sum(len(message.value() or b"") for message in taken)
+            if len(messages) >= records or size >= _SLICE_BYTES:
+                yield epoch_of(start), _as_source(messages)
+                messages, size = [], 0
+        if messages:
+            yield epoch_of(start), _as_source(messages)
     except KafkaException as error:
         raise KafkaUnavailableError(f"The journal topic cannot be read: {error.args[0].str()}.") from error
     finally:
@@ -99,8 +103,8 @@ def kafka_slices(
 
 def _position(consumer: Consumer, place: TopicPartition) -> int:
     """The next offset that the consumer will give; the markers of transactions move it too."""
-    (found,) = consumer.position([place])
-    return max(place.offset, int(found.offset))
+    (place_reached,) = consumer.position([place])
+    return max(place.offset, int(place_reached.offset))
 
 
 def _checked(message: Message) -> Message | None:
@@ -119,15 +123,15 @@ def _checked(message: Message) -> Message | None:
 
 
 def _as_source(messages: Sequence[Message]) -> pa.Table:
-    pairs: list[Any] = [one.headers() or () for one in messages]
+    pairs: list[Any] = [message.headers() or () for message in messages]
     headers = [[{"key": name, "value": value} for name, value in many] for many in pairs]
     columns = [
-        pa.array([one.topic() for one in messages], pa.string()),
-        pa.array([one.partition() for one in messages], pa.int32()),
-        pa.array([one.offset() for one in messages], pa.int64()),
-        pa.array([one.timestamp()[1] for one in messages], pa.timestamp("ms", "UTC")),
-        pa.array([one.key() for one in messages], pa.binary()),
-        pa.array([one.value() for one in messages], pa.binary()),
+        pa.array([message.topic() for message in messages], pa.string()),
+        pa.array([message.partition() for message in messages], pa.int32()),
+        pa.array([message.offset() for message in messages], pa.int64()),
+        pa.array([message.timestamp()[1] for message in messages], pa.timestamp("ms", "UTC")),
+        pa.array([message.key() for message in messages], pa.binary()),
+        pa.array([message.value() for message in messages], pa.binary()),
         pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
     return pa.table(columns, names=["topic", "partition", "offset", "timestamp", "key", "value", "headers"])
@@ -157,10 +161,10 @@ def _next(journal: DeltaTable, files: list[dict[str, Any]], key: PartitionKey, s
 
 def _files(journal: DeltaTable, key: PartitionKey) -> list[dict[str, Any]]:
     """The files that can hold a partition, with the bounds of their positions."""
-    found = scan.live_files(journal).to_pylist()
+    files = scan.live_files(journal).to_pylist()
     return [
         file
-        for file in found
+        for file in files
         if _within(file, "journal_partition", key[1], key[1]) and _within(file, "topic", key[0], key[0])
     ]
 

@@ -37,11 +37,13 @@ def joined(reports: Sequence[Report]) -> Report:
     """The reports of a batch's pieces as one."""
     verdicts: Counter[str] = Counter()
     seconds: Counter[str] = Counter()
-    for one in reports:
-        verdicts.update(one.verdicts)
-        seconds.update(one.seconds)
-    oldest = min((one.oldest_ms for one in reports if one.oldest_ms is not None), default=None)
-    events, rows, published = (sum(getattr(one, name) for one in reports) for name in ("events", "rows", "published"))
+    for report in reports:
+        verdicts.update(report.verdicts)
+        seconds.update(report.seconds)
+    oldest = min((report.oldest_ms for report in reports if report.oldest_ms is not None), default=None)
+    events, rows, published = (
+        sum(getattr(report, name) for report in reports) for name in ("events", "rows", "published")
+    )
     return Report(events, verdicts, rows, published, oldest, seconds)
 
 

@@ -224,15 +224,15 @@ class Stream:
         if not self._settings.stream.derived:
             return None
         crash_at = self._settings.stream.crash_at
-        at = CrashPoints(crash_at).at
+        hook = CrashPoints(crash_at).pass_point
         brought = brought_by(self._epochs.outside)
-        return DerivedTables(lake, list(engine.places), Beside(), at, crash_at=crash_at, outside=brought)
+        return DerivedTables(lake, list(engine.places), Beside(), hook, crash_at=crash_at, outside=brought)
 
     def _is_new(self, domain: str, epochs: Epochs, lake: Lake) -> bool:
         """Whether no event of a domain was judged yet."""
         topic = self._settings.journal.topics.journal(domain)
         marks = (
-            [lake.journal.mark((topic, one)) for one in range(epochs[topic].partitions)]
+            [lake.journal.mark((topic, partition)) for partition in range(epochs[topic].partitions)]
             if lake.journal.exists()
             else []
         )
@@ -244,7 +244,7 @@ class Stream:
             {self._settings.journal.topics.domain_of(topic): epoch.partitions for topic, epoch in epochs.items()},
             [served.name for served in epochs.outside],
         )
-        targets = {one.topic: one.partitions for one in wanted if one.topic not in epochs}
+        targets = {topic.topic: topic.partitions for topic in wanted if topic.topic not in epochs}
         ends = {place: high for place, (_, high) in watermarks(self._settings, _places(targets)).items()}
         return Publisher(self._settings, targets, ends, self._stop.is_set, self._say)
 
@@ -371,12 +371,12 @@ class Stream:
             _log.info("Another domain is served from now on.")
             self._again = True
         if self._derived is not None and self._derived.tend():
-            self._status.derived(self._derived.told())
+            self._status.derived(self._derived.status())
 
     def _repeat_idle(self) -> None:
         interval_s = self._settings.stream.idle_outcome_interval_s
         now = time.monotonic()
-        idle = [key for key, at in self._said_idle.items() if now - at >= interval_s]
+        idle = [key for key, said_s in self._said_idle.items() if now - said_s >= interval_s]
         if idle and self._engine is not None and self._batch.acquire(blocking=False):
             try:
                 self._engine.repeat_outcomes(idle)

@@ -108,9 +108,9 @@ class Staging:
             shutil.rmtree(Path(self.root) / folder, ignore_errors=True)
             return
         store = self._store()
-        for one in store.get_file_info(pa.fs.FileSelector(folder, allow_not_found=True, recursive=True)):
-            if one.type == pa.fs.FileType.File:
-                store.delete_file(one.path)
+        for info in store.get_file_info(pa.fs.FileSelector(folder, allow_not_found=True, recursive=True)):
+            if info.type == pa.fs.FileType.File:
+                store.delete_file(info.path)
 
 
 class StagedFile:
@@ -127,38 +127,40 @@ class StagedFile:
         rest = iter(records)
         while some := list(islice(rest, _RECORDS_PER_BLOCK)):
             topics, partitions, keys, values, headers, times = zip(*some, strict=True)
-            spelled = [marshal.dumps(one) for one in headers]
+            spelled = [marshal.dumps(record_headers) for record_headers in headers]
             self._write(
                 (topics, partitions, keys, values, times, [None] * len(some), [None] * len(some), None, spelled)
             )
 
-    def write_documents(self, found: Documents) -> None:
+    def write_documents(self, documents: Documents) -> None:
         """Add the documents of one journal partition, in their order."""
-        place = found.place
-        for at in range(0, len(found.records), _RECORDS_PER_BLOCK):
-            part = found.records[at : at + _RECORDS_PER_BLOCK]
+        place = documents.place
+        for start in range(0, len(documents.records), _RECORDS_PER_BLOCK):
+            part = documents.records[start : start + _RECORDS_PER_BLOCK]
             count = len(part)
             topics, types, keys, values, ids, times = zip(*part, strict=True)
             columns = (topics, [place.partition] * count, keys, values, times, [place.topic] * count, ids, types, None)
             self._write(columns)
 
-    def write_columns(self, found: DocumentColumns) -> None:
+    def write_columns(self, columns: DocumentColumns) -> None:
         """Add records that are columns already."""
-        count = len(found.keys)
+        count = len(columns.keys)
         if not count:
             return
-        keys, values, ids = (column.cast(pa.large_binary()) for column in (found.keys, found.values, found.identities))
-        place = found.place
+        keys, values, ids = (
+            column.cast(pa.large_binary()) for column in (columns.keys, columns.values, columns.identities)
+        )
+        place = columns.place
         self._write(
             (
-                _repeated(found.topic, pa.string(), count),
+                _repeated(columns.topic, pa.string(), count),
                 _repeated(place.partition, pa.int32(), count),
                 keys,
                 values,
-                _repeated(found.time_ms, pa.int64(), count),
+                _repeated(columns.time_ms, pa.int64(), count),
                 _repeated(place.topic, pa.string(), count),
                 ids,
-                _repeated(found.type, pa.string(), count),
+                _repeated(columns.type, pa.string(), count),
                 None,
             )
         )
@@ -201,17 +203,17 @@ def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
 def _records(batch: pa.RecordBatch) -> Iterable[Outgoing]:
     topics, partitions, keys, values, times, sources, ids, types, others = batch.columns
     if sources.null_count:
-        headers = [marshal.loads(one) for one in others.to_pylist()]
-        given = (one.to_pylist() for one in (topics, partitions, keys, values))
+        headers = [marshal.loads(text) for text in others.to_pylist()]
+        given = (column.to_pylist() for column in (topics, partitions, keys, values))
         return map(Outgoing, *given, headers, times.to_pylist())
-    texts, names, identities = (cast(list[bytes], bytes_of_array(one)) for one in (values, keys, ids))
-    said: Any = topics, partitions, times, sources, types
-    if all(len(pc.unique(one)) == 1 for one in said):
-        topic, partition, time_ms, source, kind = (one[0].as_py() for one in said)
+    texts, names, identities = (cast(list[bytes], bytes_of_array(column)) for column in (values, keys, ids))
+    shared: Any = topics, partitions, times, sources, types
+    if all(len(pc.unique(column)) == 1 for column in shared):
+        topic, partition, time_ms, source, kind = (column[0].as_py() for column in shared)
         headers = headers_of_many(source, partition, identities, kind, names, time_ms)
         columns: Any = repeat(topic), repeat(partition), names, texts, headers, repeat(time_ms)
     else:
-        topic, partition, time_ms, source, kind = (one.to_pylist() for one in said)
+        topic, partition, time_ms, source, kind = (column.to_pylist() for column in shared)
         headers = list(map(headers_of, source, partition, identities, kind, names, time_ms))
         columns = topic, partition, names, texts, headers, time_ms
     return map(_new, repeat(Outgoing), zip(*columns))  # noqa: B905  (what is repeated has no end)

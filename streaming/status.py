@@ -91,9 +91,9 @@ class StatusFile:
             self._metrics.append({"at_ms": int(now_ms), "age_s": age_s, **self._facts["last_batch"]})
         self._write_if_due()
 
-    def derived(self, told: Sequence[Mapping[str, Any]]) -> None:
-        """How far derived tables are, and why some do not go on (`DerivedTables.told`)."""
-        self._facts["derived"] = list(told)
+    def derived(self, functions: Sequence[Mapping[str, Any]]) -> None:
+        """How far derived tables are, and why some do not go on (`DerivedTables.status`)."""
+        self._facts["derived"] = list(functions)
 
     def _write_if_due(self) -> None:
         if time.monotonic() - self._written >= _EVERY_S:

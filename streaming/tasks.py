@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..fold.prior import PriorRows
-from ..fold.steps import Asked, Folder, RowFolder
+from ..fold.steps import Folder, FoldRequest, RowFolder
 from ..rules.digest import digest_of
 from ..schemas.registry import role, served
 from .folder import PartitionFolder
@@ -33,7 +33,7 @@ _SLICE_BYTES = 128 * 1024 * 1024
 class ColumnFolderFile(Protocol):
     """The file `columns/folder` of a domain, where its events are folded in columns."""
 
-    def folder_of(self, asked: Asked, prior: PriorRows) -> Folder | None:
+    def folder_of(self, request: FoldRequest, prior: PriorRows) -> Folder | None:
         """What folds a task's share in columns; None where that gives less than is asked for."""
 
 
@@ -105,9 +105,9 @@ def folding_of(plan: Plan, task: Task, lake: PinnedLake) -> PartitionFolder:
     prior = PriorRows(lake, cache_rows=None, below=task.start)
     if task.repeats is not None:
         prior.begin_with((place.topic, place.partition), task.repeats)
-    asked = Asked(place, task.start, plan.written, task.held, publishes=plan.staging is not None)
+    request = FoldRequest(place, task.start, plan.written, task.marks, publishes=plan.staging is not None)
     module = role(place.domain, "columns.folder")
-    in_columns = None if module is None else cast(ColumnFolderFile, module).folder_of(asked, prior)
+    in_columns = None if module is None else cast(ColumnFolderFile, module).folder_of(request, prior)
     return PartitionFolder(plan, task, in_columns or RowFolder(prior))
 
 
@@ -135,16 +135,16 @@ def _discarded_on_failure(folders: Iterable[PartitionFolder]) -> Iterator[None]:
 
 
 def _slices(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
+    waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
-        held.append(batch)
+        waiting.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= _SLICE_ROWS or size >= _SLICE_BYTES:
-            yield pa.Table.from_batches(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.Table.from_batches(held)
+            yield pa.Table.from_batches(waiting)
+            waiting, rows, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
 
 
 def _by_partition(rows: pa.Table) -> Iterator[tuple[PartitionKey, pa.Table]]:

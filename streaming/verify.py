@@ -37,15 +37,15 @@ class Check:
     Attributes:
         name: a word for programs.
         ok: it holds.
-        said: one sentence for people, with counts.
-        found: what does not hold, at most 20 of each kind.
+        text: one sentence for people, with counts.
+        failures: what does not hold, at most 20 of each kind.
         mend: what to do about it, where that is not what its name alone says.
     """
 
     name: str
     ok: bool
-    said: str
-    found: tuple[str, ...] = ()
+    text: str
+    failures: tuple[str, ...] = ()
     mend: str = ""
 
 
@@ -88,12 +88,16 @@ def verify_lake(
         yield from _without_journal(lake, error)
         return
     yield from _folded(done)
-    wrong = [f"{topic}/{partition}/{at}" for (topic, partition), places in done.differing.items() for at in places]
-    said = f"{done.records:,} events folded again, {len(wrong) or 'none'} with another outcome than the journal table's"
-    yield Check("outcomes", not wrong, said, tuple(wrong[:_SHOWN]))
+    wrong = [
+        f"{topic}/{partition}/{position}"
+        for (topic, partition), places in done.differing.items()
+        for position in places
+    ]
+    text = f"{done.records:,} events folded again, {len(wrong) or 'none'} with another outcome than the journal table's"
+    yield Check("outcomes", not wrong, text, tuple(wrong[:_SHOWN]))
     if done.files:
-        said = f"{len(done.files):,} files beside derived tables are missing or hold something else"
-        yield Check("derived-files", False, said, tuple(done.files[:_SHOWN]), _REFILL)
+        text = f"{len(done.files):,} files beside derived tables are missing or hold something else"
+        yield Check("derived-files", False, text, tuple(done.files[:_SHOWN]), _REFILL)
 
 
 def unless_damaged(name: str, check: Callable[[], Check]) -> Check:
@@ -128,26 +132,26 @@ def _reached(behind: dict[tuple[str, int], int]) -> Check:
     if lost:
         return Check("journal-in-kafka", False, "the topic ends before what the lake holds", tuple(lost))
     waiting = sum(behind.values())
-    said = f"{waiting:,} positions of the topic are not folded yet" if waiting else "the lake holds the whole topic"
-    return Check("journal-in-kafka", True, said)
+    text = f"{waiting:,} positions of the topic are not folded yet" if waiting else "the lake holds the whole topic"
+    return Check("journal-in-kafka", True, text)
 
 
 def _once(journal: DeltaTable) -> Check:
-    rows = _asked(
+    rows = _answer(
         journal,
         "select topic || '/' || journal_partition || '/' || logical_timestamp as place from lake_rows "
         f"group by topic, journal_partition, logical_timestamp having count(*) > 1 limit {_SHOWN}",
     )
-    count = _asked(journal, "select count(*) as number from lake_rows")[0]["number"]
-    said = (
+    count = _answer(journal, "select count(*) as number from lake_rows")[0]["number"]
+    text = (
         f"{count:,} events in the journal table, each once" if not rows else "events stand twice in the journal table"
     )
-    return Check("journal-once", not rows, said, tuple(row["place"] for row in rows))
+    return Check("journal-once", not rows, text, tuple(row["place"] for row in rows))
 
 
 def _units(journal: DeltaTable, *, settled: bool) -> Check:
     """Whether every unit is whole: each of its events is there, also one that repeats another of before the unit."""
-    rows = _asked(
+    rows = _answer(
         journal,
         "select tenant, unit_id, max(unit_count) as wanted, count(distinct unit_index) as found from lake_rows "
         "where unit_id is not null group by tenant, unit_id order by tenant, unit_id",
@@ -155,14 +159,14 @@ def _units(journal: DeltaTable, *, settled: bool) -> Check:
     torn = [row for row in rows if row["found"] != row["wanted"]]
     if torn and not settled:
         return Check("units", True, f"{len(torn)} of {len(rows):,} units are not folded to their end yet")
-    said = f"{len(rows):,} units, {len(torn) or 'none'} of them torn"
+    text = f"{len(rows):,} units, {len(torn) or 'none'} of them torn"
     lines = tuple(_torn_text(journal, row) for row in torn[:_SHOWN])
-    return Check("units", not torn, said, lines, _unit_advice(torn) if torn else "")
+    return Check("units", not torn, text, lines, _unit_advice(torn) if torn else "")
 
 
 def _torn_text(journal: DeltaTable, unit: Mapping[str, Any]) -> str:
     """A unit that is not whole: whose, how much of it is there, and where that stands."""
-    rows = _asked(
+    rows = _answer(
         journal,
         "select topic || '/' || journal_partition || '/' || logical_timestamp as place, actor from lake_rows "
         f"where tenant = {quoted(unit['tenant'])} and unit_id = {quoted(unit['unit_id'])} "
@@ -188,17 +192,19 @@ def _folded(done: Rebuilt) -> Iterator[Check]:
             yield _damaged(f"table-{name}", done.damaged[name])
             continue
         same = done.live[name] == digest
-        said = f"{done.records:,} events folded again give {'the same rows' if same else 'other rows'} ({digest[:16]})"
+        text = f"{done.records:,} events folded again give {'the same rows' if same else 'other rows'} ({digest[:16]})"
         if done.live[name] is None:
-            said = "the table is missing; `metajournal rebuild lake` makes it anew"
-        yield Check(f"table-{name}", same, said)
+            text = "the table is missing; `metajournal rebuild lake` makes it anew"
+        yield Check(f"table-{name}", same, text)
 
 
-def _asked(table: DeltaTable, statement: str) -> list[dict[str, Any]]:
+def _answer(table: DeltaTable, statement: str) -> list[dict[str, Any]]:
     paths = scan.live_files(table)["path"].to_pylist()
     if not paths:
         return [{"number": 0}] if "as number" in statement else []
     with scan.cursor() as cursor:
         source = scan.source(cursor, table, paths)
-        found: list[dict[str, Any]] = cursor.sql(statement.replace("lake_rows", source, 1)).to_arrow_table().to_pylist()
-    return found
+        answer_rows: list[dict[str, Any]] = (
+            cursor.sql(statement.replace("lake_rows", source, 1)).to_arrow_table().to_pylist()
+        )
+    return answer_rows

@@ -43,23 +43,23 @@ def complete_kind(context: click.Context, parameter: click.Parameter, begun: str
     """Kinds of entities that begin so."""
     from ..schemas.kinds import KINDS
 
-    return [CompletionItem(one) for one in sorted(KINDS) if one.startswith(begun)]
+    return [CompletionItem(kind) for kind in sorted(KINDS) if kind.startswith(begun)]
 
 
 def complete_event(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Event types that begin so, in any case."""
     from .parsing import EVENT_CLASSES
 
-    return [CompletionItem(one) for one in sorted(EVENT_CLASSES) if one.lower().startswith(begun.lower())]
+    return [CompletionItem(name) for name in sorted(EVENT_CLASSES) if name.lower().startswith(begun.lower())]
 
 
 def complete_urn(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """URNs that begin so: kinds until the colon, then entities that the index knows."""
     kind, colon, rest = begun.partition(":")
     if not colon:
-        return [CompletionItem(f"{one.value}:") for one in complete_kind(context, parameter, kind)]
+        return [CompletionItem(f"{item.value}:") for item in complete_kind(context, parameter, kind)]
     try:
-        return [CompletionItem(one) for one in _urns(context, kind, rest) if one.startswith(begun)]
+        return [CompletionItem(urn) for urn in _urns(context, kind, rest) if urn.startswith(begun)]
     except Exception:
         return []
 
@@ -68,15 +68,15 @@ def _urns(context: click.Context, kind: str, rest: str) -> list[str]:
     from ..indexer.search.searching import Search
     from .options import Options
 
-    said = context.find_root().params
-    settings = Options(said.get("file"), tuple(said.get("overrides") or ())).settings
+    options = context.find_root().params
+    settings = Options(options.get("file"), tuple(options.get("overrides") or ())).settings
     namespace, slash, name = rest.rpartition("/")
     where = namespace.partition("/")[0] if slash else None
     with Search(settings) as catalog:
-        found = catalog.search(
+        results = catalog.search(
             f"{name}*" if name else "", kinds=[kind], namespace=where, limit=_URNS, timeout_s=_ASKED_S, paging=False
         )
-    return sorted(str(hit.urn) for hit in found.hits)
+    return sorted(str(hit.urn) for hit in results.hits)
 
 
 COMPLETING: tuple[click.Command, ...] = (completion,)

@@ -129,7 +129,7 @@ def ended(
         hidden: gives the texts that no error shows, once the settings were read.
     """
     try:
-        return _told(run, as_json, logged, hidden)
+        return _exit_of(run, as_json, logged, hidden)
     except BrokenPipeError:
         _forget(sys.stdout)
         return PIPE
@@ -139,7 +139,7 @@ def ended(
         return exit_code(error)
 
 
-def _told(
+def _exit_of(
     run: Callable[[], Any], as_json: bool, logged: Callable[[], bool], hidden: Callable[[], Sequence[str]]
 ) -> int:
     """As `ended`, but for output that nobody takes. Raises: BrokenPipeError, OutputError."""
@@ -178,9 +178,9 @@ def _told(
 def _scrubbed(value: Any, hidden: Sequence[str]) -> Any:
     """A value of JSON whose texts show nothing hidden."""
     if isinstance(value, dict):
-        return {key: _scrubbed(one, hidden) for key, one in value.items()}
+        return {key: _scrubbed(entry, hidden) for key, entry in value.items()}
     if isinstance(value, list):
-        return [_scrubbed(one, hidden) for one in value]
+        return [_scrubbed(entry, hidden) for entry in value]
     return scrubbed(value, hidden) if isinstance(value, str) else value
 
 

@@ -34,7 +34,7 @@ class JsonLines(logging.Formatter):
         line |= {"message": record.getMessage(), **getattr(record, "data", {})}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        shown = {key: scrubbed(one, self._hidden) if isinstance(one, str) else one for key, one in line.items()}
+        shown = {key: scrubbed(entry, self._hidden) if isinstance(entry, str) else entry for key, entry in line.items()}
         return json.dumps(shown, ensure_ascii=False, default=str)
 
 

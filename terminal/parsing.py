@@ -88,8 +88,8 @@ def event_of(name: str, values: Mapping[str, Any]) -> Any:
     """
     cls = event_class(name)
     parameters = list(signature(cls).parameters.values())
-    known = [one.name for one in parameters]
-    required = [one.name for one in parameters if one.default is Parameter.empty]
+    known = [parameter.name for parameter in parameters]
+    required = [parameter.name for parameter in parameters if parameter.default is Parameter.empty]
     has = f"{cls.__name__} has no such field; it has {', '.join(known)}"
     faults = [Fault(key, has) for key in values if key not in known]
     faults += [Fault(key, "must be given") for key in required if key not in values]
@@ -108,19 +108,19 @@ def typed_event(line: str) -> Typed:
         InvalidEventError: as `event_of`.
     """
     try:
-        found = json_value(line)
+        fields = json_value(line)
     except ValueError as error:
         raise InputError(
             f"The line is not JSON: {error}.", code="not-json", hint='Each line is {"type": …, "entity": …, …}.'
         ) from error
-    if not isinstance(found, dict) or not isinstance(found.get("type"), str):
+    if not isinstance(fields, dict) or not isinstance(fields.get("type"), str):
         raise InputError(
             "The line is no JSON object with a type.", code="not-json", hint='Each line is {"type": …, "entity": …, …}.'
         )
-    about = {key: found.pop(key) for key in ENVELOPE if key in found}
+    about = {key: fields.pop(key) for key in ENVELOPE if key in fields}
     if isinstance(about.get("event_time"), str):
         about["event_time"] = moment(about["event_time"])
-    return Typed(event_of(found.pop("type"), found), about)
+    return Typed(event_of(fields.pop("type"), fields), about)
 
 
 def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -130,8 +130,8 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
         InputError: a text has no `=` or no key.
     """
     for text in texts:
-        key, found, value = text.partition("=")
-        if not found or not key:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
             raise InputError(
                 f"{text!r} is no key=value.", code="no-key-value", hint="Write key=value; repeat the option for more."
             )
@@ -179,26 +179,26 @@ def _entity_field(name: str) -> str:
 
 def _object(data: str | None) -> dict[str, Any]:
     try:
-        found = json_value(data or "{}")
+        data_fields = json_value(data or "{}")
     except ValueError as error:
         raise InputError(
             f"--data is not JSON: {error}.", code="not-json", hint='Write --data \'{"tags": ["pii"]}\'.'
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(data_fields, dict):
         raise InputError("--data is no JSON object.", code="not-json", hint='Write --data \'{"tags": ["pii"]}\'.')
-    return found
+    return data_fields
 
 
 def _each_once(texts: Iterable[str]) -> dict[str, str]:
     """Properties by key; of one that is said twice, a dict would keep the last without a word."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for key, value in pairs(texts):
-        if key in found:
+        if key in properties:
             raise InputError(
                 f"The property {key!r} is given twice.", code="given-twice", hint="Leave one of them away.", key=key
             )
-        found[key] = value
-    return found
+        properties[key] = value
+    return properties
 
 
 def _check_schema(text: str) -> None:

@@ -83,7 +83,7 @@ class _Trimmed:
 
 def safe(value: object, *, one_line: bool = False) -> str:
     """Text for a terminal: control and direction-changing characters become visible escapes."""
-    text = _CONTROL.sub(lambda found: f"\\x{ord(found.group()):02x}", str(value).replace("\r\n", "\n"))
+    text = _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", str(value).replace("\r\n", "\n"))
     return " ".join(text.split()) if one_line else text
 
 

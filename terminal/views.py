@@ -38,9 +38,9 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
         head["data last written"] = f"{time_text(written['at'])} by {shortened(who, width)}"
     parts: list[RenderableType] = [fields(head)]
     for scope in ("user", "system"):
-        held = entity[scope]
-        rows = [(key, shortened(_value(key, value), width)) for key, value in held["properties"].items()]
-        rows += [("tags", shortened(", ".join(held["tags"]), width))] if held["tags"] else []
+        annotations = entity[scope]
+        rows = [(key, shortened(_value(key, value), width)) for key, value in annotations["properties"].items()]
+        rows += [("tags", shortened(", ".join(annotations["tags"]), width))] if annotations["tags"] else []
         if rows:
             parts += [Text(f"{scope} metadata", style="bold"), fields(rows, indent=2)]
     return Group(*parts)
@@ -66,10 +66,10 @@ def history_view(
         by: the time that they are ordered by, system_time or event_time.
     """
     rows = []
-    for one in entities:
-        change = "deleted" if one["deleted"] else ", ".join(differences(before, one)) or _quiet(before)
-        rows.append((time_text(one[by]), one["logical_timestamp"], one["actor"] or "-", shortened(change, 90)))
-        before = one
+    for entity in entities:
+        change = "deleted" if entity["deleted"] else ", ".join(differences(before, entity)) or _quiet(before)
+        rows.append((time_text(entity[by]), entity["logical_timestamp"], entity["actor"] or "-", shortened(change, 90)))
+        before = entity
     return table([_TIMES[by], "logical timestamp", "actor", "what changed"], rows)
 
 
@@ -80,22 +80,22 @@ def _quiet(before: Mapping[str, Any] | None) -> str:
 
 def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
     """What one row of a history changed: `+tag`, `-tag`, `+key`, `-key`, `key: old → new`."""
-    found: list[str] = []
+    changes: list[str] = []
     for scope in ("user", "system"):
         old = before[scope] if before is not None else {"properties": {}, "tags": []}
         new = after[scope]
-        found += [f"+tag {tag}" for tag in new["tags"] if tag not in old["tags"]]
-        found += [f"-tag {tag}" for tag in old["tags"] if tag not in new["tags"]]
-        found += _property_differences(old["properties"], new["properties"])
-    return found
+        changes += [f"+tag {tag}" for tag in new["tags"] if tag not in old["tags"]]
+        changes += [f"-tag {tag}" for tag in old["tags"] if tag not in new["tags"]]
+        changes += _property_differences(old["properties"], new["properties"])
+    return changes
 
 
 def _property_differences(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     kept = RESERVED_PROPERTIES
-    found = [f"+{key}" for key in new if key not in old and key not in kept]
-    found += [f"-{key}" for key in old if key not in new and key not in kept]
+    changes = [f"+{key}" for key in new if key not in old and key not in kept]
+    changes += [f"-{key}" for key in old if key not in new and key not in kept]
     both = (key for key in new if key in old and new[key] != old[key] and key not in kept)
-    return found + [f"{key}: {shortened(old[key], 20)} → {shortened(new[key], 20)}" for key in both]
+    return changes + [f"{key}: {shortened(old[key], 20)} → {shortened(new[key], 20)}" for key in both]
 
 
 def outcome_line(line: Mapping[str, Any]) -> Text:
@@ -138,28 +138,32 @@ def unit_view(unit: Mapping[str, Any]) -> RenderableType:
 
 def config_json(lines: Iterable[Any], *, origin: bool) -> dict[str, Any]:
     """Settings by key; with their origins where these are asked for."""
-    return {one.key: {"value": one.value, "from": one.origin} if origin else one.value for one in lines}
+    return {line.key: {"value": line.value, "from": line.origin} if origin else line.value for line in lines}
 
 
 def config_view(shown: Mapping[str, Any]) -> RenderableType:
     """Settings, one a line."""
-    rows = [(key, *(one.values() if isinstance(one, Mapping) else (one,))) for key, one in shown.items()]
+    rows = [
+        (key, *(setting.values() if isinstance(setting, Mapping) else (setting,))) for key, setting in shown.items()
+    ]
     return table(["setting", "value", "from"][: len(rows[0])], rows)
 
 
-def status_json(found: Any) -> dict[str, Any]:
+def status_json(status: Any) -> dict[str, Any]:
     """What `metajournal status` knows."""
-    known = asdict(found)
+    known = asdict(status)
     components, stages = known["components"], known["stages"]
     now_ms = time.time() * 1000
-    for one in components:
-        one["up_s"] = (
-            None if one["since_ms"] is None or one["pid"] is None else round(now_ms / 1000 - one["since_ms"] / 1000)
+    for component in components:
+        component["up_s"] = (
+            None
+            if component["since_ms"] is None or component["pid"] is None
+            else round(now_ms / 1000 - component["since_ms"] / 1000)
         )
     return {
-        "ok": found.fine,
-        "home": str(found.home),
-        "lake": found.lake,
+        "ok": status.fine,
+        "home": str(status.home),
+        "lake": status.lake,
         "components": components,
         "stages": stages,
         "verdicts": known["verdicts"],
@@ -167,62 +171,62 @@ def status_json(found: Any) -> dict[str, Any]:
     }
 
 
-def status_view(found: Mapping[str, Any]) -> RenderableType:
+def status_view(status: Mapping[str, Any]) -> RenderableType:
     """Components, then how many seconds each stage lags behind."""
     rows = [
         (
-            one["name"],
-            verdict(one["state"]),
-            _dash(one["pid"]),
-            _age(one["up_s"]),
-            _dash(one["endpoint"]),
-            _help(one),
+            component["name"],
+            verdict(component["state"]),
+            _dash(component["pid"]),
+            _age(component["up_s"]),
+            _dash(component["endpoint"]),
+            _help(component),
         )
-        for one in found["components"]
+        for component in status["components"]
     ]
-    stages = [(one["name"], _seconds(one["freshness_s"])) for one in found["stages"]]
+    stages = [(stage["name"], _seconds(stage["freshness_s"])) for stage in status["stages"]]
     return Group(
-        fields({"home": found["home"], "lake": found["lake"] or "-"}),
+        fields({"home": status["home"], "lake": status["lake"] or "-"}),
         Text(),
         table(["service", "state", "pid", "up", "endpoint", "what to do"], rows, right=["pid", "up"]),
         Text(),
         table(["stage", "seconds behind"], stages, right=["seconds behind"]),
         Text(),
-        fields({"of the stream's latest run": _counted(found["verdicts"])}),
-        *_derived(found["derived"]),
+        fields({"of the stream's latest run": _counted(status["verdicts"])}),
+        *_derived(status["derived"]),
     )
 
 
-def _derived(told: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+def _derived(functions: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
     """Derived tables that lag, with why and what to do where they do not go on."""
     rows = [
         (
-            ", ".join(one["tables"]),
-            verdict("failed") if "why" in one else "behind",
-            f"{one['place']}, positions {one['start']} to {one['end']}" if "place" in one else "-",
-            ". ".join(one[name] for name in ("why", "mend") if name in one),
+            ", ".join(function["tables"]),
+            verdict("failed") if "why" in function else "behind",
+            f"{function['place']}, positions {function['start']} to {function['end']}" if "place" in function else "-",
+            ". ".join(function[name] for name in ("why", "mend") if name in function),
         )
-        for one in told
-        if "why" in one or not one["complete"]
+        for function in functions
+        if "why" in function or not function["complete"]
     ]
     return [Text(), table(["derived tables", "state", "at", "what to do"], rows)] if rows else []
 
 
-def status_line(found: Mapping[str, Any]) -> str:
+def status_line(status: Mapping[str, Any]) -> str:
     """The same on one line: when, each service's state, how far behind each stage is."""
-    states = [f"{one['name']} {one['state']}" for one in found["components"]]
-    stages = [f"{one['name']} {_seconds(one['freshness_s'])}" for one in found["stages"]]
+    states = [f"{component['name']} {component['state']}" for component in status["components"]]
+    stages = [f"{stage['name']} {_seconds(stage['freshness_s'])}" for stage in status["stages"]]
     return safe(f"{time_text(int(time.time() * 1000))}  {', '.join(states)}; seconds behind: {', '.join(stages)}")
 
 
 def _counted(verdicts: Mapping[str, int]) -> str:
     """Events by outcome; shelved ones are copied to the dead-letter topic."""
-    said = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(verdicts.items()))
-    return said or "no event"
+    counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(verdicts.items()))
+    return counts or "no event"
 
 
-def _help(one: Mapping[str, Any]) -> str:
-    return ". ".join(text for text in (shortened(one["message"], 120), one["mend"]) if text)
+def _help(component: Mapping[str, Any]) -> str:
+    return ". ".join(text for text in (shortened(component["message"], 120), component["mend"]) if text)
 
 
 def _dash(value: object) -> object:
@@ -241,31 +245,33 @@ def _age(seconds: int | None) -> str:
 
 def doctor_json(checks: Iterable[Any]) -> dict[str, Any]:
     """What `metajournal doctor` found."""
-    found = list(checks)
-    return {"ok": all(one.fine for one in found), "checks": [asdict(one) for one in found]}
+    done = list(checks)
+    return {"ok": all(check.fine for check in done), "checks": [asdict(check) for check in done]}
 
 
-def doctor_view(found: Mapping[str, Any]) -> RenderableType:
+def doctor_view(report: Mapping[str, Any]) -> RenderableType:
     """Every part; what is wrong has the command that mends it in the next line."""
     shown: list[tuple[object, ...]] = []
-    for one in found["checks"]:
-        shown.append((verdict(one["verdict"]), one["part"], shortened(one["found"], 60), shortened(one["needed"], 60)))
-        if one["mend"]:
-            shown.append(("", "", Text.assemble(("→ ", "bold"), safe(one["mend"])), ""))
+    for check in report["checks"]:
+        shown.append(
+            (verdict(check["verdict"]), check["part"], shortened(check["found"], 60), shortened(check["needed"], 60))
+        )
+        if check["mend"]:
+            shown.append(("", "", Text.assemble(("→ ", "bold"), safe(check["mend"])), ""))
     return table(["", "part", "found", "needed"], shown)
 
 
-def results_view(found: Any) -> RenderableType:
+def results_view(results: Any) -> RenderableType:
     """Hits, best first, each with the first reasons why it is one."""
-    shown = len(found.hits)
-    rest = f", the first {shown} shown" if shown < found.total else ""
-    head = Text(f"{found.total:,} found{rest}", style="dim")
-    if found.note:
-        head.append(f". {shortened(found.note, 400)}")
-    parts: list[RenderableType] = [head, hits_view(found.hits)] if shown else [head]
-    if found.cursor and rest:
+    shown = len(results.hits)
+    rest = f", the first {shown} shown" if shown < results.total else ""
+    head = Text(f"{results.total:,} found{rest}", style="dim")
+    if results.note:
+        head.append(f". {shortened(results.note, 400)}")
+    parts: list[RenderableType] = [head, hits_view(results.hits)] if shown else [head]
+    if results.cursor and rest:
         parts.append(
-            Text(f"next page: --cursor {found.cursor}", style="dim", no_wrap=True, overflow="ignore")
+            Text(f"next page: --cursor {results.cursor}", style="dim", no_wrap=True, overflow="ignore")
         )  # to be copied whole
     return Group(*parts)
 
@@ -277,7 +283,7 @@ def hits_view(hits: Iterable[Any]) -> RenderableType:
 
 def why_line(hit: Any, *, reasons: int = 2) -> Text:
     """The first reasons of a hit, their matches marked."""
-    lines = [_reason(one) for one in hit.why[:reasons]]
+    lines = [_reason(reason) for reason in hit.why[:reasons]]
     more = len(hit.why) - len(lines)
     return Text(";  ").join(lines + ([Text(f"{more} more", style="dim")] if more > 0 else []))
 

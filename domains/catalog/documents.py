@@ -75,11 +75,11 @@ def _system(before: EntityRow | None, after: EntityRow) -> tuple[Metadata, Metad
 
 def _system_is_same(before: EntityRow, after: EntityRow) -> bool:
     """Whether SYSTEM is as it was but for what the fold keeps: a cheap look; False decides nothing."""
-    held, properties = before.system_properties, after.system_properties
-    if before.system_tags != after.system_tags or held.keys() != properties.keys():
+    held_properties, properties = before.system_properties, after.system_properties
+    if before.system_tags != after.system_tags or held_properties.keys() != properties.keys():
         return False
-    for name, value in properties.items():  # a loop: half the time of all() over a generator  # noqa: SIM110
-        if held[name] != value and name not in RESERVED_PROPERTIES:
+    for name, value in properties.items():  # a loop: half the time of all() over a generator
+        if held_properties[name] != value and name not in RESERVED_PROPERTIES:
             return False
     return True
 

@@ -76,16 +76,16 @@ def files(
     from .values import page_json
 
     _check_asked(asked)
-    at = point(as_at) if as_at else None
+    as_at_point = point(as_at) if as_at else None
     with context.ensure_object(Options).journal() as journal:
-        found = _files(journal).page(**asked, limit=limit, cursor=cursor, as_at=at)
-    shown = page_json(found)
+        page = _files(journal).page(**asked, limit=limit, cursor=cursor, as_at=as_at_point)
+    shown = page_json(page)
     if as_json:
         print_json(shown)
         return
     console().print(_page_view(shown), crop=False)
-    if found.cursor is not None:
-        console().print(Text(f"more: --cursor {found.cursor}", style="dim"), soft_wrap=True)
+    if page.cursor is not None:
+        console().print(Text(f"more: --cursor {page.cursor}", style="dim"), soft_wrap=True)
 
 
 def _files(journal: ConnectedJournal) -> FilesClient:
@@ -110,8 +110,8 @@ def _check_asked(asked: Mapping[str, str | None]) -> None:
 
 def _in_options(sentence: str) -> str:
     """A sentence about arguments with the options for them; what it quotes of a value stays."""
-    said, *quoted = _QUOTING.split(sentence, 1)
-    return "".join([_ARGUMENT.sub(lambda found: _OPTIONS[found[0]], said), *quoted])
+    unquoted, *quoted = _QUOTING.split(sentence, 1)
+    return "".join([_ARGUMENT.sub(lambda match: _OPTIONS[match[0]], unquoted), *quoted])
 
 
 @files.command()
@@ -125,10 +125,10 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
     from ...values import point
     from .values import file_json
 
-    at = point(as_at) if as_at else None
+    as_at_point = point(as_at) if as_at else None
     with given.journal() as journal:
-        found = _files(journal).latest(what, where, as_at=at)
-    shown = None if found is None else file_json(found)
+        file = _files(journal).latest(what, where, as_at=as_at_point)
+    shown = None if file is None else file_json(file)
     if as_json:
         print_json(shown)
     else:
@@ -159,7 +159,13 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
 @json_option
 @options
 def record(
-    given: Options, /, paths: tuple[str, ...], actor: str | None, no_wait: bool, as_json: bool, **said: str | None
+    given: Options,
+    /,
+    paths: tuple[str, ...],
+    actor: str | None,
+    no_wait: bool,
+    as_json: bool,
+    **file_options: str | None,
 ) -> int:
     """Record files by their paths: their hashes and sizes are taken here, their contents stay where they are.
 
@@ -174,23 +180,23 @@ def record(
     from .recording import checked_files
 
     if paths == ("-",):
-        if any(value for name, value in said.items() if name != "data_version"):
+        if any(value for name, value in file_options.items() if name != "data_version"):
             raise click.UsageError("With - everything stands in the JSON lines; leave the other options away.")
         made: Iterable[Any] = _lines(standard_input())
     elif "-" in paths:
         raise click.UsageError("Give paths, or - alone.")
     else:
-        if not said["what"] or not said["where"]:
+        if not file_options["what"] or not file_options["where"]:
             raise click.UsageError("Say which program and server the files are of: --what and --where.")
-        if said["file_id"] and len(paths) > 1:
+        if file_options["file_id"] and len(paths) > 1:
             raise click.UsageError("An id is one file's: give one path with --id.")
-        made = [_of_path(path, said) for path in paths]
-    found = checked_files(made)
-    if not found:
+        made = [_of_path(path, file_options) for path in paths]
+    records = checked_files(made)
+    if not records:
         return _none_found(as_json)
     with given.journal() as journal:
         about: dict[str, Any] = {} if actor is None else {"actor": actor}
-        receipts = _files(journal).record(found, progress=_told(console(stderr=True)), **about)
+        receipts = _files(journal).record(records, progress=_progress_to(console(stderr=True)), **about)
         results = [_result(receipt, wait=not no_wait) for receipt in receipts]
     for result in results:
         print_json(result) if as_json else console().print(_result_line(result), soft_wrap=True)
@@ -206,28 +212,28 @@ def _none_found(as_json: bool) -> int:
     return FINE
 
 
-def _of_path(path: str, said: Mapping[str, str | None]) -> Any:
+def _of_path(path: str, file_options: Mapping[str, str | None]) -> Any:
     """The record of one local file."""
     from .recording import file_record
 
-    found = Path(path)
+    local_path = Path(path)
     try:
-        written = found.stat().st_mtime_ns // 1_000_000
+        written = local_path.stat().st_mtime_ns // 1_000_000
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.", code="unreadable-file") from error
-    whole = found.resolve()
+    whole = local_path.resolve()
     metadata = {
-        "start": written if said["start"] is None else said["start"],
-        "end": said["end"],
-        "where": said["where"],
-        "what": said["what"],
-        "data-version": said["data_version"],
-        "id": said["file_id"],
-        "work_id": said["work_id"],
+        "start": written if file_options["start"] is None else file_options["start"],
+        "end": file_options["end"],
+        "where": file_options["where"],
+        "what": file_options["what"],
+        "data-version": file_options["data_version"],
+        "id": file_options["file_id"],
+        "work_id": file_options["work_id"],
         "path": str(whole),
     }
-    url = whole.as_uri() if said["url"] is None else f"{said['url']}{found.name}"
-    return file_record(url, metadata, content=found, created=written)
+    url = whole.as_uri() if file_options["url"] is None else f"{file_options['url']}{local_path.name}"
+    return file_record(url, metadata, content=local_path, created=written)
 
 
 def _lines(lines: Iterable[str]) -> Iterator[Any]:
@@ -236,7 +242,7 @@ def _lines(lines: Iterable[str]) -> Iterator[Any]:
     return (value for _, value in json_lines(lines, '{"url": …, "metadata": {…}}'))
 
 
-def _told(out: Any) -> Any:
+def _progress_to(out: Any) -> Any:
     """Progress on standard error, a line every now and then."""
     last = 0
 
@@ -270,26 +276,26 @@ def _page_view(shown: Mapping[str, Any]) -> RenderableType:
     columns = ["start", "end", "where", "what", "work_id", "size", "url"]
     rows = [
         (
-            _when(one["metadata"]["start"]),
-            _when(one["metadata"]["end"]),
-            one["metadata"]["where"],
-            one["metadata"]["what"],
-            one["metadata"]["work_id"] or "-",
-            "-" if one["size"] is None else f"{one['size']:,}",
-            shortened(one["url"], 100),
+            _when(file["metadata"]["start"]),
+            _when(file["metadata"]["end"]),
+            file["metadata"]["where"],
+            file["metadata"]["what"],
+            file["metadata"]["work_id"] or "-",
+            "-" if file["size"] is None else f"{file['size']:,}",
+            shortened(file["url"], 100),
         )
-        for one in shown["files"]
+        for file in shown["files"]
     ]
     if not rows:
         return Text("no files")
     return table(columns, rows, right=["size"])
 
 
-def _file_view(one: Mapping[str, Any]) -> RenderableType:
-    metadata = one["metadata"]
+def _file_view(file: Mapping[str, Any]) -> RenderableType:
+    metadata = file["metadata"]
     named = {name: metadata[name] for name in _SHOWN if metadata.get(name) is not None}
-    times = {"start": _when(metadata["start"]), "end": _when(metadata["end"]), "created": _when(one["created"])}
-    return fields({"file": one["file"], "url": one["url"], **times, **named, "size": one["size"] or "-"})
+    times = {"start": _when(metadata["start"]), "end": _when(metadata["end"]), "created": _when(file["created"])}
+    return fields({"file": file["file"], "url": file["url"], **times, **named, "size": file["size"] or "-"})
 
 
 def _when(time_ms: int | None) -> str:

@@ -20,9 +20,9 @@ from .questions import FilesQuestion
 _DIGEST_BYTES: Final = 8
 
 
-def identity_of(tenant: str, question: FilesQuestion, at: At | None) -> str:
+def identity_of(tenant: str, question: FilesQuestion, as_at: At | None) -> str:
     """What a cursor belongs to: the tenant, the query and the point that it was asked at."""
-    point = sorted((*key, value) for key, value in at.items()) if isinstance(at, Mapping) else str(at)
+    point = sorted((*key, value) for key, value in as_at.items()) if isinstance(as_at, Mapping) else str(as_at)
     text = json.dumps([tenant, question._asdict(), point], sort_keys=True)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).hexdigest()
 
@@ -71,7 +71,7 @@ def _is_long(value: Any, least: int) -> bool:
 
 def _are_bounds(value: Any) -> bool:
     """Whether a value is what `Bounds.to_json` gives: of a page with another behind it, at least one partition's."""
-    return isinstance(value, list) and value != [] and all(_is_bound(*one) for one in value)
+    return isinstance(value, list) and value != [] and all(_is_bound(*bound) for bound in value)
 
 
 def _is_bound(partition: Any, below: Any, until_ms: Any) -> bool:

@@ -31,11 +31,11 @@ def change_record(before: EntityRow | None, after: EntityRow) -> dict[str, Any] 
     }
 
 
-def add_documents(found: Documents, folded: Folded, names: TopicNames) -> None:
+def add_documents(documents: Documents, folded: Folded, names: TopicNames) -> None:
     """Add the change records of a partition's files, in their order."""
     topic = names.changes("files")
     for before, after in folded.changes:
         record = change_record(before, after)
         if record is not None:
-            key, identity = row_key(after.tenant, after.urn), found.identity(after.logical_timestamp, after.seq)
-            found.add(topic, CHANGE_TYPE, key, spelled(record), identity, after.system_time)
+            key, identity = row_key(after.tenant, after.urn), documents.identity(after.logical_timestamp, after.seq)
+            documents.add(topic, CHANGE_TYPE, key, spelled(record), identity, after.system_time)

@@ -54,8 +54,8 @@ class Gathering:
             self._waiting[run.key].add(number, files, run)
             self._held += len(files)
             return
-        for at, file in enumerate(files, number):
-            yield from self._take_one(at, self._readable(at, file))
+        for index, file in enumerate(files, number):
+            yield from self._take_one(index, self._readable(index, file))
 
     def _take_one(self, number: int, file: FileRecord) -> Iterator[FilesRecorded]:
         metadata = file.metadata
@@ -65,7 +65,7 @@ class Gathering:
         self._group(run.key).add(number, (file,), run)
         self._held += 1
         if self._held >= _HELD_FILES:
-            yield self._full(max(self._waiting, key=lambda one: len(self._waiting[one].files)))
+            yield self._full(max(self._waiting, key=lambda key: len(self._waiting[key].files)))
 
     def _group(self, key: tuple[str, str]) -> _Group:
         """The group of an aggregate, a new one where none waits."""
@@ -99,7 +99,7 @@ def _run_of(files: Sequence[Any]) -> _Run | None:
     if {*map(type, metadata)} != {FileMetadata}:
         return None
     _, _, _, wheres, whats, versions, ids, _, work_ids, paths = zip(*metadata, strict=True)
-    optional = [one for one in (*work_ids, *paths) if one is not None]
+    optional = [text for text in (*work_ids, *paths) if text is not None]
     if {*map(type, (*urls, *wheres, *whats, *versions, *ids, *optional))} != _TEXT:
         return None
     texts, distinct, named = "".join((*urls, *versions, *optional)), {*ids}, "".join(ids)

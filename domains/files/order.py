@@ -33,10 +33,10 @@ NEWEST_FIRST: Final = (
 
 def behind(rows: pa.Table, after: PageKey) -> pa.Array:
     """Which rows come behind a key."""
-    found = pa.repeat(pa.scalar(False), rows.num_rows)
+    is_behind = pa.repeat(pa.scalar(False), rows.num_rows)
     for column, value in zip(reversed(PageKey._fields), reversed(after), strict=True):
-        found = pc.or_(pc.greater(rows[column], value), pc.and_(pc.equal(rows[column], value), found))
-    return found
+        is_behind = pc.or_(pc.greater(rows[column], value), pc.and_(pc.equal(rows[column], value), is_behind))
+    return is_behind
 
 
 def first_of(tables: Sequence[pa.Table], order: Order, count: int) -> pa.Table:

@@ -86,8 +86,8 @@ def file_record(
     given = {"created": created}
     _read_time(given, "created", "created", faults)
     record: Any = as_file({"url": url, "metadata": document, "size": size, **given})
-    told = {fault.field for fault in faults}
-    faults += [fault for fault in file_faults("", record) if fault.field not in told]
+    faulty_fields = {fault.field for fault in faults}
+    faults += [fault for fault in file_faults("", record) if fault.field not in faulty_fields]
     if faults:
         raise InvalidEventError(faults)
     return record  # type: ignore[no-any-return]  # of no fault follows that it is one
@@ -104,11 +104,11 @@ def _read_time(document: dict[str, Any], name: str, field: str, faults: list[Fau
 
 
 def _take_hash(document: dict[str, Any], content: Content, faults: list[Fault]) -> None:
-    found, said = content_hash(content), document.get("hash")
-    if said is None:
-        document["hash"] = found
-    elif isinstance(said, str) and said.lower() != found:
-        faults.append(Fault("metadata.hash", f"is not that of the content, {found}"))
+    own_hash, given_hash = content_hash(content), document.get("hash")
+    if given_hash is None:
+        document["hash"] = own_hash
+    elif isinstance(given_hash, str) and given_hash.lower() != own_hash:
+        faults.append(Fault("metadata.hash", f"is not that of the content, {own_hash}"))
 
 
 def prepared(file: Any) -> Any:
@@ -164,21 +164,21 @@ def checked_files(files: Iterable[FileRecord | Mapping[str, Any]]) -> list[FileR
     Raises:
         InvalidEventError: as `file_events`.
     """
-    found = [_readable(number, file) for number, file in enumerate(files)]
-    for _ in file_events(found):
+    records = [_readable(number, file) for number, file in enumerate(files)]
+    for _ in file_events(records):
         pass
-    return found
+    return records
 
 
 def _some(rest: Iterator[Any], most: int) -> tuple[list[Any], Exception | None]:
     """The next files, and what their source failed with behind them."""
-    found: list[Any] = []
+    some_files: list[Any] = []
     try:
         for file in islice(rest, most):
-            found.append(file)
+            some_files.append(file)
     except Exception as error:
-        return found, error
-    return found, None
+        return some_files, error
+    return some_files, None
 
 
 def _readable(number: int, file: Any) -> FileRecord:
@@ -187,12 +187,12 @@ def _readable(number: int, file: Any) -> FileRecord:
     metadata = record.metadata if type(record) is FileRecord else None
     if type(metadata) is FileMetadata:
         _, _, _, where, what, data_version, file_id, _, work_id, path = metadata
-        told = "" if work_id is None else work_id, "" if path is None else path
-        if {*map(type, (record.url, where, what, file_id, data_version, *told))} == _TEXT:
+        optional_texts = "" if work_id is None else work_id, "" if path is None else path
+        if {*map(type, (record.url, where, what, file_id, data_version, *optional_texts))} == _TEXT:
             return record  # type: ignore[no-any-return]
         needed = (record.url, where, what, file_id, data_version)
-        optional = [one for one in (path, work_id) if one is not None]
-        if all(isinstance(one, str) for one in (*needed, *optional)):
+        optional = [text for text in (path, work_id) if text is not None]
+        if all(isinstance(text, str) for text in (*needed, *optional)):
             return record  # type: ignore[no-any-return]
     raise InvalidEventError(file_faults(f"files[{number}]", record))
 
@@ -210,7 +210,7 @@ def record_files(
     *,
     progress: Callable[[int], None] | None = None,
     files_an_event: int = MAX_ENTRIES,
-    **said: Any,
+    **emit_options: Any,
 ) -> list[Receipt]:
     """Emit events of many files, some in flight at a time, until Kafka has acknowledged all of them.
 
@@ -218,7 +218,7 @@ def record_files(
         files: as `file_events` takes them.
         progress: called with the number of files acknowledged so far, after each event.
         files_an_event: most files of an event, 1 to 1,000.
-        said: arguments of `Emitter.emit` that hold for every event.
+        emit_options: arguments of `Emitter.emit` that hold for every event.
     Returns:
         The receipt of each event, in the order of sending.
     Raises:
@@ -232,7 +232,7 @@ def record_files(
     done = sent = 0
     try:
         for event in file_events(files, files_an_event=files_an_event):
-            receipts.append(emitter.emit(event, **{"block_s": _BLOCK_S, **said}))
+            receipts.append(emitter.emit(event, **{"block_s": _BLOCK_S, **emit_options}))
             sent += len(event.files)
             flying.append((len(event.files), receipts[-1]))
             if len(flying) >= _IN_FLIGHT:

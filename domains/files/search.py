@@ -91,15 +91,15 @@ class Search:
 
     def first(self, count: int, after: PageKey | None) -> list[_Place]:
         """The places of the first files behind a key, in order."""
-        found: list[_Place] = []
-        while len(found) < count:
-            wanted = count - len(found) + _SPARE
+        standing: list[_Place] = []
+        while len(standing) < count:
+            wanted = count - len(standing) + _SPARE
             places = self._places(after, BY_START, wanted)
-            found += self._standing(places)
+            standing += self._standing(places)
             if len(places) < wanted:
                 break
             after = places[-1].key
-        return found[:count]
+        return standing[:count]
 
     def latest(self) -> list[_Place]:
         """The place of the newest file, or none."""
@@ -118,9 +118,9 @@ class Search:
             wanted.setdefault(bisect_right(self._ends, place.at) - 1, []).append(place)
         tables = self._source.read([self._groups[self._laid[part]] for part in wanted], READ)
         made = {}
-        for (part, found), rows in zip(wanted.items(), tables, strict=True):
-            numbers = pa.array([place.at - self._ends[part] for place in found], pa.int64())
-            for place, read in zip(found, tuples_of(rows.take(numbers)), strict=True):
+        for (part, part_places), rows in zip(wanted.items(), tables, strict=True):
+            numbers = pa.array([place.at - self._ends[part] for place in part_places], pa.int64())
+            for place, read in zip(part_places, tuples_of(rows.take(numbers)), strict=True):
                 made[place.at] = row_of_read(self._tenant, place.bucket, place.logical_timestamp, place.seq, read)
         return [made[place.at] for place in places]
 
@@ -130,22 +130,22 @@ class Search:
         edges = sorted((self._edge(number, up), number) for number in self._possible(after))
         if not up:
             edges.reverse()
-        found: list[pa.Table] = []
+        tables: list[pa.Table] = []
         begun, until = 0, self._begin_with(edges, after)
         while True:
             until = min(until, begun + _MOST_AT_ONCE)
-            found += self._matching([number for _, number in edges[begun:until]], after)
-            found = [first_of(found, order, count)] if found else []
+            tables += self._matching([number for _, number in edges[begun:until]], after)
+            tables = [first_of(tables, order, count)] if tables else []
             begun, rest = until, edges[until:]
             if not rest:
                 break
             until = 2 * begun
-            if found and found[0].num_rows == count:
-                last = found[0]["start_ms"][-1].as_py()
+            if tables and tables[0].num_rows == count:
+                last = tables[0]["start_ms"][-1].as_py()
                 until = begun + sum(edge <= last if up else edge >= last for edge, _ in rest)
                 if until == begun:
                     break
-        return [_Place(*row) for row in tuples_of(found[0].select(_Place._fields))] if found else []
+        return [_Place(*row) for row in tuples_of(tables[0].select(_Place._fields))] if tables else []
 
     def _begin_with(self, edges: Sequence[tuple[int, int]], after: PageKey | None) -> int:
         """How many groups to read at first: about one of each file, and those that begin before the page does."""
@@ -167,13 +167,13 @@ class Search:
         """Numbers of the groups that can hold a match behind a key."""
         asked = self._asked
         least = _LEAST if after is None else after.start_ms
-        found = [number for number, group in enumerate(self._groups) if group.spans("start_ms", least, _GREATEST)]
+        spanning = [number for number, group in enumerate(self._groups) if group.spans("start_ms", least, _GREATEST)]
         if asked.start is None or asked.end is None:
-            return found
+            return spanning
         first, last = max(asked.start, least) // DAY_MS, asked.end // DAY_MS
         return [
             number
-            for number in found
+            for number in spanning
             if self._groups[number].spans("bucket", first, last)
             and self._groups[number].spans("start_ms", _LEAST, asked.end)
         ]
@@ -191,19 +191,19 @@ class Search:
 
     def _holding(self, numbers: Sequence[int]) -> Sequence[int]:
         """Those of some groups that hold what is rare: by the index, and by a look at it unless that has told all."""
-        work_id, told = self._asked.work_id, False
+        work_id, is_told = self._asked.work_id, False
         if work_id is not None:
-            numbers, told = self._possible_with(numbers, "work_id", [work_id])
-        if len(self._rare) > 1 or (work_id is not None and not told):
+            numbers, is_told = self._possible_with(numbers, "work_id", [work_id])
+        if len(self._rare) > 1 or (work_id is not None and not is_told):
             groups = [self._groups[number] for number in numbers]
             return list(compress(numbers, self._source.holding(groups, self._rare)))
         return numbers
 
     def _possible_with(self, numbers: Sequence[int], column: str, texts: Collection[str]) -> tuple[Sequence[int], bool]:
         """Those of some groups that can hold one of some values, and whether the index spoke of each of them."""
-        said = self._source.possible([self._groups[number] for number in numbers], column, texts)
-        found = [number for number, one in zip(numbers, said, strict=True) if one is not False]
-        return found, None not in said
+        possible = self._source.possible([self._groups[number] for number in numbers], column, texts)
+        holding = [number for number, can_hold in zip(numbers, possible, strict=True) if can_hold is not False]
+        return holding, None not in possible
 
     def _small(self, numbers: Sequence[int]) -> list[pa.Table]:
         """The columns that decide, of some groups; the first ones are kept."""
@@ -240,7 +240,9 @@ class Search:
         if not places:
             return []
         newest = self._newest({*map(_OF_FILE, places)})
-        return [one for one in places if newest.get(_OF_FILE(one), _NOWHERE) <= (one.logical_timestamp, one.seq)]
+        return [
+            place for place in places if newest.get(_OF_FILE(place), _NOWHERE) <= (place.logical_timestamp, place.seq)
+        ]
 
     def _newest(self, wanted: set[tuple[str, str, str, int]]) -> dict[tuple[Any, ...], tuple[int, int]]:
         """The newest place in the log of files in buckets, of those that were recorded more than once."""
@@ -266,15 +268,15 @@ class Search:
             if group.spans("supersedes", True, True) and group.spans("bucket", min(buckets), max(buckets))
         ]
         numbers, _ = self._possible_with(numbers, "file_id", {file_id for *_, file_id, _ in wanted})
-        found = [number for number in numbers if number in self._read]
+        replacing = [number for number in numbers if number in self._read]
         numbers = [number for number in numbers if number not in self._read]
         tables = self._source.read([self._groups[number] for number in numbers], _REPLACING)
         for number, rows in zip(numbers, tables, strict=True):
             days = rows["bucket"].cast(pa.string())
             places = pc.binary_join_element_wise(rows["file_where"], rows["file_what"], days, "/")
             if pc.any(pc.and_(rows["supersedes"], pc.is_in(places, keys))).as_py():
-                found.append(number)
-        return found
+                replacing.append(number)
+        return replacing
 
 
 def _possible_files(table: TableView, named: Mapping[str, str], asked: FilesQuestion) -> list[str]:

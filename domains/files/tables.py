@@ -73,10 +73,12 @@ def unsorted(rows: Iterable[tuple[FileRecordRow, str, int]]) -> pa.Table:
     given = list(rows)
     if not given:
         return FILE_RECORDS.empty_table()
-    held = RowColumns(given, FileRecordRow._fields, _OF_EVENT)
-    made = {name: microseconds(held.array(name, pa.int64())) for name in ("system_time", "event_time")}
-    made["metadata"] = each_once(held.values("metadata"), records)
-    columns = [made[field.name] if field.name in made else held.array(field.name, field.type) for field in FILE_RECORDS]
+    row_columns = RowColumns(given, FileRecordRow._fields, _OF_EVENT)
+    made = {name: microseconds(row_columns.array(name, pa.int64())) for name in ("system_time", "event_time")}
+    made["metadata"] = each_once(row_columns.values("metadata"), records)
+    columns = [
+        made[field.name] if field.name in made else row_columns.array(field.name, field.type) for field in FILE_RECORDS
+    ]
     return pa.table(columns, schema=FILE_RECORDS)
 
 
@@ -89,7 +91,7 @@ def row_from_dict(row: Mapping[str, Any]) -> FileRecordRow:
     return FileRecordRow(**values)
 
 
-def row_of_read(tenant: str, bucket: int, at: int, seq: int, read: tuple[Any, ...]) -> FileRecordRow:
+def row_of_read(tenant: str, bucket: int, place: int, seq: int, read: tuple[Any, ...]) -> FileRecordRow:
     """A live row of its bucket, its logical_timestamp and seq, and the columns READ."""
     system_time, event_time, event_id, actor, created, size, supersedes, version, url, text = read
     metadata = orjson.loads(text)
@@ -97,7 +99,7 @@ def row_of_read(tenant: str, bucket: int, at: int, seq: int, read: tuple[Any, ..
     where, what, file_id = metadata["where"], metadata["what"], metadata["id"]
     urn = file_urn(where, what, file_id)
     return FileRecordRow(
-        tenant, urn, bucket, urn.aggregate, at, seq, milliseconds(system_time), milliseconds(event_time), event_id,
+        tenant, urn, bucket, urn.aggregate, place, seq, milliseconds(system_time), milliseconds(event_time), event_id,
         actor, False, where, what, file_id, start // DAY_MS, start, metadata["end"], created, size, work_id, supersedes,
         version, url, *index_keys(bucket, where, what, file_id, work_id), metadata,
     )  # fmt: skip

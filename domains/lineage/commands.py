@@ -76,7 +76,7 @@ def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: A
 
     data = Urn.parse(urn)
     with given.journal() as journal:
-        answer = _lineage(journal).of(data, **_asked(asked, as_at))
+        answer = _lineage(journal).of(data, **_question_options(asked, as_at))
         if not answer["relations"] and _is_untouched(journal, data):
             note(f"Nothing is known of {data}: check its spelling.")
     within = asked["start"] is not None or asked["end"] is not None
@@ -103,22 +103,22 @@ def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> i
     from .openlineage import read_events
     from .views import imported_view
 
-    said: dict[str, Any] = {"events": 0, "facts": 0, "refused": []}
+    imported: dict[str, Any] = {"events": 0, "facts": 0, "refused": []}
     with given.journal() as journal:
         for line, facts, fault in read_events(file):
             try:
                 for fact in facts:
                     journal.emit(fact, actor=actor, block_s=30.0)
-                    said["facts"] += 1
+                    imported["facts"] += 1
             except EventTooLargeError as error:
                 fault = error.message
-            said["events"] += fault is None
+            imported["events"] += fault is None
             if fault is not None:
-                said["refused"].append({"line": line, "message": fault})
+                imported["refused"].append({"line": line, "message": fault})
         journal.flush()
-    said["ok"] = not said["refused"]
-    print_json(said) if as_json else console().print(imported_view(said))
-    return FINE if said["ok"] else PROBLEM
+    imported["ok"] = not imported["refused"]
+    print_json(imported) if as_json else console().print(imported_view(imported))
+    return FINE if imported["ok"] else PROBLEM
 
 
 @lineage.command("export", short_help="Print the lineage of data as OpenLineage run events.")
@@ -136,7 +136,7 @@ def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None
     from .openlineage import run_events
 
     with given.journal() as journal:
-        for run, accesses in _lineage(journal).runs_in(Urn.parse(urn), **_asked(asked, as_at)):
+        for run, accesses in _lineage(journal).runs_in(Urn.parse(urn), **_question_options(asked, as_at)):
             for event in run_events(run, accesses):
                 print_json(event)
 
@@ -158,7 +158,7 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
     from .views import runs_view
 
     with given.journal() as journal:
-        page = _lineage(journal).runs(of := Urn.parse(program), **_asked(asked, as_at))
+        page = _lineage(journal).runs(of := Urn.parse(program), **_question_options(asked, as_at))
         if not page.items and _is_unknown(journal, of):
             note(f"Nothing is known of {of}: check its spelling.")
     shown = runs_json(page)
@@ -206,14 +206,14 @@ def run(
     from .values import touched_json
     from .views import run_view
 
-    one, at = Urn.parse(urn), _asked({"as_of": as_of}, as_at)
+    run_urn, point_options = Urn.parse(urn), _question_options({"as_of": as_of}, as_at)
     with given.journal() as journal:
-        page = _lineage(journal).accesses(one, limit=limit, cursor=cursor, **at)
-        shown = touched_json(_lineage(journal).run(one, **at), page)
+        page = _lineage(journal).accesses(run_urn, limit=limit, cursor=cursor, **point_options)
+        shown = touched_json(_lineage(journal).run(run_urn, **point_options), page)
     print_json(shown) if as_json else console().print(run_view(shown), crop=False)
 
 
-def _asked(given: dict[str, Any], as_at: str | None) -> dict[str, Any]:
+def _question_options(given: dict[str, Any], as_at: str | None) -> dict[str, Any]:
     """What was said, texts of times as milliseconds."""
     from ...values import moment, point
 

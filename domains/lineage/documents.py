@@ -30,14 +30,14 @@ class Fact(NamedTuple):
     document: dict[str, Any]
 
 
-def add_documents(found: Documents, folded: Folded, names: TopicNames) -> None:
+def add_documents(documents: Documents, folded: Folded, names: TopicNames) -> None:
     """Add the lineage facts of a partition's changes, in their order."""
     if not folded.facts:
         return
     topic = names.changes("lineage")
-    for one in sorted(_facts(folded), key=lambda fact: (fact.position, fact.seq)):
-        key, identity = row_key(one.tenant, one.urn), found.identity(one.position, one.seq)
-        found.add(topic, FACT_TYPE, key, spelled(one.document), identity, one.system_time)
+    for fact in sorted(_facts(folded), key=lambda fact: (fact.position, fact.seq)):
+        key, identity = row_key(fact.tenant, fact.urn), documents.identity(fact.position, fact.seq)
+        documents.add(topic, FACT_TYPE, key, spelled(fact.document), identity, fact.system_time)
 
 
 def _facts(folded: Folded) -> Iterator[Fact]:

@@ -21,11 +21,11 @@ from .relations import LakeRelations, told_by
 
 def lacks_writes(view: View, seen: Bounds) -> bool:
     """Whether the table that stands by data lacks some of what is seen, so that others are read too."""
-    held = _held(view, seen)
-    return any(held[partition] < below for partition, below in seen.below.items())
+    marks = _derived_marks(view, seen)
+    return any(marks[partition] < below for partition, below in seen.below.items())
 
 
-def _held(view: View, seen: Bounds) -> dict[int, int]:
+def _derived_marks(view: View, seen: Bounds) -> dict[int, int]:
     return {partition: derived_mark(view, "writes", (seen.topic, partition)) for partition in seen.below}
 
 
@@ -38,46 +38,50 @@ def latest_write_of(view: View, seen: Bounds, tenant: str, data: str, as_of: int
         view: has `writes`; where that lacks something, `accesses` and `relations` too.
         seen, as_of: which rows count.
     """
-    held = _held(view, seen)
+    marks = _derived_marks(view, seen)
     with scan.cursor() as cursor:
-        parts = [*_by_data(cursor, view, tenant, data, seen, held), *_lacking(cursor, view, tenant, data, seen, held)]
+        parts = [*_by_data(cursor, view, tenant, data, seen, marks), *_lacking(cursor, view, tenant, data, seen, marks)]
         if not parts:
             return []
-        found: list[Any] = cursor.sql(
+        rows: list[Any] = cursor.sql(
             f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from ({" union all ".join(parts)})
             where true{told_by(as_of)} group by run, component order by first desc, run desc limit 1"""
         ).fetchall()
-        return found
+        return rows
 
 
 _COLUMNS = "run, component, program, happened_at"
 
 
 def _by_data(
-    cursor: scan.Cursor, view: View, tenant: str, data: str, seen: Bounds, held: Mapping[int, int]
+    cursor: scan.Cursor, view: View, tenant: str, data: str, seen: Bounds, marks: Mapping[int, int]
 ) -> Iterator[str]:
     """What the derived table holds, as SQL."""
-    if not any(held.values()):
+    if not any(marks.values()):
         return
     table = view.tables["writes"]
     paths = possible_files(table, {"tenant": [tenant], "data": [data]})
     if paths:
-        below = replace(seen, below={one: min(below, held[one]) for one, below in seen.below.items()})
+        below = replace(
+            seen, below={partition: min(below, marks[partition]) for partition, below in seen.below.items()}
+        )
         source = scan.source(cursor, table, paths, "lake_writes")
         yield f"select {_COLUMNS} from {source} where {_of(tenant, data)} and {below.sql()}"
 
 
 def _lacking(
-    cursor: scan.Cursor, view: View, tenant: str, data: str, seen: Bounds, held: Mapping[int, int]
+    cursor: scan.Cursor, view: View, tenant: str, data: str, seen: Bounds, marks: Mapping[int, int]
 ) -> Iterator[str]:
     """The rows of `accesses` that the derived table lacks, as SQL."""
-    ranges = {one: (held[one], below) for one, below in seen.below.items() if held[one] < below}
+    ranges = {
+        partition: (marks[partition], below) for partition, below in seen.below.items() if marks[partition] < below
+    }
     if not ranges:
         return
     table = view.tables["accesses"]
     of_tenant = {"tenant": [tenant]}
-    paths = {path for one, (start, end) in ranges.items()
-             for path in paths_between(table, (seen.topic, one), start, end, of_tenant)}  # fmt: skip
+    paths = {path for partition, (start, end) in ranges.items()
+             for path in paths_between(table, (seen.topic, partition), start, end, of_tenant)}  # fmt: skip
     where = _of(tenant, data)
     if not all(
         start for start, _ in ranges.values()
@@ -87,7 +91,9 @@ def _lacking(
         where += f" and program in ({', '.join(map(quoted, programs))})"
     if paths:
         source = scan.source(cursor, table, sorted(paths), "lake_accesses")
-        beyond = " or ".join(f"journal_partition = {one} and logical_timestamp >= {ranges[one][0]}" for one in ranges)
+        beyond = " or ".join(
+            f"journal_partition = {partition} and logical_timestamp >= {ranges[partition][0]}" for partition in ranges
+        )
         yield (f"select {_COLUMNS} from {source} where {where} and access = 'write' and {seen.sql()} and ({beyond})")
 
 

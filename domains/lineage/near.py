@@ -42,8 +42,8 @@ class Near:
         newest = reached
         while levels > 0 and len(newest) and len(reached) < most:
             data = pc.unique(pc.filter(self._data, pc.is_in(self._programs, value_set=newest)))
-            found = self._over(data)
-            newest = pc.filter(found, pc.invert(pc.is_in(found, value_set=reached)))
+            near = self._over(data)
+            newest = pc.filter(near, pc.invert(pc.is_in(near, value_set=reached)))
             reached = pa.concat_arrays([reached, newest])
             levels -= 1
         return self._named(reached[: max(most, len(programs))])

@@ -86,11 +86,11 @@ def _texts(lines: Iterable[str]) -> Iterator[Any]:
         return
     every = [first, *rest]
     try:
-        found = list(_values("".join(every)))
+        values = list(_values("".join(every)))
     except (ValueError, RecursionError):
         yield from ["".join(every)] if array else every
         return
-    yield from found[0] if len(found) == 1 and isinstance(found[0], list) else found
+    yield from values[0] if len(values) == 1 and isinstance(values[0], list) else values
 
 
 def _goes_on(line: str) -> bool:
@@ -108,9 +108,9 @@ def _values(text: str) -> Iterator[Any]:
     """The JSON values that stand one behind the other. Raises: ValueError, RecursionError: something is none."""
     if not is_text(text):
         raise ValueError("it is not UTF-8")
-    decoder, at = json.JSONDecoder(), 0
-    while (at := _BLANKS.match(text, at).end()) < len(text):  # type: ignore[union-attr]  # it matches everywhere
-        value, at = decoder.raw_decode(text, at)
+    decoder, offset = json.JSONDecoder(), 0
+    while (offset := _BLANKS.match(text, offset).end()) < len(text):  # type: ignore[union-attr]  # it matches everywhere
+        value, offset = decoder.raw_decode(text, offset)
         yield value
 
 
@@ -124,12 +124,12 @@ def facts_of(event: Any) -> list[Any]:
         raise NoRunEventError(f"It tells of no run, but of a {'dataset' if 'dataset' in event else 'job'} alone.")
     text = _text(event, "eventTime")
     try:
-        at = time_ms(text, zone_required=True)
+        at_ms = time_ms(text, zone_required=True)
     except ValueError:
         raise NoRunEventError(f"eventTime is no time with a zone: {text[:80]!r}.") from None
     facet = _facet(event)
     try:
-        facts = _facts(_run_of(event, facet), at, event, facet)
+        facts = _facts(_run_of(event, facet), at_ms, event, facet)
     except InvalidUrnError as error:
         raise NoRunEventError(error.message) from error
     faults = [fault for fact in facts for fault in fact.validate()]
@@ -138,15 +138,15 @@ def facts_of(event: Any) -> list[Any]:
     return facts
 
 
-def _facts(of: Urn, at: int, event: Mapping[str, Any], facet: Mapping[str, Any]) -> list[Any]:
+def _facts(of: Urn, at_ms: int, event: Mapping[str, Any], facet: Mapping[str, Any]) -> list[Any]:
     kind = event.get("eventType")
     if kind is not None and kind not in _TYPES:
         raise NoRunEventError(f"eventType is none of {', '.join(sorted(_TYPES))}: {kind!r}.")
-    facts: list[Any] = [RunStarted(of, at)] if kind == "START" else []
+    facts: list[Any] = [RunStarted(of, at_ms)] if kind == "START" else []
     status = facet.get("status") if isinstance(facet.get("status"), str) else _STATUS_OF.get(str(kind))
     if status and kind not in (None, "START", "RUNNING"):
-        facts.append(RunStopped(of, at, status))
-    accesses = _own_accesses(facet) if "run" in facet else _accesses(event, at)
+        facts.append(RunStopped(of, at_ms, status))
+    accesses = _own_accesses(facet) if "run" in facet else _accesses(event, at_ms)
     for start in range(0, len(accesses), MAX_ENTRIES):
         facts.append(AccessesRecorded(of, accesses[start : start + MAX_ENTRIES]))
     return facts
@@ -154,17 +154,17 @@ def _facts(of: Urn, at: int, event: Mapping[str, Any], facet: Mapping[str, Any])
 
 def _own_accesses(facet: Mapping[str, Any]) -> list[Access]:
     """Those of our own facet; all events of a run but its first have none."""
-    found = []
-    for one in _listed(facet, "accesses"):
-        if not isinstance(one, Mapping):
-            raise NoRunEventError(f"An access is no object: {one!r:.80}.")
-        found.append(Access(*[one.get(name) for name in Access._fields]))
-    return found
+    accesses = []
+    for fields in _listed(facet, "accesses"):
+        if not isinstance(fields, Mapping):
+            raise NoRunEventError(f"An access is no object: {fields!r:.80}.")
+        accesses.append(Access(*[fields.get(name) for name in Access._fields]))
+    return accesses
 
 
-def _accesses(event: Mapping[str, Any], at: int) -> list[Access]:
+def _accesses(event: Mapping[str, Any], at_ms: int) -> list[Access]:
     touched = [(data, READ) for data in _data(event, "inputs")] + [(data, WRITE) for data in _data(event, "outputs")]
-    return [Access(data, access, at) for data, access in dict.fromkeys(touched)]
+    return [Access(data, access, at_ms) for data, access in dict.fromkeys(touched)]
 
 
 def _run_of(event: Mapping[str, Any], facet: Mapping[str, Any]) -> Urn:
@@ -178,8 +178,8 @@ def _run_of(event: Mapping[str, Any], facet: Mapping[str, Any]) -> Urn:
 
 def _canonical(run_id: str) -> str:
     """A UUID in its one form, lower case and nothing around it (RFC 9562, section 4); any other id as it is."""
-    found = _UUID.fullmatch(run_id)
-    return run_id if found is None else str(UUID(run_id.lower()))
+    match = _UUID.fullmatch(run_id)
+    return run_id if match is None else str(UUID(run_id.lower()))
 
 
 def _facet(event: Any) -> Mapping[str, Any]:
@@ -190,19 +190,19 @@ def _facet(event: Any) -> Mapping[str, Any]:
 
 
 def _data(event: Mapping[str, Any], side: str) -> Iterator[Urn]:
-    for one in _listed(event, side):
-        namespace, name = _text(one, "namespace"), _text(one, "name")
+    for dataset_fields in _listed(event, side):
+        namespace, name = _text(dataset_fields, "namespace"), _text(dataset_fields, "name")
         kind = namespace.removeprefix(_OTHER_KINDS)
         yield dataset(namespace, name) if kind == namespace else Urn.parse(f"{kind}:{name}")
 
 
 def _listed(value: Mapping[str, Any], name: str) -> Sequence[Any]:
-    found = value.get(name)
-    if found is None:
+    listed = value.get(name)
+    if listed is None:
         return []
-    if not isinstance(found, list):
+    if not isinstance(listed, list):
         raise NoRunEventError(f"{name} is no list.")
-    return found
+    return listed
 
 
 def _text(value: Any, *path: str) -> str:
@@ -235,25 +235,25 @@ def _event(
     namespace, application, program_type, name = program.parts
     facet = {"_producer": PRODUCER, "_schemaURL": _FACET_URL, "run": run["run"]}
     facet |= {} if kind == "START" else {"status": run["status"]}
-    facet |= {"accesses": [_said(one) for one in accesses]} if first else {}
+    facet |= {"accesses": [_present(access) for access in accesses]} if first else {}
     return {
         "eventType": kind,
         "eventTime": _time(at_ms),
         "run": {"runId": _run_id(run), "facets": {FACET: facet}},
         "job": {"namespace": namespace, "name": f"{application}.{program_type}.{name}"},
-        "inputs": [_dataset(Urn.parse(one)) for one in _each(accesses, READ)],
-        "outputs": [_dataset(Urn.parse(one)) for one in _each(accesses, WRITE)],
+        "inputs": [_dataset(Urn.parse(urn)) for urn in _each(accesses, READ)],
+        "outputs": [_dataset(Urn.parse(urn)) for urn in _each(accesses, WRITE)],
         "producer": PRODUCER,
         "schemaURL": SCHEMA_URL,
     }
 
 
-def _said(access: Mapping[str, Any]) -> dict[str, Any]:
+def _present(access: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in access.items() if value is not None}
 
 
 def _each(accesses: Sequence[Mapping[str, Any]], access: str) -> list[str]:
-    return sorted({one["data"] for one in accesses if one["access"] == access})
+    return sorted({recorded["data"] for recorded in accesses if recorded["access"] == access})
 
 
 def _run_id(run: Mapping[str, Any]) -> str:

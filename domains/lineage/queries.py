@@ -92,7 +92,7 @@ class LineageQueries(Queries):
         """
         run, as_of = question
         seen = self._seen(as_at)
-        found = self._known(tenant, run, seen, as_of)
+        row = self._known(tenant, run, seen, as_of)
         recorded = select_rows(
             seen.view,
             "accesses",
@@ -103,7 +103,7 @@ class LineageQueries(Queries):
             select metadata from told where place = 1 and metadata is not null
             order by at_ms, event_id, data, access, component""",
         )
-        return {**run_json(found), "metadata": recorded_json(orjson.loads(metadata) for (metadata,) in recorded)}
+        return {**run_json(row), "metadata": recorded_json(orjson.loads(metadata) for (metadata,) in recorded)}
 
     @asked_anew
     def runs(
@@ -129,10 +129,10 @@ class LineageQueries(Queries):
             began, run = int(after[0]), quoted(after[1])
             having += f" and (began < {began} or (began = {began} and run > {run}))"
         rest = f"having {having} order by began desc, run limit {limit + 1}"
-        found = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest, as_of)]
-        last = found[limit - 1] if len(found) > limit else None
+        rows = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest, as_of)]
+        last = rows[limit - 1] if len(rows) > limit else None
         following = None if last is None else cursor_of(identity, [last["began"], last["run"]], seen.bounds)
-        return LineagePage([run_json(row) for row in found[:limit]], following)
+        return LineagePage([run_json(row) for row in rows[:limit]], following)
 
     @asked_anew
     def accesses(
@@ -201,8 +201,8 @@ class LineageQueries(Queries):
         return write_json(latest.at_ms, latest.run, latest.program, latest.source)
 
     def _known(self, tenant: str, run: Urn, seen: Seen, as_of: int | None) -> dict[str, Any]:
-        for found in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):
-            return found
+        for row in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):
+            return row
         by = "" if as_of is None else " by that time"
         raise UnknownEntityError(str(run), hint=f"Nothing stands of this run{by}; `runs` lists those of a program.")
 

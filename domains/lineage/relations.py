@@ -47,7 +47,7 @@ class LakeRelations:
 
     def programs(self, data: Collection[str]) -> Iterable[str]:
         if self._near is None and self._are_few():
-            self._near = Near(self._held())
+            self._near = Near(self._all_relations())
         if self._near is not None:
             return self._near.programs(data)
         return self.programs_of(data)
@@ -64,9 +64,9 @@ class LakeRelations:
             wanted = missing if self._near is None else self._near.around(missing, self._levels - 1, _AHEAD)
             wanted = [name for name in {*wanted, *missing} if name not in self._fetched]
             self._fetched |= {name: [] for name in wanted}
-            for one in self._read(wanted):
-                self._fetched[one.program].append(one)
-        return [one for name in programs for one in self._fetched[name]]
+            for relation in self._read(wanted):
+                self._fetched[relation.program].append(relation)
+        return [relation for name in programs for relation in self._fetched[name]]
 
     def _are_few(self) -> bool:
         rows = self._relations().files["num_records"]
@@ -75,7 +75,7 @@ class LakeRelations:
     def _relations(self) -> TableView:
         return self._view.tables["relations"]
 
-    def _held(self) -> pa.Table:
+    def _all_relations(self) -> pa.Table:
         """All relations of the tenant."""
         table = self._relations()
         paths = possible_files(table, {"tenant": [self._tenant]})
@@ -121,7 +121,7 @@ class LakeRelations:
                 select data, program, access, list(distinct run), list(distinct component)
                 from told group by data, program, access"""
             for data, program, access, runs, components in cursor.sql(statement).fetchall():
-                yield Relation(data, program, access, runs, [one for one in components if one])
+                yield Relation(data, program, access, runs, [component for component in components if component])
 
 
 class Times(NamedTuple):
@@ -143,11 +143,11 @@ class Times(NamedTuple):
         A run stops at its greatest stop. As of an earlier time it has not stopped: whatever lesser stop was told, and
         in whatever order, it went on.
         """
-        start, first, stop = (f"epoch_ms({one})" for one in ("min(start)", "min(first_access)", "max(stop)"))
+        start, first, stop = (f"epoch_ms({time})" for time in ("min(start)", "min(first_access)", "max(stop)"))
         status = "max_by(status, (epoch_us(stop), status))"
         if as_of is not None:
             status = f"case when {stop} <= {int(as_of)} then {status} end"
-            start, first, stop = (f"case when {one} <= {int(as_of)} then {one} end" for one in (start, first, stop))
+            start, first, stop = (f"case when {time} <= {int(as_of)} then {time} end" for time in (start, first, stop))
         return cls(f"coalesce({start}, {first})", stop, status, f"coalesce({start}, {first}, {stop})")
 
 

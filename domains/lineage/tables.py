@@ -68,9 +68,9 @@ def to_arrow(kind: type[Any], schema: pa.Schema) -> ToArrow:
         if not given:
             return schema.empty_table()
         made, domains, partitions = zip(*given, strict=True)
-        held: dict[str, Any] = dict(zip(kind._fields, zip(*made, strict=True), strict=True))
-        held |= {"domain": domains, "journal_partition": partitions}
-        return pa.table([_column(field, held[field.name]) for field in schema], schema=schema)
+        columns: dict[str, Any] = dict(zip(kind._fields, zip(*made, strict=True), strict=True))
+        columns |= {"domain": domains, "journal_partition": partitions}
+        return pa.table([_column(field, columns[field.name]) for field in schema], schema=schema)
 
     return rows_to_arrow
 

@@ -78,7 +78,10 @@ def lineage_json(walked: Walked, *, start_ms: int, end_ms: int) -> dict[str, Any
     Returns:
         {"start", "end", "relations", "programs", "data"}, and where it is not all {"partial": true, "why"}.
     """
-    shown = [_Shown(_relation(one), Urn.parse(one.data), Urn.parse(one.program)) for one in walked.relations]
+    shown = [
+        _Shown(_relation(relation), Urn.parse(relation.data), Urn.parse(relation.program))
+        for relation in walked.relations
+    ]
     shown.sort(key=_Shown.order)
     answer: dict[str, Any] = {
         "start": str(start_ms),
@@ -103,13 +106,13 @@ class _Shown(NamedTuple):
         return self.relation["data"], self.relation["program"], self.relation.get("access", "")
 
 
-def _relation(one: Relation) -> dict[str, Any]:
-    relation: dict[str, Any] = {"data": dotted(Urn.parse(one.data)), "program": dotted(Urn.parse(one.program))}
-    if one.access != UNKNOWN:
-        relation["access"] = one.access
-    relation["runs"] = sorted(map(run_id, one.runs))
-    if one.components:
-        relation["component"] = sorted(one.components)
+def _relation(related: Relation) -> dict[str, Any]:
+    relation: dict[str, Any] = {"data": dotted(Urn.parse(related.data)), "program": dotted(Urn.parse(related.program))}
+    if related.access != UNKNOWN:
+        relation["access"] = related.access
+    relation["runs"] = sorted(map(run_id, related.runs))
+    if related.components:
+        relation["component"] = sorted(related.components)
     return relation
 
 

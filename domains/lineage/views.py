@@ -47,9 +47,9 @@ class _Drawing:
     def __init__(self, relations: list[dict[str, Any]]) -> None:
         self._of_data: dict[str, list[dict[str, Any]]] = {}
         self._of_program: dict[str, list[dict[str, Any]]] = {}
-        for one in relations:
-            self._of_data.setdefault(one["data"], []).append(one)
-            self._of_program.setdefault(one["program"], []).append(one)
+        for relation in relations:
+            self._of_data.setdefault(relation["data"], []).append(relation)
+            self._of_program.setdefault(relation["program"], []).append(relation)
 
     def unfold(self, tree: Tree, root: str) -> None:
         seen, waiting = {root}, [(tree, root, "")]
@@ -66,21 +66,21 @@ class _Drawing:
 
     def _beside(self, node: str, above: str) -> list[tuple[str, Text]]:
         """The nodes beside a node but the one above, each with how the two are related."""
-        found: dict[str, list[dict[str, Any]]] = {}
-        for one in self._of_data.get(node, []):
-            found.setdefault(one["program"], []).append(one)
-        for one in self._of_program.get(node, []):
-            found.setdefault(one["data"], []).append(one)
+        beside: dict[str, list[dict[str, Any]]] = {}
+        for relation in self._of_data.get(node, []):
+            beside.setdefault(relation["program"], []).append(relation)
+        for relation in self._of_program.get(node, []):
+            beside.setdefault(relation["data"], []).append(relation)
         return [
             (other, _related(other, relations, _ARROWS if node in self._of_data else _BACK))
-            for other, relations in sorted(found.items())
+            for other, relations in sorted(beside.items())
             if other != above
         ]
 
 
 def _related(other: str, relations: list[dict[str, Any]], arrows: Mapping[str | None, str]) -> Text:
-    how = ", ".join(arrows[one.get("access")] for one in relations)
-    runs = len({run for one in relations for run in one["runs"]})
+    how = ", ".join(arrows[relation.get("access")] for relation in relations)
+    runs = len({run for relation in relations for run in relation["runs"]})
     return Text.assemble((f"{how} ", "dim"), _name(other), (f"  {runs:,} run{'' if runs == 1 else 's'}", "dim"))
 
 
@@ -90,7 +90,7 @@ def _name(node: str) -> Text:
 
 def runs_view(shown: Mapping[str, Any]) -> RenderableType:
     """Runs of a program, one a line."""
-    rows = [(one["id"], _began(one), _ended(one), one["status"] or "-") for one in shown["runs"]]
+    rows = [(run["id"], _began(run), _ended(run), run["status"] or "-") for run in shown["runs"]]
     drawn: RenderableType = table(["run", "started", "stopped", "status"], rows) if rows else Text("no runs", "dim")
     return _paged(drawn, shown["cursor"])
 
@@ -101,29 +101,37 @@ def run_view(shown: Mapping[str, Any]) -> RenderableType:
         {"run": shown["run"], "program": shown["program"], "started": _began(shown), "stopped": _ended(shown),
          "status": shown["status"] or "-"}
     )  # fmt: skip
-    rows = [(one["access"], one["data"], one["component"] or "-", time_text(one["at"])) for one in shown["accesses"]]
+    rows = [
+        (access["access"], access["data"], access["component"] or "-", time_text(access["at"]))
+        for access in shown["accesses"]
+    ]
     parts: list[RenderableType] = [head, Text(), table(["access", "data", "component", "at"], rows)]
-    for scope, held in shown["metadata"].items():
-        if held["properties"] or held["tags"]:
-            pairs = {**held["properties"], **({"tags": ", ".join(held["tags"])} if held["tags"] else {})}
+    for scope, recorded in shown["metadata"].items():
+        if recorded["properties"] or recorded["tags"]:
+            pairs = {
+                **recorded["properties"],
+                **({"tags": ", ".join(recorded["tags"])} if recorded["tags"] else {}),
+            }
             parts += [Text(), Text(f"recorded in {scope.upper()}", style="bold"), fields(pairs, indent=2)]
     return _paged(Group(*parts), shown["cursor"])
 
 
-def imported_view(said: Mapping[str, Any]) -> RenderableType:
+def imported_view(imported: Mapping[str, Any]) -> RenderableType:
     """What came of an import."""
-    lines = [Text(f"{said['events']:,} run events, {said['facts']:,} facts emitted")]
-    for one in said["refused"]:
-        lines.append(Text.assemble(verdict("refused"), f"  event {one['line']}: {shortened(one['message'], 160)}"))
+    lines = [Text(f"{imported['events']:,} run events, {imported['facts']:,} facts emitted")]
+    for refusal in imported["refused"]:
+        lines.append(
+            Text.assemble(verdict("refused"), f"  event {refusal['line']}: {shortened(refusal['message'], 160)}")
+        )
     return Group(*lines)
 
 
-def _began(one: Mapping[str, Any]) -> str:
-    return time_text(one["start"])
+def _began(run: Mapping[str, Any]) -> str:
+    return time_text(run["start"])
 
 
-def _ended(one: Mapping[str, Any]) -> str:
-    return "-" if one["stop"] == -1 else time_text(one["stop"])
+def _ended(run: Mapping[str, Any]) -> str:
+    return "-" if run["stop"] == -1 else time_text(run["stop"])
 
 
 def _paged(drawn: RenderableType, cursor: str | None) -> RenderableType:

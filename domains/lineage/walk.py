@@ -107,7 +107,9 @@ class _Walk:
         self.leave()
         programs = self._within(self._reached_programs())
         self._programs.update(programs)
-        reached = {one.data for name in programs for one in self._known[name] if one.access in self._to_data}
+        reached = {
+            relation.data for name in programs for relation in self._known[name] if relation.access in self._to_data
+        }
         data = [] if self.cut else self._within(iter(sorted(reached - self._data)))
         self._data.update(data)
         self.frontier = set(data)
@@ -118,19 +120,22 @@ class _Walk:
 
     def _reached_programs(self) -> Iterator[str]:
         """New programs that touched the frontier, in order; their relations are known then."""
-        found = sorted(set(self._port.programs(self.frontier)) - self._programs)
-        for start in range(0, len(found), _AT_ONCE):
-            some = found[start : start + _AT_ONCE]
+        programs = sorted(set(self._port.programs(self.frontier)) - self._programs)
+        for start in range(0, len(programs), _AT_ONCE):
+            some = programs[start : start + _AT_ONCE]
             self._learn([name for name in some if name not in self._known])
             for name in some:
-                if any(one.data in self.frontier and one.access in self._to_program for one in self._known[name]):
+                if any(
+                    relation.data in self.frontier and relation.access in self._to_program
+                    for relation in self._known[name]
+                ):
                     yield name
 
     def _learn(self, programs: Sequence[str]) -> None:
         if programs:
             self._known |= {name: [] for name in programs}
-            for one in self._port.of(programs):
-                self._known[one.program].append(one)
+            for relation in self._port.of(programs):
+                self._known[relation.program].append(relation)
 
     def _within(self, nodes: Iterator[str]) -> list[str]:
         """As many nodes as there is room for."""
@@ -146,9 +151,9 @@ class _Walk:
     def relations(self) -> list[Relation]:
         """The relations between what was reached that the walk may go along."""
         return [
-            one
+            relation
             for name in self._programs
-            for one in self._known[name]
-            if (one.data in self._left and one.access in self._to_program)
-            or (one.data in self._data and one.access in self._to_data)
+            for relation in self._known[name]
+            if (relation.data in self._left and relation.access in self._to_program)
+            or (relation.data in self._data and relation.access in self._to_data)
         ]

@@ -188,7 +188,7 @@ class Intake:
         """What is wrong with Kafka, "" when it answers; asked once a second while something is."""
         now = time.monotonic()
         latest = self._errors.latest
-        if latest is None or latest.at < self._well_s or now - self._asked_s < _ASK_AGAIN_S:
+        if latest is None or latest.time_s < self._well_s or now - self._asked_s < _ASK_AGAIN_S:
             return self._problem
         self._asked_s = now
         try:

@@ -29,7 +29,7 @@ from .damage import reading
 from .files import DataFile, TableFiles, opened
 from .runs import LiveFile, Merge, Run, Sort, to_merge, to_sort
 
-At = Callable[[str], None]
+StepHook = Callable[[str], None]
 """Called with the name of each point at which a process may die; for crash tests."""
 
 _STEP_S = 0.08
@@ -41,7 +41,7 @@ _FILE_ROWS = 1 << 20
 
 
 def passed(_point: str) -> None:
-    """What `At` is outside of crash tests."""
+    """What a `StepHook` is outside of crash tests."""
 
 
 class Compactable(Protocol):
@@ -71,7 +71,7 @@ class Compaction:
         self._merging: _Job | None = None
         self._clean_version: int | None = None
 
-    def step(self, at: At) -> tuple[bool, int]:
+    def step(self, hook: StepHook) -> tuple[bool, int]:
         """Do one short piece of work: sorting loose files goes first, a merge under way waits for it.
 
         Returns:
@@ -81,8 +81,8 @@ class Compaction:
         if version == self._clean_version:
             return False, 0
         live = live_files(self._table.delta)
-        if self._sorting is None and (found := to_sort(live)) is not None:
-            self._sorting = _Job(self._table, found.files, _sorted_runs(self._table, found))
+        if self._sorting is None and (sort := to_sort(live)) is not None:
+            self._sorting = _Job(self._table, sort.files, _sorted_runs(self._table, sort))
         if self._sorting is None and self._merging is None and (merge := to_merge(live)) is not None:
             self._merging = _Job(self._table, merge.files, _merged(self._table, merge))
         job = self._sorting or self._merging
@@ -90,7 +90,7 @@ class Compaction:
             self._clean_version = version
             return False, 0
         try:
-            removed = job.step(live, at)
+            removed = job.step(live, hook)
         except BaseException:
             self._sorting = self._merging = None
             raise
@@ -108,26 +108,26 @@ class _Job:
         self._work = work
         self._begun = False
 
-    def step(self, live: Iterable[LiveFile], at: At) -> int | None:
+    def step(self, live: Iterable[LiveFile], hook: StepHook) -> int | None:
         """Go on for a while; gives the number of files that went away once the job is over, None before."""
         if not self._begun:
-            at("compact-before-files")
+            hook("compact-before-files")
             self._begun = True
         added = next(self._work)
         if added is None:
             return None
-        at("compact-after-files")
+        hook("compact-after-files")
         there = {file.path for file in live}
         if not all(file.path in there for file in self._files) or not self._table.replace(self._files, added):
             return 0
-        at("compact-after-commit")
+        hook("compact-after-commit")
         return len(self._files)
 
 
 def live_files(delta: DeltaTable) -> list[LiveFile]:
     """The files of a handle's version."""
-    found = scan.live_files(delta)
-    partitions = [name for name in found.column_names if name.startswith("partition.")]
+    listed = scan.live_files(delta)
+    partitions = [name for name in listed.column_names if name.startswith("partition.")]
     return [
         LiveFile(
             path,
@@ -139,7 +139,7 @@ def live_files(delta: DeltaTable) -> list[LiveFile]:
             },
         )
         for path, rows, size_bytes, *values in zip(
-            *(found[name].to_pylist() for name in ("path", "num_records", "size_bytes", *partitions)), strict=True
+            *(listed[name].to_pylist() for name in ("path", "num_records", "size_bytes", *partitions)), strict=True
         )
     ]
 
@@ -203,15 +203,15 @@ def _merge(files: TableFiles, table: Compactable, merge: Merge) -> Iterator[None
     open_runs = [_OpenRun(table, run) for run in merge.runs]
     until = time.monotonic() + _STEP_S
     while open_runs:
-        for one in open_runs:
-            one.read_on()
+        for open_run in open_runs:
+            open_run.read_on()
             if time.monotonic() > until:
                 yield None
                 until = time.monotonic() + _STEP_S
-        open_runs = [one for one in open_runs if one.rows.num_rows]
+        open_runs = [open_run for open_run in open_runs if open_run.rows.num_rows]
         if open_runs:
-            bound = min(one.last() for one in open_runs)
-            files.write(in_order(table.name, pa.concat_tables([one.take(bound) for one in open_runs])))
+            bound = min(open_run.last() for open_run in open_runs)
+            files.write(in_order(table.name, pa.concat_tables([open_run.take(bound) for open_run in open_runs])))
 
 
 class _OpenRun:

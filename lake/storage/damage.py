@@ -96,11 +96,11 @@ def damages(table: Readable, paths: Sequence[str] | None = None) -> Iterator[Dam
     files = _files(view.uri, folder, view.storage_options)
     rest = []
     for path, size_bytes in _sizes(view, paths).items():
-        found = files.get_file_info(unquote(path))
-        if found.type == pafs.FileType.NotFound:
+        info = files.get_file_info(unquote(path))
+        if info.type == pafs.FileType.NotFound:
             yield _damage(view.uri, unquote(path), GONE)
-        elif size_bytes is not None and found.size < size_bytes:
-            cause = f"{found.size:,} bytes of {size_bytes:,}"
+        elif size_bytes is not None and info.size < size_bytes:
+            cause = f"{info.size:,} bytes of {size_bytes:,}"
             yield _damage(view.uri, unquote(path), CUT_SHORT, cause)
         else:
             rest.append(unquote(path))
@@ -137,8 +137,10 @@ def damage_of_log(uri: str, storage_options: Mapping[str, str], cause: str) -> D
     folder = local_folder_of(uri)
     files = _files(uri, folder, storage_options)
     try:
-        found = files.get_file_info(pafs.FileSelector(LOG))
-        wrong = next(_faults_of_log(files, {one.base_name: one.size for one in found}, local=folder is not None), None)
+        infos = files.get_file_info(pafs.FileSelector(LOG))
+        wrong = next(
+            _faults_of_log(files, {info.base_name: info.size for info in infos}, local=folder is not None), None
+        )
     except OSError:
         return None
     if wrong is None:
@@ -158,8 +160,8 @@ def empty_commit(uri: str) -> DamagedTableError | None:
     log = Path(folder) / LOG
     with os.scandir(log) as entries:  # a tenth of what `Path.iterdir` takes: a log has hundreds of files
         names = [entry.name for entry in entries]
-    newest = max((one[1] for one in map(CHECKPOINT.fullmatch, names) if one), default="")
-    commits = [one[0] for one in map(_COMMIT.fullmatch, names) if one and one[1] > newest]
+    newest = max((match[1] for match in map(CHECKPOINT.fullmatch, names) if match), default="")
+    commits = [match[0] for match in map(_COMMIT.fullmatch, names) if match and match[1] > newest]
     empty = [name for name in sorted(commits) if not (log / name).stat().st_size]
     return _damage(uri, f"{LOG}/{empty[0]}", CUT_SHORT) if empty else None
 
@@ -186,13 +188,13 @@ def asked_again(ask: Callable[_P, _R]) -> Callable[_P, _R]:
     """Have a question that looks at the tables anew each time asked once more where its view was stale."""
 
     @functools.wraps(ask)
-    def asked(*args: _P.args, **given: _P.kwargs) -> _R:
+    def ask_again(*args: _P.args, **given: _P.kwargs) -> _R:
         try:
             return ask(*args, **given)
         except StaleReadError:
             return ask(*args, **given)
 
-    return asked
+    return ask_again
 
 
 def local_folder(table: Readable) -> str | None:
@@ -270,7 +272,7 @@ def _unreadable(files: Any, name: str, *, local: bool) -> str:
 def _faults_of_log(files: Any, sizes: Mapping[str, int], *, local: bool) -> Iterator[tuple[str, str]]:
     """Names of a log's files with what is wrong with them: the newest checkpoint, then every commit behind it."""
     hinted = last_checkpoint(files) if "_last_checkpoint" in sizes else None
-    checkpoints = {int(one[1]): one[0] for one in map(CHECKPOINT.fullmatch, sizes) if one}
+    checkpoints = {int(match[1]): match[0] for match in map(CHECKPOINT.fullmatch, sizes) if match}
     newest = max(checkpoints, default=-1)
     if hinted is not None and hinted > newest:
         yield f"{hinted:020}.checkpoint.parquet", GONE
@@ -278,7 +280,7 @@ def _faults_of_log(files: Any, sizes: Mapping[str, int], *, local: bool) -> Iter
         name = checkpoints[newest]
         if _unreadable(files, f"{LOG}/{name}", local=local):
             yield name, NOT_READABLE if _ends_with(files, f"{LOG}/{name}", b"PAR1") else CUT_SHORT
-    commits = {int(one[1]): one[0] for one in map(_COMMIT.fullmatch, sizes) if one}
+    commits = {int(match[1]): match[0] for match in map(_COMMIT.fullmatch, sizes) if match}
     for version in range(newest + 1, max(commits, default=-1) + 1):
         if version not in commits:
             yield f"{version:020}.json", GONE
@@ -301,7 +303,7 @@ def _is_commit(files: Any, path: str) -> bool:
             actions = [json.loads(line) for line in source.read().splitlines() if line.strip()]
     except ValueError:
         return False
-    return bool(actions) and all(isinstance(one, dict) for one in actions)
+    return bool(actions) and all(isinstance(action, dict) for action in actions)
 
 
 def _ends_with(files: Any, path: str, end: bytes) -> bool:

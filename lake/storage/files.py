@@ -107,14 +107,14 @@ class TableFiles:
             self._write(value, part.drop_columns([column]))
 
     def _write(self, value: Any, rows: pa.Table) -> None:
-        at = 0
-        while at < rows.num_rows:
+        offset = 0
+        while offset < rows.num_rows:
             file = self._open.get(value)
             if file is None:
                 file = self._open[value] = self._begin(value)
-            room = rows.num_rows - at if self._most_rows is None else self._most_rows - file.rows
-            file.write(rows.slice(at, room))
-            at += room
+            room = rows.num_rows - offset if self._most_rows is None else self._most_rows - file.rows
+            file.write(rows.slice(offset, room))
+            offset += room
             if self._most_rows is not None and file.rows >= self._most_rows:
                 self._done.append(file.close())
                 del self._open[value]
@@ -202,9 +202,12 @@ class _OpenFile:
             if name not in rows.schema.names:
                 continue
             bounds = pc.min_max(rows[name]).as_py()
-            for held, value, choose in ((self._least, bounds["min"], min), (self._greatest, bounds["max"], max)):
+            for bounds_by_name, value, choose in (
+                (self._least, bounds["min"], min),
+                (self._greatest, bounds["max"], max),
+            ):
                 if value is not None:
-                    held[name] = choose(held.get(name, value), value)
+                    bounds_by_name[name] = choose(bounds_by_name.get(name, value), value)
             self._nulls[name] = self._nulls.get(name, 0) + rows[name].null_count
 
     def _flush(self, step: int) -> None:
@@ -215,8 +218,8 @@ class _OpenFile:
         whole = rows.num_rows - rows.num_rows % step
         if whole:
             self._writer.write_table(rows.slice(0, whole), row_group_size=self.spec.group_rows)
-            for at in range(0, whole, self.spec.group_rows):
-                self.index.note(rows.slice(at, min(self.spec.group_rows, whole - at)))
+            for start in range(0, whole, self.spec.group_rows):
+                self.index.note(rows.slice(start, min(self.spec.group_rows, whole - start)))
         rest = rows.slice(whole)
         self._buffered, self._waiting = ([rest], rest.num_rows) if rest.num_rows else ([], 0)
         self._waiting_bytes = rest.nbytes
@@ -259,8 +262,8 @@ def run_file(run: str, number: int) -> str:
 
 def run_of(path: str) -> tuple[str, int] | None:
     """The run that a file belongs to and its number there; None for a file whose rows stand in any order."""
-    found = _RUN_FILE.fullmatch(path)
-    return (found[1], int(found[2])) if found else None
+    match = _RUN_FILE.fullmatch(path)
+    return (match[1], int(match[2])) if match else None
 
 
 def _bound(value: Any, end: str) -> Any:

@@ -79,8 +79,10 @@ class Generations:
             text = self._store.read(POINTER)
             if text is None:
                 return Pointer()
-            found = json.loads(text)
-            return Pointer(int(found["generation"]), {str(name): str(at) for name, at in found["tables"].items()})
+            pointer = json.loads(text)
+            return Pointer(
+                int(pointer["generation"]), {str(name): str(path) for name, path in pointer["tables"].items()}
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StreamError(
                 f"The lake's pointer {self._path}/{POINTER} cannot be read.",
@@ -170,10 +172,10 @@ class _Folder:
 
     def version(self, name: str) -> object:
         try:
-            found = (self._root / name).stat()
+            stat = (self._root / name).stat()
         except FileNotFoundError:
             return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
     def changed_s(self, name: str) -> float | None:
         """When an object was written last, seconds since the epoch; None where there is none."""
@@ -217,7 +219,7 @@ class _Folder:
     @contextmanager
     def working_in(self, name: str) -> Iterator[None]:
         """Whoever works in a folder aside holds a lock in it, so those without a holder are stale."""
-        with ExitStack() as held:
+        with ExitStack() as locks:
             with in_turn(self._root, "aside"):  # so that nobody meets a folder whose lock is not taken yet
                 for lock in self._root.glob(f"{_ASIDE}*/{_LOCK}"):
                     with lock.open("ab") as file:
@@ -225,7 +227,7 @@ class _Folder:
                     if stale:
                         shutil.rmtree(lock.parent)
                 (self._root / name).mkdir()
-                taken(held.enter_context((self._root / name / _LOCK).open("ab")))
+                taken(locks.enter_context((self._root / name / _LOCK).open("ab")))
             yield
 
 
@@ -241,8 +243,8 @@ class _Store:
         return self.read(name)
 
     def changed_s(self, name: str) -> float | None:
-        found = self._files.get_file_info(name)
-        return None if found.type == pafs.FileType.NotFound or found.mtime is None else found.mtime.timestamp()
+        info = self._files.get_file_info(name)
+        return None if info.type == pafs.FileType.NotFound or info.mtime is None else info.mtime.timestamp()
 
     def read(self, name: str) -> str | None:
         if self._files.get_file_info(name).type == pafs.FileType.NotFound:
@@ -268,18 +270,18 @@ class _Store:
             self._files.delete_file(name)
 
     def delete_folder(self, name: str) -> None:
-        for one in self._files.get_file_info(pafs.FileSelector(name, allow_not_found=True, recursive=True)):
-            if one.type == pafs.FileType.File:
-                self._files.delete_file(one.path)
+        for info in self._files.get_file_info(pafs.FileSelector(name, allow_not_found=True, recursive=True)):
+            if info.type == pafs.FileType.File:
+                self._files.delete_file(info.path)
 
     @contextmanager
     def working_in(self, name: str) -> Iterator[None]:
         """A store has no locks: folders aside in which nothing was written for a day are stale."""
         newest: dict[str, float] = {}
-        for one in self._files.get_file_info(pafs.FileSelector("", allow_not_found=True, recursive=True)):
-            top = one.path.partition("/")[0]
-            if top.startswith(_ASIDE) and one.type == pafs.FileType.File and one.mtime is not None:
-                newest[top] = max(newest.get(top, 0.0), one.mtime.timestamp())
+        for info in self._files.get_file_info(pafs.FileSelector("", allow_not_found=True, recursive=True)):
+            top = info.path.partition("/")[0]
+            if top.startswith(_ASIDE) and info.type == pafs.FileType.File and info.mtime is not None:
+                newest[top] = max(newest.get(top, 0.0), info.mtime.timestamp())
         for top, written_s in newest.items():
             if time.time() - written_s > _STALE_S:
                 self.delete_folder(top)

@@ -57,11 +57,11 @@ class IndexWriter:
         """What goes into the footer."""
         if not self._columns:
             return {}
-        told = {
+        index = {
             column: {"counts": list(map(len, groups)), "hashes": _written(pa.concat_arrays([_none(), *groups]))}
             for column, groups in self._found.items()
         }
-        return {_KEY: json.dumps(told).encode()}
+        return {_KEY: json.dumps(index).encode()}
 
 
 def read_index(metadata: Mapping[bytes, bytes] | None) -> GroupIndex:
@@ -69,17 +69,20 @@ def read_index(metadata: Mapping[bytes, bytes] | None) -> GroupIndex:
     text = (metadata or {}).get(_KEY)
     if text is None:
         return {}
-    told: Mapping[str, Any] = json.loads(text)
-    return {column: _Column(_read(one["hashes"]), tuple(accumulate(one["counts"]))) for column, one in told.items()}
+    columns: Mapping[str, Any] = json.loads(text)
+    return {
+        name: _Column(_read(written["hashes"]), tuple(accumulate(written["counts"])))
+        for name, written in columns.items()
+    }
 
 
 def groups_with(index: GroupIndex, column: str, texts: Iterable[str]) -> set[int] | None:
     """Numbers of the groups that can hold one of some values; None where it is not known."""
-    found = index.get(column)
-    if found is None:
+    hashed = index.get(column)
+    if hashed is None:
         return None
-    places = pc.indices_nonzero(pc.is_in(found.hashes, value_set=_hashes(texts))).to_pylist()
-    return {bisect_right(found.ends, place) for place in places}
+    places = pc.indices_nonzero(pc.is_in(hashed.hashes, value_set=_hashes(texts))).to_pylist()
+    return {bisect_right(hashed.ends, place) for place in places}
 
 
 def _hashes(texts: Iterable[str]) -> pa.Array:

@@ -54,8 +54,8 @@ class Group(NamedTuple):
 
     def spans(self, column: str, least: Any, greatest: Any) -> bool:
         """Whether values of a column can lie in a range."""
-        found = self.bounds.get(column)
-        return found is None or (found[0] <= greatest and found[1] >= least)
+        bounds = self.bounds.get(column)
+        return bounds is None or (bounds[0] <= greatest and bounds[1] >= least)
 
 
 class _Footer(NamedTuple):
@@ -110,30 +110,34 @@ class Groups:
 
     def read(self, groups: Sequence[Group], columns: Sequence[str]) -> list[pa.Table]:
         """Columns of groups: a table for each, in their order."""
-        found: dict[tuple[str, int], pa.Table] = {}
+        tables: dict[tuple[str, int], pa.Table] = {}
         for part in self._side_by_side(lambda part: self._tables(part, columns), _by_file(groups)):
-            found |= part
-        return [found[group.path, group.number] for group in groups]
+            tables |= part
+        return [tables[group.path, group.number] for group in groups]
 
     def possible(self, groups: Sequence[Group], column: str, texts: Collection[str]) -> list[bool | None]:
         """Whether each group can hold a row with one of some values; None where its file has no index of them."""
-        found = {path: groups_with(self._footer(path).named, column, texts) for path in {one.path for one in groups}}
-        numbers = [found[group.path] for group in groups]
+        numbers_by_path = {
+            path: groups_with(self._footer(path).named, column, texts) for path in {group.path for group in groups}
+        }
+        numbers = [numbers_by_path[group.path] for group in groups]
         return [None if some is None else group.number in some for group, some in zip(groups, numbers, strict=True)]
 
     def holding(self, groups: Sequence[Group], named: Mapping[str, str]) -> list[bool]:
         """Whether each group has a row with these values; a column is read where those before it leave a row."""
-        found: set[tuple[str, int]] = set()
-        for part in self._side_by_side(lambda part: self._held(part, named), _by_file(groups)):
-            found |= part
-        return [(group.path, group.number) in found for group in groups]
+        matching: set[tuple[str, int]] = set()
+        for part in self._side_by_side(lambda part: self._groups_holding(part, named), _by_file(groups)):
+            matching |= part
+        return [(group.path, group.number) in matching for group in groups]
 
-    def _held(self, part: Sequence[Group], named: Mapping[str, str]) -> set[tuple[str, int]]:
+    def _groups_holding(self, part: Sequence[Group], named: Mapping[str, str]) -> set[tuple[str, int]]:
         masks: dict[int, Any] = {}
         for column, value in named.items():
             equal = pc.fill_null(pc.equal(self._rows(part, [column])[column], value), False)
             if masks:
-                equal = pc.and_(equal, pa.chunked_array([one for group in part for one in masks[group.number].chunks]))
+                equal = pc.and_(
+                    equal, pa.chunked_array([chunk for group in part for chunk in masks[group.number].chunks])
+                )
             rows = pc.indices_nonzero(equal).to_pylist()
             begins = accumulate((group.rows for group in part), initial=0)
             masks = {
@@ -177,7 +181,7 @@ class Groups:
         if self._schema.field(name).nullable:
             return False
         bounds = [group.bounds.get(name) for group in part]
-        return all(one is not None and one[0] == one[1] for one in bounds)
+        return all(span is not None and span[0] == span[1] for span in bounds)
 
     def _repeated(self, name: str, group: Group) -> pa.Array:
         return pa.repeat(pa.scalar(group.bounds[name][0], self._schema.field(name).type), group.rows)
@@ -215,16 +219,16 @@ def _by_file(groups: Iterable[Group]) -> list[list[Group]]:
 
 def _cut(rows: Any, part: Sequence[Group]) -> Iterable[Any]:
     """Rows of groups that stand behind each other, group by group."""
-    at = 0
+    start = 0
     for group in part:
-        yield rows.slice(at, group.rows)
-        at += group.rows
+        yield rows.slice(start, group.rows)
+        start += group.rows
 
 
 def _bounds(part: Any, wanted: Mapping[str, int]) -> dict[str, Bounds]:
     bounds = {}
     for name, place in wanted.items():
-        held = part.column(place).statistics
-        if held is not None and held.has_min_max:
-            bounds[name] = held.min, held.max
+        statistics = part.column(place).statistics
+        if statistics is not None and statistics.has_min_max:
+            bounds[name] = statistics.min, statistics.max
     return bounds

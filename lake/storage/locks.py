@@ -29,10 +29,10 @@ def only_one(path: str, name: str, *, hint: str) -> Iterator[None]:
     if "://" in path:
         yield
         return
-    with ExitStack() as held:
+    with ExitStack() as stack:
         try:
             Path(path).mkdir(parents=True, exist_ok=True)
-            file = held.enter_context((Path(path) / f".{name}.lock").open("ab"))
+            file = stack.enter_context((Path(path) / f".{name}.lock").open("ab"))
         except OSError:  # a full disk, no right to write: the writes themselves say so, and wait where that helps
             file = None
         if file is not None and not taken(file):

@@ -44,12 +44,12 @@ class DomainRequests:
         self._store.delete(_ANSWER)
         self._store.replace(_REQUEST, json.dumps({"name": name}) + "\n")
 
-    def asked(self) -> str | None:
+    def requested(self) -> str | None:
         """The domain that is asked for; None where there is none, or what stands there cannot be read."""
         if self._store.version(_REQUEST) is None:
             return None
-        found = _read(self._store.read(_REQUEST))
-        return found["name"] if isinstance(found.get("name"), str) else None
+        request = _read(self._store.read(_REQUEST))
+        return request["name"] if isinstance(request.get("name"), str) else None
 
     def answer(self, answered: Answered) -> None:
         """Say what became of the request, which is over."""
@@ -58,8 +58,8 @@ class DomainRequests:
 
     def answered(self) -> Answered | None:
         """What became of the request; None while it is not known."""
-        found = _read(self._store.read(_ANSWER))
-        return Answered(**found) if found.keys() == set(Answered._fields) else None
+        answer = _read(self._store.read(_ANSWER))
+        return Answered(**answer) if answer.keys() == set(Answered._fields) else None
 
     def withdraw(self) -> None:
         """Take the request back."""
@@ -68,7 +68,7 @@ class DomainRequests:
 
 def _read(text: str | None) -> dict[str, Any]:
     try:
-        found = json.loads(text or "{}")
+        entries = json.loads(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return entries if isinstance(entries, dict) else {}

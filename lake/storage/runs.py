@@ -96,7 +96,8 @@ def runs_of(files: Iterable[LiveFile]) -> Sequence[Run]:
         if place is not None:
             members[place[0]].append((place[1], file))
     return [
-        Run(name, tuple(file for _, file in sorted(found, key=lambda one: one[0]))) for name, found in members.items()
+        Run(name, tuple(file for _, file in sorted(numbered, key=lambda numbered_file: numbered_file[0])))
+        for name, numbered in members.items()
     ]
 
 

@@ -83,9 +83,9 @@ class LogReader:
 
     def _checkpoint(self, version: int) -> int:
         """The newest checkpoint at or below a version; -1 where there is none."""
-        names = (one.base_name for one in self._files.get_file_info(pafs.FileSelector(LOG)))
-        versions = (int(one[1]) for one in map(CHECKPOINT.fullmatch, names) if one)
-        return max((one for one in versions if one <= version), default=-1)
+        names = (info.base_name for info in self._files.get_file_info(pafs.FileSelector(LOG)))
+        versions = (int(match[1]) for match in map(CHECKPOINT.fullmatch, names) if match)
+        return max((checkpoint for checkpoint in versions if checkpoint <= version), default=-1)
 
     def _checkpointed(self, version: int) -> dict[str, int]:
         with (
@@ -93,7 +93,7 @@ class LogReader:
             pq.ParquetFile(source, pre_buffer=False) as file,
         ):
             rows = file.read(columns=["txn.appId", "txn.version"], use_threads=False)["txn"].drop_null()
-        return {one["appId"]: one["version"] for one in rows.to_pylist()}
+        return {transaction["appId"]: transaction["version"] for transaction in rows.to_pylist()}
 
     def _after(self, known: LogState, commits: range, version: int) -> LogState:
         transactions, rules = dict(known.transactions), None

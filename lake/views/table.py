@@ -57,8 +57,8 @@ class TableView:
     @cached_property
     def listed(self) -> list[dict[str, Any]]:
         """The files, one dict each."""
-        found: list[dict[str, Any]] = self.files.to_pylist()
-        return found
+        files: list[dict[str, Any]] = self.files.to_pylist()
+        return files
 
 
 @dataclass(frozen=True, eq=False)

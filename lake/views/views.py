@@ -220,14 +220,14 @@ def asked_anew(ask: Callable[Concatenate[_V, _P], _R]) -> Callable[Concatenate[_
     """Have a question asked once more, of a new view, where a file that its view names is gone."""
 
     @functools.wraps(ask)
-    def asked(who: _V, /, *args: _P.args, **given: _P.kwargs) -> _R:
+    def ask_anew(who: _V, /, *args: _P.args, **given: _P.kwargs) -> _R:
         try:
             return ask(who, *args, **given)
         except StaleReadError:
             who.views.expire()
             return ask(who, *args, **given)
 
-    return asked
+    return ask_anew
 
 
 def views_of(lake: Lake | Views) -> Views:

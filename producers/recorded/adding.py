@@ -51,17 +51,17 @@ def serve(
     changes = [names.changes(domain.name)] if domain.has_changes else []
     wanted = topics_of(settings, domain.name, first.partitions, changes)
     admin = Administrator(settings).connect(timeout_s)
-    there = described(admin, [one.topic for one in wanted], timeout_s)
+    there = described(admin, [topic_wanted.topic for topic_wanted in wanted], timeout_s)
     if topic in there and has_records(admin, there[topic], timeout_s):
         raise DomainError(
             f"The topic {topic} holds records, but this journal does not serve {domain.name}.",
             code="topic-in-use",
             hint=f"Look who wrote them. Delete the topic if nobody needs it, and add {domain.name} again.",
         )
-    create(admin, [one for one in wanted if one.topic not in there], timeout_s)
-    found = await_topics(admin, [one.topic for one in wanted], timeout_s)[topic]
+    create(admin, [topic_wanted for topic_wanted in wanted if topic_wanted.topic not in there], timeout_s)
+    description = await_topics(admin, [topic_wanted.topic for topic_wanted in wanted], timeout_s)[topic]
     served = Served(domain.name, package, domain.kinds, domain.has_changes, first.epoch + 1, cuts)
-    record: dict[str, Any] = {"topic": topic, "epoch": first.epoch + 1, "topic_id": str(found.topic_id)}
-    record |= {"partitions": len(found.partitions), **served.fields()}
+    record: dict[str, Any] = {"topic": topic, "epoch": first.epoch + 1, "topic_id": str(description.topic_id)}
+    record |= {"partitions": len(description.partitions), **served.fields()}
     write_all(settings, names.epochs, {topic: json.dumps(record).encode()}, timeout_s=timeout_s)
     return check_topics(settings, timeout_s=timeout_s)

@@ -44,7 +44,7 @@ def create(admin: Administrator, wanted: list[Wanted], timeout_s: float) -> None
     if not wanted:
         return
     # Replication -1: the broker's own default.
-    new = [NewTopic(one.topic, one.partitions, -1, config=dict(one.config)) for one in wanted]
+    new = [NewTopic(topic.topic, topic.partitions, -1, config=dict(topic.config)) for topic in wanted]
     admin.answers(
         lambda client, limit: client.create_topics(new, operation_timeout=limit, request_timeout=limit),
         "Creating",
@@ -57,10 +57,14 @@ def await_topics(admin: Administrator, topics: list[str], timeout_s: float) -> d
     """Wait until the broker's metadata show the topics with a leader for each partition (creation is asynchronous)."""
     deadline = time.monotonic() + timeout_s
     while True:
-        found = described(admin, topics, timeout_s)
-        led = {name for name, one in found.items() if all(at.leader is not None for at in one.partitions)}
+        descriptions = described(admin, topics, timeout_s)
+        led = {
+            name
+            for name, topic in descriptions.items()
+            if all(partition.leader is not None for partition in topic.partitions)
+        }
         if len(led) == len(topics):
-            return found
+            return descriptions
         if time.monotonic() > deadline:
             missing = ", ".join(sorted(set(topics) - led))
             raise KafkaUnavailableError(f"Created topics do not appear within {timeout_s:g} s: {missing}.")
@@ -69,18 +73,21 @@ def await_topics(admin: Administrator, topics: list[str], timeout_s: float) -> d
 
 def has_records(admin: Administrator, topic: TopicDescription, timeout_s: float) -> bool:
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    asked = {TopicPartition(topic.name, one.id): latest for one in topic.partitions}
-    found = admin.answers(
+    asked = {TopicPartition(topic.name, partition.id): latest for partition in topic.partitions}
+    ends = admin.answers(
         lambda client, limit: client.list_offsets(asked, request_timeout=limit), "Asking the end of", timeout_s
     )
-    return any(one.offset > 0 for one in found.values())
+    return any(end.offset > 0 for end in ends.values())
 
 
 def configs(admin: Administrator, topics: list[str], timeout_s: float) -> dict[str, dict[str, str]]:
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    found = admin.answers(
+    answers = admin.answers(
         lambda client, limit: client.describe_configs(resources, request_timeout=limit),
         "Reading the configuration of",
         timeout_s,
     )
-    return {one.name: {key: str(entry.value) for key, entry in held.items()} for one, held in found.items()}
+    return {
+        resource.name: {key: str(entry.value) for key, entry in entries.items()}
+        for resource, entries in answers.items()
+    }

@@ -58,9 +58,11 @@ class Acknowledgements:
             return
         now = time.monotonic()
         with self._lock:
-            settled = [one for one in self._awaited if every or not one.receipt.pending or one.late_s <= now]
+            settled = [
+                awaited for awaited in self._awaited if every or not awaited.receipt.pending or awaited.late_s <= now
+            ]
             if settled:
                 gone = set(map(id, settled))
-                self._awaited = [one for one in self._awaited if id(one) not in gone]
-        for one in settled:
-            called_back(one.callback, one.receipt)
+                self._awaited = [awaited for awaited in self._awaited if id(awaited) not in gone]
+        for awaited in settled:
+            called_back(awaited.callback, awaited.receipt)

@@ -69,13 +69,13 @@ def all_of(futures: Sequence[Future[T]]) -> AwaitableFuture[list[T]]:
         elif (error := done.exception()) is not None:
             fail(together, error)
         elif is_last:
-            resolve(together, [one.result() for one in futures])
+            resolve(together, [future.result() for future in futures])
 
     if not futures:
         together.set_result([])
-    for one in futures:
-        one.add_done_callback(take)
-    together.add_done_callback(lambda _: [one.cancel() for one in futures])
+    for future in futures:
+        future.add_done_callback(take)
+    together.add_done_callback(lambda _: [future.cancel() for future in futures])
     return together
 
 

@@ -17,7 +17,7 @@ _KEPT_VERDICTS: Final = 200_000
 """Most verdicts kept for one journal partition; beyond it the older half is forgotten (and read again if asked)."""
 
 
-class Held:
+class KnownVerdicts:
     """What was read of one journal partition: the verdicts of [start, end), and how far the stream is."""
 
     __slots__ = ("end", "mark", "start", "system_time", "verdicts")
@@ -77,39 +77,39 @@ class Question:
         return self.position.topic, self.position.partition
 
 
-def not_yet(question: Question, held: Held | None) -> NotYetVisibleError:
+def not_yet(question: Question, known: KnownVerdicts | None) -> NotYetVisibleError:
     """Why a question was not answered in time.
 
     Args:
-        held: what was read of its partition.
+        known: what was read of its partition.
     """
     position = question.position
     waited = f"The stream has given no verdict on {position} within {question.limit_s:g} s"
-    if held is None or not held.mark:
+    if known is None or not known.mark:
         return _in_the_journal(None, f"{waited}; none of its partition was seen. Does the stream run?")
-    behind = position.value + 1 - held.mark
-    if behind <= 0 or epoch_of(held.mark) != epoch_of(position.value):
+    behind = position.value + 1 - known.mark
+    if behind <= 0 or epoch_of(known.mark) != epoch_of(position.value):
         return _in_the_journal(None, f"{waited}; it has passed the position, the verdict is being read.")
     text = f"{waited}; it is {behind:,} positions behind"
-    if held.system_time > 0:
-        text += f" and has reached what was written {time.time() - held.system_time / 1000:.1f} s ago"
+    if known.system_time > 0:
+        text += f" and has reached what was written {time.time() - known.system_time / 1000:.1f} s ago"
     return _in_the_journal(behind, f"{text}.")
 
 
-def _in_the_journal(behind: int | None, said: str) -> NotYetVisibleError:
+def _in_the_journal(behind: int | None, text: str) -> NotYetVisibleError:
     """No verdict yet: that is no reason to send the event again."""
-    error = NotYetVisibleError(behind, said)
+    error = NotYetVisibleError(behind, text)
     error.hint = "The event is in the journal: do not send it again. Ask for its outcome later; `metajournal status`."
     return error
 
 
-def answer(question: Question, held: Held, record: OutcomeRecord) -> Outcome | PositionExpired | None:
+def answer(question: Question, known: KnownVerdicts, record: OutcomeRecord) -> Outcome | PositionExpired | None:
     """What a record brings to a question: its verdict, that this is gone, or nothing yet.
 
     Args:
-        held: what was read of its partition, the record included.
+        known: what was read of its partition, the record included.
     """
-    outcome = held.find(question.position)
+    outcome = known.find(question.position)
     # Reading began before the event was written: a range that begins above it means that its own one is gone.
     if outcome is None and record.start > question.position.value:
         return PositionExpired(f"The verdict of {question.position} is no longer in its topic.", earliest=None)

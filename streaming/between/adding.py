@@ -49,11 +49,11 @@ def whole_domain(name: str) -> tuple[Domain, str]:
             hint="Install the package into this Python; `metajournal domains` lists what is installed.",
         )
     check_kinds(domain)
-    contracts = {one.event_type for one in contracts_of(domain) if one.revision is None}
+    contracts = {contract.event_type for contract in contracts_of(domain) if contract.revision is None}
     events, rules = file_of(name, "events"), file_of(name, "rules")
     has: dict[str, set[str]] = {
         "contracts/": contracts,
-        "EVENTS in events.py": {one.TYPE for one in events.EVENTS} if events else set(),
+        "EVENTS in events.py": {event_class.TYPE for event_class in events.EVENTS} if events else set(),
         "RULES in rules.py": set(rules.RULES) if rules else set(),
     }
     for where, types in has.items():
@@ -125,7 +125,7 @@ def answer_request(settings: Settings, requests: DomainRequests, lake: Lake, epo
     Returns:
         Whether it was added, so that the stream has to begin anew.
     """
-    name = requests.asked()
+    name = requests.requested()
     if name is None:
         return False
     try:
@@ -169,17 +169,19 @@ def added(settings: Settings, domain: Domain, package: str, epochs: Epochs, lake
             code="kind-in-use",
             hint="Delete them (EntityDeleted) and add the domain then; their history stays.",
         )
-    cuts = {topic: [marks[topic, one] for one in range(epoch.partitions)] for topic, epoch in epochs.items()}
+    cuts = {
+        topic: [marks[topic, partition] for partition in range(epoch.partitions)] for topic, epoch in epochs.items()
+    }
     return serve(settings, domain, package, epochs, cuts)
 
 
 def marks_of(lake: Lake, epochs: Epochs) -> Marks:
     """The next position of every journal partition that the lake holds."""
-    held = lake.journal.exists()
+    exists = lake.journal.exists()
     return {
-        (topic, one): max(lake.journal.mark((topic, one)) if held else 0, position(epoch.epoch, 0))
+        (topic, partition): max(lake.journal.mark((topic, partition)) if exists else 0, position(epoch.epoch, 0))
         for topic, epoch in epochs.items()
-        for one in range(epoch.partitions)
+        for partition in range(epoch.partitions)
     }
 
 

@@ -44,7 +44,7 @@ def refill(lake: Lake, view: Lake, reached: Marks, *, only_compare: bool = False
     upto = {
         owned.derived.name: marks
         for owned in functions_of(lake)
-        if all(view.tables[one].uri != lake.tables[one].uri for one in owned.derived.tables)
+        if all(view.tables[table].uri != lake.tables[table].uri for table in owned.derived.tables)
         and (marks := _least(owned, lake, reached))
     }
     try:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from ...fold.derived import DERIVED, Owned
 from ...lake.declared import SPECS
-from ...lake.storage.compaction import At, passed
+from ...lake.storage.compaction import StepHook, passed
 from ...lake.tables import Lake, PartitionKey, Reached, Table
 from ...schemas.errors import DamagedTableError
 from .files import Files
@@ -19,12 +19,12 @@ from .making import USUAL, Bounds, Offer, make_piece
 Marks = Mapping[PartitionKey, int]
 
 
-def commit(offer: Offer, tables: Mapping[str, Table], at: At = passed) -> bool:
+def commit(offer: Offer, tables: Mapping[str, Table], hook: StepHook = passed) -> bool:
     """Commit a piece.
 
     Args:
         tables: those that are written now.
-        at: called at "derive-before-commit" and "derive-after-commit" of each table.
+        hook: called at "derive-before-commit" and "derive-after-commit" of each table.
     Returns:
         False where it does not fit; then nothing has changed.
     """
@@ -33,10 +33,10 @@ def commit(offer: Offer, tables: Mapping[str, Table], at: At = passed) -> bool:
     for name in offer.begins:
         if all(tables[name].mark(key) >= end for key, end in offer.ends.items()):
             continue
-        at("derive-before-commit")
+        hook("derive-before-commit")
         made_by = {f"derived-{offer.name}": f"v{SPECS[name].version}"}
         tables[name].add_files(offer.files[name], Reached(offer.ends, {}, made_by))
-        at("derive-after-commit")
+        hook("derive-after-commit")
     return True
 
 
@@ -96,7 +96,9 @@ def reaches_live(lake: Lake, offered: Lake, keys: Sequence[PartitionKey]) -> boo
     return True
 
 
-def fill(lake: Lake, upto: Mapping[str, Marks], files: Files, *, bounds: Bounds = USUAL, at: At = passed) -> None:
+def fill(
+    lake: Lake, upto: Mapping[str, Marks], files: Files, *, bounds: Bounds = USUAL, hook: StepHook = passed
+) -> None:
     """Make and commit pieces in this process until the tables reach some marks; for the only writer of these tables.
 
     Args:
@@ -108,5 +110,5 @@ def fill(lake: Lake, upto: Mapping[str, Marks], files: Files, *, bounds: Bounds 
     for name, marks in upto.items():
         owned = DERIVED[name]
         tables = tables_of(owned, lake)
-        while (offer := make_piece(owned, tables, marks, files, bounds=bounds, at=at)) is not None:
-            commit(offer, tables, at)
+        while (offer := make_piece(owned, tables, marks, files, bounds=bounds, hook=hook)) is not None:
+            commit(offer, tables, hook)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from ...fold.derived import Derived, File, Owned, Piece, Rows
 from ...lake.columns import JOURNAL_TABLE
 from ...lake.ranges import newest_below, rows_between, weights
-from ...lake.storage.compaction import At, passed
+from ...lake.storage.compaction import StepHook, passed
 from ...lake.storage.files import DataFile, TableFiles
 from ...lake.tables import PartitionKey, Table
 from ...schemas.errors import DamagedTableError, UnavailableError
@@ -85,7 +85,7 @@ def make_piece(
     files: Files,
     *,
     bounds: Bounds = USUAL,
-    at: At = passed,
+    hook: StepHook = passed,
 ) -> Offer | None:
     """Make the next piece.
 
@@ -95,7 +95,7 @@ def make_piece(
         upto: the position of each journal partition to stop at, none above the mark of what is read.
         files: where files beside tables go.
         bounds: how large it is, for each partition.
-        at: called at "derive-before-files" and "derive-after-files".
+        hook: called at "derive-before-files" and "derive-after-files".
     Returns:
         None where the tables hold all below `upto`.
     Raises:
@@ -108,7 +108,7 @@ def make_piece(
     behind = [key for key, end in upto.items() if starts[key] < end]
     if not behind:
         return None
-    at("derive-before-files")
+    hook("derive-before-files")
     written = {name: TableFiles(name, tables[name].uri, tables[name].storage_options) for name in derived.tables}
     ends: dict[PartitionKey, int] = {}
     with _discarded_on_failure(written):
@@ -122,7 +122,7 @@ def make_piece(
                     rows = _from(made.rows, max(begins[made.table][key], starts[key]))
                     written[made.table].write(rows)
         done = {name: table_files.close() for name, table_files in written.items()}
-    at("derive-after-files")
+    hook("derive-after-files")
     uris = {name: tables[name].uri for name in derived.tables}
     ahead = {name: {key: marks[key] for key in ends} for name, marks in begins.items()}
     return Offer(derived.name, uris, ahead, ends, done, any(ends[key] < upto[key] for key in ends))
@@ -150,17 +150,22 @@ def _end_of(
     derived: Derived, tables: Mapping[str, Table], key: PartitionKey, start: int, upto: int, bounds: Bounds
 ) -> int:
     """The position after the last one of a piece: as many whole positions as the bounds allow, one at least."""
-    found = [
+    piece_weights = [
         weights(tables[name].delta, key, start, upto, columns, bounds.rows + 1)
         for name, columns in derived.reads.items()
     ]
-    told = pa.concat_tables(found).group_by("place").aggregate([("rows", "sum"), ("bytes", "sum")]).sort_by("place")
-    if not told.num_rows:
+    weight_sums = (
+        pa.concat_tables(piece_weights)
+        .group_by("place")
+        .aggregate([("rows", "sum"), ("bytes", "sum")])
+        .sort_by("place")
+    )
+    if not weight_sums.num_rows:
         return upto
-    rows, sizes = pc.cumulative_sum(told["rows_sum"]), pc.cumulative_sum(told["bytes_sum"])
+    rows, sizes = pc.cumulative_sum(weight_sums["rows_sum"]), pc.cumulative_sum(weight_sums["bytes_sum"])
     fits = pc.and_(pc.less_equal(rows, bounds.rows), pc.less_equal(sizes, bounds.size_bytes))
     count = max(1, pc.sum(fits).as_py())
-    return upto if count >= told.num_rows else int(told["place"][count].as_py())
+    return upto if count >= weight_sums.num_rows else int(weight_sums["place"][count].as_py())
 
 
 def _read(owned: Owned, tables: Mapping[str, Table], key: PartitionKey, start: int, end: int) -> Piece:
@@ -177,19 +182,19 @@ def _derived(owned: Owned, piece: Piece, tables: Mapping[str, Table], key: Parti
     made = _called(owned.derived, piece, _Earlier(owned.derived, tables, key, piece.start))
     while True:
         try:
-            one = next(made, None)
-            if isinstance(one, Rows):
-                one = Rows(one.table, _checked(owned, piece, tables, one))
-            elif isinstance(one, File):
-                path_of(owned.domain, one)
+            output = next(made, None)
+            if isinstance(output, Rows):
+                output = Rows(output.table, _checked(owned, piece, tables, output))
+            elif isinstance(output, File):
+                path_of(owned.domain, output)
         except (DamagedTableError, UnavailableError):
             raise
         except Exception as error:
             why = f"{type(error).__name__}: {error}".splitlines()[0]
             raise FunctionFailed(key, piece.start, piece.end, why) from error
-        if one is None:
+        if output is None:
             return
-        yield one
+        yield output
 
 
 def _called(derived: Derived, piece: Piece, earlier: _Earlier) -> Iterator[Rows | File]:

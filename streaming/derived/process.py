@@ -91,7 +91,7 @@ class Maker:
             files = StoredFiles(request.lake, request.storage_options)
             crash = CrashPoints(request.crash_at)
             owned = DERIVED[request.name]
-            return make_piece(owned, tables, request.upto, files, bounds=request.bounds, at=crash.at)
+            return make_piece(owned, tables, request.upto, files, bounds=request.bounds, hook=crash.pass_point)
         except FunctionFailed as failed:
             return Failed(failed.why, (failed.key, failed.start, failed.end))
         except (MetajournalError, OSError) as error:

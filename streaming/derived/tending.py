@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...fold.derived import DERIVED, Owned
-from ...lake.storage.compaction import At, passed
+from ...lake.storage.compaction import StepHook, passed
 from ...lake.tables import Lake, PartitionKey
 from ...schemas.errors import DamagedTableError, LakeWriteError
 from ..plan import Brought
@@ -55,7 +55,7 @@ class DerivedTables:
         lake: what the writer holds; its handles of these tables are the ones that commits go through.
         keys: every journal partition.
         server: makes the pieces.
-        at: points that commits pass.
+        hook: points that commits pass.
         bounds: of pieces.
         crash_at: for the process (see `CrashPoints`).
         clock: seconds, for pace and patience.
@@ -67,7 +67,7 @@ class DerivedTables:
         lake: Lake,
         keys: Sequence[PartitionKey],
         server: Server,
-        at: At = passed,
+        hook: StepHook = passed,
         *,
         bounds: Bounds = USUAL,
         crash_at: str | None = None,
@@ -78,7 +78,7 @@ class DerivedTables:
         self._outside = outside
         self._keys = keys
         self._server = server
-        self._at = at
+        self._hook = hook
         self._bounds = bounds
         self._crash_at = crash_at
         self._clock = clock
@@ -116,25 +116,25 @@ class DerivedTables:
         self._server.close()
         self._asked, self._lake.in_hand = None, frozenset()
 
-    def told(self) -> list[dict[str, Any]]:
+    def status(self) -> list[dict[str, Any]]:
         """Each function as JSON: its tables, how many positions they lack, and why they do not go on."""
-        return [self._told(owned) for owned in functions_of(self._lake)]
+        return [self._status_of(owned) for owned in functions_of(self._lake)]
 
-    def _told(self, owned: Owned) -> dict[str, Any]:
+    def _status_of(self, owned: Owned) -> dict[str, Any]:
         marks, wanted = self._marks(owned, self._lake, live=True) or {}, self._upto(owned)
         fault = self.faults.get(owned.derived.name)
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "name": owned.derived.name,
             "tables": list(owned.derived.tables),
             "marks": {f"{topic}/{partition}": mark for (topic, partition), mark in marks.items()},
             "complete": bool(marks) and reaches(marks, wanted),
         }
         if fault is not None:
-            said |= {"why": fault.why, "mend": _MEND}
+            fields |= {"why": fault.why, "mend": _MEND}
         if fault is not None and fault.place is not None:
             (topic, partition), start, end = fault.place
-            said |= {"place": f"{topic}/{partition}", "start": start, "end": end}
-        return said
+            fields |= {"place": f"{topic}/{partition}", "start": start, "end": end}
+        return fields
 
     def _upto(self, owned: Owned) -> dict[PartitionKey, int]:
         return {key: self._lake.journal.mark(key) for key in keys_of(owned, self._keys)}
@@ -179,7 +179,7 @@ class DerivedTables:
         owned = DERIVED[offer.name]
         lake = self._lake if self._target is None else self._target
         try:
-            fits = commit(offer, tables_of(owned, lake), self._at)
+            fits = commit(offer, tables_of(owned, lake), self._hook)
         except (LakeWriteError, DamagedTableError) as error:
             self._wait(offer.name, f"{error} {error.hint}")  # its files may be committed, so they stay for the vacuum
             return
@@ -224,9 +224,9 @@ class DerivedTables:
                 continue
             marks, live = self._marks(owned, self._lake), self._marks(owned, self._lake, live=True)
             if marks is not None and live is not None and reaches(marks, live):
-                self._at("swap-before")
+                self._hook("swap-before")
                 self._lake.point_at(beside)
-                self._at("swap-after")
+                self._hook("swap-after")
 
     def _next(self) -> Request | None:
         """The next piece that is due, of the function that waits longest."""

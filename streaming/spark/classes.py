@@ -32,11 +32,11 @@ def archive_of(folder: Path) -> Path | None:
         None where there is no Java or no Spark. A file without content says that none could be made.
     """
     try:
-        told = [_java(), *map(_told, _spark_jars())]
+        lines = [_java(), *map(_line_of, _spark_jars())]
     except (OSError, UnicodeDecodeError) as error:
         _log.debug("Spark's classes have no archive: %s", error)
         return None
-    digest = hashlib.sha256(os.fsencode("\n".join(told))).hexdigest()
+    digest = hashlib.sha256(os.fsencode("\n".join(lines))).hexdigest()
     return folder / f"classes-{digest[:12]}.jsa"
 
 
@@ -82,8 +82,8 @@ def _interrupted(path: Path) -> bool:
 def _java() -> str:
     """Which Java Spark will run on, as the file `release` in its folder says it."""
     home = os.environ.get("JAVA_HOME")
-    found = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
-    return found.resolve(strict=True).parents[1].joinpath("release").read_text("utf-8")
+    java = Path(home, "bin", "java") if home else Path(shutil.which("java") or "")
+    return java.resolve(strict=True).parents[1].joinpath("release").read_text("utf-8")
 
 
 def _spark_jars() -> list[Path]:
@@ -92,6 +92,6 @@ def _spark_jars() -> list[Path]:
     return sorted(Path(home, "jars").resolve(strict=True).glob("*.jar"))
 
 
-def _told(jar: Path) -> str:
+def _line_of(jar: Path) -> str:
     known = jar.stat()
     return f"{jar} {known.st_size} {known.st_mtime_ns}"

@@ -17,7 +17,9 @@ from pathlib import PurePath
 
 def without_archives(path: list[str]) -> list[str]:
     """An import path without the archives of Spark's own sources (`pyspark.zip`, `py4j-*-src.zip`)."""
-    return [one for one in path if not (one.endswith(".zip") and PurePath(one).name.startswith(("pyspark", "py4j")))]
+    return [
+        entry for entry in path if not (entry.endswith(".zip") and PurePath(entry).name.startswith(("pyspark", "py4j")))
+    ]
 
 
 def _serve() -> None:
@@ -29,7 +31,7 @@ def _serve() -> None:
 
     load_domains()
 
-    for archive in [one for one in sys.path_importer_cache if one not in sys.path and one.endswith(".zip")]:
+    for archive in [entry for entry in sys.path_importer_cache if entry not in sys.path and entry.endswith(".zip")]:
         del sys.path_importer_cache[archive]
     gc.freeze()
     manager()  # type: ignore[no-untyped-call]

@@ -166,7 +166,7 @@ def _quoted(text: str) -> str:
 
 def java(arguments: Sequence[str]) -> dict[str, str]:
     """The session option with arguments of the driver's Java that a user's own ones are added to."""
-    quoted = [_quoted(one) for one in (*_QUIET, *arguments)]
+    quoted = [_quoted(argument) for argument in (*_QUIET, *arguments)]
     return {"spark.driver.defaultJavaOptions": " ".join(quoted)}
 
 

@@ -116,7 +116,7 @@ def planned_ends(checkpoint: str, batch_id: int) -> dict[PartitionKey, int]:
         version, _, text = (Path(checkpoint) / "offsets" / str(batch_id)).read_text().splitlines()
         if version != "v1":
             raise ValueError(f"version {version!r}")
-        parts = [(topic, *one) for topic, ends in json.loads(text).items() for one in ends.items()]
+        parts = [(topic, *partition_end) for topic, ends in json.loads(text).items() for partition_end in ends.items()]
         if not all(type(end) is int for _, _, end in parts):
             raise ValueError(f"no offsets: {text[:200]}")
         return {(topic, int(partition)): end for topic, partition, end in parts}

@@ -81,13 +81,13 @@ def _collected(frame: DataFrame, work: _Work) -> list[Any]:
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            results = [pickle.dumps(one) for one in work(batches)]
+            results = [pickle.dumps(output) for output in work(batches)]
         except _FINAL as error:  # Spark would make a text of it, and try again what cannot succeed
             results = [pickle.dumps(error)]
         yield pa.record_batch([pa.array(results, pa.binary())], names=["result"])
 
     results = [pickle.loads(row.result) for row in frame.mapInArrow(run, _RESULT).collect()]
-    failure = next((one for one in results if isinstance(one, _FINAL)), None)
+    failure = next((output for output in results if isinstance(output, _FINAL)), None)
     if failure is not None:
         raise failure
     return results

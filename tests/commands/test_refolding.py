@@ -85,4 +85,4 @@ def test_tampering_is_found(settings: Settings, tmp_path: Path) -> None:
     elsewhere = replace(settings, lake=replace(settings.lake, path=str(tmp_path / "nothing")))
     with pytest.raises(StreamError, match="no journal table"):
         rebuild_lake(elsewhere, check_topics(settings), InProcess(), offline=True)
-    assert json.loads(json.dumps(found["outcomes"].found))
+    assert json.loads(json.dumps(found["outcomes"].failures))

@@ -19,7 +19,7 @@ def test_an_index_that_is_behind_does_not_hold_and_is_not_to_be_rebuilt_for_that
     monkeypatch.setattr("metajournal.indexer.fill.compare.compare_index", lambda *_, **__: found)
     check = _index_check(Options(None, ()), _RefoldLines(None))
     assert not check.ok
-    assert "index 3 positions behind; is the indexer running? (metajournal status)" in check.said
-    assert check.found == ("metajournal.journal.catalog/1 by 3",)
+    assert "index 3 positions behind; is the indexer running? (metajournal status)" in check.text
+    assert check.failures == ("metajournal.journal.catalog/1 by 3",)
     [advice] = _mends([check])
     assert next_step in advice

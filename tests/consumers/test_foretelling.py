@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from metajournal.consumers.follower import told
+from metajournal.consumers.follower import receipt_outcome
 from metajournal.consumers.foretelling import Foretold
 from metajournal.consumers.pins import Pin
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
@@ -101,7 +101,7 @@ def test_verdicts_and_rows_of_any_keys_over_any_mark_are_those_of_stream_and_mod
         for one in journal:
             if one.partition == partition and one.position >= pin.mark and one.key in keys:
                 at = Position(TOPIC, partition, one.position)
-                outcome = told(at, foretold.verdicts[one.position])
+                outcome = receipt_outcome(at, foretold.verdicts[one.position])
                 assert outcome == outcomes[partition, one.position]
                 assert outcome.word == model.verdicts[partition, one.position].outcome
         newest = {key: row for key, row in model.newest.items() if _is_ahead(row, keys, pin.mark)}
@@ -138,7 +138,7 @@ def test_an_unmarked_copy_of_an_event_below_the_mark_that_was_marked_is_its_dupl
     fold.batch(journal[:1])
     foretold = Foretold(pin_of(Lake(str(tmp_path))), [OWN])
     foretold.take(messages(journal[1:]))
-    outcome = told(Position(TOPIC, 0, position(1, 2)), foretold.verdicts[position(1, 2)])
+    outcome = receipt_outcome(Position(TOPIC, 0, position(1, 2)), foretold.verdicts[position(1, 2)])
     assert isinstance(outcome, Duplicate)
     assert outcome.of.value == position(1, 1)
 

@@ -43,7 +43,7 @@ def marks(lake: Lake) -> dict[tuple[str, int], int]:
 
 
 def filled(lake: Lake, bounds: Bounds | None = None, at: Any = lambda point: None) -> None:
-    fill(lake, {"toy": marks(lake)}, StoredFiles(lake.path, {}), bounds=bounds or Bounds(), at=at)
+    fill(lake, {"toy": marks(lake)}, StoredFiles(lake.path, {}), bounds=bounds or Bounds(), hook=at)
 
 
 def digests(lake: Lake) -> dict[str, str]:

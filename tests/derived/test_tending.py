@@ -94,7 +94,7 @@ class Installation:
 
     def crash(self, point: str) -> None:
         """Go on until a point; then a new process, which knows nothing."""
-        self.at = self.fold.engine._crash.at = killed_at(point, 1)  # type: ignore[method-assign]
+        self.at = self.fold.engine._crash.pass_point = killed_at(point, 1)  # type: ignore[method-assign]
         try:
             for _ in range(4):
                 self.let_go()
@@ -126,7 +126,7 @@ class Installation:
             self.batch()
         for _ in range(200):
             self.let_go()
-            told = {one["name"]: one for one in self.derived.told()}
+            told = {one["name"]: one for one in self.derived.status()}
             if all(one["complete"] for one in told.values()) and not self.lake.is_offered() and self.settled():
                 return
         raise AssertionError(told)
@@ -298,7 +298,7 @@ def test_a_damaged_derived_table_stops_nothing_else_and_a_rebuild_mends_it(one: 
     one.let_go()
     one.let_go()
     assert "rebuild lake" in one.derived.faults["toy"].why
-    assert not {told["name"]: told for told in one.derived.told()}["toy"]["complete"]
+    assert not {told["name"]: told for told in one.derived.status()}["toy"]["complete"]
     one.lake.drop_generation(1)
     names = [*history_tables(), *derived_tables()]
     view = one.lake.begin_generation(names)
@@ -326,7 +326,7 @@ def tended(one: Installation, until: Callable[[], bool]) -> None:
 
 
 def complete(one: Installation) -> bool:
-    return all(told["complete"] for told in one.derived.told())
+    return all(told["complete"] for told in one.derived.status())
 
 
 def test_a_process_that_is_killed_amid_a_piece_is_started_again_and_ends_with_its_driver(
@@ -370,14 +370,14 @@ def test_a_fault_stops_its_own_tables_says_where_and_is_tried_again_at_the_next_
     toy.setenv(toys.FAULT, str(broken))
     server = beside(one)
     tended(one, lambda: bool(one.derived.faults))
-    told = {said["name"]: said for said in one.derived.told()}
+    told = {said["name"]: said for said in one.derived.status()}
     toy_says = told["toy"]
     assert toy_says["why"] == "LookupError: the toy is broken"
     assert toy_says["place"] == f"{partition[0]}/{partition[1]}"
     assert toy_says["start"] <= broken < toy_says["end"]
     assert "next start" in toy_says["mend"]
     assert not toy_says["complete"]
-    tended(one, lambda: all(said["complete"] for said in one.derived.told() if said["name"] != "toy"))
+    tended(one, lambda: all(said["complete"] for said in one.derived.status() if said["name"] != "toy"))
     assert not one.derived.tend()
     one.derived.close()
     toy.delenv(toys.FAULT)

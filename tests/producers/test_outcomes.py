@@ -14,7 +14,7 @@ from metajournal.producers.kafka import consumer_config
 from metajournal.producers.outcomes import OutcomeReader
 from metajournal.producers.topics import ensure_topics
 from metajournal.producers.verdicts import Accepted, OutcomeRecord, Rejected, Unchanged
-from metajournal.producers.waiting.questions import Held
+from metajournal.producers.waiting.questions import KnownVerdicts
 from metajournal.schemas.errors import InputError, KafkaUnavailableError, NotYetVisibleError, PositionExpired
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
@@ -32,7 +32,7 @@ def at(value: int) -> Position:
 
 
 def test_ranges_that_follow_or_repeat_each_other_are_held_as_one() -> None:
-    held = Held()
+    held = KnownVerdicts()
     for one in (record(0, 10), record(10, 20, [START + 12, "unchanged"]), record(5, 15, [START + 12, "unchanged"])):
         held.add(one)
     assert held.find(at(0)) == Accepted(at(0))
@@ -41,7 +41,7 @@ def test_ranges_that_follow_or_repeat_each_other_are_held_as_one() -> None:
 
 
 def test_a_gap_is_never_taken_for_accepted() -> None:
-    held = Held()
+    held = KnownVerdicts()
     held.add(record(0, 10))
     held.add(record(15, 20))
     assert held.find(at(12)) is None
@@ -49,7 +49,7 @@ def test_a_gap_is_never_taken_for_accepted() -> None:
 
 
 def test_a_repeated_mark_holds_nothing() -> None:
-    held = Held()
+    held = KnownVerdicts()
     held.add(record(0, 10))
     held.add(record(30, 30))
     assert held.find(at(29)) is None
@@ -59,7 +59,7 @@ def test_a_repeated_mark_holds_nothing() -> None:
 
 def test_memory_is_bounded_and_what_is_forgotten_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("metajournal.producers.waiting.questions._KEPT_VERDICTS", 100)
-    held = Held()
+    held = KnownVerdicts()
     for start in range(0, 1000, 10):
         held.add(record(start, start + 10, *([START + number, "unchanged"] for number in range(start, start + 10))))
         assert len(held.verdicts) <= 100

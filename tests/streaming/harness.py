@@ -45,7 +45,7 @@ class EndsAt(CrashPoints):
         super().__init__(None)
         self._end = point
 
-    def at(self, point: str) -> None:
+    def pass_point(self, point: str) -> None:
         if point == self._end:
             raise Crash
 

@@ -197,8 +197,8 @@ def test_verify_names_the_damaged_table_and_goes_on_with_all_other_checks(
     }  # fmt: skip
     assert [name for name, one in found.items() if not one.ok] == ["table-entities"]
     wrong = found["table-entities"]
-    assert WAYS[way].problem in wrong.said
-    assert wrong.found[0].endswith(".parquet")
+    assert WAYS[way].problem in wrong.text
+    assert wrong.failures[0].endswith(".parquet")
     assert ["metajournal rebuild lake" in mend for mend in _mends(list(found.values()))] == [True]
 
 
@@ -208,9 +208,9 @@ def test_verify_names_every_damaged_table_beside_a_damaged_journal_table(
     fold, _ = begun(tmp_path, "journal", "half")
     damaged(tmp_path, "entities", "gone")
     found = verified(fold, monkeypatch)
-    assert "'entities' is damaged" in found["table-entities"].said
-    assert all("'journal' is damaged" in found[name].said for name in ("journal-once", "units", "outcomes"))
-    assert "not compared" in found["table-runs"].said
+    assert "'entities' is damaged" in found["table-entities"].text
+    assert all("'journal' is damaged" in found[name].text for name in ("journal-once", "units", "outcomes"))
+    assert "not compared" in found["table-runs"].text
     assert not any(one.ok for name, one in found.items() if name != "journal-in-kafka")
 
 
@@ -227,7 +227,7 @@ def test_what_a_check_finds_damaged_is_a_finding() -> None:
         raise DamagedTableError("entities", "/lake/entities", "part-1.parquet", "gone", hint="Do this.")
 
     found = unless_damaged("index", check)
-    assert (found.name, found.ok, found.found, found.mend) == (
+    assert (found.name, found.ok, found.failures, found.mend) == (
         "index", False, ("/lake/entities/part-1.parquet",), "Do this."
     )  # fmt: skip
 
@@ -273,7 +273,7 @@ def test_a_stream_that_meets_a_damaged_file_waits_says_so_and_goes_on_with_a_reb
         write(settings, records[80:])
         eventually(lambda: waits_for_mend(settings, "entities", files), 60, f"a stream that waits ({process.log})")
         assert process.process.poll() is None, process.tail()
-        assert "is damaged" in verify(settings)["table-entities"].said
+        assert "is damaged" in verify(settings)["table-entities"].text
         done = rebuild_lake(settings, check_topics(settings), InProcess(), offline=False)
         assert "entities" in done.damaged
         eventually(lambda: folded_to_the_end(settings), 120, f"the fold to the journal's end ({process.log})")

@@ -145,7 +145,7 @@ def test_the_stream_takes_a_rebuilt_generation_over_between_two_batches_and_goes
         if passed == point:
             raise Crash
 
-    fold.engine._crash.at = die  # type: ignore[method-assign,assignment]
+    fold.engine._crash.pass_point = die  # type: ignore[method-assign,assignment]
     try:
         assert fold.engine.take_over() == 1
     except Crash:

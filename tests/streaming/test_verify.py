@@ -44,7 +44,7 @@ def test_a_unit_of_another_tenant_with_the_same_id_hides_no_missing_event(tmp_pa
     fold.batch(placed(records, PARTITIONS))
     found = _units(fold.lake.journal.delta, settled=True)
     assert not found.ok
-    assert len(found.found) == 2
+    assert len(found.failures) == 2
     assert "rebuild lake --from kafka" in found.mend
 
 
@@ -59,7 +59,7 @@ def test_a_unit_id_that_was_used_again_is_told_with_its_places_and_no_rebuild(tm
     fold.batch(placed(records, PARTITIONS))
     found = _units(fold.lake.journal.delta, settled=True)
     unit_id = id_text(UNIT)
-    assert found.found == (
+    assert found.failures == (
         f"tenant lake_rows, unit {unit_id} (2 of 1): {where[0]}, {where[1]}, by alice",
         f"tenant other, unit {unit_id} (2 of 1): {where[2]}, {where[3]}, by alice",
     )

@@ -152,7 +152,7 @@ def assert_verified(settings: Settings) -> None:
 def assert_lake_verified(settings: Settings) -> None:
     lake = Lake(settings.lake.path)
     checks = list(verify_lake(settings, check_topics(settings), lake, InProcess()))
-    assert [(one.name, one.said, one.found) for one in checks if not one.ok] == []
+    assert [(one.name, one.text, one.failures) for one in checks if not one.ok] == []
 
 
 def differing(wanted: dict[str, Any], found: dict[str, Any]) -> list[Any]:

@@ -57,9 +57,9 @@ class Made(NamedTuple):
     numbered: Numbered
     keys: Keys
 
-    def verdict(self, at: int) -> Verdict:
+    def verdict(self, number: int) -> Verdict:
         """The verdict on one of the events."""
-        return verdict(self.judged.outcome[at], self.keys.key(self.plain.key[at])[1])
+        return verdict(self.judged.outcome[number], self.keys.key(self.plain.key[number])[1])
 
 
 def verdict(outcome: int, urn: str) -> Verdict:
@@ -98,8 +98,8 @@ class Columnar:
             rows = self._prior.newest_of(named, [(self._place.partition, self._below)] * len(named))
             self._newest.learn_absent(unknown)
             keyed = zip(rows["tenant"].to_pylist(), rows["urn"].to_pylist(), strict=True)
-            found = np.array([self._keys.number_of(key) for key in keyed], np.int64)
-            self._newest.learn(found, np.arange(len(found)), rows)
+            known = np.array([self._keys.number_of(key) for key in keyed], np.int64)
+            self._newest.learn(known, np.arange(len(known)), rows)
         return distinct.filter(pa.array(numbers == NOT_ALONE))
 
     def plain(self, records: pa.Table, epoch: int) -> Plain | None:
@@ -126,11 +126,11 @@ class Columnar:
         }
         numbers = np.array(sorted({number for number, _ in sought}), np.int64)
         for keys, ids, positions, outcomes in self._events:
-            for at in np.flatnonzero(np.isin(keys, numbers)).tolist():
-                key = sought.get((int(keys[at]), ids[at].tobytes()))
+            for event in np.flatnonzero(np.isin(keys, numbers)).tolist():
+                key = sought.get((int(keys[event]), ids[event].tobytes()))
                 if key is not None:
                     _, aggregate, _ = key
-                    yield key, (int(positions[at]), verdict(outcomes[at], aggregate))
+                    yield key, (int(positions[event]), verdict(outcomes[event], aggregate))
 
     def borrow(self, other: Folded) -> None:
         """Take over the newest rows that the other way has made."""
@@ -140,10 +140,10 @@ class Columnar:
 
     def _settle(self) -> None:
         """Put borrowed rows into columns, before anything is folded upon them."""
-        held = self._borrowed
-        if held:
-            rows = rows_to_arrow((row, self._place.domain, self._place.partition) for row in held.values())
-            self._newest.learn(np.array(list(held), np.int64), np.arange(len(held)), rows)
+        rows_by_key = self._borrowed
+        if rows_by_key:
+            rows = rows_to_arrow((row, self._place.domain, self._place.partition) for row in rows_by_key.values())
+            self._newest.learn(np.array(list(rows_by_key), np.int64), np.arange(len(rows_by_key)), rows)
             self._borrowed = {}
 
     def fold(self, plain: Plain, system_time: Numbers) -> Made:
@@ -203,6 +203,6 @@ def _rows(
         "deleted": pa.array(plain.kind[accepted] == DELETED),
         "record": pa.nulls(count, pa.string()),
     }
-    for space, (name, held) in enumerate(zip(METADATA, judged.spaces, strict=True)):
-        made[name] = texts.column(space, held, count)
+    for space, (name, space_held) in enumerate(zip(METADATA, judged.spaces, strict=True)):
+        made[name] = texts.column(space, space_held, count)
     return pa.table([made[field.name] for field in ENTITIES], schema=ENTITIES)

@@ -64,7 +64,7 @@ def blocks(folded: Folded, made: Made, names: TopicNames) -> Iterator[DocumentCo
         begin = end
         parts = columns.parts(start, stop)
         for topic in dict.fromkeys(topics):
-            others = [one for one in singly.records if one.topic == topic]
+            others = [record for record in singly.records if record.topic == topic]
             own = [part for part in parts if part[1].topic == topic]
             yield _merged([*own, *([_singly(folded.place, others)] if others else [])])
 
@@ -84,7 +84,7 @@ def blocks_of_both(folded: Folded, made: Made, names: TopicNames) -> Iterator[Do
 def _singly(place: Place, records: Sequence[Document]) -> _Part:
     """Records of one topic that were made one by one."""
     topics, types, keys, values, ids, times = zip(*records, strict=True)
-    positions = np.array([int(one.rsplit(b"/", 2)[1]) for one in ids], np.int64)
+    positions = np.array([int(identity.rsplit(b"/", 2)[1]) for identity in ids], np.int64)
     texts = [pa.array(column, pa.large_binary()) for column in (keys, values, ids)]
     return positions, DocumentColumns(place, topics[0], pa.array(types), pa.array(times), *texts)
 
@@ -99,12 +99,16 @@ def _merged(parts: Sequence[_Part]) -> DocumentColumns:
     def both(columns: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.concat_arrays([column.cast(kind) for column in columns]).take(order)
 
-    found = [one for _, one in parts]
-    types = [one.type if isinstance(one.type, pa.Array) else pa.repeat(one.type, len(one.keys)) for one in found]
-    texts = [
-        both([getattr(one, name) for one in found], pa.large_binary()) for name in ("keys", "values", "identities")
+    blocks_of_topic = [block for _, block in parts]
+    types = [
+        block.type if isinstance(block.type, pa.Array) else pa.repeat(block.type, len(block.keys))
+        for block in blocks_of_topic
     ]
-    times = both([one.time_ms for one in found], pa.int64())
+    texts = [
+        both([getattr(block, name) for block in blocks_of_topic], pa.large_binary())
+        for name in ("keys", "values", "identities")
+    ]
+    times = both([block.time_ms for block in blocks_of_topic], pa.int64())
     return DocumentColumns(first.place, first.topic, both(types, pa.string()), times, *texts)
 
 
@@ -127,23 +131,23 @@ class _ByColumn:
         """The USER changes, SYSTEM changes and states of some of the rows."""
         rows = np.arange(start, stop)
         columns = self._columns(rows)
-        found = []
+        made_parts = []
         *annotated, states = self._topics
         for scope, topic in enumerate(annotated):
             chosen = np.flatnonzero(self._held.changed[scope][rows])
             some = {name: column.take(pa.array(chosen)) for name, column in columns.items()}
             some |= self._held.changes(scope, rows[chosen])
-            found.append(self._part(topic, CHANGE_TYPE, rows[chosen], some, self._change))
-        found.append(self._part(states, STATE_TYPE, rows, columns | self._held.states(rows), self._state))
-        return found
+            made_parts.append(self._part(topic, CHANGE_TYPE, rows[chosen], some, self._change))
+        made_parts.append(self._part(states, STATE_TYPE, rows, columns | self._held.states(rows), self._state))
+        return made_parts
 
     def _columns(self, rows: Numbers) -> dict[str, pa.Array]:
         """What documents say of rows besides their metadata, and the keys and identities of records."""
         table = self._made.rows.slice(int(rows[0]) if len(rows) else 0, len(rows))
         events = self._made.accepted[rows]
-        found = {name: quoted(table[name]) for name in _QUOTED}
+        columns = {name: quoted(table[name]) for name in _QUOTED}
         position = text(table["logical_timestamp"])
-        return found | {
+        return columns | {
             "logical_timestamp": position,
             "system_time": text(pa.array(self._made.system_time[events])),
             "event_time": text(pa.array(self._made.plain.event_time[events])),
@@ -153,9 +157,9 @@ class _ByColumn:
             "_identity": joined(f"{self._place.topic}/{self._place.partition}/", position, "/0"),
         }
 
-    def _part(self, topic: str, kind: str, rows: Numbers, columns: Mapping[str, pa.Array], said: Template) -> _Part:
+    def _part(self, topic: str, kind: str, rows: Numbers, columns: Mapping[str, pa.Array], template: Template) -> _Part:
         events, made = self._made.accepted[rows], self._made
-        times, values = pa.array(made.system_time[events]), said.filled(columns)
+        times, values = pa.array(made.system_time[events]), template.filled(columns)
         records = DocumentColumns(self._place, topic, kind, times, columns["_key"], values, columns["_identity"])
         return made.plain.position[events], records
 
@@ -177,13 +181,13 @@ def _targets(table: pa.Table) -> pa.Array:
     numbers = kinds.indices.to_numpy()
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(len(kinds.dictionary) + 1)).tolist()
-    found = [pa.array([], TEXT)]
-    for at, kind in enumerate(kinds.dictionary.to_pylist()):
-        some = table.take(pa.array(order[bounds[at] : bounds[at + 1]])) if len(kinds.dictionary) > 1 else table
+    targets = [pa.array([], TEXT)]
+    for number, kind in enumerate(kinds.dictionary.to_pylist()):
+        some = table.take(pa.array(order[bounds[number] : bounds[number + 1]])) if len(kinds.dictionary) > 1 else table
         path = pc.utf8_slice_codeunits(text(some["urn"]), len(kind) + 1)
         columns = {"namespace": quoted(some["namespace"]), "name": quoted(some["name"]), "path": quoted(path)}
         row = _ROW._replace(kind=kind, urn=f"{kind}:{mark('path')}")
-        found.append(Template(target_id(row)).filled(columns))
+        targets.append(Template(target_id(row)).filled(columns))
     back = np.empty(len(order), np.int64)
     back[order] = np.arange(len(order))
-    return pa.concat_arrays(found).take(pa.array(back))
+    return pa.concat_arrays(targets).take(pa.array(back))

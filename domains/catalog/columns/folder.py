@@ -21,7 +21,7 @@ from ....fold.folded import Folded, Judged, Prior
 from ....fold.prior import PriorRows
 from ....fold.readings import Readings
 from ....fold.records import Record, named_in
-from ....fold.steps import Asked, Folder, Lap, Made, MadeOfRows, RowFolder, Share, bits
+from ....fold.steps import Folder, FoldRequest, Lap, Made, MadeOfRows, RowFolder, Share, bits
 from ....lake.columns import ENTITIES_TABLE, JOURNAL_TABLE
 from ....schemas.encoding.cursor import Numbers
 from ....schemas.positions import position
@@ -61,18 +61,18 @@ class _Bit(NamedTuple):
     readings: Readings
 
 
-def folder_of(asked: Asked, prior: PriorRows) -> Folder | None:
+def folder_of(request: FoldRequest, prior: PriorRows) -> Folder | None:
     """What folds a task's share in columns; None where no rows of `entities` are asked for."""
-    return ColumnFolder(asked, prior) if ENTITIES_TABLE in asked.tables else None
+    return ColumnFolder(request, prior) if ENTITIES_TABLE in request.tables else None
 
 
 class ColumnFolder:
     """Folds the records of one partition of the catalog's topic."""
 
-    def __init__(self, asked: Asked, prior: PriorRows) -> None:
+    def __init__(self, request: FoldRequest, prior: PriorRows) -> None:
         self._prior = prior
         self._others = RowFolder(prior)
-        self._columns = Columnar(asked.place, asked.start, prior)
+        self._columns = Columnar(request.place, request.start, prior)
         self._unasked = 0
         self._most_rows = _FIRST_ROWS
 
@@ -107,10 +107,10 @@ class ColumnFolder:
         if self._unasked:
             self._unasked -= 1
             return None
-        found = self._columns.plain(rows, epoch)
-        if found is None or len(found.row) * _FEW_OF < rows.num_rows:
+        plain = self._columns.plain(rows, epoch)
+        if plain is None or len(plain.row) * _FEW_OF < rows.num_rows:
             self._unasked = _BITS_UNASKED
-        return found
+        return plain
 
     def _readings(self, share: Share, running: Numbers, others: Numbers) -> Readings:
         """The records that are not plain, read one by one."""
@@ -160,11 +160,11 @@ class _MadeOfBoth(NamedTuple):
 
     @property
     def verdicts(self) -> Counter[str]:
-        found = self.others.verdicts
+        counted = self.others.verdicts
         if self.made is not None:
             counts = np.bincount(self.made.judged.outcome, minlength=len(OUTCOMES)).tolist()
-            found.update({word: count for word, count in zip(OUTCOMES, counts, strict=True) if count})
-        return found
+            counted.update({word: count for word, count in zip(OUTCOMES, counts, strict=True) if count})
+        return counted
 
     @property
     def oldest_ms(self) -> int | None:
@@ -184,20 +184,22 @@ class _MadeOfBoth(NamedTuple):
             return self.others.blocks(names, tables)
         return blocks_of_both(self.folded, self.made, names)
 
-    def told(self) -> Folded:
+    def with_spoken(self) -> Folded:
         if self.made is None:
             return self.folded
-        judged = sorted([*self.folded.judged, *_spoken(self.made)], key=lambda one: one.record.position)
+        judged = sorted(
+            [*self.folded.judged, *_spoken(self.made)], key=lambda judged_record: judged_record.record.position
+        )
         return replace(self.folded, judged=judged)
 
     def differing(self, outcomes: pa.ChunkedArray) -> list[int]:
         outcomes = outcomes.slice(0, len(self.bit.others))
-        found, made = self.others.differing(outcomes.filter(pa.array(self.bit.others))), self.made
+        others_differing, made = self.others.differing(outcomes.filter(pa.array(self.bit.others))), self.made
         if made is None:
-            return found
+            return others_differing
         words: Any = pa.array(OUTCOMES).take(pa.array(made.judged.outcome))
         differ = pc.not_equal(words, outcomes.take(pa.array(made.plain.row)).combine_chunks())
-        return sorted(found + made.plain.position[differ.to_numpy(zero_copy_only=False)].tolist())
+        return sorted(others_differing + made.plain.position[differ.to_numpy(zero_copy_only=False)].tolist())
 
 
 def _fitting(rows: pa.Table) -> int:
@@ -208,16 +210,18 @@ def _fitting(rows: pa.Table) -> int:
 
 def _milliseconds(rows: pa.Table) -> Numbers:
     """Append times of records."""
-    found: Numbers = rows["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy()
-    return found
+    times: Numbers = rows["timestamp"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy()
+    return times
 
 
 def _as_they_came(bit: _Bit, made: MadeOfRows) -> MadeOfRows:
     """The records that were folded one by one with their own append times, and the time that all records leave."""
     folded = made.folded
     judged = [
-        one if one.record.append_time == time else one._replace(record=one.record._replace(append_time=time))
-        for one, time in zip(folded.judged, bit.times[bit.others].tolist(), strict=True)
+        judged_record
+        if judged_record.record.append_time == time
+        else judged_record._replace(record=judged_record.record._replace(append_time=time))
+        for judged_record, time in zip(folded.judged, bit.times[bit.others].tolist(), strict=True)
     ]
     system_time = int(bit.running[-1]) if len(bit.running) else folded.system_time
     return MadeOfRows(replace(folded, judged=judged, system_time=system_time))
@@ -228,8 +232,8 @@ def _spoken(made: Columns) -> list[Judged]:
     which = np.flatnonzero(made.judged.outcome != ACCEPTED)
     columns = (which, made.plain.position[which], made.system_time[which])
     return [
-        Judged(Record(place, time, None, None, ()), time, None, made.verdict(at))
-        for at, place, time in zip(*(column.tolist() for column in columns), strict=True)
+        Judged(Record(place, time, None, None, ()), time, None, made.verdict(number))
+        for number, place, time in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
 

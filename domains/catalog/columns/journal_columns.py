@@ -55,11 +55,11 @@ def journal_columns(place: Place, records: pa.Table, append_time: Numbers, made:
 
 def _reasons(made: Made) -> dict[str, pa.Array]:
     """Why events were rejected."""
-    found: list[tuple[str | None, str | None]] = [(None, None)] * len(made.judged.outcome)
-    for at in np.flatnonzero(made.judged.outcome == REJECTED).tolist():
-        verdict = made.verdict(at)
-        found[at] = verdict.reason, detail_text(verdict.detail)
-    reasons, details = zip(*found, strict=True)
+    reason_pairs: list[tuple[str | None, str | None]] = [(None, None)] * len(made.judged.outcome)
+    for number in np.flatnonzero(made.judged.outcome == REJECTED).tolist():
+        verdict = made.verdict(number)
+        reason_pairs[number] = verdict.reason, detail_text(verdict.detail)
+    reasons, details = zip(*reason_pairs, strict=True)
     return {"reason": pa.array(reasons, pa.string()), "detail": pa.array(details, pa.string())}
 
 

@@ -70,16 +70,16 @@ class Keys:
     def _add(self, key: bytes) -> int:
         front, _, last = key.rpartition(b"/")
         if len(key) > MAX_URN_BYTES or not _PLAIN.fullmatch(last):
-            found, last = self._alone(key)
+            judged_front, last = self._alone(key)
         elif front in self._judged:
-            found = self._judged[front]
+            judged_front = self._judged[front]
         else:
-            found, _ = self._alone(key)
-            self._judged[front] = found
-        if found is None:
+            judged_front, _ = self._alone(key)
+            self._judged[front] = judged_front
+        if judged_front is None:
             return NOT_ALONE
         self._keys.append(key)
-        self._fronts.append(found)
+        self._fronts.append(judged_front)
         self._names.append(last)
         return len(self._keys) - 1
 
@@ -110,14 +110,16 @@ class Keys:
         if done < len(self):
             new = _columns(self._keys[done:], self._fronts[done:], self._names[done:])
             self._columns = pa.concat_tables([self._columns, new]).combine_chunks()
-        found = self._columns.take(pa.array(numbers))
-        return {**{name: found[name] for name in found.column_names}, "aggregate": found["urn"]}
+        own_columns = self._columns.take(pa.array(numbers))
+        return {**{name: own_columns[name] for name in own_columns.column_names}, "aggregate": own_columns["urn"]}
 
 
 def _columns(keys: Sequence[bytes], fronts: Sequence[_Front], names: Sequence[bytes]) -> pa.Table:
     numbered: dict[_Front, int] = {}
     which = pa.array([numbered.setdefault(front, len(numbered)) for front in fronts], pa.int64())
-    shared = [pa.array([front[at] for front in numbered], pa.string()).take(which) for at in range(len(_Front._fields))]
+    shared = [
+        pa.array([front[field] for front in numbered], pa.string()).take(which) for field in range(len(_Front._fields))
+    ]
     urns = pc.list_element(pc.split_pattern(_texts(keys), "/", max_splits=1), 1)
     return pa.table([*shared, urns, _texts(names)], names=[*_Front._fields, "urn", "name"])
 

@@ -45,24 +45,25 @@ class MetadataTexts:
         self._held: list[pa.Array] = []
         self._given: list[pa.Array] = []
         for space, (old, new) in enumerate(zip(before, made.judged.spaces, strict=True)):
-            at = np.concatenate([old.at, new.row + self._entities])
+            row = np.concatenate([old.at, new.row + self._entities])
             name, value = np.concatenate([old.name, new.name]), np.concatenate([old.value, new.value])
-            self._add(space, Operations(at, name, value))
+            self._add(space, Operations(row, name, value))
         begun, ended = (self._by_space(some, self._rows) for some in (made.judged.begun, made.judged.ended))
         self._begun, self._ended = (
-            [self._lists(space, one, self._rows) for space, one in enumerate(some)] for some in (begun, ended)
+            [self._lists(space, operations, self._rows) for space, operations in enumerate(some)]
+            for some in (begun, ended)
         )
         self.changed = [self._touched([some[space] for some in (begun, ended) for space in scope]) for scope in _SCOPES]
 
-    def _add(self, space: int, held: Operations) -> None:
+    def _add(self, space: int, operations: Operations) -> None:
         """The texts of all that is held of a space, and of it without what the fold keeps."""
         count = self._entities + self._rows
-        entries = self._entries(space, held)
-        whole = lists(held.at, entries, count)
+        entries = self._entries(space, operations)
+        whole = lists(operations.at, entries, count)
         self._held.append(whole)
         if space == SYSTEM_PROPERTIES:
-            given = ~np.isin(held.name, self._numbered.kept.names)
-            whole = lists(held.at[given], entries.filter(pa.array(given)), count)
+            given = ~np.isin(operations.name, self._numbered.kept.names)
+            whole = lists(operations.at[given], entries.filter(pa.array(given)), count)
         self._given.append(whole)
 
     def _by_space(self, some: Operations, rows: int) -> list[Operations]:
@@ -74,9 +75,9 @@ class MetadataTexts:
         space, rank = np.divmod(some.name, self._numbered.width)
         key = (space * rows + some.at) * self._numbered.width + rank
         order = np.argsort(key)
-        at, name, value = some.at[order], some.name[order], some.value[order]
+        row, name, value = some.at[order], some.name[order], some.value[order]
         bounds = np.searchsorted(space[order], np.arange(SPACES + 1)).tolist()
-        return [Operations(at[start:stop], name[start:stop], value[start:stop]) for start, stop in pairwise(bounds)]
+        return [Operations(row[start:stop], name[start:stop], value[start:stop]) for start, stop in pairwise(bounds)]
 
     def _entries(self, space: int, some: Operations) -> pa.Array:
         names = self._names.take(pa.array(some.name - space * self._numbered.width))
@@ -88,15 +89,15 @@ class MetadataTexts:
         return lists(some.at, self._entries(space, some), rows)
 
     def _touched(self, some: list[Operations]) -> Numbers:
-        found = np.zeros(self._rows, np.bool_)
-        for one in some:
-            found[one.at] = True
-        return found
+        touched = np.zeros(self._rows, np.bool_)
+        for operations in some:
+            touched[operations.at] = True
+        return touched
 
     def states(self, rows: Numbers) -> dict[str, pa.Array]:
         """All that rows hold, by the names of the columns of `entities`."""
-        at = pa.array(rows + self._entities)
-        return {name: held.take(at) for name, held in zip(METADATA, self._held, strict=True)}
+        places = pa.array(rows + self._entities)
+        return {name: texts.take(places) for name, texts in zip(METADATA, self._held, strict=True)}
 
     def changes(self, scope: int, rows: Numbers) -> dict[str, pa.Array]:
         """What rows hold of a scope, what their entities held before, and the differences."""
@@ -107,8 +108,8 @@ class MetadataTexts:
             "deletions": (self._ended, rows),
         }
         return {
-            f"{side}_{what}": columns[space].take(pa.array(at))
-            for side, (columns, at) in sides.items()
+            f"{side}_{what}": columns[space].take(pa.array(places))
+            for side, (columns, places) in sides.items()
             for what, space in zip(("properties", "tags"), _SCOPES[scope], strict=True)
         }
 
@@ -116,7 +117,7 @@ class MetadataTexts:
 def _previous(entity: Numbers, entities: int) -> Numbers:
     """Of each row, the number of the one before it of the same entity: those from before come first."""
     order = np.argsort(entity, kind="stable")
-    found = entity.copy()
+    previous = entity.copy()
     again = entity[order[1:]] == entity[order[:-1]]
-    found[order[1:][again]] = order[:-1][again] + entities
-    return found
+    previous[order[1:][again]] = order[:-1][again] + entities
+    return previous

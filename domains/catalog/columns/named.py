@@ -39,7 +39,7 @@ class Named:
 
     Attributes:
         faulty: of each record, whether it is at fault, or more than is known here.
-        at: of each name, the number of its record.
+        record: of each name, the number of its record.
         space: as in `rules.catalog_columns`.
         value: number of its value among `values`, 0 for tags, REMOVED.
         size: bytes of name and value.
@@ -48,7 +48,7 @@ class Named:
 
     source: Source
     faulty: Numbers
-    at: list[Numbers] = field(default_factory=list)
+    record: list[Numbers] = field(default_factory=list)
     space: list[Numbers] = field(default_factory=list)
     names: list[pa.Array] = field(default_factory=list)
     value: list[Numbers] = field(default_factory=list)
@@ -58,9 +58,9 @@ class Named:
     cleared: list[Numbers] = field(default_factory=list)
     _values: int = 0
 
-    def take(self, one: Spans) -> None:
+    def take(self, taken: Spans) -> None:
         """Add what the events of one type say. Raises: NotTextError."""
-        _TAKEN[one.event_type](self, one.rows, one.fields)
+        _TAKEN[taken.event_type](self, taken.rows, taken.fields)
 
     def _registered(self, rows: Numbers, fields: Mapping[str, Any]) -> None:
         self.faulty[rows[fields["schema_fields"][0]]] = True
@@ -92,8 +92,8 @@ class Named:
             for space in (_PROPERTIES[number], _TAGS[number]):
                 self._clear(in_scope, np.full(len(in_scope), space))
 
-    def _clear(self, at: Numbers, space: Numbers) -> None:
-        self.cleared_at.append(at)
+    def _clear(self, records: Numbers, space: Numbers) -> None:
+        self.cleared_at.append(records)
         self.cleared.append(space)
 
     def _some(self, rows: Numbers, state: Any, space: Numbers) -> None:
@@ -113,13 +113,13 @@ class Named:
         names = texts(self.source, *vectors[:2])
         values = texts(self.source, *vectors[2:]) if len(vectors) > 2 else None
         sizes = vectors[1] - vectors[0]
-        at, spaces = np.repeat(rows, counts), np.repeat(space, counts)
+        records, spaces = np.repeat(rows, counts), np.repeat(space, counts)
         wrong = (sizes == 0) | (sizes > MAX_KEY_BYTES)
         of_system = np.flatnonzero(spaces == SYSTEM_PROPERTIES)
         if len(of_system):
             wrong[of_system] |= pc.is_in(names.take(pa.array(of_system)), _RESERVED).to_numpy(zero_copy_only=False)
-        self.faulty[at[wrong]] = True
-        self._add(at, spaces, names, values, sizes if values is None else sizes + vectors[3] - vectors[2], removed)
+        self.faulty[records[wrong]] = True
+        self._add(records, spaces, names, values, sizes if values is None else sizes + vectors[3] - vectors[2], removed)
 
     def _stated(self, rows: Numbers, state: Any, name: str) -> None:
         """A SYSTEM property of a field's name, where the field is not null."""
@@ -131,14 +131,14 @@ class Named:
             self._add(rows[some], space, names, texts(self.source, *inner), sizes, removed=False)
 
     def _add(
-        self, at: Numbers, space: Numbers, names: pa.Array, values: pa.Array | None, size: Numbers, removed: bool
+        self, records: Numbers, space: Numbers, names: pa.Array, values: pa.Array | None, size: Numbers, removed: bool
     ) -> None:
-        self.at.append(at)
+        self.record.append(records)
         self.space.append(space)
         self.names.append(names)
         self.size.append(size)
         if values is None:
-            self.value.append(np.full(len(at), REMOVED if removed else 0))
+            self.value.append(np.full(len(records), REMOVED if removed else 0))
         else:
             self.value.append(np.arange(self._values, self._values + len(values)))
             self.values.append(values)

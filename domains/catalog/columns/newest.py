@@ -27,7 +27,7 @@ _MOST_CHUNKS: Final = 64
 _MOST_BYTES_HELD: Final = 256 * 1024 * 1024
 
 
-class Found(NamedTuple):
+class NewestMetadata(NamedTuple):
     """What some entities hold: for each of METADATA a list array or map array, in the order asked for.
 
     Attributes:
@@ -60,30 +60,30 @@ class NewestRows:
 
     def unknown(self, numbers: Numbers) -> Numbers:
         """Those of the numbers that nothing is known of."""
-        found: Numbers = numbers[self._row[numbers] == _UNKNOWN]
-        return found
+        unknown_numbers: Numbers = numbers[self._row[numbers] == _UNKNOWN]
+        return unknown_numbers
 
     def room(self) -> Numbers:
         """Of each number, how many bytes of names and values its entity may be given; negative: not even none."""
         return MOST_BYTES - self._size
 
-    def learn(self, numbers: Numbers, at: Numbers, rows: pa.Table) -> None:
+    def learn(self, numbers: Numbers, places: Numbers, rows: pa.Table) -> None:
         """Take over newest rows.
 
         Args:
             numbers: those of the rows' keys, each once.
-            at: where in `rows` the row of each number stands.
+            places: where in `rows` the row of each number stands.
             rows: of schema ENTITIES.
         """
         batches = rows.combine_chunks().to_batches()
         ends = np.cumsum([0, *(len(batch) for batch in batches)])
-        chunk = np.searchsorted(ends, at, side="right") - 1
-        self._chunk[numbers], self._row[numbers] = chunk + len(self._chunks), at - ends[chunk]
+        chunk = np.searchsorted(ends, places, side="right") - 1
+        self._chunk[numbers], self._row[numbers] = chunk + len(self._chunks), places - ends[chunk]
         for number, batch in enumerate(batches):
             own = chunk == number
-            within = pa.array(at[own] - ends[number])
+            within = pa.array(places[own] - ends[number])
             self._live[numbers[own]] = ~batch["deleted"].take(within).to_numpy(zero_copy_only=False)
-            self._size[numbers[own]] = _sizes(batch)[at[own] - ends[number]]
+            self._size[numbers[own]] = _sizes(batch)[places[own] - ends[number]]
         self._chunks += batches
         self._bytes += rows.nbytes
         if len(self._chunks) > _MOST_CHUNKS or self._bytes > self._most_bytes:
@@ -95,10 +95,10 @@ class NewestRows:
 
     def live(self, numbers: Numbers) -> Numbers:
         """Which of the entities are there."""
-        found: Numbers = self._live[numbers]
-        return found
+        are_live: Numbers = self._live[numbers]
+        return are_live
 
-    def found(self, numbers: Numbers) -> Found:
+    def metadata(self, numbers: Numbers) -> NewestMetadata:
         """What the entities of these numbers hold, of those that are there."""
         which = np.flatnonzero(self._live[numbers])
         chunk, row = self._chunk[numbers[which]], self._row[numbers[which]]
@@ -110,7 +110,7 @@ class NewestRows:
             for parts, name in zip(columns, METADATA, strict=True):
                 parts.append(batch[name].take(rows))
         empty = [pa.array([], ENTITIES.field(name).type) for name in METADATA]
-        return Found(
+        return NewestMetadata(
             which[order], [pa.concat_arrays([none, *parts]) for none, parts in zip(empty, columns, strict=True)]
         )
 
@@ -118,8 +118,8 @@ class NewestRows:
         """The row of one entity that something is known of, as the rules have it."""
         if self._row[number] == _NONE:
             return None
-        one = self._chunks[self._chunk[number]].slice(self._row[number], 1)
-        return row_from_dict(one.to_pylist(maps_as_pydicts="strict")[0])
+        single = self._chunks[self._chunk[number]].slice(self._row[number], 1)
+        return row_from_dict(single.to_pylist(maps_as_pydicts="strict")[0])
 
     def _merge(self) -> None:
         """Keep those rows only that still count."""

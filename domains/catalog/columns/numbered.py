@@ -33,18 +33,18 @@ class Numbered:
     """
 
     def __init__(self, plain: Plain, system_time: Numbers, newest: NewestRows, numbers: Numbers) -> None:
-        found = newest.found(numbers)
-        flat = [flat_texts(column) for column in found.columns]
-        lengths = [len(_KEPT), len(plain.name), *(len(one[0]) for one in flat)]
-        encoded = pa.concat_arrays([pa.array(_KEPT), plain.name, *(one[0] for one in flat)]).dictionary_encode()
+        newest_metadata = newest.metadata(numbers)
+        flat = [flat_texts(column) for column in newest_metadata.columns]
+        lengths = [len(_KEPT), len(plain.name), *(len(texts[0]) for texts in flat)]
+        encoded = pa.concat_arrays([pa.array(_KEPT), plain.name, *(texts[0] for texts in flat)]).dictionary_encode()
         order = pc.array_sort_indices(encoded.dictionary)
         self.names = encoded.dictionary.take(order)
         self.width = len(self.names)
         rank = np.empty(self.width, np.int64)
         rank[order.to_numpy()] = np.arange(self.width)
-        kept, own, *held = np.split(rank[encoded.indices.to_numpy()], np.cumsum(lengths)[:-1])
+        kept, own, *held_names = np.split(rank[encoded.indices.to_numpy()], np.cumsum(lengths)[:-1])
         times = pa.array(system_time).cast(pa.string())
-        parts = [plain.values, times, plain.actors, *(one[1] for one in flat if len(one) > 1)]
+        parts = [plain.values, times, plain.actors, *(texts[1] for texts in flat if len(texts) > 1)]
         self.values = pa.concat_arrays(parts)
         starts = np.cumsum([0, *map(len, parts)]).tolist()
         system = self.width * SYSTEM_PROPERTIES
@@ -52,26 +52,26 @@ class Numbered:
         actor_numbers = np.where(plain.actor < 0, REMOVED, plain.actor + starts[2])
         creation_time, created_by, update_time, updated_by = (kept + system).tolist()
         self.kept = Kept(creation_time, created_by, update_time, updated_by, time_numbers, actor_numbers)
-        self.operations = Operations(plain.at, plain.space * self.width + own, plain.value)
-        at, name, value = [], [], []
+        self.operations = Operations(plain.event, plain.space * self.width + own, plain.value)
+        entity, name, value = [], [], []
         behind = iter(starts[3:])
-        for space, (column, names) in enumerate(zip(found.columns, held, strict=True)):
-            at.append(np.repeat(found.which, np.diff(column.offsets.to_numpy())))
+        for space, (column, names) in enumerate(zip(newest_metadata.columns, held_names, strict=True)):
+            entity.append(np.repeat(newest_metadata.which, np.diff(column.offsets.to_numpy())))
             name.append(names + space * self.width)
             is_map = len(flat[space]) > 1
             value.append(np.arange(len(names)) + next(behind) if is_map else np.zeros(len(names), np.int64))
-        self.held = Operations(np.concatenate(at), np.concatenate(name), np.concatenate(value))
+        self.held = Operations(np.concatenate(entity), np.concatenate(name), np.concatenate(value))
 
     def same(self, some: Numbers, others: Numbers) -> Numbers:
         """Whether the values of these numbers are those of the others."""
-        found: Numbers = pc.equal(chosen(self.values, some), chosen(self.values, others)).to_numpy(zero_copy_only=False)
-        return found
+        equal: Numbers = pc.equal(chosen(self.values, some), chosen(self.values, others)).to_numpy(zero_copy_only=False)
+        return equal
 
-    def column(self, space: int, held: Held, rows: int) -> pa.Array:
+    def column(self, space: int, entries: Held, rows: int) -> pa.Array:
         """What rows hold of one space."""
         bounds = np.zeros(rows + 1, np.int32)
-        np.cumsum(np.bincount(held.row, minlength=rows), out=bounds[1:])
-        names = self.names.take(pa.array(held.name - space * self.width))
+        np.cumsum(np.bincount(entries.row, minlength=rows), out=bounds[1:])
+        names = self.names.take(pa.array(entries.name - space * self.width))
         if pa.types.is_map(ENTITIES.field(METADATA[space]).type):
-            return pa.MapArray.from_arrays(pa.array(bounds), names, self.values.take(pa.array(held.value)))
+            return pa.MapArray.from_arrays(pa.array(bounds), names, self.values.take(pa.array(entries.value)))
         return pa.ListArray.from_arrays(pa.array(bounds), names)

@@ -29,7 +29,7 @@ from .judging import ANNOTATED, DELETED, REGISTERED
 from .keys import NOT_ALONE, Keys
 from .named import Named
 
-_KINDS: Final = {one.TYPE: ANNOTATED for one in catalog.EVENTS} | {
+_KINDS: Final = {event_class.TYPE: ANNOTATED for event_class in catalog.EVENTS} | {
     catalog.EntityRegistered.TYPE: REGISTERED,
     catalog.EntityDeleted.TYPE: DELETED,
 }
@@ -56,7 +56,7 @@ class Plain:
         type: number of its type among TYPES.
         event_id: 16 bytes each.
         actor: number of its actor among `actors`, negative for none; likewise `unit`, and `cause` (16 bytes each).
-        at: of each name that is set or removed, the number of its event; the other columns as in `Named`.
+        event: of each name that is set or removed, the number of its event; the other columns as in `Named`.
         cleared_at: of each space that is cleared, the number of its event.
     """
 
@@ -73,7 +73,7 @@ class Plain:
     units: Units
     cause: Numbers
     causes: Numbers
-    at: Numbers
+    event: Numbers
     space: Numbers
     name: pa.Array
     value: Numbers
@@ -86,12 +86,12 @@ class Plain:
         if not those.any():
             return None
         number = np.cumsum(those) - 1
-        named, cleared = those[self.at], those[self.cleared_at]
+        named, cleared = those[self.event], those[self.cleared_at]
         own = {name: getattr(self, name)[those] for name in _OF_EVENTS}
         return replace(
             self,
             **own,
-            at=number[self.at[named]],
+            event=number[self.event[named]],
             space=self.space[named],
             name=self.name.filter(pa.array(named)),
             value=self.value[named],
@@ -125,8 +125,8 @@ def plain_events(
         fine &= ~np.isin(positions, list(place.shelved))
     read = _Read(table, fine, repeats)
     try:
-        for one in spans_of(read.source, _KINDS.keys()):
-            read.take(one, encoded)
+        for type_spans in spans_of(read.source, _KINDS.keys()):
+            read.take(type_spans, encoded)
     except NotTextError:
         return None
     return read.plain(positions, key, group, len(known) + 1, room)
@@ -140,8 +140,10 @@ class _Read:
         bounds = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + len(values) + 1]
         bounds = bounds.astype(np.int64)
         first = int(bounds[0])
-        held = values.buffers()[2]
-        data = (b"" if held is None else held.slice(first, int(bounds[-1]) - first).to_pybytes()) + PADDING
+        data_buffer = values.buffers()[2]
+        data = (
+            b"" if data_buffer is None else data_buffer.slice(first, int(bounds[-1]) - first).to_pybytes()
+        ) + PADDING
         starts, ends = bounds[:-1] - first, bounds[1:] - first
         whole = fine & _undamaged(data, starts, ends, table["headers"].combine_chunks(), fine)
         self.source = Source(data, starts, np.where(whole, ends, starts), Known())
@@ -159,14 +161,14 @@ class _Read:
         self._causes = _none(np.uint8, 16)
         self._named = Named(self.source, self._faulty)
 
-    def take(self, one: Spans, keys: pa.DictionaryArray) -> None:
+    def take(self, type_spans: Spans, keys: pa.DictionaryArray) -> None:
         """Add the events of one type. Raises: NotTextError."""
-        rows, header, source = one.rows, one.header, self.source
-        self._faulty[rows] = ~self._in_agreement(one, keys)
+        rows, header, source = type_spans.rows, type_spans.header, self.source
+        self._faulty[rows] = ~self._in_agreement(type_spans, keys)
         self._faulty[rows[header["expected"][0]]] = True
         (repeat,), (time,) = header["repeat"], header["event_time"]
         self._faulty[rows[repeat | (time < EARLIEST_MS) | (time > LATEST_MS)]] = True
-        self._kind[rows], self._type[rows] = _KINDS[one.event_type], TYPES.index(one.event_type)
+        self._kind[rows], self._type[rows] = _KINDS[type_spans.event_type], TYPES.index(type_spans.event_type)
         self._event_time[rows] = time
         self._event_id[rows] = ids = self._sixteen(header["event_id"][0])
         if self._repeats:
@@ -177,7 +179,7 @@ class _Read:
             self._actors.append(texts(source, *actor))
             self._actor_count += len(acted)
         self._unusual(rows, header["unit"], header["cause"])
-        self._named.take(one)
+        self._named.take(type_spans)
 
     def _unusual(self, rows: Numbers, unit: Any, cause: Any) -> None:
         """What few events have: a unit, a cause."""
@@ -185,8 +187,8 @@ class _Read:
         if len(some):
             self._unit[rows[some]] = len(self._units[1]) + np.arange(len(some))
             (identity, _), (index,), (count,) = inner
-            for at, more in enumerate((self._sixteen(identity), index, count)):
-                self._units[at] = np.concatenate([self._units[at], more])
+            for number, more in enumerate((self._sixteen(identity), index, count)):
+                self._units[number] = np.concatenate([self._units[number], more])
         some, _, inner = cause
         if len(some):
             self._cause[rows[some]] = len(self._causes) + np.arange(len(some))
@@ -194,39 +196,39 @@ class _Read:
 
     def _sixteen(self, starts: Numbers) -> Numbers:
         """The 16 bytes that begin at each place."""
-        found: Numbers = self.source.bytes[starts[:, None] + np.arange(16)]
-        return found
+        sixteen: Numbers = self.source.bytes[starts[:, None] + np.arange(16)]
+        return sixteen
 
-    def _in_agreement(self, one: Spans, keys: pa.DictionaryArray) -> Numbers:
+    def _in_agreement(self, type_spans: Spans, keys: pa.DictionaryArray) -> Numbers:
         """Whether key, header and event name the same one entity, and header and schema the same type."""
-        source, header = self.source, one.header
+        source, header = self.source, type_spans.header
         tenant, aggregate, of_type = (spans(source, *header[name]) for name in ("tenant", "aggregate", "type"))
-        entity = spans(source, *one.fields["entity"])
+        entity = spans(source, *type_spans.fields["entity"])
         stops, named = header["entities"]
         alone = np.diff(stops, prepend=0) == 1
         starts, ends = (np.where(alone, np.append(those, 0)[stops - 1], start)  # what ascends, in any case
                         for those, start in zip(named, header["aggregate"], strict=True))  # fmt: skip
         key = pc.binary_join_element_wise(tenant, aggregate, pa.scalar(b"/", pa.binary()))
-        right = pc.equal(key, keys.take(pa.array(one.rows)).cast(pa.binary()))
+        right = pc.equal(key, keys.take(pa.array(type_spans.rows)).cast(pa.binary()))
         right = pc.and_(right, pc.equal(aggregate, entity))
         right = pc.and_(right, pc.equal(entity, spans(source, starts, ends)))
-        right = pc.and_(right, pc.equal(of_type, pa.scalar(one.event_type.encode(), pa.binary())))
-        found: Numbers = right.to_numpy(zero_copy_only=False) & alone
-        return found
+        right = pc.and_(right, pc.equal(of_type, pa.scalar(type_spans.event_type.encode(), pa.binary())))
+        agreeing: Numbers = right.to_numpy(zero_copy_only=False) & alone
+        return agreeing
 
     def plain(self, positions: Numbers, key: Numbers, group: Numbers, groups: int, room: Numbers) -> Plain | None:
         """What is plain of it."""
         named = self._named
-        at, size = _joined(named.at), _joined(named.size)
+        records, size = _joined(named.record), _joined(named.size)
         spoiled = np.zeros(groups, np.bool_)
         spoiled[group[self._faulty]] = True
-        given = np.bincount(key[at], size, minlength=len(room))
+        given = np.bincount(key[records], size, minlength=len(room))
         plain = ~spoiled[group]
         plain[plain] = given[key[plain]] <= room[key[plain]]
         if not plain.any():
             return None
         number = np.cumsum(plain) - 1
-        own, cleared_at = plain[at], _joined(named.cleared_at)
+        own, cleared_at = plain[records], _joined(named.cleared_at)
         cleared = plain[cleared_at]
         return Plain(
             row=np.flatnonzero(plain),
@@ -242,7 +244,7 @@ class _Read:
             units=Units(*self._units),
             cause=self._cause[plain],
             causes=self._causes,
-            at=number[at[own]],
+            event=number[records[own]],
             space=_joined(named.space)[own],
             name=pa.concat_arrays([_NOTHING, *named.names]).filter(pa.array(own)),
             value=_joined(named.value)[own],
@@ -262,17 +264,17 @@ def _joined(parts: list[Numbers]) -> Numbers:
 
 def _undamaged(data: bytes, starts: Numbers, ends: Numbers, headers: pa.ListArray, fine: Numbers) -> Numbers:
     """Which of the records that are fine so far have the one right digest."""
-    found = np.zeros(len(starts), np.bool_)
+    undamaged = np.zeros(len(starts), np.bool_)
     bounds = headers.offsets.to_numpy()
     rows = np.flatnonzero(fine & (np.diff(bounds) == 1))
     flat = headers.values.take(pa.array(bounds[rows]))
-    names, said = flat.flatten()
-    digests = said.fill_null(b"").to_pylist()
+    names, values = flat.flatten()
+    digests = values.fill_null(b"").to_pylist()
     view = memoryview(data)
     right: Any = [
-        told == blake2b(view[start:end], digest_size=DIGEST_BYTES).digest()
-        for told, start, end in zip(digests, starts[rows].tolist(), ends[rows].tolist(), strict=True)
+        header_digest == blake2b(view[start:end], digest_size=DIGEST_BYTES).digest()
+        for header_digest, start, end in zip(digests, starts[rows].tolist(), ends[rows].tolist(), strict=True)
     ]
     is_digest = pc.fill_null(pc.equal(names, DIGEST_HEADER), False).to_numpy(zero_copy_only=False)
-    found[rows] = is_digest & np.array(right, np.bool_)
-    return found
+    undamaged[rows] = is_digest & np.array(right, np.bool_)
+    return undamaged

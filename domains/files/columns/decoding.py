@@ -116,17 +116,20 @@ def _prefix() -> bytes:
 
 
 def _read(value: bytes) -> PlainEvent | None:
-    header, named, at = header_apart(value)
-    count, at = wire.read_long(value, at)
+    header, named, offset = header_apart(value)
+    count, offset = wire.read_long(value, offset)
     if not 0 < count <= MAX_ENTRIES or value[-1]:
         return None
-    begin, end = _names_of_first(value, at)
+    begin, end = _names_of_first(value, offset)
     where, what, data_version = _texts(value[begin:end])
-    found = _file(end - begin).findall(value, at, len(value) - 1)
-    if len(found) != count or len(b"".join(chain.from_iterable(found))) + _OTHER_BYTES * count != len(value) - 1 - at:
+    groups = _file(end - begin).findall(value, offset, len(value) - 1)
+    if (
+        len(groups) != count
+        or len(b"".join(chain.from_iterable(groups))) + _OTHER_BYTES * count != len(value) - 1 - offset
+    ):
         return None  # something stands before, between or behind them
     url_bytes, urls, _, _, names, id_bytes, ids, _, work_bytes, work_ids, path_bytes, paths, _, _ = zip(
-        *found, strict=True
+        *groups, strict=True
     )
     if not (
         set(names) == {value[begin:end]}
@@ -134,35 +137,35 @@ def _read(value: bytes) -> PlainEvent | None:
         and _are_lengths(id_bytes, ids, _LONGEST_NAME)
         and _are_lengths(work_bytes, work_ids, _LONGEST_NAME)
         and _are_lengths(path_bytes, paths, MAX_FILE_TEXT_BYTES)
-        and not any(one.startswith(_RESERVED) for one in {*work_ids})
+        and not any(work_id.startswith(_RESERVED) for work_id in {*work_ids})
     ):
         return None
     start = file_urn(where, what, "x")[:-1]
     if value[named[0] : named[1]] != _entities(start.encode(), ids):
         return None
-    return PlainEvent(header, start, where, what, data_version, found)
+    return PlainEvent(header, start, where, what, data_version, groups)
 
 
-def _names_of_first(value: bytes, at: int) -> tuple[int, int]:
+def _names_of_first(value: bytes, offset: int) -> tuple[int, int]:
     """Where the first file's where, what and data_version begin, and where they end."""
-    _, at = wire.read_span(value, at)
-    _, at = wire.read_long(value, at + 1)
-    _, at = (None, at + 1) if value[at] == 0 else wire.read_long(value, at + 1)
-    end = at
+    _, offset = wire.read_span(value, offset)
+    _, offset = wire.read_long(value, offset + 1)
+    _, offset = (None, offset + 1) if value[offset] == 0 else wire.read_long(value, offset + 1)
+    end = offset
     for _ in range(3):
         _, end = wire.read_span(value, end)
-    return at, end
+    return offset, end
 
 
 def _texts(names: bytes) -> tuple[str, str, str]:
     """Where, what and data_version. Raises: Undecodable: one is not there or has not its form."""
-    found, at = [], 0
+    texts, offset = [], 0
     for form in (_NAME, _NAME, _DATA_VERSION):
-        start, at = wire.read_span(names, at)
-        if not start < at <= min(len(names), start + _LONGEST_NAME) or not form.fullmatch(names, start, at):
+        start, offset = wire.read_span(names, offset)
+        if not start < offset <= min(len(names), start + _LONGEST_NAME) or not form.fullmatch(names, start, offset):
             raise Undecodable("a name has another form")
-        found.append(names[start:at].decode())
-    where, what, data_version = found
+        texts.append(names[start:offset].decode())
+    where, what, data_version = texts
     return where, what, data_version
 
 
@@ -176,14 +179,14 @@ def _are_lengths(lengths: Sequence[bytes], texts: Sequence[bytes], most: int) ->
 def _entities(start: bytes, ids: Sequence[bytes]) -> bytes:
     """The URNs of files as a header has them."""
     lengths, behind = wire.LENGTHS, len(start)
-    return lengths[len(ids)] + b"".join([lengths[behind + len(one)] + start + one for one in ids]) + b"\0"
+    return lengths[len(ids)] + b"".join([lengths[behind + len(file_id)] + start + file_id for file_id in ids]) + b"\0"
 
 
 def columns_of(events: Sequence[PlainEvent]) -> tuple[FileColumns, Numbers]:
     """The files of some events, one event's behind the other's, and which of the events have a number out of range."""
     groups = list(zip(*chain.from_iterable([event.files for event in events]), strict=True))
     _, urls, starts, ends, _, _, ids, hashes, _, work_ids, _, paths, sizes, created = groups
-    start, (end, size, made) = _numbers(starts)[0], [_numbers(one) for one in (ends, sizes, created)]
+    start, (end, size, made) = _numbers(starts)[0], [_numbers(numbers) for numbers in (ends, sizes, created)]
     lasts = np.where(end[1], start, end[0])
     wrong = (lasts < start) | (lasts - start > _LONGEST_MS) | (size[0] < 0)
     columns = FileColumns(
@@ -207,11 +210,11 @@ def _numbers(values: Sequence[bytes]) -> tuple[Numbers, Numbers]:
     sizes = np.fromiter(map(len, values), np.int64, len(values))
     data = np.frombuffer(b"".join(values), np.uint8)
     starts = np.cumsum(sizes) - sizes
-    found = np.zeros(len(values), np.uint64)
+    numbers = np.zeros(len(values), np.uint64)
     for byte in range(int(sizes.max(initial=0))):
         rows = np.flatnonzero(sizes > byte)
-        found[rows] |= (data[starts[rows] + byte] & 0x7F).astype(np.uint64) << np.uint64(7 * byte)
-    return (found >> np.uint64(1)).view(np.int64) ^ -(found & np.uint64(1)).view(np.int64), sizes == 0
+        numbers[rows] |= (data[starts[rows] + byte] & 0x7F).astype(np.uint64) << np.uint64(7 * byte)
+    return (numbers >> np.uint64(1)).view(np.int64) ^ -(numbers & np.uint64(1)).view(np.int64), sizes == 0
 
 
 def _given(numbers: Numbers, absent: Numbers) -> pa.Array:

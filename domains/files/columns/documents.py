@@ -38,11 +38,11 @@ def blocks_of_rows(folded: Folded, names: TopicNames, entities: pa.Table) -> Ite
         entities: the rows of all changes, in their order, as the `entities` table has them.
     """
     for simple, begin, end in runs(folded.changes):
-        found = first_records(folded, begin, end, entities, names) if simple else None
-        if found is None:
+        records = first_records(folded, begin, end, entities, names) if simple else None
+        if records is None:
             yield documents(replace(folded, changes=folded.changes[begin:end]), names)
         else:
-            yield from found
+            yield from records
 
 
 def runs(changes: Sequence[Change]) -> Iterator[tuple[bool, int, int]]:
@@ -92,27 +92,27 @@ def first_records(
     return records_of_new(folded.place, folded.changes[begin].after, entities.slice(begin, end - begin), names)
 
 
-def records_of_new(place: Place, row: EntityRow, held: pa.Table, names: TopicNames) -> list[DocumentColumns] | None:
+def records_of_new(place: Place, row: EntityRow, rows: pa.Table, names: TopicNames) -> list[DocumentColumns] | None:
     """The same of one event's new files.
 
     Args:
         row: that of the first of them.
-        held: the rows of all of them, as the `entities` table has them.
+        rows: the rows of all of them, as the `entities` table has them.
     """
-    texts: dict[str, pa.Array] = {name: text(held[name]) for name in _VARYING}
+    texts: dict[str, pa.Array] = {name: text(rows[name]) for name in _VARYING}
     keys = joined(f"{row.tenant}/", texts["urn"])
     ids = joined(f"{place.topic}/{place.partition}/{row.logical_timestamp}/", texts["seq"])
     texts |= {"urn": joined('"', texts["urn"], '"'), "name": quoted(texts["name"])}
-    found = []
+    columns = []
     for topic, kind, document_of in (
-        (names.state(place.domain), STATE_TYPE, lambda one: state_document(one, place.partition)),
-        (names.changes("files"), files.CHANGE_TYPE, lambda one: files.change_record(None, one)),
+        (names.state(place.domain), STATE_TYPE, lambda row: state_document(row, place.partition)),
+        (names.changes("files"), files.CHANGE_TYPE, lambda row: files.change_record(None, row)),
     ):
         values = _filled(document_of, row, texts)
         if values is None:
             return None
-        found.append(DocumentColumns(place, topic, kind, row.system_time, keys, values, ids))
-    return found
+        columns.append(DocumentColumns(place, topic, kind, row.system_time, keys, values, ids))
+    return columns
 
 
 def _filled(document_of: Callable[[EntityRow], Any], row: EntityRow, texts: Mapping[str, pa.Array]) -> pa.Array | None:

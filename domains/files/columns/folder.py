@@ -25,7 +25,7 @@ from ....fold.prior import PriorRows
 from ....fold.readings import Readings
 from ....fold.records import digest_of, records_of
 from ....fold.repeats import ids_of
-from ....fold.steps import Asked, Folder, Lap, Made, MadeOfRows, RowFolder, Share, bits
+from ....fold.steps import Folder, FoldRequest, Lap, Made, MadeOfRows, RowFolder, Share, bits
 from ....lake.columns import ENTITIES_TABLE, JOURNAL_TABLE
 from ....rules import Accepted, At, apply
 from ....rules.entity import EntityRow
@@ -47,30 +47,30 @@ class _Earlier(NamedTuple):
     judged: list[Judged]
 
 
-def folder_of(asked: Asked, prior: PriorRows) -> Folder | None:
+def folder_of(request: FoldRequest, prior: PriorRows) -> Folder | None:
     """What folds a task's share in columns; None where not all that files give is asked for."""
-    all_is_asked = asked.publishes and {ENTITIES_TABLE, _RECORDS, JOURNAL_TABLE} <= {*asked.tables}
-    return FileFolder(asked, prior) if all_is_asked else None
+    all_is_asked = request.publishes and {ENTITIES_TABLE, _RECORDS, JOURNAL_TABLE} <= {*request.tables}
+    return FileFolder(request, prior) if all_is_asked else None
 
 
 class FileFolder:
     """Folds the records of one journal partition of files, all of whose rows and records are asked for."""
 
-    def __init__(self, asked: Asked, prior: PriorRows) -> None:
+    def __init__(self, request: FoldRequest, prior: PriorRows) -> None:
         self._prior = prior
         self._others = RowFolder(prior)
-        self._start = asked.start
-        self._held = max(asked.held.values(), default=0)
+        self._start = request.start
+        self._held = max(request.marks.values(), default=0)
         self._named: set[str] = set()
         self._made: list[_Earlier] = []
 
     def pieces(self, share: Share, lap: Lap) -> Iterator[Share]:
-        found = list(_candidates(share))
+        found_candidates = list(_candidates(share))
         lap("read")
-        spoiled = self._spoiled(share, found)
+        spoiled = self._spoiled(share, found_candidates)
         lap("prior")
         behind = 0
-        for number, files in runs(found, spoiled):
+        for number, files in runs(found_candidates, spoiled):
             if behind < number:
                 yield from self._pieces_of_others(share.cut(behind, number), lap)
             behind = number + len(files.judged)
@@ -78,24 +78,28 @@ class FileFolder:
         if behind < len(share.records):
             yield from self._pieces_of_others(share.cut(behind, len(share.records)), lap)
 
-    def _spoiled(self, share: Share, found: Sequence[Candidate]) -> Collection[int]:
+    def _spoiled(self, share: Share, found_candidates: Sequence[Candidate]) -> Collection[int]:
         """Numbers of those records whose files may not be new, or which may be somebody's second copy."""
         place, rows = share.place, share.records
-        numbers = np.array([number for one in found for number in one.numbers], np.int64)
+        numbers = np.array([number for candidate in found_candidates for number in candidate.numbers], np.int64)
         others = np.delete(np.arange(rows.num_rows), numbers)
         named, marked = _named_by(rows["value"].take(pa.array(others)))
-        if not found or share.start < self._held:
+        if not found_candidates or share.start < self._held:
             return frozenset(numbers.tolist())
-        judged = [_identity(event) for one in found for event in one.files.judged]
-        copies = {at for at, identity in zip(numbers.tolist(), judged, strict=True) if identity in marked}
+        judged = [_identity(event) for candidate in found_candidates for event in candidate.files.judged]
+        copies = {number for number, identity in zip(numbers.tolist(), judged, strict=True) if identity in marked}
         repeats = self._prior.repeats(place, self._start)
         copies.update(numbers[repeats.hits(ids_of([event_id for _, _, event_id in judged]))].tolist())
-        keys = pa.concat_tables([one.files.keys for one in found]).combine_chunks()
-        number = np.repeat(numbers, np.concatenate([one.files.counts for one in found]))
+        keys = pa.concat_tables([candidate.files.keys for candidate in found_candidates]).combine_chunks()
+        number = np.repeat(numbers, np.concatenate([candidate.files.counts for candidate in found_candidates]))
         same = keys["key"].combine_chunks().dictionary_encode().indices.to_numpy()
         spoiled = np.bincount(same)[same] > 1
         before = self._prior.keys_before(keys.select(["tenant", "urn"]), place)
-        known = [pa.array([*named, *self._named], pa.string()), *(one.keys for one in self._made), _joined(before)]
+        known = [
+            pa.array([*named, *self._named], pa.string()),
+            *(earlier.keys for earlier in self._made),
+            _joined(before),
+        ]
         for some in known:
             if len(some):
                 spoiled |= pc.is_in(keys["key"], value_set=some).to_numpy()
@@ -121,7 +125,7 @@ class FileFolder:
         return self._others.read(share) if new is None else new
 
     def prior(self, read: Sequence[NewFiles | Readings]) -> list[Prior | None]:
-        return [None if isinstance(one, NewFiles) else self._others.prior([one])[0] for one in read]
+        return [None if isinstance(reading, NewFiles) else self._others.prior([reading])[0] for reading in read]
 
     def fold(self, share: Share, read: NewFiles | Readings, prior: Prior | None) -> Made:
         if isinstance(read, NewFiles):
@@ -132,7 +136,10 @@ class FileFolder:
     def advance(self, made: Made) -> None:
         if isinstance(made, _MadeOfNew):
             judged = made.folded.judged
-            self._prior.put_events((_identity(one), (one.record.position, one.verdict)) for one in judged)
+            self._prior.put_events(
+                (_identity(judged_record), (judged_record.record.position, judged_record.verdict))
+                for judged_record in judged
+            )
             self._made.append(_Earlier(made.files.keys["key"].combine_chunks(), made.files.ends, judged))
         else:
             self._others.advance(made)
@@ -165,7 +172,7 @@ class _MadeOfNew:
     def blocks(self, names: TopicNames, tables: Mapping[str, pa.Table]) -> Iterable[Documents | DocumentColumns]:
         return self.files.documents(tables[ENTITIES_TABLE], names)
 
-    def told(self) -> Folded:
+    def with_spoken(self) -> Folded:
         return self.folded
 
     def differing(self, outcomes: pa.ChunkedArray) -> list[int]:
@@ -177,22 +184,22 @@ def _candidates(share: Share) -> Iterator[Candidate]:
     system_time, first = share.system_time, 0
     for bit in bits(share):
         records = list(records_of(bit.records, share.epoch))
-        _, *times = accumulate((one.append_time for one in records), max, initial=system_time)
-        found = candidates(records, times, share.place, first)
+        _, *times = accumulate((record.append_time for record in records), max, initial=system_time)
+        candidate = candidates(records, times, share.place, first)
         system_time, first = times[-1], first + len(records)
-        if found is not None:
-            yield found
+        if candidate is not None:
+            yield candidate
 
 
-def _identity(one: Judged) -> IdKey:
-    assert one.header is not None  # it is an event
-    return one.header.tenant, one.header.aggregate, one.header.event_id
+def _identity(judged: Judged) -> IdKey:
+    assert judged.header is not None  # it is an event
+    return judged.header.tenant, judged.header.aggregate, judged.header.event_id
 
 
-def _rows_of(one: Judged) -> tuple[EntityRow, ...]:
+def _rows_of(judged: Judged) -> tuple[EntityRow, ...]:
     """The rows that an event of new files has made."""
-    header, event, _ = decode(one.record.value or b"")
-    outcome = apply(header, event, At(one.record.position, one.system_time, digest_of(one.record)), NOTHING)
+    header, event, _ = decode(judged.record.value or b"")
+    outcome = apply(header, event, At(judged.record.position, judged.system_time, digest_of(judged.record)), NOTHING)
     return outcome.rows if isinstance(outcome, Accepted) else ()
 
 

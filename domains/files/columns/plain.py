@@ -69,12 +69,12 @@ def candidates(records: Sequence[Record], system_times: Sequence[int], place: Pl
         system_times: that of each.
         first: number of the first of them.
     """
-    placed, found = Placed(records, place), []
+    placed, reads = Placed(records, place), []
     for number, (record, system_time) in enumerate(zip(records, system_times, strict=True), first):
         event = plain_event(record.value or b"") if is_whole(record, place) else None
         if event is not None and placed.holds(record, event.header) and _asks_nothing(event.header):
-            found.append(_Read(number, record, system_time, event))
-    return _side_by_side(found, place) if found else None
+            reads.append(_Read(number, record, system_time, event))
+    return _side_by_side(reads, place) if reads else None
 
 
 def _asks_nothing(header: Header) -> bool:
@@ -83,53 +83,57 @@ def _asks_nothing(header: Header) -> bool:
 
 
 def _side_by_side(some: Sequence[_Read], place: Place) -> Candidate | None:
-    files, wrong = columns_of([one.event for one in some])
-    ends = np.cumsum([len(one.event.files) for one in some])
+    files, wrong = columns_of([read.event for read in some])
+    ends = np.cumsum([len(read.event.files) for read in some])
     urns = _urns(some, ends, files)
-    examples = [_example(one, files, urns, at) for one, at in zip(some, [0, *ends.tolist()], strict=False)]
-    refused = {*wrong.tolist(), *(at for at, rows in enumerate(examples) if rows is None)}
+    examples = [_example(read, files, urns, row) for read, row in zip(some, [0, *ends.tolist()], strict=False)]
+    refused = {*wrong.tolist(), *(row for row, rows in enumerate(examples) if rows is None)}
     if refused:
-        rest = [one for at, one in enumerate(some) if at not in refused]
+        rest = [read for row, read in enumerate(some) if row not in refused]
         return _side_by_side(rest, place) if rest else None
-    judged = [Judged(one.record, one.system_time, one.event.header, _ACCEPTED) for one in some]
-    versions = [one.event.data_version for one in some]
+    judged = [Judged(read.record, read.system_time, read.event.header, _ACCEPTED) for read in some]
+    versions = [read.event.data_version for read in some]
     made = NewFiles(place, judged, versions, [rows for rows in examples if rows], ends, urns, files)
-    return Candidate([one.number for one in some], made)
+    return Candidate([read.number for read in some], made)
 
 
 def _urns(some: Sequence[_Read], ends: Numbers, files: FileColumns) -> pa.Array:
-    starts = pa.array([one.event.start for one in some], pa.string())
+    starts = pa.array([read.event.start for read in some], pa.string())
     event = np.repeat(np.arange(len(some)), np.diff(ends, prepend=0))
     return pc.binary_join_element_wise(starts.take(pa.array(event)), files.id, "")
 
 
-def _example(one: _Read, files: FileColumns, urns: pa.Array, at: int) -> tuple[EntityRow, FileRecordRow] | None:
+def _example(read: _Read, files: FileColumns, urns: pa.Array, row: int) -> tuple[EntityRow, FileRecordRow] | None:
     """What the rules make of an event's first file, were it alone; None where they refuse it."""
-    event = one.event
-    of_file = FileColumns(*[column[at].as_py() for column in files])
+    event = read.event
+    of_file = FileColumns(*[column[row].as_py() for column in files])
     metadata = FileMetadata(
         0, of_file.start, of_file.end, event.where, event.what, event.data_version, of_file.id, of_file.hash,
         of_file.work_id, of_file.path,
     )  # fmt: skip
     alone = FilesRecorded.from_wire((FileRecord(of_file.url, metadata, of_file.size, of_file.created),))
-    header = event.header._replace(entities=(Urn.parse(urns[at].as_py()),))
-    outcome = apply(header, alone, At(one.record.position, one.system_time, digest_of(one.record)), NOTHING)
+    header = event.header._replace(entities=(Urn.parse(urns[row].as_py()),))
+    outcome = apply(header, alone, At(read.record.position, read.system_time, digest_of(read.record)), NOTHING)
     if not isinstance(outcome, Accepted):
         return None
     return outcome.rows[0], outcome.facts[0]
 
 
-def runs(found: Sequence[Candidate], spoiled: Collection[int]) -> Iterator[tuple[int, NewFiles]]:
+def runs(some: Sequence[Candidate], spoiled: Collection[int]) -> Iterator[tuple[int, NewFiles]]:
     """The events of candidates in runs of consecutive records, with the number of each run's first record.
 
     Args:
         spoiled: numbers of records that are left out.
     """
-    for numbers, files in found:
+    for numbers, files in some:
         begin = 0
-        for at, number in enumerate(numbers, 1):
-            goes_on = at < len(numbers) and numbers[at] == number + 1 and (number in spoiled) == (number + 1 in spoiled)
+        for following, number in enumerate(numbers, 1):
+            goes_on = (
+                following < len(numbers)
+                and numbers[following] == number + 1
+                and (number in spoiled) == (number + 1 in spoiled)
+            )
             if not goes_on:
                 if number not in spoiled:
-                    yield numbers[begin], files.only(begin, at)
-                begin = at
+                    yield numbers[begin], files.only(begin, following)
+                begin = following

@@ -66,7 +66,7 @@ class NewFiles:
 
     def only(self, begin: int, end: int) -> NewFiles:
         """Some of the events."""
-        first, last = (int(self.ends[at - 1]) if at else 0 for at in (begin, end))
+        first, last = (int(self.ends[stop - 1]) if stop else 0 for stop in (begin, end))
         return NewFiles(
             self.place,
             self.judged[begin:end],
@@ -90,8 +90,8 @@ class NewFiles:
     @cached_property
     def seq(self) -> Numbers:
         """Place of each file in its event."""
-        found: Numbers = np.arange(len(self.event)) - (self.ends - self.counts)[self.event]
-        return found
+        within_event: Numbers = np.arange(len(self.event)) - (self.ends - self.counts)[self.event]
+        return within_event
 
     @cached_property
     def keys(self) -> pa.Table:
@@ -109,7 +109,7 @@ class NewFiles:
             "end": _number(files.end),
             "where": self._of_event([f'"{row.file_where}"' for row in rows]),
             "what": self._of_event([f'"{row.file_what}"' for row in rows]),
-            "data_version": self._of_event([f'"{one}"' for one in self.data_versions]),
+            "data_version": self._of_event([f'"{version}"' for version in self.data_versions]),
             "id": _quoted(files.id),
             "hash": _quoted(files.hash),
             "work_id": _quoted(files.work_id),
@@ -145,11 +145,11 @@ class NewFiles:
         """Rows of the `file_records` table, in the order of `lake.file_records`."""
         files = self.files
         start = files.start.to_numpy()
-        found = days(start, pc.coalesce(files.end, files.start).to_numpy(), self.event)
-        event = self.event[found.file]
-        order = np.lexsort((found.seq, event, start[found.file], found.bucket))
-        file, event = pa.array(found.file[order]), event[order]
-        bucket, name, work_id = pa.array(found.bucket[order]), files.id.take(file), files.work_id.take(file)
+        file_days = days(start, pc.coalesce(files.end, files.start).to_numpy(), self.event)
+        event = self.event[file_days.file]
+        order = np.lexsort((file_days.seq, event, start[file_days.file], file_days.bucket))
+        file, event = pa.array(file_days.file[order]), event[order]
+        bucket, name, work_id = pa.array(file_days.bucket[order]), files.id.take(file), files.work_id.take(file)
         rows = [row for _, row in self.examples]
         what, where = (
             pa.array([getattr(row, of) for row in rows], TEXT).take(pa.array(event))
@@ -159,9 +159,9 @@ class NewFiles:
         made = {
             "urn": self.urns.take(file),
             "bucket": bucket,
-            "seq": pa.array(found.seq[order], pa.int32()),
+            "seq": pa.array(file_days.seq[order], pa.int32()),
             "file_id": name,
-            "first_bucket": pa.array(found.first[order]),
+            "first_bucket": pa.array(file_days.first[order]),
             "start_ms": files.start.take(file),
             "end_ms": files.end.take(file),
             "created_ms": files.created.take(file),
@@ -184,10 +184,10 @@ class NewFiles:
         """
         starts = [0, *self.ends.tolist()]
         for number, (row, _) in enumerate(self.examples):
-            held = entities.slice(starts[number], starts[number + 1] - starts[number])
-            found = file_documents.records_of_new(self.place, row, held, names)
-            assert found is not None  # a plain event's texts are no marks
-            yield from found
+            rows = entities.slice(starts[number], starts[number + 1] - starts[number])
+            columns = file_documents.records_of_new(self.place, row, rows, names)
+            assert columns is not None  # a plain event's texts are no marks
+            yield from columns
 
     def named(self) -> pa.ListArray:
         """The entities of each event's header, as the journal table has them."""
@@ -197,7 +197,7 @@ class NewFiles:
 def _filled(schema: pa.Schema, shared: pa.Table, event: Numbers, made: dict[str, pa.Array]) -> pa.Table:
     """A table of the columns that are made, and of those that all rows of an event share."""
     rows = pa.array(event)
-    columns = [made.get(one.name) if one.name in made else shared[one.name].take(rows) for one in schema]
+    columns = [made.get(field.name) if field.name in made else shared[field.name].take(rows) for field in schema]
     return pa.table(columns, schema=schema)
 
 
