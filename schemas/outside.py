@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Final, NamedTuple
@@ -46,6 +46,13 @@ def installed() -> tuple[Installed, ...]:
         for one in entry_points(group=GROUP)
     }
     return tuple(sorted(found))
+
+
+def look_again() -> None:
+    """Forget what is installed, so that a process that stays sees what came since it began, as far as Python can."""
+    invalidate_caches()
+    for known in (installed, declaration, module_of):
+        known.cache_clear()
 
 
 def package_of(name: str) -> Installed | None:
