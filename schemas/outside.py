@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module, invalidate_caches
 from importlib.metadata import entry_points
@@ -136,6 +137,16 @@ def file_of(name: str, role: str) -> ModuleType | None:
     """
     domain = declaration(name)
     return None if domain is None else module_of(domain.package, role)
+
+
+def is_brought(kind: str) -> bool:
+    """Whether an installed package that is in order declares a kind."""
+    for brought in installed():
+        with suppress(DomainError):
+            declared = declaration(brought.name)
+            if declared is not None and kind in declared.kind_names:
+                return True
+    return False
 
 
 def check_kinds(domain: Domain) -> None:

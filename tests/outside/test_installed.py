@@ -80,6 +80,33 @@ unknown, late = told("nothing"), told("late")
 see("late_package")
 print(json.dumps([unknown, late, told("late"), told("needs")]))
 """
+EXPLAINED = """
+import json
+from metajournal.indexer.search.brought import BroughtWords
+from metajournal.indexer.search.explain import explain
+from metajournal.indexer.search.grammar import parse
+from metajournal.producers import topics
+from metajournal.producers.recorded.served import Served, obey
+from metajournal.schemas.errors import KafkaUnavailableError
+from metajournal.schemas.outside import declaration
+plain = {"user": {"tags": [], "properties": {}}, "system": {"tags": [], "properties": {}}, "namespace": None}
+bear = {**plain, "kind": "toy", "name": "bear", "record": {"material": "mohair"}}
+other = {**plain, "kind": "thing", "name": "bear", "record": {"material": "mohair"}}
+asked = []
+def read(settings, **given):
+    asked.append(settings)
+    obey(Served("toys", "metajournal-toys", declaration("toys").kinds, True, 2, {}))
+def away(settings, **given):
+    raise KafkaUnavailableError("away")
+def told(words, state):
+    words.take_in([state])
+    return [[why.key, why.text] for why in explain(parse("mohair"), state)]
+topics.read_epochs = away
+before = told(BroughtWords(None), bear)
+topics.read_epochs = read
+words = BroughtWords("mine")
+print(json.dumps([before, told(words, other), list(asked), told(words, bear), told(words, bear), asked]))
+"""
 
 
 def python(code: str, *sites: Path, words: tuple[str, ...] = ()) -> Any:
@@ -256,3 +283,11 @@ def test_a_stream_that_began_before_the_package_came_says_so(tmp_path: Path) -> 
     assert then[0] is None, then
     assert (lacks[0], "words.py, line 1 fails: ModuleNotFoundError: No mod" in lacks[1]) == ("broken-domain", True)
     assert "metajournal up" in lacks[2]
+
+
+def test_a_search_without_a_journal_explains_hits_by_their_domains_words(tmp_path: Path) -> None:
+    """As one of the command line: what is served is asked once, and only where an installed package has the kind."""
+    away, other, not_asked, told, again, asked = python(EXPLAINED, install_toys(tmp_path / "site"))
+    assert (away, other, not_asked) == ([], [], [])
+    assert told == again == [["material", "mohair"]]
+    assert asked == ["mine"]
