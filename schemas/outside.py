@@ -133,10 +133,30 @@ def file_of(name: str, role: str) -> ModuleType | None:
     """A file of a domain from outside by its role, whether or not any journal serves it; None where there is none.
 
     Raises:
-        DomainError: as `declaration`.
+        DomainError: as `declaration`, or the file does not load.
     """
-    domain = declaration(name)
-    return None if domain is None else module_of(domain.package, role)
+    domain, brought = declaration(name), package_of(name)
+    if domain is None or brought is None:
+        return None
+    try:
+        return module_of(domain.package, role)
+    except Exception as error:  # whatever a package does when it is imported
+        raise DomainError(
+            f"The package {brought.package} brings the domain {name}, but {brought.module}.{role} does not load: "
+            f"{type(error).__name__}: {error}.",
+            code="broken-domain",
+            hint=f"Mend or upgrade {brought.package}.",
+        ) from error
+
+
+def event_types_from_outside() -> tuple[str, ...]:
+    """`<domain>.<Event>` of each event that installed packages which are in order declare."""
+    types: dict[str, None] = {}
+    for brought in installed():
+        with suppress(DomainError):
+            domain = declaration(brought.name)
+            types |= {one.rpartition(".")[0]: None for one in (domain.event_types if domain is not None else ())}
+    return tuple(types)
 
 
 def is_brought(kind: str) -> bool:

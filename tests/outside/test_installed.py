@@ -80,6 +80,13 @@ unknown, late = told("nothing"), told("late")
 see("late_package")
 print(json.dumps([unknown, late, told("late"), told("needs")]))
 """
+LISTED = """
+import json
+from metajournal.commands import domains
+from metajournal.schemas.settings import Settings
+domains._served = lambda settings: ({}, None)
+print(json.dumps({row["name"]: row["commands"] for row in domains._listed(Settings())}))
+"""
 EXPLAINED = """
 import json
 from metajournal.indexer.search.brought import BroughtWords
@@ -143,6 +150,10 @@ def test_the_commands_of_an_installed_domain_are_found_by_their_word(tmp_path: P
     code = f"import sys; sys.path[:0] = [{str(site)!r}]\nfrom metajournal.cli import program\nprogram()"
     shown = subprocess.run([sys.executable, "-c", code, "players", "--help"], capture_output=True, text=True, cwd=ROOT)
     assert (shown.returncode, "Show who played with a toy" in shown.stdout) == (0, True), shown.stderr
+    commands = python(LISTED, site)
+    assert (commands["toys"], commands["catalog"], "lineage" in commands["lineage"]) == (["players"], [], True)
+    root = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert "`metajournal domains` lists domains from outside and their commands" in root.stdout
     unknown = subprocess.run([sys.executable, "-c", code, "playing"], capture_output=True, text=True, cwd=ROOT)
     assert (unknown.returncode, "No such command 'playing'" in unknown.stderr) == (2, True), unknown.stderr
 
@@ -291,3 +302,22 @@ def test_a_search_without_a_journal_explains_hits_by_their_domains_words(tmp_pat
     assert (away, other, not_asked) == ([], [], [])
     assert told == again == [["material", "mohair"]]
     assert asked == ["mine"]
+
+
+def test_an_unknown_event_type_is_answered_with_those_of_installed_domains_too(tmp_path: Path) -> None:
+    code = """
+import json
+from metajournal.schemas.errors import InputError
+from metajournal.terminal.parsing import event_class
+def told(name):
+    try:
+        return event_class(name).TYPE
+    except InputError as error:
+        return [error.message, error.hint]
+print(json.dumps([told("ToyMad"), told("toys.ToyPlaid"), told("toys.ToyLost")]))
+"""
+    bare, misspelt, lost = python(code, install_toys(tmp_path / "site"))
+    assert bare[0].endswith("Did you mean toys.ToyMade?")
+    assert misspelt[0].endswith("Did you mean toys.ToyPlayed?")
+    assert bare[1].endswith(", toys.ToyLost, toys.ToyMade, toys.ToyPlayed.")
+    assert lost == "toys.ToyLost.1"
