@@ -58,6 +58,11 @@ class _Program(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, cmd_name) or _from_outside(cmd_name)
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Not indented, as a command of the list above would be."""
+        formatter.write_paragraph()
+        formatter.write_text(self.epilog or "")
+
 
 def _from_outside(word: str) -> click.Command | None:
     """The command of that name of an installed domain; its help, and completion, are its own."""
