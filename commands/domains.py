@@ -6,14 +6,16 @@ Thin: what is installed says `schemas.outside`, what is served the journal, and 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import ModuleType
 from typing import Any
 
 import click
 from rich.text import Text
 
 from ..schemas.errors import DomainError, KafkaUnavailableError, MissingExtraError, TopicMismatchError
-from ..schemas.outside import declaration, installed
+from ..schemas.outside import declaration, file_of, installed
 from ..schemas.registry import domains as own_domains
+from ..schemas.registry import role
 from ..schemas.settings import Settings
 from ..terminal.options import SECONDS, Options, json_option, options
 from ..terminal.rendering import console, note, print_json, table
@@ -37,42 +39,63 @@ def domains(context: click.Context, given: Options, /, as_json: bool) -> None:
         print_json(rows)
         return
     shown = [
-        (row["name"], row["state"], row["package"], ", ".join(row["kinds"]) or "-", row["topic"] or "-") for row in rows
+        (row["name"], row["state"], row["package"], *_texts(row["kinds"], row["commands"]), row["topic"] or "-")
+        for row in rows
     ]
-    console().print(table(["domain", "state", "package", "kinds", "journal topic"], shown))
+    console().print(table(["domain", "state", "package", "kinds", "commands", "journal topic"], shown))
     for row in rows:
         if row.get("problem"):
             note(row["problem"])
 
 
 def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
-    """Every domain: its name, what it is here, its package, kinds and journal topic."""
+    """Every domain: its name, what it is here, its package, kinds, commands and journal topic."""
     names = settings.journal.topics
     for domain in own_domains():
         state = "served" if domain.served else "reserved"
         topic = names.journal(domain.journal or domain.name) if domain.served else None
-        yield _row(domain.name, state, "metajournal", domain.kind_names, topic)
+        commands = _names(role(domain.name, "commands")) if domain.served else []
+        yield _row(domain.name, state, "metajournal", domain.kind_names, topic, commands)
     served, away = _served(settings)
     for name in sorted({*served, *(brought_domain.name for brought_domain in installed())}):
         recorded = served.get(name)
         brought = [brought_domain.package for brought_domain in installed() if brought_domain.name == name]
+        declared, commands, problem = None, list[str](), None
         try:
-            declared, problem = declaration(name), None
+            declared = declaration(name)
+            commands = _names(file_of(name, "commands"))
         except DomainError as error:
-            declared, problem = None, str(error)
+            problem = str(error)
         if recorded is not None:
             state = "served" if brought else "served, not installed"
-            yield _row(name, state, recorded.package, recorded.kind_names, names.journal(name), problem)
+            yield _row(name, state, recorded.package, recorded.kind_names, names.journal(name), commands, problem)
         else:
             kinds = declared.kind_names if declared is not None else ()
             state = "installed" if away is None else "installed, perhaps served"
-            yield _row(name, state, " and ".join(brought), kinds, None, problem or away)
+            yield _row(name, state, " and ".join(brought), kinds, None, commands, problem or away)
+
+
+def _names(commands: ModuleType | None) -> list[str]:
+    """The words of the commands in a domain's file."""
+    return sorted(str(command.name) for command in getattr(commands, "COMMANDS", ()))
+
+
+def _texts(*several: Iterable[str]) -> tuple[str, ...]:
+    return tuple(", ".join(words) or "-" for words in several)
 
 
 def _row(
-    name: str, state: str, package: str, kinds: Iterable[str], topic: str | None, problem: str | None = None
+    name: str,
+    state: str,
+    package: str,
+    kinds: Iterable[str],
+    topic: str | None,
+    commands: list[str],
+    problem: str | None = None,
 ) -> dict[str, Any]:
-    row = {"name": name, "state": state, "package": package, "kinds": sorted(kinds), "topic": topic}
+    row = {
+        "name": name, "state": state, "package": package, "kinds": sorted(kinds), "commands": commands, "topic": topic
+    }  # fmt: skip
     return row if problem is None else {**row, "problem": problem}
 
 

@@ -58,6 +58,11 @@ class _Program(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, cmd_name) or _from_outside(cmd_name)
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Not indented, as a command of the list above would be."""
+        formatter.write_paragraph()
+        formatter.write_text(self.epilog or "")
+
 
 def _from_outside(word: str) -> click.Command | None:
     """The command of that name of an installed domain; its help, and completion, are its own."""
@@ -70,7 +75,11 @@ def _from_outside(word: str) -> click.Command | None:
     return None
 
 
-@click.group(cls=_Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="`metajournal domains` lists domains from outside and their commands.",
+)
 @click.version_option(package_name="metajournal")
 @click.option("--config", "file", metavar="FILE", help="Settings file (default: metajournal.toml, where it exists).")
 @click.option("--set", "overrides", metavar="SECTION.KEY=VALUE", multiple=True, help="Set one setting.")

@@ -55,13 +55,17 @@ def _take(domain: Domain) -> None:
         return
     named = {spec.name: spec for spec in cast(TablesFile, module).TABLES}
     if domain in taken_in():
-        _check_names(domain, named)
+        check_names(domain, named)
         FROM_OUTSIDE.update(dict.fromkeys(named, domain.name))
     SPECS.update(named)
 
 
-def _check_names(domain: Domain, named: Mapping[str, TableSpec]) -> None:
-    """Raises: DomainError: a domain from outside calls a table as another domain does."""
+def check_names(domain: Domain, named: Mapping[str, TableSpec]) -> None:
+    """Hold the tables of a domain from outside against all others.
+
+    Raises:
+        DomainError: another domain has one of that name.
+    """
     taken = sorted(name for name in named if name in SPECS and FROM_OUTSIDE.get(name) != domain.name)
     if taken:
         raise DomainError(

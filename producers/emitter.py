@@ -46,6 +46,7 @@ from .outcomes import OutcomeReader
 from .pending import LatestEmits
 from .published import SchemaPublisher
 from .receipts import Receipt
+from .recorded.late import late_faults
 from .recorded.served import missing_package, unserved
 from .topics import Epochs
 from .units import Unit
@@ -71,11 +72,12 @@ _IN_OTHERS: Final = frozenset(domain.name for domain in served() if domain.journ
 class _Journal:
     """The journal topic of one domain, as its receipts see it (receipts.Journaled)."""
 
-    __slots__ = ("_emitter", "epoch", "name")
+    __slots__ = ("_emitter", "epoch", "is_outside", "name")
 
-    def __init__(self, name: str, epoch: int, emitter: Emitter) -> None:
+    def __init__(self, name: str, epoch: int, emitter: Emitter, *, is_outside: bool) -> None:
         self.name = name
         self.epoch = epoch
+        self.is_outside = is_outside
         self._emitter = emitter
 
     def wait_s(self) -> float:
@@ -116,7 +118,10 @@ class Emitter:
         self.outcomes = OutcomeReader(settings, epochs)
         names = settings.journal.topics
         topics = {domain: names.journal(domain) for domain in epochs.domains}
-        self._journals = {domain: _Journal(topic, epochs[topic].epoch, self) for domain, topic in topics.items()}
+        self._journals = {
+            domain: _Journal(topic, epochs[topic].epoch, self, is_outside=epochs[topic].served is not None)
+            for domain, topic in topics.items()
+        }
         self._producer = make_producer(settings, self.errors)
         wait_for_broker(self._producer, self.errors, servers=servers_of(settings), timeout_s=connect_timeout_s)
         self._produce: Callable[..., None] = self._producer.produce
@@ -196,6 +201,8 @@ class Emitter:
         journal = self._journals.get(aggregate.domain)
         if journal is None:
             raise UnservedDomainError(aggregate.domain, aggregate)
+        if journal.is_outside and (faults := late_faults(event)):
+            raise InvalidEventError(faults)
         event_type = event.TYPE
         if event_type not in self._published:
             self._publish(event_type)

@@ -31,6 +31,7 @@ from ..schemas.positions import Position
 from ..schemas.urn import Urn
 from .options import Options, read_options
 from .receipts import Journaled, Receipt
+from .recorded.late import late_faults
 from .transactions import Outgoing
 from .verdicts import Outcome
 from .waiting.futures import AwaitableFuture
@@ -151,6 +152,10 @@ class Gathering:
             journal = self._sending.journal_of(aggregate)
         except InputError as unserved:
             faults.append(Fault("entity", unserved.message))
+            return None
+        late = late_faults(event)
+        if late:
+            faults += late
             return None
         if (aggregate, event_id) in self._ids:
             faults.append(Fault("event_id", "another event of the unit has it"))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Final, NamedTuple
@@ -46,6 +47,13 @@ def installed() -> tuple[Installed, ...]:
         for one in entry_points(group=GROUP)
     }
     return tuple(sorted(found))
+
+
+def look_again() -> None:
+    """Forget what is installed, so that a process that stays sees what came since it began, as far as Python can."""
+    invalidate_caches()
+    for known in (installed, declaration, module_of):
+        known.cache_clear()
 
 
 def package_of(name: str) -> Installed | None:
@@ -125,10 +133,40 @@ def file_of(name: str, role: str) -> ModuleType | None:
     """A file of a domain from outside by its role, whether or not any journal serves it; None where there is none.
 
     Raises:
-        DomainError: as `declaration`.
+        DomainError: as `declaration`, or the file does not load.
     """
-    domain = declaration(name)
-    return None if domain is None else module_of(domain.package, role)
+    domain, brought = declaration(name), package_of(name)
+    if domain is None or brought is None:
+        return None
+    try:
+        return module_of(domain.package, role)
+    except Exception as error:  # whatever a package does when it is imported
+        raise DomainError(
+            f"The package {brought.package} brings the domain {name}, but {brought.module}.{role} does not load: "
+            f"{type(error).__name__}: {error}.",
+            code="broken-domain",
+            hint=f"Mend or upgrade {brought.package}.",
+        ) from error
+
+
+def event_types_from_outside() -> tuple[str, ...]:
+    """`<domain>.<Event>` of each event that installed packages which are in order declare."""
+    types: dict[str, None] = {}
+    for brought in installed():
+        with suppress(DomainError):
+            domain = declaration(brought.name)
+            types |= {one.rpartition(".")[0]: None for one in (domain.event_types if domain is not None else ())}
+    return tuple(types)
+
+
+def is_brought(kind: str) -> bool:
+    """Whether an installed package that is in order declares a kind."""
+    for brought in installed():
+        with suppress(DomainError):
+            declared = declaration(brought.name)
+            if declared is not None and kind in declared.kind_names:
+                return True
+    return False
 
 
 def check_kinds(domain: Domain) -> None:

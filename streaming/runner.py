@@ -48,6 +48,7 @@ from .spark.failures import (
     BatchTooLargeError,
     close,
     ended,
+    failed_in_domain,
     is_active,
     meaning,
     not_started,
@@ -176,10 +177,10 @@ class Stream:
                 raise gone from error
             if isinstance(error, MetajournalError | BatchTooLargeError):
                 raise
-            waited_for = worth_waiting(error, self._settings.lake.path, self._checkpoint)
-            if waited_for is None:
+            known = worth_waiting(error, self._settings.lake.path, self._checkpoint) or failed_in_domain(error)
+            if known is None:
                 raise
-            raise waited_for from error
+            raise known from error
 
     def _fold_from_marks(self, session: SparkSession) -> None:
         """One run of the query, from the marks until it is stopped or fails."""

@@ -14,6 +14,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from ..lake import scan
+from ..lake.declared import SPECS
 from ..lake.storage.damage import damages
 from ..lake.tables import Lake, Table, quoted
 from ..producers.recorded.served import require_packages
@@ -21,12 +22,14 @@ from ..producers.topics import Epochs
 from ..schemas.errors import DamagedTableError
 from ..schemas.positions import offset_of
 from ..schemas.settings import Settings
+from .derived.committing import functions_of, keys_of
 from .publish import watermarks
 from .rebuild import LakeRebuild, Progress, Rebuilt, Refolding
 
 _SHOWN = 20
 _REBUILD = "`metajournal rebuild lake --from kafka --accept` makes all tables anew."
 _REFILL = "`metajournal rebuild lake --accept` writes them anew."
+_TOLD_BY_STATUS = "`metajournal status` tells whether it goes on, or why not"
 _WRITTEN_SO = "The journal itself holds these units so, and no rebuild changes it; who wrote them stands in the actor."
 
 
@@ -87,7 +90,8 @@ def verify_lake(
     except DamagedTableError as error:  # the journal's: those of the histories are told with the rest
         yield from _without_journal(lake, error)
         return
-    yield from _folded(done)
+    yield from _folded(done, partial(_lag, lake, done.marks))
+    yield from (_not_made(name) for name in lake.derived if name not in done.digests)
     wrong = [
         f"{topic}/{partition}/{position}"
         for (topic, partition), places in done.differing.items()
@@ -186,7 +190,7 @@ def _unit_advice(torn: Sequence[Mapping[str, Any]]) -> str:
     return f"{_REBUILD} If units are torn again: {_WRITTEN_SO}"
 
 
-def _folded(done: Rebuilt) -> Iterator[Check]:
+def _folded(done: Rebuilt, lag_of: Callable[[str], int]) -> Iterator[Check]:
     for name, digest in done.digests.items():
         if name in done.damaged:
             yield _damaged(f"table-{name}", done.damaged[name])
@@ -195,7 +199,19 @@ def _folded(done: Rebuilt) -> Iterator[Check]:
         text = f"{done.records:,} events folded again give {'the same rows' if same else 'other rows'} ({digest[:16]})"
         if done.live[name] is None:
             text = "the table is missing; `metajournal rebuild lake` makes it anew"
+        elif SPECS[name].version and (lag := lag_of(name)):
+            text += f"; derived, {lag:,} positions behind: {_TOLD_BY_STATUS}"
         yield Check(f"table-{name}", same, text)
+
+
+def _not_made(name: str) -> Check:
+    return Check(f"table-{name}", True, f"derived, and not compared: nothing of its version stands; {_TOLD_BY_STATUS}")
+
+
+def _lag(lake: Lake, marks: Mapping[tuple[str, int], int], name: str) -> int:
+    """How many positions a derived table lacks of what the journal table holds."""
+    table, owned = lake.tables[name], next(owned for owned in functions_of(lake) if name in owned.derived.tables)
+    return sum(max(0, offset_of(marks[key]) - offset_of(table.mark(key))) for key in keys_of(owned, list(marks)))
 
 
 def _answer(table: DeltaTable, statement: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..schemas.events import event_types
-from ..schemas.outside import file_of
+from ..schemas.outside import event_types_from_outside, file_of
 from ..schemas.registry import domain_named, domains, role
 from ..values import json_value, moment
 
@@ -50,12 +50,13 @@ def event_class(name: str) -> type[Any]:
     brought = _from_outside(name)
     if brought is not None:
         return brought
-    near = get_close_matches(name.rpartition(".")[2], EVENT_CLASSES, 1, 0.4)
-    meant = f" Did you mean {near[0]}?" if near else ""
+    outside = {known.rpartition(".")[2]: known for known in sorted(event_types_from_outside())}
+    near = get_close_matches(name.rpartition(".")[2], [*EVENT_CLASSES, *outside], 1, 0.4)
+    meant = f" Did you mean {outside.get(near[0], near[0])}?" if near else ""
     raise InputError(
         f"There is no event type {name!r}.{meant}",
         code="unknown-event-type",
-        hint="Known types: " + ", ".join(sorted(EVENT_CLASSES)) + ".",
+        hint="Known types: " + ", ".join([*sorted(EVENT_CLASSES), *outside.values()]) + ".",
     )
 
 

@@ -199,6 +199,7 @@ DECIDING = {
     ("lake/storage/generations.py", "tables"): "a key of the lake's pointer and of a generation's manifest",
     ("lake/storage/damage.py", "file"): "the scheme of an address",
     ("streaming/derived/tending.py", "tables"): "a key of the status file",
+    ("streaming/between/whole.py", "tables"): "the file of that name",
     ("terminal/views.py", "tables"): "a key of the status file",
     ("stack/supervisor.py", "stream"): "the component",
     ("stack/status.py", "stream"): "the component",

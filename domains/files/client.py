@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from ...lake_client import ConnectedJournal, Point, point
 from ...schemas.arguments import renamed
@@ -129,6 +129,14 @@ class FilesClient:
 
     def _tenant(self, tenant: str | None) -> str:
         return tenant or self._journal.settings.journal.tenant
+
+
+class WithFiles(ConnectedJournal, Protocol):
+    """A journal that has this as an object of its own."""
+
+    @property
+    def files(self) -> FilesClient:
+        """`Journal.files`."""
 
 
 CLIENT: Final = FilesClient

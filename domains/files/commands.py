@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from rich.console import RenderableType
@@ -24,7 +24,7 @@ from ...terminal.rendering import console, fields, note, print_json, shortened, 
 if TYPE_CHECKING:
     from ...lake_client import ConnectedJournal
     from ...producers.receipts import Receipt
-    from .client import FilesClient
+    from .client import FilesClient, WithFiles
 
 _LATEST_MS = 253_402_300_799_999  # the year 9999: nothing later has a form that people write
 _PROGRESS_EVERY = 50_000
@@ -89,9 +89,7 @@ def files(
 
 
 def _files(journal: ConnectedJournal) -> FilesClient:
-    from .client import FilesClient
-
-    return FilesClient(journal)
+    return cast("WithFiles", journal).files
 
 
 def _check_asked(asked: Mapping[str, str | None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from ...lake_client import ConnectedJournal, Point, ReadOptions, point
 from ...schemas.errors import RenamedError
@@ -120,6 +120,14 @@ class LineageClient:
 
     def _tenant(self, tenant: str | None) -> str:
         return tenant or self._journal.settings.journal.tenant
+
+
+class WithLineage(ConnectedJournal, Protocol):
+    """A journal that has this as an object of its own."""
+
+    @property
+    def lineage(self) -> LineageClient:
+        """`Journal.lineage`."""
 
 
 CLIENT: Final = LineageClient

@@ -6,7 +6,7 @@ Invariant: each has `--json`, which prints one JSON value (`export`: one OpenLin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -20,7 +20,7 @@ from ...terminal.rendering import console, note, print_json
 if TYPE_CHECKING:
     from ...lake_client import ConnectedJournal
     from ...schemas.urn import Urn
-    from .client import LineageClient
+    from .client import LineageClient, WithLineage
 
 
 class _Lineage(click.Group):
@@ -166,9 +166,7 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
 
 
 def _lineage(journal: ConnectedJournal) -> LineageClient:
-    from .client import LineageClient
-
-    return LineageClient(journal)
+    return cast("WithLineage", journal).lineage
 
 
 def _is_unknown(journal: ConnectedJournal, program: Urn) -> bool:

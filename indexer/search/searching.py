@@ -23,6 +23,7 @@ from ...schemas.urn import Urn
 from ..connection import cause_of, is_away, make_client, reason_of
 from ..errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from ..waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, wanted_marks
+from .brought import BroughtWords
 from .cursors import Cursor
 from .explain import explain
 from .foreign import JournalPartitions
@@ -61,6 +62,7 @@ class Search:
         self._settings = settings
         self._index = settings.elasticsearch.index
         self._partitions = JournalPartitions(settings)
+        self._brought = BroughtWords(settings)
         self._client = make_client(settings)
         self._closed = False
 
@@ -261,6 +263,7 @@ class Search:
 
         options = replace(options, known=known_keys(options.query, options.scopes, options.filters, ask))
         page = page_of(options, after, ask, more=view is not None)
+        self._brought.take_in(hit.state for hit in page.hits)
         total = page.answer["hits"]["total"]["value"]
         return Results(
             total=total,

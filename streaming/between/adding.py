@@ -22,50 +22,22 @@ from ...lake.tables import Lake, quoted
 from ...producers.recorded.adding import serve
 from ...producers.topics import Epochs, check_topics
 from ...schemas.domain import Domain
-from ...schemas.encoding.known import contracts_of
 from ...schemas.errors import DomainError, MetajournalError, NotYetVisibleError, StreamError
-from ...schemas.outside import check_kinds, declaration, file_of, package_of
+from ...schemas.outside import look_again, package_of
 from ...schemas.positions import behind, behind_text, position
 from ...schemas.registry import owner_of_undeclared
 from ...schemas.settings import Settings
 from ..publish import watermarks
+from .whole import whole_domain
 
 _POLL_S: Final = 0.1
 _SHOWN: Final = 3
+_RESTART: Final = "end the stream and start it again (`metajournal down && metajournal up`)"
+_BEGIN_AGAIN: Final = (
+    f"A process sees what was installed before it began: {_RESTART}, then add the domain. Where the stream runs in "
+    "another Python than this command, install the package there first."
+)
 Marks = Mapping[tuple[str, int], int]
-
-
-def whole_domain(name: str) -> tuple[Domain, str]:
-    """A domain that an installed package brings, with the package's name.
-
-    Raises:
-        DomainError: there is none, another package has one of its kinds, or it lacks what its declaration names.
-    """
-    brought, domain = package_of(name), declaration(name)
-    if brought is None or domain is None:
-        raise DomainError(
-            f"No installed package brings a domain {name!r}.",
-            code="missing-domain",
-            hint="Install the package into this Python; `metajournal domains` lists what is installed.",
-        )
-    check_kinds(domain)
-    contracts = {contract.event_type for contract in contracts_of(domain) if contract.revision is None}
-    events, rules = file_of(name, "events"), file_of(name, "rules")
-    has: dict[str, set[str]] = {
-        "contracts/": contracts,
-        "EVENTS in events.py": {event_class.TYPE for event_class in events.EVENTS} if events else set(),
-        "RULES in rules.py": set(rules.RULES) if rules else set(),
-    }
-    for where, types in has.items():
-        differ = sorted(types ^ set(domain.event_types))
-        if differ:
-            raise DomainError(
-                f"The domain {name} of {brought.package} declares other event types than it has in {where}: "
-                f"{', '.join(differ)}.",
-                code="broken-domain",
-                hint=f"Mend {brought.module}: docs/how-to/write-a-domain.md says what stands where.",
-            )
-    return domain, brought.package
 
 
 def add_domain(settings: Settings, name: str, *, timeout_s: float = 60.0) -> Epochs:
@@ -132,16 +104,26 @@ def answer_request(settings: Settings, requests: DomainRequests, lake: Lake, epo
         if name in epochs.domains:
             requests.answer(Answered(name))
             return False
+        look_again()
         domain, package = whole_domain(name)
         added(settings, domain, package, epochs, lake, marks)
     except MetajournalError as error:
-        hint = error.hint
-        if error.code == "missing-domain":
-            hint = "Install the package into the stream's Python too, and start the stream again."
-        requests.answer(Answered(name, error.code, error.message, hint))
+        requests.answer(_refusal(name, error))
         return False
     requests.answer(Answered(name))
     return True
+
+
+def _refusal(name: str, error: MetajournalError) -> Answered:
+    """Why a domain is not added: perhaps since this process began before the package was installed."""
+    missing = error.__cause__.name or "" if isinstance(error.__cause__, ModuleNotFoundError) else None
+    brought = package_of(name) if missing else None
+    unseen = brought is not None and f"{brought.module}.".startswith(f"{missing}.")
+    if unseen or error.code == "missing-domain":
+        message = f"The stream's process does not see the package of the domain {name} yet: {error.message}"
+        return Answered(name, "package-not-seen", message, _BEGIN_AGAIN)
+    again = f" Then {_RESTART}: the stream keeps what it has loaded." if error.code == "broken-domain" else ""
+    return Answered(name, error.code, error.message, error.hint + again)
 
 
 def added(settings: Settings, domain: Domain, package: str, epochs: Epochs, lake: Lake, marks: Marks) -> Epochs:

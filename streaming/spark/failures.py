@@ -19,6 +19,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ...lake.storage.faults import as_write_error, disk_full, is_full
 from ...reporting import ending
 from ...schemas.errors import LakeWriteError, StreamError, UnavailableError
+from ...schemas.registry import taken_in
+from ..between.fault import fault_in
 from .session import checkpoint_damaged
 
 _log = logging.getLogger("metajournal.stream")
@@ -102,8 +104,27 @@ def meaning(failed: BaseException, lake: str, checkpoint: str) -> Exception:
     """
     known = _translated(failed)
     if isinstance(known, StreamError) and known.code == _BATCH_FAILED:
-        return worth_waiting(failed, lake, checkpoint) or known
+        waited_for = worth_waiting(failed, lake, checkpoint)
+        if waited_for is None:
+            _log.error("A batch failed.", exc_info=failed)
+        return waited_for or failed_in_domain(failed) or known
     return known
+
+
+def failed_in_domain(error: BaseException) -> StreamError | None:
+    """The error of a file of a domain from outside; None where none of them is to blame."""
+    fault = fault_in(error, taken_in())
+    if fault is None:
+        return None
+    return StreamError(
+        f"A batch failed in the domain {fault.domain}, at {fault}: {fault.error[:500].rstrip('.')}.",
+        code=_BATCH_FAILED,
+        hint="Mend the package and start the stream again; it goes on from its marks, and nothing is lost. The log "
+        "holds the whole traceback.",
+        domain=fault.domain,
+        file=fault.file,
+        line=fault.line,
+    )
 
 
 def worth_waiting(error: BaseException, lake: str, checkpoint: str) -> UnavailableError | None:

@@ -17,12 +17,14 @@ from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.fold.derived import DERIVED
 from metajournal.lake.declared import derived_tables, history_tables
 from metajournal.lake.tables import Lake
+from metajournal.schemas.positions import offset_of
 from metajournal.streaming.crash import DERIVING, SWAPPING
 from metajournal.streaming.derived.aside import refill
 from metajournal.streaming.derived.making import Bounds
 from metajournal.streaming.derived.server import Answered, Beside, Ended, Here
 from metajournal.streaming.derived.tending import DerivedTables
 from metajournal.streaming.rebuild import InProcess, LakeRebuild, Rebuilt, rebuild_lake
+from metajournal.streaming.verify import Check, verify_lake
 from tests.derived import toys
 from tests.derived.test_pieces import KEYS, PARTITIONS, filled, killed_at
 from tests.model import JournalRecord
@@ -267,6 +269,23 @@ def test_a_file_that_is_missing_or_changed_is_found_and_a_rebuild_writes_it_anew
     rebuild_lake(one.fold.settings, epochs_of(one.fold), InProcess(), offline=True)
     toys.files_held(one.lake)
     assert aside(one).equal
+
+
+def test_verify_says_how_far_a_derived_table_is_behind(one: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lags, so what it holds is in order; but who reads it should know."""
+    monkeypatch.setattr("metajournal.streaming.verify.watermarks", lambda _, keys: dict.fromkeys(keys, (0, 1 << 39)))
+
+    def found() -> Check:
+        checks = verify_lake(one.fold.settings, epochs_of(one.fold), Lake(one.lake.path), InProcess())
+        return next(check for check in checks if check.name == "table-toy_counts")
+
+    while one.folded < len(JOURNAL):
+        one.batch()
+    lacking = sum(offset_of(one.lake.journal.mark(key)) for key in KEYS)
+    assert lacking >= len(JOURNAL)
+    assert (found().ok, f"derived, {lacking} positions behind: `metajournal status`" in found().said) == (True, True)
+    one.finish()
+    assert (found().ok, "behind" in found().said) == (True, False)
 
 
 def test_a_rebuild_derives_nothing_beyond_what_it_has_folded(one: Installation) -> None:

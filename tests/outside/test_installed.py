@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 
-from tests.toys.installing import install, install_toys
+from tests.toys.installing import TOYS, install, install_toys
 
 ROOT = Path(__file__).parents[2]
 WHAT_COUNTS = """
@@ -42,6 +43,76 @@ def told(name):
     except MetajournalError as error:
         return f"{error.code}: {error}"
 print(json.dumps([told(name) for name in sys.argv[1:]]))
+"""
+ONE_BY_ONE = """
+import json, sys
+from metajournal.schemas.errors import MetajournalError
+from metajournal.schemas.outside import look_again
+from metajournal.streaming.between.adding import whole_domain
+def told(site):
+    sys.path.insert(0, site)
+    look_again()
+    try:
+        return whole_domain("toys")[0].name
+    except MetajournalError as error:
+        return f"{error.code}: {error}"
+    finally:
+        sys.path.remove(site)
+        for module in [one for one in sys.modules if one.startswith("metajournal_toys")]:
+            del sys.modules[module]
+print(json.dumps([told(site) for site in sys.argv[1:]]))
+"""
+ASKED_OF_STREAM = """
+import json, pathlib, sys
+from metajournal.lake.storage.requests import DomainRequests
+from metajournal.producers.topics import Epochs
+from metajournal.streaming.between import adding
+adding.added = lambda *given: None
+requests = DomainRequests(sys.argv[1], {})
+def told(name):
+    requests.ask(name)
+    adding.answer_request(None, requests, None, Epochs({}), {})
+    answered = requests.answered()
+    return [answered.code, answered.message, answered.hint]
+def see(package):
+    pathlib.Path(sys.argv[2], package).symlink_to(pathlib.Path(sys.argv[3], package))
+unknown, late = told("nothing"), told("late")
+see("late_package")
+print(json.dumps([unknown, late, told("late"), told("needs")]))
+"""
+LISTED = """
+import json
+from metajournal.commands import domains
+from metajournal.schemas.settings import Settings
+domains._served = lambda settings: ({}, None)
+print(json.dumps({row["name"]: row["commands"] for row in domains._listed(Settings())}))
+"""
+EXPLAINED = """
+import json
+from metajournal.indexer.search.brought import BroughtWords
+from metajournal.indexer.search.explain import explain
+from metajournal.indexer.search.grammar import parse
+from metajournal.producers import topics
+from metajournal.producers.recorded.served import Served, obey
+from metajournal.schemas.errors import KafkaUnavailableError
+from metajournal.schemas.outside import declaration
+plain = {"user": {"tags": [], "properties": {}}, "system": {"tags": [], "properties": {}}, "namespace": None}
+bear = {**plain, "kind": "toy", "name": "bear", "record": {"material": "mohair"}}
+other = {**plain, "kind": "thing", "name": "bear", "record": {"material": "mohair"}}
+asked = []
+def read(settings, **given):
+    asked.append(settings)
+    obey(Served("toys", "metajournal-toys", declaration("toys").kinds, True, 2, {}))
+def away(settings, **given):
+    raise KafkaUnavailableError("away")
+def told(words, state):
+    words.take_in([state])
+    return [[why.key, why.text] for why in explain(parse("mohair"), state)]
+topics.read_epochs = away
+before = told(BroughtWords(None), bear)
+topics.read_epochs = read
+words = BroughtWords("mine")
+print(json.dumps([before, told(words, other), list(asked), told(words, bear), told(words, bear), asked]))
 """
 
 
@@ -79,6 +150,10 @@ def test_the_commands_of_an_installed_domain_are_found_by_their_word(tmp_path: P
     code = f"import sys; sys.path[:0] = [{str(site)!r}]\nfrom metajournal.cli import program\nprogram()"
     shown = subprocess.run([sys.executable, "-c", code, "players", "--help"], capture_output=True, text=True, cwd=ROOT)
     assert (shown.returncode, "Show who played with a toy" in shown.stdout) == (0, True), shown.stderr
+    commands = python(LISTED, site)
+    assert (commands["toys"], commands["catalog"], "lineage" in commands["lineage"]) == (["players"], [], True)
+    root = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, cwd=ROOT)
+    assert "`metajournal domains` lists domains from outside and their commands" in root.stdout
     unknown = subprocess.run([sys.executable, "-c", code, "playing"], capture_output=True, text=True, cwd=ROOT)
     assert (unknown.returncode, "No such command 'playing'" in unknown.stderr) == (2, True), unknown.stderr
 
@@ -157,3 +232,92 @@ print(json.dumps([told("other"), told(digest_of("toys") if mine else "other")]))
 """
     assert python(code) == [["missing-domain", True]] * 2
     assert python(code, install_toys(tmp_path / "site")) == [["other-rules", True], "fine"]
+
+
+def test_no_domain_is_served_before_every_file_of_it_loads_and_agrees(tmp_path: Path) -> None:
+    """The stream would die of it, and what is served stays served: the file, the error and its text are told."""
+    changes = [
+        ("words.py", "def words", "def sayings", "its words.py lacks words"),
+        (
+            "documents.py",
+            "CHANGE_TYPE =",
+            "CHANGE_TYPE = 1 // 0 #",
+            "toys/documents.py, line 12 fails: ZeroDivisionErr",
+        ),
+        ("typed.py", "def typed(", "def typed((", "metajournal_toys/typed.py, line 9 fails: SyntaxError: "),
+        ("client.py", "from .events", "from .happenings", "No module named 'metajournal_toys.happenings'"),
+        ("derived.py", "(BY_PLAYER.name,), {", '("toys_by_hour",), {', "does not declare with a version: toys_by_hour"),
+        ("derived.py", "PlayKey.TABLE: tuple", '"toys_by_player": tuple', "what are no tables of the fold: toys_by_pl"),
+        ("tables.py", "(PLAYS, BY_PLAYER)", "(PLAYS,)", "does not declare with a version: toys_by_player"),
+        ("tables.py", "(PLAYS, BY_PLAYER)", "(BY_PLAYER,)", "and ROWS in rows.py differ: toy_plays"),
+        (
+            "tables.py",
+            'name="toys_by_player"',
+            'name="file_records"',
+            "has a table 'file_records', as another domain has",
+        ),
+        (
+            "rules.py",
+            "READS: Final[Mapping[str, Reading]] = {",
+            "READS = {'toys.X.1': 1, ",
+            "does not declare: toys.X.1",
+        ),
+        ("contracts/ToyLost.v1.avsc", '"ToyLost"', '"ToyGone"', "contracts/ fails: ValueError: the contract of toys."),
+        ("words.py", "def words", "def words", ""),
+    ]
+    sites = []
+    for number, (file, text, other, _) in enumerate(changes):
+        folder = copytree(TOYS, tmp_path / str(number) / TOYS.name)
+        source = folder.joinpath(file).read_text()
+        assert text in source
+        folder.joinpath(file).write_text(source.replace(text, other))
+        sites.append(str(install(tmp_path / f"site{number}", "metajournal-toys", {"toys": "metajournal_toys"}, folder)))
+    said = python(ONE_BY_ONE, words=tuple(sites))
+    assert said[-1] == "toys"
+    assert [(expected, one) for (*_, expected), one in zip(changes, said, strict=True) if expected not in one] == []
+    assert {one.partition(":")[0] for one in said[:-1]} == {"broken-domain", "declared-twice"}
+
+
+def test_a_stream_that_began_before_the_package_came_says_so(tmp_path: Path) -> None:
+    """What Python can see without beginning again it sees; of anything else the answer says how."""
+    site, folders = tmp_path / "site", tmp_path / "folders"
+    install(site, "late", {"late": "late_package"})
+    declaring(folders, "late_package", "late", "lateness")
+    needs = declaring(folders, "needs_package", "needs", "need")
+    needs.joinpath("words.py").write_text("import not_there\n")
+    install(site, "needs", {"needs": "needs_package"}, needs)
+    words = (str(tmp_path / "lake"), str(site), str(folders))
+    unknown, late, then, lacks = python(ASKED_OF_STREAM, site, words=words)
+    for code, message, hint in (unknown, late):
+        assert (code, "metajournal down && metajournal up" in hint) == ("package-not-seen", True)
+        assert "stream's process does not see the package" in message
+    assert then[0] is None, then
+    assert (lacks[0], "words.py, line 1 fails: ModuleNotFoundError: No mod" in lacks[1]) == ("broken-domain", True)
+    assert "metajournal up" in lacks[2]
+
+
+def test_a_search_without_a_journal_explains_hits_by_their_domains_words(tmp_path: Path) -> None:
+    """As one of the command line: what is served is asked once, and only where an installed package has the kind."""
+    away, other, not_asked, told, again, asked = python(EXPLAINED, install_toys(tmp_path / "site"))
+    assert (away, other, not_asked) == ([], [], [])
+    assert told == again == [["material", "mohair"]]
+    assert asked == ["mine"]
+
+
+def test_an_unknown_event_type_is_answered_with_those_of_installed_domains_too(tmp_path: Path) -> None:
+    code = """
+import json
+from metajournal.schemas.errors import InputError
+from metajournal.terminal.parsing import event_class
+def told(name):
+    try:
+        return event_class(name).TYPE
+    except InputError as error:
+        return [error.message, error.hint]
+print(json.dumps([told("ToyMad"), told("toys.ToyPlaid"), told("toys.ToyLost")]))
+"""
+    bare, misspelt, lost = python(code, install_toys(tmp_path / "site"))
+    assert bare[0].endswith("Did you mean toys.ToyMade?")
+    assert misspelt[0].endswith("Did you mean toys.ToyPlayed?")
+    assert bare[1].endswith(", toys.ToyLost, toys.ToyMade, toys.ToyPlayed.")
+    assert lost == "toys.ToyLost.1"

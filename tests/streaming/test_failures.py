@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import traceback
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from metajournal.schemas.domain import Domain
 from metajournal.schemas.errors import LakeWriteError, StreamError, UnavailableError
+from metajournal.streaming.spark import failures
 from metajournal.streaming.spark.failures import BatchTooLargeError, meaning, worth_waiting
 
 LAKE, CHECKPOINT = "/data/lake", "/dev/shm/metajournal-checkpoint-x"
@@ -45,3 +51,22 @@ def test_a_full_disk_is_told_of_the_place_that_is_full() -> None:
 def test_what_no_waiting_mends_is_not_waited_for() -> None:
     assert worth_waiting(RuntimeError("nobody knows why"), LAKE, CHECKPOINT) is None
     assert worth_waiting(RuntimeError("nobody knows why"), LAKE, "") is None
+
+
+def test_a_batch_that_fails_in_a_file_of_a_domain_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In this process, and in a task of Spark, whose traceback comes as the text of Spark's error."""
+    file, names = str(tmp_path / "sensors_package" / "rules.py"), dict[str, Any]()
+    exec(compile("def judged():\n    return int('many')\n", file, "exec"), names)
+    with pytest.raises(ValueError, match="many") as raised:
+        names["judged"]()
+    traced = "".join(traceback.format_exception(raised.value))
+    there = RuntimeError(f"[PYTHON_EXCEPTION] of a worker:\n{traced}\tat org.apache.spark.api.PythonRunner")
+    assert "sensors" not in str(meaning(raised.value, LAKE, CHECKPOINT))
+    assert "in judged" in caplog.text
+    monkeypatch.setattr(failures, "taken_in", lambda: (Domain("sensors", "sensors_package"),))
+    for failed in (raised.value, there):
+        told = meaning(failed, LAKE, CHECKPOINT)
+        assert getattr(told, "code", None) == "batch-failed"
+        assert "in the domain sensors, at sensors_package/rules.py, line 2: ValueError: invalid lit" in str(told)
