@@ -283,9 +283,9 @@ def test_verify_says_how_far_a_derived_table_is_behind(one: Installation, monkey
         one.batch()
     lacking = sum(offset_of(one.lake.journal.mark(key)) for key in KEYS)
     assert lacking >= len(JOURNAL)
-    assert (found().ok, f"derived, {lacking} positions behind: `metajournal status`" in found().said) == (True, True)
+    assert (found().ok, f"derived, {lacking} positions behind: `metajournal status`" in found().text) == (True, True)
     one.finish()
-    assert (found().ok, "behind" in found().said) == (True, False)
+    assert (found().ok, "behind" in found().text) == (True, False)
 
 
 def test_a_rebuild_derives_nothing_beyond_what_it_has_folded(one: Installation) -> None:

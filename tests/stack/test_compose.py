@@ -34,7 +34,7 @@ def test_kafka_has_the_settings_that_the_stack_gives_it(composed: dict[str, Any]
     given = composed["kafka"]["environment"]
     for key in kafka.SETTINGS.keys() - OWN_LISTENERS:
         assert given["KAFKA_" + key.replace(".", "_").upper()] == kafka.SETTINGS[key], key
-    assert set(given["KAFKA_HEAP_OPTS"].split()) <= set(kafka.JVM)
+    assert set(given["KAFKA_HEAP_OPTS"].split()) <= {*kafka.JVM, f"-Xmx{kafka.HEAP_MIB}m"}
 
 
 def test_elasticsearch_has_the_settings_that_the_stack_gives_it(composed: dict[str, Any]) -> None:

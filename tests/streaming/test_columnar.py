@@ -79,7 +79,7 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
     fields: dict[str, Any] = {}
     if data.draw(st.booleans()) and journal:
         some = data.draw(st.sampled_from(journal))
-        fields["held"] = {"entities": some.position}
+        fields["marks"] = {"entities": some.position}
         fields["shelved"] = data.draw(st.sampled_from([frozenset(), frozenset({some.position})]))
     used = data.draw(st.sampled_from([lake, lake_with_marks]))
     fields["repeats"] = None  # they are looked up
