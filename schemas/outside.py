@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib import import_module, invalidate_caches
-from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Final, NamedTuple
 
@@ -42,6 +41,8 @@ class Installed(NamedTuple):
 @cache
 def installed() -> tuple[Installed, ...]:
     """Every entry point of the group, by name: read once for each process."""
+    from importlib.metadata import entry_points  # it loads 40 modules, for a word that is not our own
+
     found = {
         Installed(one.name, one.dist.name if one.dist is not None else one.module, one.module)
         for one in entry_points(group=GROUP)
