@@ -10,10 +10,11 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from .columns import OF_HISTORIES, TIMESTAMP, FromDict, TableSpec, ToArrow, history
-from .entities import microseconds, milliseconds
+from .entities import microseconds, milliseconds, records
 
 
 def plain_table(
@@ -41,35 +42,51 @@ def plain_table(
         sorted_by=("tenant", *key._fields, "logical_timestamp", "seq"),
         statistics=("tenant", *key._fields, "journal_partition", "logical_timestamp", "system_time"),
         row=row,
-        to_arrow=_to_arrow(row, schema),
-        from_dict=_from_dict(row),
+        to_arrow=to_arrow(row, schema),
+        from_dict=from_dict(row),
         repeating=OF_HISTORIES | frozenset(few),
     )
 
 
-def _to_arrow(kind: type[Any], schema: pa.Schema) -> ToArrow:
+def to_arrow(kind: type[Any], schema: pa.Schema, *, json: Collection[str] = ()) -> ToArrow:
+    """What makes rows of one class a table, column by column; the other way is `from_dict`.
+
+    Args:
+        json: columns whose values are JSON values in a row and their text in the table.
+    """
+
     def rows_to_arrow(rows: Iterable[tuple[Any, str, int]]) -> pa.Table:
         given = list(rows)
         if not given:
             return schema.empty_table()
         made, domains, partitions = zip(*given, strict=True)
-        values: dict[str, Any] = dict(zip(kind._fields, zip(*made, strict=True), strict=True))
-        values |= {"domain": domains, "journal_partition": partitions}
-        return pa.table([_column(field, values[field.name]) for field in schema], schema=schema)
+        columns: dict[str, Any] = dict(zip(kind._fields, zip(*made, strict=True), strict=True))
+        columns |= {"domain": domains, "journal_partition": partitions}
+        return pa.table([_column(field, columns[field.name], json) for field in schema], schema=schema)
 
     return rows_to_arrow
 
 
-def _column(field: pa.Field, values: Any) -> pa.Array:
-    return microseconds(values) if field.type == TIMESTAMP else pa.array(values, field.type)
+def _column(field: pa.Field, values: Any, json: Collection[str]) -> pa.Array:
+    if field.type == TIMESTAMP:
+        return microseconds(values)
+    return records(values) if field.name in json else pa.array(values, field.type)
 
 
-def _from_dict(kind: type[Any]) -> FromDict:
+def from_dict(kind: type[Any], *, json: Collection[str] = ()) -> FromDict:
+    """What makes a table row (as `Table.query` gives it) a row of one class.
+
+    Args:
+        json: as of `to_arrow`.
+    """
+
     def row_from_dict(row: Mapping[str, Any]) -> Any:
-        return kind._make(_value(row[name]) for name in kind._fields)
+        return kind._make(_value(name, row[name], json) for name in kind._fields)
 
     return row_from_dict
 
 
-def _value(value: Any) -> Any:
-    return milliseconds(value) if isinstance(value, datetime) else value
+def _value(name: str, value: Any, json: Collection[str]) -> Any:
+    if isinstance(value, datetime):
+        return milliseconds(value)
+    return orjson.loads(value) if name in json and value is not None else value

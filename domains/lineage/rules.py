@@ -15,6 +15,7 @@ from typing import Any, Final
 from ...rules.admission import refusal
 from ...rules.entity import At, EntityRow, FactKey, Reads, RowReader
 from ...rules.outcome import UNCHANGED, Accepted, Outcome, Rejected
+from ...rules.plain import origin
 from ...schemas.header import Header
 from ...schemas.ids import id_text
 from .events import (
@@ -90,15 +91,7 @@ def _external_write(header: Header, event: ExternalWrite, at: At, rows: RowReade
     held = rows.fact(key)
     if held is not None and (held.happened_at, held.event_id) <= (event.at, event_id):
         return UNCHANGED
-    return Accepted((), (ExternalWriteRow._make((header.tenant, *key, *_origin(header, at, 0), event.at)),))
-
-
-def _origin(header: Header, at: At, seq: int) -> tuple[str, int, int, int, int, str, str | None, bool]:
-    """The columns that say where a row comes from, from `aggregate` to `deleted`."""
-    return (
-        header.aggregate, at.position, seq, at.system_time, header.event_time, id_text(header.event_id), header.actor,
-        False,
-    )  # fmt: skip
+    return Accepted((), (ExternalWriteRow._make((header.tenant, *key, *origin(header, at), event.at)),))
 
 
 def _accessed(header: Header, event: AccessesRecorded, at: At, rows: RowReader) -> Outcome:
@@ -161,9 +154,9 @@ class _Run:
 
     def _row(self, **stated: Any) -> RunRow:
         """What stands of the run with what this event says."""
-        before, origin = self._before, _origin(self._header, self._at, 0)
+        before, where = self._before, origin(self._header, self._at)
         stands = (None,) * 4 if before is None else (before.start, before.first_access, before.stop, before.status)
-        return RunRow._make((self._header.tenant, self._run, *origin, self._program, *stands))._replace(**stated)
+        return RunRow._make((self._header.tenant, self._run, *where, self._program, *stands))._replace(**stated)
 
     def accesses(self, event: AccessesRecorded) -> list[Any]:
         """Rows of the accesses that stand, and of the relations that they are the first of."""
@@ -173,13 +166,13 @@ class _Run:
             held = self._rows.fact(key)
             if held is None or (access.at, self._event_id) < (held.happened_at, held.event_id):
                 recorded = None if access.metadata is None else _recorded(access.metadata)
-                values = (*_origin(self._header, self._at, len(rows)), self._program, access.at, recorded)
+                values = (*origin(self._header, self._at, seq=len(rows)), self._program, access.at, recorded)
                 rows.append(AccessRow._make((self._header.tenant, *key, *values)))
                 new[access.data] = None
         unmet = [data for data in new if self._rows.fact(RelationKey(data, self._program)) is None]
         for seq, data in enumerate(unmet):
-            origin = _origin(self._header, self._at, seq)
-            rows.append(RelationRow._make((self._header.tenant, data, self._program, *origin)))
+            where = origin(self._header, self._at, seq=seq)
+            rows.append(RelationRow._make((self._header.tenant, data, self._program, *where)))
         return rows
 
     def _by_key(self, event: AccessesRecorded) -> dict[AccessKey, Access]:
@@ -198,13 +191,13 @@ class _Run:
         if held is not None and (held.deleted or held.record == record):
             return None
         header, run_urn = self._header, self._run
-        origin = _origin(header, self._at, 0)
+        where = origin(header, self._at)
         if held is None:
             system = _made(header, self._at)
             named = (header.tenant, run_urn, run_urn.kind, run_urn.namespace, run_urn.name)
-            return EntityRow._make((*named, *origin, record, {}, (), system, ()))
+            return EntityRow._make((*named, *where, record, {}, (), system, ()))
         return EntityRow(
-            held.tenant, held.urn, held.kind, held.namespace, held.name, *origin, record,
+            held.tenant, held.urn, held.kind, held.namespace, held.name, *where, record,
             held.user_properties, held.user_tags, held.system_properties, held.system_tags,
         )  # fmt: skip
 

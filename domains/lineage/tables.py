@@ -1,20 +1,13 @@
-"""The tables of lineage: their columns, and rows of the rules to Arrow and back.
-
-The two directions are each other's inverse; what a row means stands in `rows`. Invariant: a row comes back equal to
-what went in.
-"""
+"""The tables of lineage: their columns and order. What a row means stands in `rows`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any, Final
 
-import orjson
 import pyarrow as pa
 
-from ...lake.columns import OF_HISTORIES, TIMESTAMP, FromDict, TableSpec, ToArrow, history
-from ...lake.entities import microseconds, milliseconds, records
+from ...lake.columns import OF_HISTORIES, TIMESTAMP, TableSpec, history
+from ...lake.plain import from_dict, to_arrow
 from .rows import AccessRow, ExternalWriteRow, RelationRow, RunRow
 
 RUNS = history(
@@ -55,49 +48,7 @@ EXTERNAL_WRITES = history(
 )
 """The first write of each outside source to each stream on each day (UTC)."""
 
-_TIMES: Final = frozenset({"system_time", "event_time", "start", "first_access", "stop", "happened_at"})
-"""Columns that hold milliseconds in a row and a time in a table."""
-_JSON: Final = "metadata"
-
-
-def to_arrow(kind: type[Any], schema: pa.Schema) -> ToArrow:
-    """What makes rows of one class a table, column by column."""
-
-    def rows_to_arrow(rows: Iterable[tuple[Any, str, int]]) -> pa.Table:
-        given = list(rows)
-        if not given:
-            return schema.empty_table()
-        made, domains, partitions = zip(*given, strict=True)
-        columns: dict[str, Any] = dict(zip(kind._fields, zip(*made, strict=True), strict=True))
-        columns |= {"domain": domains, "journal_partition": partitions}
-        return pa.table([_column(field, columns[field.name]) for field in schema], schema=schema)
-
-    return rows_to_arrow
-
-
-def _column(field: pa.Field, values: Any) -> pa.Array:
-    if field.name in _TIMES:
-        return microseconds(values)
-    if field.name == _JSON:
-        return records(values)
-    return pa.array(values, field.type)
-
-
-def from_dict(kind: type[Any]) -> FromDict:
-    """What makes a table row (as `Table.query` gives it) a row of one class."""
-
-    def row_from_dict(row: Mapping[str, Any]) -> Any:
-        return kind._make(_value(name, row[name]) for name in kind._fields)
-
-    return row_from_dict
-
-
-def _value(name: str, value: Any) -> Any:
-    if isinstance(value, datetime):
-        return milliseconds(value)
-    return orjson.loads(value) if name == _JSON and value is not None else value
-
-
+_JSON: Final = frozenset({"metadata"})
 _PLACE: Final = ("journal_partition", "logical_timestamp", "system_time")
 _ORDER: Final = ("logical_timestamp", "seq")
 
@@ -111,8 +62,8 @@ def _spec(
         sorted_by=("tenant", *key, *_ORDER),
         statistics=("tenant", *found_by, *_PLACE),
         row=row,
-        to_arrow=to_arrow(row, schema),
-        from_dict=from_dict(row),
+        to_arrow=to_arrow(row, schema, json=_JSON),
+        from_dict=from_dict(row, json=_JSON),
         repeating=OF_HISTORIES | few,
     )
 
