@@ -58,13 +58,14 @@ def test_a_thousand_callers_await_their_verdicts_without_a_thread_each(journal: 
         receipt = journal.emit(TagsAdded(dataset("default", f"orders_{number}"), ["pii"]))
         place = await receipt
         places.append(place)
+        if len(places) == CALLERS:
+            acknowledged.set()
         outcome = await receipt.outcome_future(60)
         most = max(most, threading.active_count())
         return place, outcome
 
     async def stream() -> None:
-        while len(places) < CALLERS:
-            await asyncio.sleep(0.01)
+        await acknowledged.wait()
         await asyncio.to_thread(judge, settings, places, places[7])
 
     async def run() -> list[tuple[Position, Outcome]]:
@@ -74,6 +75,7 @@ def test_a_thousand_callers_await_their_verdicts_without_a_thread_each(journal: 
         return found
 
     places: list[Position] = []
+    acknowledged = asyncio.Event()
     journal.flush()
     before = threading.active_count()
     found = asyncio.run(run())
