@@ -3,7 +3,7 @@
 A derived table is a fold over the rows of one journal partition in position order. Its function may read that
 partition's rows and its own earlier ones, and nothing else: no other partition, setting or clock. So the rows depend on
 the journal alone, wherever the pieces end that the function is given. Which pieces these are, and how their rows come
-into the table, is `streaming.derived`'s matter.
+into the table, is `streaming.derived`'s matter. A domain's file imports this one, which therefore asks for none.
 Source: docs/architecture.md, "Derived tables".
 """
 
@@ -11,12 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
-
-from ..schemas.domain import Domain
-from ..schemas.registry import for_each_domain, role
 
 
 class Rows(NamedTuple):
@@ -91,31 +88,9 @@ class Derived:
     derive: Derive
 
 
-class Owned(NamedTuple):
-    """A function with the domain that declares it, and the one whose journal topic it follows."""
-
-    derived: Derived
-    domain: str
-    journal: str
-
-
 class DerivedFile(Protocol):
     """The file `derived` of a domain."""
 
     @property
     def DERIVED(self) -> Sequence[Derived]:  # noqa: N802  (a constant of the module)
         """The functions of its derived tables."""
-
-
-DERIVED: Final[dict[str, Owned]] = {}
-"""Every declared function by name."""
-
-
-def _take(domain: Domain) -> None:
-    module = role(domain.name, "derived") if domain.served else None
-    functions = () if module is None else cast(DerivedFile, module).DERIVED
-    for derived in functions:
-        DERIVED[derived.name] = Owned(derived, domain.name, domain.journal or domain.name)
-
-
-for_each_domain(_take)

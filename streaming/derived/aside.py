@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...fold.derived import Owned
 from ...lake.storage.versions import is_current
 from ...lake.tables import Lake
 from ...schemas.errors import DamagedTableError, StreamError
 from .committing import Marks, fill, functions_of, least_marks
 from .files import ComparedFiles, StoredFiles
+from .functions import Owned
 from .making import FunctionFailed
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...fold.derived import DERIVED, Owned
 from ...lake.declared import SPECS
 from ...lake.storage.compaction import StepHook, passed
 from ...lake.tables import Lake, PartitionKey, Reached, Table
 from ...schemas.errors import DamagedTableError
 from .files import Files
+from .functions import DERIVED, Owned
 from .making import USUAL, Bounds, Offer, make_piece
 
 Marks = Mapping[PartitionKey, int]

@@ -16,7 +16,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...fold.derived import Derived, File, Owned, Piece, Rows
+from ...fold.derived import Derived, File, Piece, Rows
 from ...lake.columns import JOURNAL_TABLE
 from ...lake.ranges import newest_below, rows_between, weights
 from ...lake.storage.compaction import StepHook, passed
@@ -24,6 +24,7 @@ from ...lake.storage.files import DataFile, TableFiles
 from ...lake.tables import PartitionKey, Table
 from ...schemas.errors import DamagedTableError, UnavailableError
 from .files import Files, path_of
+from .functions import Owned
 
 PIECE_ROWS: Final = 20_000
 """Most rows of a partition in a piece, of all tables that are read; one position is never cut."""

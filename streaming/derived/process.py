@@ -18,7 +18,6 @@ from typing import IO, Any, Final
 
 import pyarrow as pa
 
-from ...fold.derived import DERIVED
 from ...lake import scan
 from ...lake.tables import PartitionKey, Table
 from ...schemas.errors import MetajournalError
@@ -26,6 +25,7 @@ from ..crash import CrashPoints
 from ..memory import give_back
 from ..plan import Brought, take_in_domains
 from .files import StoredFiles
+from .functions import DERIVED
 from .making import USUAL, Bounds, FunctionFailed, Offer, make_piece
 
 NICE: Final = 10

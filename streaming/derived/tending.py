@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ...fold.derived import DERIVED, Owned
 from ...lake.storage.compaction import StepHook, passed
 from ...lake.tables import Lake, PartitionKey
 from ...schemas.errors import DamagedTableError, LakeWriteError
 from ..plan import Brought
 from .committing import Marks, commit, functions_of, keys_of, least_marks, reaches, tables_of
+from .functions import DERIVED, Owned
 from .making import USUAL, Bounds, Offer, discard
 from .process import Failed, Request
 from .server import Ended, Server

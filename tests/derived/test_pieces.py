@@ -13,13 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
-from metajournal.fold.derived import DERIVED, Derived, File, Owned, Rows
+from metajournal.fold.derived import Derived, File, Rows
 from metajournal.lake.declared import SPECS
 from metajournal.lake.digest import table_digest
 from metajournal.lake.tables import Lake
 from metajournal.streaming.crash import DERIVING
 from metajournal.streaming.derived.committing import commit, fill, tables_of
 from metajournal.streaming.derived.files import StoredFiles
+from metajournal.streaming.derived.functions import DERIVED, Owned
 from metajournal.streaming.derived.making import Bounds, FunctionFailed, discard, make_piece
 from tests.derived import toys
 from tests.model import JournalRecord

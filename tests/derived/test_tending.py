@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
-from metajournal.fold.derived import DERIVED
 from metajournal.lake.declared import derived_tables, history_tables
 from metajournal.lake.tables import Lake
 from metajournal.schemas.positions import offset_of
 from metajournal.streaming.crash import DERIVING, SWAPPING
 from metajournal.streaming.derived.aside import refill
+from metajournal.streaming.derived.functions import DERIVED
 from metajournal.streaming.derived.making import Bounds
 from metajournal.streaming.derived.server import Answered, Beside, Ended, Here
 from metajournal.streaming.derived.tending import DerivedTables

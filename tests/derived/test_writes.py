@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from metajournal.domains.lineage.events import AccessesRecorded
 from metajournal.domains.lineage.latest import latest_write_of
-from metajournal.fold.derived import DERIVED
 from metajournal.lake.cuts import Cuts
 from metajournal.lake.derived import derived_mark, wait_for_derived
 from metajournal.lake.tables import Lake
@@ -22,6 +21,7 @@ from metajournal.schemas.errors import NotYetVisibleError
 from metajournal.schemas.topics import TopicNames
 from metajournal.streaming.derived.committing import commit, fill, tables_of
 from metajournal.streaming.derived.files import StoredFiles
+from metajournal.streaming.derived.functions import DERIVED
 from metajournal.streaming.derived.making import Bounds, make_piece
 from tests.builders import NOON
 from tests.lake.test_lineage_queries import _DATA, _FACTS, NIGHTLY, PARTITIONS, folded, records_of

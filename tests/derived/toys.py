@@ -17,10 +17,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from metajournal.fold.derived import DERIVED, Derived, Earlier, File, Owned, Piece, Rows
+from metajournal.fold.derived import Derived, Earlier, File, Piece, Rows
 from metajournal.lake.columns import TableSpec, history
 from metajournal.lake.declared import SPECS
 from metajournal.lake.tables import Lake
+from metajournal.streaming.derived.functions import DERIVED, Owned
 
 _COMMON = ("tenant", "aggregate", "domain", "journal_partition", "logical_timestamp", "seq", "system_time",
            "event_time", "event_id", "actor", "deleted")  # fmt: skip
