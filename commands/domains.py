@@ -10,7 +10,6 @@ from types import ModuleType
 from typing import Any
 
 import click
-from rich.text import Text
 
 from ..schemas.errors import DomainError, KafkaUnavailableError, MissingExtraError, TopicMismatchError
 from ..schemas.outside import declaration, file_of, installed
@@ -18,7 +17,7 @@ from ..schemas.registry import domains as own_domains
 from ..schemas.registry import role
 from ..schemas.settings import Settings
 from ..terminal.options import SECONDS, Options, json_option, options
-from ..terminal.rendering import console, note, print_json, table
+from ..terminal.rendering import console, note, print_json, print_line, table
 
 
 @click.group("domains", invoke_without_command=True, short_help="List the domains, or have one from outside served.")
@@ -136,7 +135,7 @@ def add(given: Options, /, name: str, timeout_s: float, as_json: bool) -> None:
         print_json({"ok": True, "domain": name, "package": served.package, "kinds": kinds, "topic": topic})
         return
     text = f"{name} is served from now on, in {topic}: {', '.join(kinds)}."
-    console().print(Text(f"{text} Start the indexer again, and whatever emits or reads such entities."))
+    print_line(f"{text} Start the indexer again, and whatever emits or reads such entities.")
 
 
 DOMAINS: tuple[click.Command, ...] = (domains,)

@@ -7,11 +7,10 @@ Invariant: each has `--json`, which prints one JSON value (`tail`, that goes on:
 from __future__ import annotations
 
 import click
-from rich.text import Text
 
 from ..terminal.completion import complete_urn
 from ..terminal.options import Options, json_option, options
-from ..terminal.rendering import console, note, print_json
+from ..terminal.rendering import console, note, print_json, print_line
 from .journals import journal_of
 from .searching import SEARCHING
 from .tailing import tail
@@ -94,7 +93,7 @@ def history(
     console().print(history_view(page, earlier, by="system_time" if of is None else "event_time"))
     last = page[-1]["position"]
     as_at = f"as at the last: --as-at {last}; its event:" if of is None else "the last one's event:"
-    console().print(Text(f"{as_at} metajournal why {last}", style="dim"), soft_wrap=True)
+    print_line(f"{as_at} metajournal why {last}", "dim")
     if earlier is not None:
         note(f"There are earlier ones: --limit {limit} --before {page[0]['logical_timestamp']}")
 

@@ -11,15 +11,15 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from ..schemas.errors import MissingExtraError
 from ..terminal.options import Options, json_option, options
-from ..terminal.rendering import console, print_json, safe
+from ..terminal.rendering import console, print_json, print_line, safe
 from .refolding import rebuild_lake_command
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ..indexer.fill.rebuild import Rebuilt
     from ..indexer.fill.stages import Stage
 
@@ -70,11 +70,11 @@ class _RebuildLines:
         if stage.phase == self._phase and not whole and self._clock() - self._printed_s < _TELL_S:
             return
         self._phase, self._printed_s = stage.phase, self._clock()
-        self._out.print(Text(f"{_PHASES[stage.phase]}{_numbers(stage)}"), soft_wrap=True)
+        print_line(f"{_PHASES[stage.phase]}{_numbers(stage)}", out=self._out)
 
     def say(self, text: str) -> None:
         if text:
-            self._out.print(Text(safe(f"{text}; waiting for it")), soft_wrap=True)
+            print_line(safe(f"{text}; waiting for it"), out=self._out)
 
 
 def _numbers(stage: Stage) -> str:
@@ -90,7 +90,7 @@ def _show(done: Rebuilt) -> None:
     out = console()
 
     def say(text: str) -> None:
-        out.print(Text(safe(text)), soft_wrap=True)
+        print_line(safe(text), out=out)
 
     for name in done.thrown_away:
         say(f"{name}, an unfinished index that could not be continued, was thrown away.")

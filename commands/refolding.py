@@ -12,16 +12,15 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from ..schemas.errors import MissingExtraError, StreamError
 from ..schemas.positions import behind_text
 from ..terminal.exits import FINE, PROBLEM
 from ..terminal.options import Options, json_option, options
-from ..terminal.rendering import console, print_json, safe, table
+from ..terminal.rendering import console, print_json, print_line, safe, table
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from ..lake.tables import Lake
@@ -109,7 +108,7 @@ def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool)
     else:
         console().print(_checks_view(checks))
         for text in _mends(checks):
-            console().print(Text(f"  next: {text}"), soft_wrap=True)
+            print_line(f"  next: {text}")
     return FINE if fine else PROBLEM
 
 
@@ -199,7 +198,7 @@ class _RefoldLines:
 
     def say(self, text: str) -> None:
         if self._out is not None:
-            self._out.print(Text(safe(text)), soft_wrap=True)
+            print_line(safe(text), out=self._out)
 
     def progress(self, done: Progress) -> None:
         now = time.monotonic()
@@ -239,10 +238,10 @@ def _show(done: Rebuilt) -> None:
         before = done.live[name]
         lost = "it was damaged" if name in done.damaged else "it was missing"
         how = "as before" if before == digest else lost if before is None else f"before: {before[:16]}"
-        out.print(Text(f"{name}: digest {digest[:16]}, {how}."))
+        print_line(f"{name}: digest {digest[:16]}, {how}.", out=out)
     rate = done.records / done.seconds if done.seconds else 0.0
-    out.print(Text(f"{done.records:,} events in {done.seconds:.1f} s ({rate:,.0f} a second); generation "
-                   f"{done.generation} is live."))  # fmt: skip
+    speed = f"{done.records:,} events in {done.seconds:.1f} s ({rate:,.0f} a second)"
+    print_line(f"{speed}; generation {done.generation} is live.", out=out)
 
 
 def _check_json(check: Check) -> dict[str, Any]:

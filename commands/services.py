@@ -12,14 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.live import Live
-from rich.text import Text
 
 from ..schemas.errors import InputError, MissingExtraError
 from ..terminal.exits import FINE, PROBLEM
 from ..terminal.options import Options, json_option, options
-from ..terminal.rendering import console, print_json
-from ..terminal.views import doctor_json, doctor_view, status_json, status_line, status_view
+from ..terminal.rendering import console, print_json, print_line
 
 if TYPE_CHECKING:
     from ..schemas.positions import Position
@@ -71,14 +68,14 @@ def up(given: Options, /) -> None:
     from ..stack import supervisor
     from ..stack.jars import ensure_all
     from ..stack.progress import shown
+    from ..terminal.views import status_view
 
-    out = console()
     _check_packages_of_stream()
     with shown() as report:
         ensure_all(report=report)
-    supervisor.up(given.home, given.settings, tell=lambda text: out.print(Text(text)))
-    out.print(status_view(_look(given.home)))
-    out.print(Text("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", style="dim"))
+    supervisor.up(given.home, given.settings, tell=print_line)
+    console().print(status_view(_look(given.home)))
+    print_line("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", "dim")
 
 
 def _check_packages_of_stream() -> None:
@@ -97,9 +94,8 @@ def down(given: Options, /) -> None:
     """End what `up` has started; the data stays."""
     from ..stack import supervisor
 
-    out = console()
-    ended = supervisor.down(given.home, tell=lambda text: out.print(Text(text)))
-    out.print(Text(f"The data stays in {given.home}." if ended else f"Nothing was running in {given.home}."))
+    ended = supervisor.down(given.home, tell=print_line)
+    print_line(f"The data stays in {given.home}." if ended else f"Nothing was running in {given.home}.")
 
 
 @click.command()
@@ -112,6 +108,8 @@ def down(given: Options, /) -> None:
 @options
 def status(given: Options, /, watch: bool, as_json: bool) -> int:
     """Show the services, and how fresh each stage is."""
+    from ..terminal.views import status_view
+
     report = _look(given.home)
     if not watch:
         print_json(report) if as_json else console().print(status_view(report))
@@ -121,12 +119,17 @@ def status(given: Options, /, watch: bool, as_json: bool) -> int:
 
 def _look(home: Path) -> dict[str, Any]:
     from ..stack.status import status as looked_at
+    from ..terminal.views import status_json
 
     return status_json(looked_at(home))
 
 
 def _watch(given: Options, as_json: bool) -> int:
     """Look again and again; Ctrl-C is how that ends."""
+    from rich.live import Live
+
+    from ..terminal.views import status_line, status_view
+
     out = console()
     try:
         with Live(console=out, auto_refresh=False, screen=False) if out.is_terminal else nullcontext() as live:
@@ -162,7 +165,7 @@ def shelve(given: Options, /, topic: str, partition: int, position: int, as_json
     _refuse_folded(given, place)
     recorded(given.settings, place)
     effect = "It takes effect when the stream starts again."
-    print_json({"ok": True, "shelved": str(place)}) if as_json else console().print(Text(f"shelved {place}. {effect}"))
+    print_json({"ok": True, "shelved": str(place)}) if as_json else print_line(f"shelved {place}. {effect}")
 
 
 def _refuse_folded(given: Options, place: Position) -> None:
@@ -187,6 +190,7 @@ def _refuse_folded(given: Options, place: Position) -> None:
 def doctor(given: Options, /, as_json: bool) -> int:
     """Check everything that is needed, and say what mends the rest."""
     from ..stack.doctor import doctor as examined
+    from ..terminal.views import doctor_json, doctor_view
 
     report = doctor_json(examined(given.settings, given.home))
     print_json(report) if as_json else console().print(doctor_view(report))

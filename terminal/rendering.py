@@ -14,14 +14,15 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, NoReturn, TextIO
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..schemas.errors import MetajournalError
 from ..values import error_json
+
+if TYPE_CHECKING:  # it loads for 20 ms, and help needs none of it
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BLANKS = re.compile(r"[ \t]+(?=\n)")
@@ -46,20 +47,15 @@ def writing() -> Iterator[None]:
         raise OutputError(f"The output could not be written: {error.strerror}.") from error
 
 
-class _Console(Console):
-    """A console that leaves it to the command's end what a reader that went away means."""
-
-    def on_broken_pipe(self) -> NoReturn:
-        raise BrokenPipeError
-
-
 def console(*, stderr: bool = False) -> Console:
     """A console on the current standard output (or error); plain lines of a fixed width when that is no terminal."""
+    from .consoles import PatientConsole
+
     stream: TextIO = sys.stderr if stderr else sys.stdout
     if stream.isatty():
-        return _Console(file=stream, highlight=False, markup=False, emoji=False)
+        return PatientConsole(file=stream, highlight=False, markup=False, emoji=False)
     plain_file: Any = _Trimmed(stream)  # all that a console asks of a file that is no terminal
-    return _Console(file=plain_file, highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)
+    return PatientConsole(file=plain_file, highlight=False, markup=False, emoji=False, width=PLAIN_WIDTH)
 
 
 class _Trimmed:
@@ -114,6 +110,9 @@ def forgive_encodings() -> None:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> Table:
     """A borderless table; the columns named in `right` are set flush right."""
+    from rich.table import Table
+    from rich.text import Text
+
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
     numbers = set(right)
     for column in columns:
@@ -125,6 +124,9 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: It
 
 def fields(pairs: Mapping[str, object] | Sequence[tuple[str, object]], *, indent: int = 0) -> Table:
     """Name and value, one pair a line."""
+    from rich.table import Table
+    from rich.text import Text
+
     drawn = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     drawn.add_column(style="dim")
     drawn.add_column(overflow="fold")
@@ -133,8 +135,17 @@ def fields(pairs: Mapping[str, object] | Sequence[tuple[str, object]], *, indent
     return drawn
 
 
+def print_line(text: str, style: str = "", *, out: Console | None = None) -> None:
+    """One line, never broken at the width and never read as markup; on standard output where no console is given."""
+    from rich.text import Text
+
+    (out or console()).print(Text(text, style), soft_wrap=True)
+
+
 def verdict(text: str) -> Text:
     """A word that carries a judgement, in the colour of it."""
+    from rich.text import Text
+
     good = {"accepted", "acknowledged", "fine", "running", "unchanged"}
     fair = {"duplicate", "not started", "note", "starting", "waiting"}
     return Text(safe(text), style="green" if text in good else "yellow" if text in fair else "red")
@@ -156,6 +167,8 @@ def print_error(code: str, message: str, hint: str, *, as_json: bool, data: Mapp
     if as_json:
         print_json(error_json(code, message, hint, data))
         return
+    from rich.text import Text
+
     out = console(stderr=True)
     with suppress(OSError, OutputError):  # where standard error takes nothing either, the exit code alone tells
         out.print(Text.assemble(("error", "bold red"), f"[{code}]: ", safe(message)), soft_wrap=True)
@@ -165,4 +178,6 @@ def print_error(code: str, message: str, hint: str, *, as_json: bool, data: Mapp
 
 def note(text: str) -> None:
     """Something to know that is no error, on standard error."""
+    from rich.text import Text
+
     console(stderr=True).print(Text.assemble(("note", "bold yellow"), ": ", safe(text)), soft_wrap=True)

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from metajournal import EntityRegistered, InputError, Journal, Position, Settings, TagsAdded, dataset, program, values
-from metajournal.commands.tracing import trace_view
+from metajournal.commands.trace_views import trace_view
 from metajournal.consumers import finding
 from metajournal.consumers.finding import Looked
 from metajournal.domains.catalog.events import EntityDeleted

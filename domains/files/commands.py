@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-from rich.console import RenderableType
-from rich.text import Text
 
 from ...schemas.errors import FilesQueryError, InputError
 from ...terminal.exits import FINE, PROBLEM
 from ...terminal.inputs import standard_input
 from ...terminal.options import Options, json_option, options
-from ...terminal.rendering import console, fields, note, print_json, shortened, table, time_text, verdict
+from ...terminal.rendering import console, fields, note, print_json, print_line, shortened, table, time_text, verdict
 
 if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
     from ...lake_client import ConnectedJournal
     from ...producers.receipts import Receipt
     from .client import FilesClient, WithFiles
@@ -83,9 +84,9 @@ def files(
     if as_json:
         print_json(shown)
         return
-    console().print(_page_view(shown), crop=False)
+    console().print(_page_view(shown), crop=False) if shown["files"] else print_line("no files")
     if page.cursor is not None:
-        console().print(Text(f"more: --cursor {page.cursor}", style="dim"), soft_wrap=True)
+        print_line(f"more: --cursor {page.cursor}", "dim")
 
 
 def _files(journal: ConnectedJournal) -> FilesClient:
@@ -130,7 +131,7 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
     if as_json:
         print_json(shown)
     else:
-        console().print(Text("no file is recorded") if shown is None else _file_view(shown))
+        print_line("no file is recorded") if shown is None else console().print(_file_view(shown))
     return PROBLEM if shown is None else FINE
 
 
@@ -264,13 +265,15 @@ def _result(receipt: Receipt, *, wait: bool) -> dict[str, Any]:
 
 
 def _result_line(result: Mapping[str, Any]) -> Text:
+    from rich.text import Text
+
     text = Text.assemble(verdict(str(result.get("outcome", "acknowledged"))), f"  {result['position']}")
     if "reason" in result:
         text.append(f"  {result['reason']}: {shortened(result.get('detail'), 160)}")
     return text
 
 
-def _page_view(shown: Mapping[str, Any]) -> RenderableType:
+def _page_view(shown: Mapping[str, Any]) -> Table:
     columns = ["start", "end", "where", "what", "work_id", "size", "url"]
     rows = [
         (
@@ -284,12 +287,10 @@ def _page_view(shown: Mapping[str, Any]) -> RenderableType:
         )
         for file in shown["files"]
     ]
-    if not rows:
-        return Text("no files")
     return table(columns, rows, right=["size"])
 
 
-def _file_view(file: Mapping[str, Any]) -> RenderableType:
+def _file_view(file: Mapping[str, Any]) -> Table:
     metadata = file["metadata"]
     named = {name: metadata[name] for name in _SHOWN if metadata.get(name) is not None}
     times = {"start": _when(metadata["start"]), "end": _when(metadata["end"]), "created": _when(file["created"])}

@@ -120,7 +120,7 @@ def test_where_standard_error_takes_nothing_either_the_exit_code_tells(unbuffere
         assert subprocess.run(command, stdout=full, stderr=full, env=own, check=False).returncode == 2
 
 
-@pytest.mark.parametrize("module", ["click", "rich", "metajournal.domains.files.commands"])
+@pytest.mark.parametrize("module", ["click", "metajournal.terminal.rendering", "metajournal.domains.files.commands"])
 def test_who_interrupts_while_python_reads_the_commands_meets_no_stack_trace(module: str) -> None:
     script = f"""
 import sys

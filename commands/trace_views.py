@@ -1,0 +1,68 @@
+"""What `why` shows of an event to people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ..terminal.rendering import fields, safe, shortened, table, time_text, verdict
+from ..terminal.views import detail_text
+
+_ROWS = 30  # of those that one event made; a bulk event makes up to a thousand
+
+
+def trace_view(trace: dict[str, Any]) -> RenderableType:
+    """The same for people; an event that was sent again stands there once for each time."""
+    head = fields({"event": trace["event_id"] or "-", "made at": time_text(trace["made_at"])})
+    return Group(head, *(part for step in trace["places"] for part in _step_view(step)))
+
+
+def _step_view(step: dict[str, Any]) -> list[RenderableType]:
+    rows = {
+        "type": step["type"],
+        "about": ", ".join(step["entities"]) or step["aggregate"] or "-",
+        "tenant": step["tenant"] or "-",
+        "actor": step["actor"] or "-",
+        "journal": f"{step['topic']}, partition {step['partition']}, offset {step['offset']}",
+        "position": step["position"],
+        "appended at": time_text(step["append_time"]),
+        "outcome": _outcome(step),
+        "index": _index(step["index"]),
+    }
+    parts: list[RenderableType] = [Text(), fields(rows)]
+    if step["rows"]:
+        made: list[tuple[object, ...]] = [
+            (row["table"], _key(row["key"]), row["logical_timestamp"], row["seq"], "yes" if row["deleted"] else "")
+            for row in step["rows"][:_ROWS]
+        ]
+        if more := len(step["rows"]) - _ROWS:
+            made += [(f"and {more:,} more; --json lists all", "", "", "", "")] if more > 0 else []
+        right = ["logical timestamp", "seq"]
+        parts += [Text(), table(["table", "key", "logical timestamp", "seq", "deleted"], made, right=right)]
+    elif step["behind"] == 0:
+        parts.append(Text("It made no row."))
+    return parts
+
+
+def _outcome(step: dict[str, Any]) -> Text:
+    word = step["outcome"]
+    if step["behind"]:
+        waits = f", {step['behind']:,} positions before the stream is through with it"
+        return Text.assemble((safe(word), "yellow"), waits)
+    text = verdict(word)
+    if step["reason"]:
+        text.append(f": {safe(step['reason'])} {shortened(detail_text(step['detail']), 160)}".rstrip(), style="default")
+    if step["original"]:
+        text.append(f" of {step['original']}, which counts", style="default")
+    return text
+
+
+def _index(seen: dict[str, Any]) -> str:
+    return seen["said"] if seen["name"] is None else f"{seen['said']} in {seen['name']} (next: {seen['shows']})"
+
+
+def _key(key: dict[str, Any]) -> str:
+    values = list(key.values())
+    return str(values[0]) if len(values) == 1 else ", ".join(f"{name} {value}" for name, value in key.items())
