@@ -289,7 +289,9 @@ class LakeClient:
             raise MissingExtraError("lake", "Reading the lake") from error
         where = self.settings.lake
         partitions = {topic: epoch.partitions for topic, epoch in self.epochs.items()}
-        return LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
+        firsts = {topic: first for topic in self.epochs if (first := self.epochs.first(topic))}
+        lake = Lake(where.path, where.storage_options)
+        return LakeReader(lake, self.settings.journal.topics, partitions, firsts=firsts)
 
 
 def point(as_at: Point | None) -> Cut | int | None:
