@@ -12,11 +12,13 @@ from typing import Any
 import click
 from rich.text import Text
 
+from ..schemas.domain import Domain
 from ..schemas.errors import DomainError, KafkaUnavailableError, MissingExtraError, TopicMismatchError
-from ..schemas.outside import declaration, file_of, installed
+from ..schemas.outside import OWN_PACKAGE, declaration, file_of, installed
 from ..schemas.registry import domains as own_domains
-from ..schemas.registry import role
+from ..schemas.registry import is_joining, role
 from ..schemas.settings import Settings
+from ..stack.unserved import why_unserved
 from ..terminal.options import SECONDS, Options, json_option, options
 from ..terminal.rendering import console, note, print_json, table
 
@@ -51,13 +53,14 @@ def domains(context: click.Context, given: Options, /, as_json: bool) -> None:
 def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
     """Every domain: its name, what it is here, its package, kinds, commands and journal topic."""
     names = settings.journal.topics
-    for domain in own_domains():
-        state = "served" if domain.served else "reserved"
-        topic = names.journal(domain.journal or domain.name) if domain.served else None
-        commands = _names(role(domain.name, "commands")) if domain.served else []
-        yield _row(domain.name, state, "metajournal", domain.kind_names, topic, commands)
     served, away = _served(settings)
-    for name in sorted({*served, *(brought_domain.name for brought_domain in installed())}):
+    for domain in own_domains():
+        state, problem = _own_state(settings, domain, domain.name in served, away)
+        topic = names.journal(domain.journal or domain.name) if state == "served" else None
+        commands = _names(role(domain.name, "commands")) if domain.served else []
+        yield _row(domain.name, state, OWN_PACKAGE, domain.kind_names, topic, commands, problem)
+    ours = {domain.name for domain in own_domains()}
+    for name in sorted({*served, *(brought_domain.name for brought_domain in installed())} - ours):
         recorded = served.get(name)
         brought = [brought_domain.package for brought_domain in installed() if brought_domain.name == name]
         declared, commands, problem = None, list[str](), None
@@ -73,6 +76,17 @@ def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
             kinds = declared.kind_names if declared is not None else ()
             state = "installed" if away is None else "installed, perhaps served"
             yield _row(name, state, " and ".join(brought), kinds, None, commands, problem or away)
+
+
+def _own_state(settings: Settings, domain: Domain, is_recorded: bool, away: str | None) -> tuple[str, str | None]:
+    """What one of our own domains is here, and what to do where it could be served and is not."""
+    if is_recorded or (domain.served and not is_joining(domain.name)):
+        return "served", None
+    if not domain.served:
+        return "reserved", None
+    if away is not None:
+        return "perhaps served", away
+    return "not served yet", f"{domain.name} is not served: {' '.join(why_unserved(settings, domain.name))}"
 
 
 def _names(commands: ModuleType | None) -> list[str]:
@@ -100,13 +114,13 @@ def _row(
 
 
 def _served(settings: Settings) -> tuple[dict[str, Any], str | None]:
-    """The domains from outside that the journal serves, by name; or why that is not known."""
+    """The domains that joined the journal, by name; or why that is not known."""
     from ..producers.topics import check_topics
 
     try:
         return {served.name: served for served in check_topics(settings).outside}, None
     except (KafkaUnavailableError, TopicMismatchError) as error:
-        return {}, f"Which domains from outside are served is not known: {error}"
+        return {}, f"Which domains are served is not known: {error}"
 
 
 @domains.command("add", short_help="Have this installation serve a domain that an installed package brings.")

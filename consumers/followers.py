@@ -9,12 +9,13 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
+from ..producers.recorded.served import unserved
 from ..producers.topics import Epochs
 from ..producers.verdicts import Outcome
 from ..producers.waiting.futures import AwaitableFuture
 from ..rules.entity import EntityRow
 from ..schemas.arguments import check_number
-from ..schemas.errors import InputError, MissingExtraError, UnservedDomainError
+from ..schemas.errors import InputError, MissingExtraError
 from ..schemas.hashing import partition_of, record_key
 from ..schemas.positions import Position
 from ..schemas.settings import Settings
@@ -143,7 +144,7 @@ def place_of(settings: Settings, epochs: Epochs, entity: Urn, key: bytes) -> tup
     """The journal topic and partition of a key. Raises: UnservedDomainError."""
     topic = settings.journal.topics.journal(entity.domain)
     if topic not in epochs:
-        raise UnservedDomainError(entity.domain, str(entity))
+        raise unserved(entity.domain, str(entity))
     return topic, partition_of(key, epochs[topic].partitions)
 
 

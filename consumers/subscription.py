@@ -31,10 +31,11 @@ from unicodedata import category
 
 from confluent_kafka import KafkaException, Message
 
+from ..producers.recorded.served import unserved
 from ..producers.topics import Epochs
 from ..schemas.errors import DecodeError, InputError, InvalidUrnError, KafkaUnavailableError, MetajournalError
 from ..schemas.positions import positions_of
-from ..schemas.registry import change_domains, owner_of_undeclared
+from ..schemas.registry import change_domains, is_joining, owner_of_undeclared
 from ..schemas.settings import Settings
 from .filters import Filter
 from .intake import Intake
@@ -139,6 +140,8 @@ class Subscription(Generic[T]):
         self._resumed = self._undone = False
         others = tuple(served.name for served in epochs.outside if served.has_changes)
         served = epochs.domains if compacted else change_domains() + others
+        if is_joining(domain) and domain not in epochs.domains:
+            raise unserved(domain, f"A subscription to {domain}")
         if domain not in served:
             raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(served)}.")
         if group is not None and not _is_name(group):

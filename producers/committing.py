@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Producer
 
-from ..schemas.errors import InputError, QueueFullError, UnservedDomainError
+from ..schemas.errors import InputError, QueueFullError
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
 from .pending import LatestEmits
 from .receipts import Journaled
+from .recorded.served import unserved
 from .transactions import NotCommitted, Outgoing, Transactions
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Committing:
         """Journal topic of an aggregate. Raises: UnservedDomainError."""
         journal = self._journals.get(aggregate.domain)
         if journal is None:
-            raise UnservedDomainError(aggregate.domain, aggregate)
+            raise unserved(aggregate.domain, aggregate)
         return journal
 
     def commit(self, event_types: Iterable[str], records: list[Outgoing], *, block_s: float) -> list[Message]:

@@ -30,7 +30,6 @@ from ..schemas.errors import (
     InvalidEventError,
     OutcomeUnknownError,
     QueueFullError,
-    UnservedDomainError,
 )
 from ..schemas.events.base import Event
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, record_key
@@ -174,7 +173,7 @@ class Emitter:
         Raises:
             InvalidEventError: the event or an option is wrong; lists every fault with its field. Nothing was sent.
             EventTooLargeError: the encoded event exceeds the limit. Nothing was sent.
-            UnservedDomainError: the entity's domain is not served by this version. Nothing was sent.
+            UnservedDomainError: the entity's domain is not served, by this version or yet. Nothing was sent.
             QueueFullError: too many events wait for their acknowledgement. Nothing was sent.
             KafkaUnavailableError: the event's schema could not be published. Nothing was sent.
         """
@@ -200,7 +199,7 @@ class Emitter:
         aggregate = entities[0].aggregate
         journal = self._journals.get(aggregate.domain)
         if journal is None:
-            raise UnservedDomainError(aggregate.domain, aggregate)
+            raise unserved(aggregate.domain, aggregate)
         if journal.is_outside and (faults := late_faults(event)):
             raise InvalidEventError(faults)
         event_type = event.TYPE

@@ -2,7 +2,7 @@
 
 Job: `ensure_topics` creates what is missing, `check_topics` says whether what is there is what the journal was written
 to. Left to others: names (schemas/topics), what the broker says of them (topic_admin), what a record tells of a domain
-from outside (served), the schemas topic's content (published).
+that joined (served), having one join (adding), the schemas topic's content (published).
 Invariant: nobody writes to a journal topic that was made anew or got another number of partitions, because positions
 and the order within an aggregate would silently change.
 """
@@ -16,14 +16,16 @@ from typing import Any, Final
 
 from confluent_kafka.admin import TopicDescription
 
+from ..schemas.domain import Domain
 from ..schemas.errors import TopicMismatchError
+from ..schemas.outside import OWN_PACKAGE
 from ..schemas.positions import position
-from ..schemas.registry import changes_of, domain_named, owner_of_undeclared, served_domains
+from ..schemas.registry import changes_of, domain_named, joining, owner_of_undeclared, served_domains
 from ..schemas.settings import Settings
 from .answers import Administrator
 from .compacted import read_all, write_all
 from .kafka import MESSAGE_BYTES
-from .recorded.served import Served, kind_fields, moved_from, obey, served_of
+from .recorded.served import Served, joined, kind_fields, moved_from, obey, served_of
 from .recorded.topic_admin import Wanted, await_topics, configs, create, described, has_records
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -49,7 +51,7 @@ class TopicEpoch:
     topic_id: str
     partitions: int
     served: Served | None = None
-    """The domain, where it is one from outside."""
+    """The domain, where it is one that joined the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +64,18 @@ class Epochs(Mapping[str, TopicEpoch]):
 
     @property
     def outside(self) -> tuple[Served, ...]:
-        """The domains from outside that this journal serves, by name."""
+        """The domains that joined this journal, from outside or of our own, by name."""
         return tuple(epoch.served for _, epoch in sorted(self.topics.items()) if epoch.served is not None)
 
     @property
     def domains(self) -> tuple[str, ...]:
-        """Names of all domains that this journal serves, our own first."""
+        """Names of all domains that this journal serves, those that every journal serves first."""
         return served_domains() + tuple(served.name for served in self.outside)
+
+    @property
+    def waiting(self) -> tuple[Domain, ...]:
+        """Our own domains that have not joined this journal yet: the stream of this version has them join."""
+        return tuple(domain for domain in joining() if domain.name not in self.domains)
 
     def moved(self, topic: str, partition: int) -> tuple[tuple[str, int], ...]:
         """Kinds that were undeclared in a journal partition below a position."""
@@ -97,7 +104,7 @@ def wanted_topics(
     Args:
         settings: prefix, name of the change topic, partitions of a new journal topic.
         partitions: number of partitions by domain, where a journal topic exists already.
-        outside: names of the domains from outside that the journal serves.
+        outside: names of the domains that joined the journal.
     """
     names = settings.journal.topics
     wanted = [
@@ -138,17 +145,22 @@ def ensure_topics(settings: Settings, *, timeout_s: float = 30.0, connect_timeou
     """Create the topics that are missing, record the journal topics' epochs, and check all.
 
     Idempotent, and safe when several processes do it at once: a topic that another one made is taken as it is, and
-    both record the same.
+    both record the same. A journal that is made here has all of our own domains; one that is there already is joined by
+    further ones when the stream starts (streaming.between.joining), since only that knows what is judged.
 
     Raises:
         KafkaUnavailableError: the broker does not answer in time.
         TopicMismatchError: what is there already is not as it must be.
     """
     admin = Administrator(settings).connect(connect_timeout_s)
-    descriptions, outside = _there(settings, admin, timeout_s)
-    # Topics of a domain follow its journal topic's partitions, whatever the settings say by now.
+    descriptions, recorded = _there(settings, admin, timeout_s)
     names = settings.journal.topics
+    outside = [served.name for served in recorded.outside]
     _require([topic for topic in map(names.journal, outside) if topic not in descriptions])
+    new = recorded.waiting if names.journal(owner_of_undeclared()) not in recorded else ()
+    outside += [domain.name for domain in new]
+    descriptions |= _more(settings, admin, outside, descriptions, timeout_s)
+    # Topics of a domain follow its journal topic's partitions, whatever the settings say by now.
     journals = {domain: names.journal(domain) for domain in (*served_domains(), *outside)}
     partitions = {
         domain: len(descriptions[topic].partitions) for domain, topic in journals.items() if topic in descriptions
@@ -156,19 +168,35 @@ def ensure_topics(settings: Settings, *, timeout_s: float = 30.0, connect_timeou
     wanted = wanted_topics(settings, partitions, outside)
     create(admin, [topic for topic in wanted if topic.topic not in descriptions], timeout_s)
     descriptions = await_topics(admin, [topic.topic for topic in wanted], timeout_s)
-    _record_epochs(settings, admin, [descriptions[names.journal(domain)] for domain in served_domains()], timeout_s)
+    joined_topics = {names.journal(domain.name): domain for domain in new}
+    # In this order, within one partition: whoever sees a topic recorded that every journal has sees those of further
+    # domains too, and does not take the journal for an earlier version's.
+    journal_topics = [descriptions[topic] for topic in (*joined_topics, *map(names.journal, served_domains()))]
+    _record_epochs(settings, admin, journal_topics, joined_topics, timeout_s)
     return _check(settings, admin, descriptions, outside, timeout_s)
 
 
-def _there(settings: Settings, admin: Administrator, timeout_s: float) -> tuple[dict[str, TopicDescription], list[str]]:
-    """The topics that exist, and the names of the domains from outside that are recorded."""
+def _there(settings: Settings, admin: Administrator, timeout_s: float) -> tuple[dict[str, TopicDescription], Epochs]:
+    """The topics that exist, and what is recorded of them."""
     descriptions = described(admin, [topic.topic for topic in wanted_topics(settings)], timeout_s)
     if settings.journal.topics.epochs not in descriptions:
-        return descriptions, []
-    outside = [served.name for served in read_epochs(settings, timeout_s=timeout_s).outside]
-    ours = {topic.topic for topic in wanted_topics(settings)}
-    more = [topic.topic for topic in wanted_topics(settings, None, outside) if topic.topic not in ours]
-    return {**descriptions, **(described(admin, more, timeout_s) if more else {})}, outside
+        return descriptions, Epochs({})
+    recorded = read_epochs(settings, timeout_s=timeout_s)
+    outside = [served.name for served in recorded.outside]
+    return {**descriptions, **_more(settings, admin, outside, descriptions, timeout_s)}, recorded
+
+
+def _more(
+    settings: Settings,
+    admin: Administrator,
+    outside: Iterable[str],
+    known: Mapping[str, TopicDescription],
+    timeout_s: float,
+) -> dict[str, TopicDescription]:
+    """The further topics that exist of domains that joined."""
+    first = {*known, *(topic.topic for topic in wanted_topics(settings))}
+    more = [topic.topic for topic in wanted_topics(settings, None, outside) if topic.topic not in first]
+    return described(admin, more, timeout_s) if more else {}
 
 
 def check_topics(settings: Settings, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
@@ -180,8 +208,8 @@ def check_topics(settings: Settings, *, timeout_s: float = 10.0, connect_timeout
             are too small for the journal, or keeps the wrong time; `differences` lists all of them.
     """
     admin = Administrator(settings).connect(connect_timeout_s)
-    descriptions, outside = _there(settings, admin, timeout_s)
-    return _check(settings, admin, descriptions, outside, timeout_s)
+    descriptions, recorded = _there(settings, admin, timeout_s)
+    return _check(settings, admin, descriptions, [served.name for served in recorded.outside], timeout_s)
 
 
 def check_journal(settings: Settings, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
@@ -215,7 +243,7 @@ def check_epoch(settings: Settings, epochs: Epochs, topic: str, *, timeout_s: fl
 
 
 def read_epochs(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
-    """What `<prefix>.epochs` says, held against nothing; the domains from outside that it serves are taken in.
+    """What `<prefix>.epochs` says, held against nothing; the domains that joined are taken in.
 
     Raises:
         TopicMismatchError: a record is damaged.
@@ -252,10 +280,15 @@ def _unreadable(topic: str, key: str) -> TopicMismatchError:
 
 
 def _record_epochs(
-    settings: Settings, admin: Administrator, journals: list[TopicDescription], timeout_s: float
+    settings: Settings,
+    admin: Administrator,
+    journals: list[TopicDescription],
+    joined_topics: Mapping[str, Domain],
+    timeout_s: float,
 ) -> None:
     """Record each journal topic that has no record yet; one that already holds events is not taken for a new one."""
-    unknown = [topic for topic in journals if topic.name not in read_epochs(settings, timeout_s=timeout_s)]
+    recorded = read_epochs(settings, timeout_s=timeout_s)
+    unknown = [topic for topic in journals if topic.name not in recorded]
     if not unknown:
         return
     filled = [topic for topic in unknown if has_records(admin, topic, timeout_s)]
@@ -265,21 +298,30 @@ def _record_epochs(
         lost = [topic.name for topic in filled if topic.name not in again]
         if lost:
             raise _mismatch([f"{topic} holds events, but no epoch is recorded of it" for topic in lost])
-    records = {
-        topic.name: {
-            "topic": topic.name, "epoch": 1, "topic_id": str(topic.topic_id), "partitions": len(topic.partitions),
-            "kinds": _kinds_of(settings.journal.topics.domain_of(topic.name)),
-        }
-        for topic in unknown
-        if topic not in filled
-    }  # fmt: skip
+    cuts = {
+        topic.name: [position(1, 0)] * len(topic.partitions) for topic in journals if topic.name not in joined_topics
+    }
+    records = {}
+    for topic in unknown:
+        if topic not in filled:
+            about, domain = (topic.name, str(topic.topic_id), len(topic.partitions)), joined_topics.get(topic.name)
+            records[topic.name] = _first(settings, *about) if domain is None else _joined(domain, cuts, *about)
     encoded = {key: json.dumps(value).encode() for key, value in records.items()}
     write_all(settings, settings.journal.topics.epochs, encoded, timeout_s=timeout_s)
 
 
-def _kinds_of(name: str) -> list[dict[str, Any]]:
-    domain = domain_named(name)
-    return [] if domain is None else [kind_fields(kind) for kind in domain.kinds]
+def _first(settings: Settings, topic: str, topic_id: str, partitions: int) -> dict[str, Any]:
+    """The record of a topic that every journal has."""
+    domain = domain_named(settings.journal.topics.domain_of(topic))
+    kinds = [kind_fields(kind) for kind in (() if domain is None else domain.kinds)]
+    return {"topic": topic, "epoch": 1, "topic_id": topic_id, "partitions": partitions, "kinds": kinds}
+
+
+def _joined(
+    domain: Domain, cuts: Mapping[str, list[int]], topic: str, topic_id: str, partitions: int
+) -> dict[str, Any]:
+    """The record of a further topic that a journal has from its beginning on."""
+    return joined(domain, OWN_PACKAGE, 2, cuts).record(topic, 2, topic_id, partitions)
 
 
 def _check(

@@ -1,4 +1,7 @@
-"""Which domains an indexer takes in: those of the journal's record, whose words stand in their packages."""
+"""Which domains an indexer takes in: those of the journal's record, whose words stand in their packages.
+
+Our own that have yet to join the journal do so when the stream starts, which may be after the indexer: it looks again.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from ...producers.recorded.served import require_packages
 from ...producers.recorded.topic_admin import described
 from ...producers.topics import read_epochs
 from ...schemas.errors import KafkaUnavailableError
-from ...schemas.registry import served_domains
+from ...schemas.registry import joining, served_domains
 from ...schemas.settings import Settings
 from .patience import Patience
 
@@ -38,6 +41,11 @@ def domains_of(settings: Settings, patience: Patience | None = None) -> tuple[st
         else:
             require_packages(epochs.outside)
             return epochs.domains
+
+
+def waits(domains: tuple[str, ...]) -> bool:
+    """Whether a domain of our own has yet to join: then the stream of this version is about to have it do so."""
+    return any(domain.name not in domains for domain in joining())
 
 
 def _is_recorded(settings: Settings) -> bool:

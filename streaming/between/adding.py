@@ -1,4 +1,4 @@
-"""Having an installation serve a domain from outside: when it may, and from which positions on.
+"""Having a domain join an installation, from outside or of our own: when it may, and from which positions on.
 
 The kinds of the domain were undeclared, so the catalog's, up to a cut: the marks of the lake, at which everything below
 is judged and nothing above. So only whoever writes the lake can draw it: the stream does, between two batches; where
@@ -185,7 +185,7 @@ def _living(lake: Lake, domain: Domain) -> list[str]:
     if not entities.exists():
         return []
     entities.refresh()
-    kinds = ", ".join(quoted(name) for name in sorted(domain.kind_names))
+    kinds = ", ".join(quoted(name) for name in sorted(domain.kind_names.difference(domain.reserved))) or "''"
     newest = "row_number() over (partition by tenant, urn order by logical_timestamp desc, seq desc) as age"
     rows = entities.sql(
         f"select urn from (select urn, deleted, {newest} from entities where kind in ({kinds})) "
