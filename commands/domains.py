@@ -5,7 +5,7 @@ Thin: what is installed says `schemas.outside`, what is served the journal, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +13,13 @@ import click
 from rich.text import Text
 
 from ..schemas.domain import Domain
-from ..schemas.errors import DomainError, KafkaUnavailableError, MissingExtraError, TopicMismatchError
+from ..schemas.errors import (
+    DomainError,
+    KafkaUnavailableError,
+    MetajournalError,
+    MissingExtraError,
+    TopicMismatchError,
+)
 from ..schemas.outside import OWN_PACKAGE, declaration, file_of, installed
 from ..schemas.registry import domains as own_domains
 from ..schemas.registry import is_joining, role
@@ -53,10 +59,11 @@ def domains(context: click.Context, given: Options, /, as_json: bool) -> None:
 def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
     """Every domain: its name, what it is here, its package, kinds, commands and journal topic."""
     names = settings.journal.topics
-    served, away = _served(settings)
+    served, refused, away = _served(settings)
     for domain in own_domains():
         state, problem = _own_state(settings, domain, domain.name in served, away)
-        topic = names.journal(domain.journal or domain.name) if state == "served" else None
+        state, problem = _unless_refused(refused, domain.journal or domain.name, state, problem)
+        topic = names.journal(domain.journal or domain.name) if state in ("served", "refused") else None
         commands = _names(role(domain.name, "commands")) if domain.served else []
         yield _row(domain.name, state, OWN_PACKAGE, domain.kind_names, topic, commands, problem)
     ours = {domain.name for domain in own_domains()}
@@ -71,6 +78,7 @@ def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
             problem = str(error)
         if recorded is not None:
             state = "served" if brought else "served, not installed"
+            state, problem = _unless_refused(refused, name, state, problem)
             yield _row(name, state, recorded.package, recorded.kind_names, names.journal(name), commands, problem)
         else:
             kinds = declared.kind_names if declared is not None else ()
@@ -87,6 +95,14 @@ def _own_state(settings: Settings, domain: Domain, is_recorded: bool, away: str 
     if away is not None:
         return "perhaps served", away
     return "not served yet", f"{domain.name} is not served: {' '.join(why_unserved(settings, domain.name))}"
+
+
+def _unless_refused(
+    refused: Mapping[str, MetajournalError], name: str, state: str, problem: str | None
+) -> tuple[str, str | None]:
+    """State and problem of a domain; of one that is refused alone, why and what to do."""
+    error = refused.get(name)
+    return (state, problem) if error is None else ("refused", f"{error} {error.hint}")
 
 
 def _names(commands: ModuleType | None) -> list[str]:
@@ -113,14 +129,15 @@ def _row(
     return row if problem is None else {**row, "problem": problem}
 
 
-def _served(settings: Settings) -> tuple[dict[str, Any], str | None]:
-    """The domains that joined the journal, by name; or why that is not known."""
+def _served(settings: Settings) -> tuple[dict[str, Any], Mapping[str, MetajournalError], str | None]:
+    """The domains that joined the journal, and why some are refused, by name; or why that is not known."""
     from ..producers.topics import check_topics
 
     try:
-        return {served.name: served for served in check_topics(settings).outside}, None
+        epochs = check_topics(settings)
+        return {served.name: served for served in epochs.outside}, epochs.refusals, None
     except (KafkaUnavailableError, TopicMismatchError) as error:
-        return {}, f"Which domains are served is not known: {error}"
+        return {}, {}, f"Which domains are served is not known: {error}"
 
 
 @domains.command("add", short_help="Have this installation serve a domain that an installed package brings.")

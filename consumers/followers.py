@@ -9,7 +9,6 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from ..producers.recorded.served import unserved
 from ..producers.topics import Epochs
 from ..producers.verdicts import Outcome
 from ..producers.waiting.futures import AwaitableFuture
@@ -141,10 +140,10 @@ class Follow:
 
 
 def place_of(settings: Settings, epochs: Epochs, entity: Urn, key: bytes) -> tuple[str, int]:
-    """The journal topic and partition of a key. Raises: UnservedDomainError."""
+    """The journal topic and partition of a key. Raises: UnservedDomainError, or TopicMismatchError: it is refused."""
     topic = settings.journal.topics.journal(entity.domain)
     if topic not in epochs:
-        raise unserved(entity.domain, str(entity))
+        raise epochs.not_served(entity.domain, str(entity))
     return topic, partition_of(key, epochs[topic].partitions)
 
 

@@ -129,13 +129,18 @@ def _faults(found: Installed, domain: object) -> Iterable[str]:
         yield "only metajournal's own domains are original, or have reserved kinds"
     yield from (f"{one} does not begin with {domain.name}." for one in domain.event_types if not _is_own(domain, one))
     for kind in domain.kinds:
-        owner = next((own.name for own in domains() if kind.name in own.kind_names), None)
+        owner = next((own.name for own in domains() if kind.name in _kinds_everywhere(own)), None)
         if owner is not None:
             yield f"its kind {kind.name} is declared by metajournal's own domain {owner}"
         if kind.domain != domain.name:
             yield f"its kind {kind.name} says that it belongs to {kind.domain}"
         if kind.aggregate_kind not in (None, *domain.kind_names):
             yield f"the aggregate of its kind {kind.name} is of another domain"
+
+
+def _kinds_everywhere(own: Domain) -> frozenset[str]:
+    """The kinds of a domain of our own that are its own in every journal: of one that joins, the reserved ones."""
+    return frozenset(own.reserved) if own in joining() else own.kind_names
 
 
 def _is_own(domain: Domain, event_type: str) -> bool:

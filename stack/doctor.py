@@ -166,7 +166,7 @@ def _services(settings: Settings) -> Iterator[Check]:
 
 
 def _domains(settings: Settings) -> Iterator[Check]:
-    """Our own domains that the journal could serve and does not; nothing where no journal answers."""
+    """Domains that the journal could serve and does not, or that are refused; nothing where no journal answers."""
     needed = "every domain of this version is served"
     for name, why, mend in unserved_here(settings):
         yield Check(f"domain {name}", why, needed, "wrong", mend)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..producers.topics import Epochs, read_epochs
-from ..schemas.errors import MetajournalError
-from ..schemas.registry import joining
+from ..producers.answers import Administrator
+from ..producers.recorded.topic_admin import described
+from ..producers.topics import check_topics
+from ..schemas.errors import MetajournalError, TopicMismatchError
+from ..schemas.registry import owner_of_undeclared
 from ..schemas.settings import Settings
 from .supervisor import read_told
 
@@ -16,16 +18,21 @@ _START = "Start the stream of this version (`metajournal down && metajournal up`
 
 
 def unserved_here(settings: Settings) -> Iterator[tuple[str, str, str]]:
-    """Our own domains that the journal could serve and does not: name, why, and what mends it.
+    """Domains that the journal could serve and does not, or that are refused: name, why, and what mends it.
 
-    None where there is nothing to join, or no journal answers.
+    None where no journal answers, or none has been made yet.
     """
     try:
-        epochs = read_epochs(settings, timeout_s=_ASKED_S) if joining() else Epochs({})
+        topic, admin = settings.journal.topics.epochs, Administrator(settings).connect(_ASKED_S)
+        epochs = check_topics(settings, timeout_s=_ASKED_S) if topic in described(admin, [topic], _ASKED_S) else None
+    except TopicMismatchError as error:
+        yield owner_of_undeclared(), str(error), error.hint
+        return
     except MetajournalError:
         return
-    for domain in epochs.waiting if epochs else ():
-        yield domain.name, *why_unserved(settings, domain.name)
+    if epochs is not None:
+        yield from ((name, str(error), error.hint) for name, error in epochs.refusals.items())
+        yield from ((domain.name, *why_unserved(settings, domain.name)) for domain in epochs.waiting)
 
 
 def why_unserved(settings: Settings, name: str) -> tuple[str, str]:

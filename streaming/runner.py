@@ -28,7 +28,7 @@ from ..lake.storage.locks import only_one
 from ..lake.storage.requests import DomainRequests
 from ..lake.tables import Lake
 from ..producers.recorded.served import require_packages
-from ..producers.topics import Epochs, ensure_topics, wanted_topics
+from ..producers.topics import Epochs, ensure_topics, wanted_of_domains
 from ..schemas.errors import DamagedTableError, LakeWriteError, MetajournalError, StreamError, UnavailableError
 from ..schemas.positions import Cut, offset_of, position
 from ..schemas.setting_keys import hidden_texts
@@ -226,11 +226,14 @@ class Stream:
 
     def _joined(self, epochs: Epochs, lake: Lake) -> Epochs:
         """Have our own domains join that have not; where a batch was begun and is not done, that is judged before."""
+        for error in epochs.refusals.values():
+            _log.warning("%s %s", error, error.hint)
         self._waits_to_join = bool(epochs.waiting) and not is_between(lake, epochs)
         if self._waits_to_join:
+            self._status.unserved(told(epochs.refusals))
             return epochs
         epochs, refusals = join_ours(self._settings, epochs, lake)
-        self._status.unserved(told(refusals))
+        self._status.unserved(told({**epochs.refusals, **refusals}))
         return epochs
 
     def _tended(self, lake: Lake, engine: Engine) -> DerivedTables | None:
@@ -245,19 +248,20 @@ class Stream:
         """Whether no event of a domain was judged yet."""
         topic = self._settings.journal.topics.journal(domain)
         marks = (
-            [lake.journal.mark((topic, partition)) for partition in range(epochs[topic].partitions)]
+            [lake.journal.mark((topic, partition)) for partition in range(epochs.topics[topic].partitions)]
             if lake.journal.exists()
             else []
         )
         return not any(marks)
 
     def _publisher(self, epochs: Epochs) -> Publisher:
-        wanted = wanted_topics(
+        wanted = wanted_of_domains(
             self._settings,
             {self._settings.journal.topics.domain_of(topic): epoch.partitions for topic, epoch in epochs.items()},
             [served.name for served in epochs.outside],
         )
-        targets = {topic.topic: topic.partitions for topic in wanted if topic.topic not in epochs}
+        published = [topic for domain in epochs.domains for topic in wanted[domain]]
+        targets = {topic.topic: topic.partitions for topic in published if topic.topic not in epochs}
         ends = {place: high for place, (_, high) in watermarks(self._settings, _places(targets)).items()}
         return Publisher(self._settings, targets, ends, self._stop.is_set, self._say)
 

@@ -157,6 +157,8 @@ def require_packages(several: Sequence[Served]) -> None:
         brought = package_of(served.name)
         if brought is None:
             raise missing_package(served.name, served.package)
+        if OWN_PACKAGE in (served.package, brought.package) and served.package != brought.package:
+            raise _other_package(served, brought)
         declared = declaration(served.name)
         assert declared is not None  # a package brings it
         if declared.kinds != served.kinds or declared.has_changes != served.has_changes:
@@ -194,6 +196,18 @@ def unserved(name: str, what: str) -> UnservedDomainError:
     elif domain_named(name) is None and package_of(name) is not None:
         error.advise(f"`metajournal domains add {name}` has this installation serve it; connect again afterwards.")
     return error
+
+
+def _other_package(served: Served, brought: Installed) -> DomainError:
+    return DomainError(
+        f"The journal serves {served.name} by the package {served.package}; "
+        f"{brought.package} has one of that name too.",
+        code="declared-twice",
+        hint=f"Only the rules of {served.package} may go on here: stay with the version of {brought.package} that has "
+        f"no domain {served.name}, or begin a journal under another prefix.",
+        domain=served.name,
+        package=served.package,
+    )
 
 
 def _other_declaration(served: Served, brought: Installed, declared: Domain) -> DomainError:

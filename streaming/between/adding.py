@@ -54,6 +54,8 @@ def add_domain(settings: Settings, name: str, *, timeout_s: float = 60.0) -> Epo
     """
     domain, package = whole_domain(name)
     epochs = check_topics(settings)
+    if name in epochs.refusals:
+        raise epochs.refusals[name]
     if name in epochs.domains:
         return epochs
     until = time.monotonic() + timeout_s
@@ -101,7 +103,7 @@ def answer_request(settings: Settings, requests: DomainRequests, lake: Lake, epo
     if name is None:
         return False
     try:
-        if name in epochs.domains:
+        if name in epochs.whole.domains:
             requests.answer(Answered(name))
             return False
         look_again()
@@ -133,8 +135,14 @@ def added(settings: Settings, domain: Domain, package: str, epochs: Epochs, lake
         lake: as far as its marks.
         marks: the next position of every journal partition: the cut.
     Raises:
-        DomainError: another served domain has one of its kinds, or an entity of one of them lives.
+        DomainError: another served domain has one of its kinds, an entity of one of them lives, or a domain is refused.
     """
+    if epochs.refused:
+        raise DomainError(
+            f"{domain.name} cannot join while {', '.join(epochs.refusals)} is refused: nobody knows the cut there.",
+            code="domain-refused",
+            hint="Mend that first: `metajournal domains` says what is wrong with it, and what to do.",
+        )
     for served in epochs.outside:
         both = sorted(served.kind_names & domain.kind_names)
         if both:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ...lake.tables import Lake
 from ...producers.topics import Epochs
-from ...schemas.errors import DomainError
+from ...schemas.errors import DomainError, MetajournalError
 from ...schemas.outside import OWN_PACKAGE
 from ...schemas.settings import Settings
 from .adding import added, marks_of
@@ -53,7 +53,7 @@ def is_between(lake: Lake, epochs: Epochs) -> bool:
     return not any(table.mark(key) > mark for key, mark in marks_of(lake, epochs).items() for table in tables)
 
 
-def told(refusals: Refusals) -> list[dict[str, Any]]:
+def told(refusals: Mapping[str, MetajournalError]) -> list[dict[str, Any]]:
     """Why domains are not served, as `metajournal status` shows it."""
     return [
         {"name": name, "why": f"{error.code}: {error.message}", "mend": error.hint}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def folding(settings: Settings, log: Path) -> Running:
 
 
 def running(settings: Settings) -> bool:
-    return state_of(settings)["state"] == "running"
+    return bool(state_of(settings)["state"] == "running")
 
 
 def test_one_start_takes_an_earlier_versions_journal_over(
@@ -226,3 +227,29 @@ def the_same_again(settings: Settings, new: Beside) -> None:
     assert verdicts(settings) == once
     assert told(new.command("rebuild", "index", "--json"))["ok"]
     assert told(new.command("search", "mohair", "--json"))["hits"][0]["urn"] == "toy:attic/bear"
+
+
+def test_a_batch_that_the_earlier_version_began_is_judged_before_the_domain_joins(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows stand in the lake already: the toy that they tell of lives in the catalog, and keeps the domain out."""
+    earlier, later = version_before(tmp_path / "before"), version_with_toys(tmp_path / "new")
+    before, new = Beside(settings, tmp_path, (earlier,)), Beside(settings, tmp_path, (later,))
+    before.python("from metajournal.producers.topics import ensure_topics\nensure_topics(settings)\ntell(None)")
+    waiting = before.python(WAITING)
+    monkeypatch.setenv("PYTHONPATH", str(earlier))
+    killed = replace(settings, stream=replace(settings.stream, crash_at="after-history:1"))
+    assert stream(killed, tmp_path / "killed.log").ended(120) != 0
+    assert verdicts(settings) == []
+    monkeypatch.setenv("PYTHONPATH", str(later))
+    process = folding(settings, tmp_path / "later.log")
+    try:
+        eventually(lambda: bool(state_of(settings).get("unserved")), 60, f"the domain stays out: {process.log}")
+        assert verdicts(settings) == [(*waiting, "accepted", None)]
+        (unserved,) = state_of(settings)["unserved"]
+        assert "toy:attic/late" in unserved["why"]
+        assert settings.journal.topics.journal("toys") not in epochs_of(settings)
+        assert told(new.command("verify", "--no-index", "--json"))["ok"]
+        assert process.stop() == 0
+    finally:
+        process.kill()
