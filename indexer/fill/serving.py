@@ -63,7 +63,7 @@ def _whole(settings: Settings, epochs: Epochs) -> tuple[str, ...]:
         if differences and name != owner:
             lost[name] = differences
     for name, differences in lost.items():
-        _log.warning("The domain %s is not indexed: %s.", name, "; ".join(differences))
+        _log.info("The domain %s is not indexed: %s.", name, "; ".join(differences))  # the stream warns of it
     return tuple(name for name in epochs.domains if name not in lost)
 
 
