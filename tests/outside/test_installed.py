@@ -84,7 +84,7 @@ LISTED = """
 import json
 from metajournal.commands import domains
 from metajournal.schemas.settings import Settings
-domains._served = lambda settings: ({}, None)
+domains._served = lambda settings: ({}, {}, None)
 print(json.dumps({row["name"]: row["commands"] for row in domains._listed(Settings())}))
 """
 EXPLAINED = """
