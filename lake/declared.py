@@ -40,6 +40,7 @@ SPECS: Final[dict[str, TableSpec]] = {
         to_arrow=rows_to_arrow,
         from_dict=row_from_dict,
         repeating=OF_HISTORIES | {"kind", "namespace"},
+        original=True,
     ),
 }
 """What each table is declared as; the journal table first."""

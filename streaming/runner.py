@@ -194,12 +194,13 @@ class Stream:
         require_packages(epochs.outside)
         outside = [served.name for served in epochs.outside]
         lake.include(outside)
-        lake.create(new=[name for name in outside if self._is_new(name, epochs, lake)])
+        lake.create()
         Staging(asked.path, asked.storage_options).clear_all()
         publisher = self._publisher(epochs)
         self._engine = engine = Engine(self._settings, epochs, lake, publisher)
         self._derived = self._tended(lake, engine)
         ends = self._check(engine, epochs)
+        lake.list_tables()
         self._checkpoint = self._fresh_checkpoint()
         self._failure = None
         engine.repeat_outcomes(engine.places)
@@ -243,16 +244,6 @@ class Stream:
         hook = CrashPoints(crash_at).pass_point
         brought = brought_by(self._epochs.outside)
         return DerivedTables(lake, list(engine.places), Beside(), hook, crash_at=crash_at, outside=brought)
-
-    def _is_new(self, domain: str, epochs: Epochs, lake: Lake) -> bool:
-        """Whether no event of a domain was judged yet."""
-        topic = self._settings.journal.topics.journal(domain)
-        marks = (
-            [lake.journal.mark((topic, partition)) for partition in range(epochs.topics[topic].partitions)]
-            if lake.journal.exists()
-            else []
-        )
-        return not any(marks)
 
     def _publisher(self, epochs: Epochs) -> Publisher:
         wanted = wanted_of_domains(
