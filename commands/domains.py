@@ -23,7 +23,6 @@ from ..schemas.outside import OWN_PACKAGE, declaration, file_of, installed
 from ..schemas.registry import domains as own_domains
 from ..schemas.registry import is_joining, role
 from ..schemas.settings import Settings
-from ..stack.unserved import why_unserved
 from ..terminal.options import SECONDS, Options, json_option, options
 from ..terminal.rendering import console, note, print_json, print_line, table
 
@@ -87,6 +86,8 @@ def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
 
 def _own_state(settings: Settings, domain: Domain, is_recorded: bool, away: str | None) -> tuple[str, str | None]:
     """What one of our own domains is here, and what to do where it could be served and is not."""
+    from ..stack.unserved import why_unserved
+
     if is_recorded or (domain.served and not is_joining(domain.name)):
         return "served", None
     if not domain.served:
