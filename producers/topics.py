@@ -25,9 +25,10 @@ from ..schemas.settings import Settings
 from .answers import Administrator
 from .compacted import read_all, write_all
 from .kafka import MESSAGE_BYTES
-from .recorded.differences import config_differences, epoch_differences, mismatch, missing
+from .recorded.differences import config_differences, mismatch, missing
 from .recorded.epochs import Epochs as Epochs
 from .recorded.epochs import TopicEpoch as TopicEpoch
+from .recorded.epochs import epoch_differences
 from .recorded.served import joined, kind_fields, obey, served_of
 from .recorded.topic_admin import Wanted, await_topics, configs, create, described, has_records
 

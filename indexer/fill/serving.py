@@ -9,7 +9,7 @@ import logging
 from typing import Final
 
 from ...producers.answers import Administrator
-from ...producers.recorded.differences import epoch_differences
+from ...producers.recorded.epochs import epoch_differences
 from ...producers.recorded.served import require_packages
 from ...producers.recorded.topic_admin import described
 from ...producers.topics import Epochs, read_epochs

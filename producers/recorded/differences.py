@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
-
-from confluent_kafka.admin import TopicDescription
+from typing import Any, Final
 
 from ...schemas.errors import TopicMismatchError
 from .topic_admin import Wanted
 
-if TYPE_CHECKING:
-    from .epochs import Epochs
-
 _MEANS: Final = "going on could break the order of an aggregate or lose what is already written"
-
-
-def epoch_differences(epochs: Epochs, topic: str, descriptions: Mapping[str, TopicDescription]) -> list[str]:
-    """What differs between a journal topic and its record.
-
-    Args:
-        epochs: what is recorded.
-        topic: its name.
-        descriptions: the topics that exist.
-    """
-    record, there = epochs.topics.get(topic), descriptions.get(topic)
-    if there is None:
-        return [f"{topic} is missing"]
-    if record is None:
-        return [f"{topic} has no record in the epochs topic"]
-    differences = []
-    if record.topic_id != str(there.topic_id):
-        differences.append(f"{topic} was made anew (its id is {there.topic_id}, recorded is {record.topic_id})")
-    if record.partitions != len(there.partitions):
-        differences.append(f"{topic} has {len(there.partitions)} partitions, recorded are {record.partitions}")
-    return differences
 
 
 def config_differences(wanted: Wanted, partitions: int, config: Mapping[str, Any]) -> list[str]:

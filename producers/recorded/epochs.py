@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ...schemas.domain import Domain
 from ...schemas.errors import MetajournalError, TopicMismatchError
@@ -16,6 +17,9 @@ from ...schemas.positions import position
 from ...schemas.registry import joining, served_domains
 from .differences import refusal
 from .served import Served, moved_from, unserved
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import TopicDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +106,24 @@ class Epochs(Mapping[str, TopicEpoch]):
 def domain_of(topic: str) -> str:
     """The domain of a journal topic that is recorded."""
     return topic.rpartition(".")[2]
+
+
+def epoch_differences(epochs: Epochs, topic: str, descriptions: Mapping[str, TopicDescription]) -> list[str]:
+    """What differs between a journal topic and its record.
+
+    Args:
+        epochs: what is recorded.
+        topic: its name.
+        descriptions: the topics that exist.
+    """
+    record, there = epochs.topics.get(topic), descriptions.get(topic)
+    if there is None:
+        return [f"{topic} is missing"]
+    if record is None:
+        return [f"{topic} has no record in the epochs topic"]
+    differences = []
+    if record.topic_id != str(there.topic_id):
+        differences.append(f"{topic} was made anew (its id is {there.topic_id}, recorded is {record.topic_id})")
+    if record.partitions != len(there.partitions):
+        differences.append(f"{topic} has {len(there.partitions)} partitions, recorded are {record.partitions}")
+    return differences
