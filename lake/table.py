@@ -47,10 +47,6 @@ _LISTED = "metajournal.tables"
 _GLANCES_S = 60.0  # a tenth of what the log keeps its commits: the next one cannot have come and gone meanwhile
 
 
-def _listing(names: Collection[str]) -> dict[str, str]:
-    return {_LISTED: ",".join(sorted(names))} if names else {}
-
-
 @dataclass(frozen=True)
 class Reached:
     """How far a commit brings a table.
@@ -105,13 +101,12 @@ class Table:
         except DamagedTableError:
             return True
 
-    def create(self, retention_h: int = 1, listed: Collection[str] = ()) -> None:
+    def create(self, retention_h: int = 1) -> None:
         """Make the table when it is missing; a table made by somebody else in between is as good.
 
         Args:
             retention_h: hours that the log remembers removed files, which is how the vacuum knows their age. A table
                 made with other properties gets these.
-            listed: of a new journal table: names of the tables that are made beside it.
         """
         wanted = _CONFIGURATION | {
             "delta.deletedFileRetentionDuration": f"interval {retention_h} hours",
@@ -130,8 +125,7 @@ class Table:
             schema=self.schema,
             mode="ignore",
             partition_by=PARTITION_COLUMNS.get(self.name),
-            configuration=wanted | _listing(listed),
-            raise_if_key_not_exists=False,
+            configuration=wanted,
             storage_options=self.storage_options,
         )
 
@@ -139,7 +133,7 @@ class Table:
         """Have the journal table list the tables that were made beside it."""
         if self.listed() != frozenset(names):
             self.delta.alter.set_table_properties(
-                _listing(names), raise_if_not_exists=False, commit_properties=self._properties()
+                {_LISTED: ",".join(sorted(names))}, raise_if_not_exists=False, commit_properties=self._properties()
             )
 
     def listed(self) -> frozenset[str] | None:

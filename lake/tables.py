@@ -151,9 +151,6 @@ class Lake:
     def create(self) -> None:
         """Make the tables that are missing.
 
-        A new journal table comes last, since its properties list those that were made: what they do not list may be
-        new. One that is there already is left to `list_tables`.
-
         Raises:
             DamagedTableError: a history table that was once made is gone from a lake that holds events; an empty one in
                 its place would make every entity unknown.
@@ -162,9 +159,9 @@ class Lake:
         gone = [table for table in self.histories if table.name in made and not table.exists()]
         if gone and self._holds_events():
             raise missing(gone[0].uri)
-        for name in [*(name for name in self.tables if name != JOURNAL_TABLE), JOURNAL_TABLE]:
+        for name in self.tables:
             try:
-                self.target(name).create(self._retention_h, self._listed() if name == JOURNAL_TABLE else ())
+                self.target(name).create(self._retention_h)
             except DamagedTableError:
                 if not SPECS[name].version:
                     raise  # one that is derived stops nobody but its own readers
@@ -178,17 +175,13 @@ class Lake:
             self._look()
 
     def list_tables(self) -> None:
-        """Have the journal table list all tables, once it is known that this process may go on with the lake."""
-        self.journal.list_tables(self._listed())
+        """Have the journal table list what was made: once all is, and before another event is judged."""
+        self.journal.list_tables(self._once_made() | {table.name for table in self.histories})
 
     def _once_made(self) -> frozenset[str]:
         """Names of the history tables that were made for this lake at some time."""
         listed = self.journal.listed() if self.journal.exists() else frozenset()
         return frozenset(name for name, spec in SPECS.items() if spec.original) if listed is None else listed
-
-    def _listed(self) -> frozenset[str]:
-        """What the journal table is to list."""
-        return self._once_made() | {table.name for table in self.histories}
 
     def _holds_events(self) -> bool:
         return self.journal.exists() and self.journal.delta.version() > 0
@@ -309,7 +302,9 @@ class Lake:
         view._number = number
         view._overrides = {name: f"{folder(number)}/{versioned(name)}" for name in names}
         for name in names:
-            view.tables[name].create(self._retention_h, self._listed() if name == JOURNAL_TABLE else ())
+            view.tables[name].create(self._retention_h)
+        if JOURNAL_TABLE in names:
+            view.journal.list_tables(self._once_made())
         return view
 
     def swap_to(self, number: int, hook: StepHook = passed) -> None:

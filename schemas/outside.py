@@ -98,12 +98,7 @@ def declaration(name: str) -> Domain | None:
     try:
         domain = import_module(f"{found.module}.domain").DOMAIN
     except Exception as error:  # whatever a package does when it is imported
-        raise DomainError(
-            f"The package {found.package} brings the domain {name}, but {found.module}.domain does not give its "
-            f"DOMAIN: {type(error).__name__}: {error}.",
-            code="broken-domain",
-            hint=f"Mend or upgrade {found.package}.",
-        ) from error
+        raise _broken(found, f"{found.module}.domain does not give its DOMAIN", error) from error
     faults = list(_faults(found, domain))
     if faults:
         raise DomainError(
@@ -112,6 +107,14 @@ def declaration(name: str) -> Domain | None:
             hint=f"Mend {found.module}/domain.py: docs/how-to/write-a-domain.md says what stands there.",
         )
     return domain  # type: ignore[no-any-return]
+
+
+def _broken(brought: Installed, why: str, error: Exception) -> DomainError:
+    return DomainError(
+        f"The package {brought.package} brings the domain {brought.name}, but {why}: {type(error).__name__}: {error}.",
+        code="broken-domain",
+        hint=f"Mend or upgrade {brought.package}.",
+    )
 
 
 def _faults(found: Installed, domain: object) -> Iterable[str]:
@@ -159,12 +162,7 @@ def file_of(name: str, role: str) -> ModuleType | None:
     try:
         return module_of(domain.package, role)
     except Exception as error:  # whatever a package does when it is imported
-        raise DomainError(
-            f"The package {brought.package} brings the domain {name}, but {brought.module}.{role} does not load: "
-            f"{type(error).__name__}: {error}.",
-            code="broken-domain",
-            hint=f"Mend or upgrade {brought.package}.",
-        ) from error
+        raise _broken(brought, f"{brought.module}.{role} does not load", error) from error
 
 
 def event_types_from_outside() -> tuple[str, ...]:
