@@ -36,7 +36,7 @@ def configuration_page() -> list[str]:
             "`.file`) behind its key. Only values of keys that are known to hold no secret are shown.",
             "A `metajournal.toml` that was only found in the working folder may not set what could run a program, load",
             "code or send a file's content: see [which files may say",
-            "what](../how-to/secure-connections.md#which-files-may-say-what).",
+            "what](../how-to/secure-connections.md#which-files-may-set-what).",
         ),
     ]
     for section in dataclasses.fields(Settings):
