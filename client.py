@@ -83,7 +83,7 @@ class Journal(LakeClient):
         if settings is None:
             settings = load_settings(overrides).settings
         elif overrides:
-            raise InputError("Give settings or overrides, not both.", hint=f"Leave {', '.join(overrides)} away.")
+            raise InputError("Give settings or overrides, not both.", hint=f"Omit {', '.join(overrides)}.")
         if create_topics:
             ensure_topics(settings, timeout_s=max(connect_timeout_s, 30.0), connect_timeout_s=connect_timeout_s)
         epochs = check_topics(settings, connect_timeout_s=connect_timeout_s)

@@ -130,7 +130,7 @@ def load(file: str | None = None, assignments: Sequence[str] = ()) -> Loaded:
             raise ConfigError(f"--set {key} sets nothing.", hint="Write section.key=value.", key=key)
         arguments[key.strip()] = value
     if file and not Path(file).is_file():
-        raise ConfigError(f"--config names {file}, which is no file.", hint="Correct the path, or leave --config away.")
+        raise ConfigError(f"--config names {file}, which is not a file.", hint="Correct the path, or omit --config.")
     environment = {**os.environ, FILE_VARIABLE: file} if file else os.environ
     return load_settings(arguments, environ=environment)
 
@@ -161,7 +161,7 @@ def _files(environment: Mapping[str, str], folder: Path) -> Iterator[tuple[Path,
     named = environment.get(FILE_VARIABLE)
     file = Path(named) if named else folder / FILE_NAME
     if named and not file.is_file():
-        raise ConfigError(f"{FILE_VARIABLE} names {named}, which is no file.", hint="Correct or unset the variable.")
+        raise ConfigError(f"{FILE_VARIABLE} names {named}, which is not a file.", hint="Correct or unset the variable.")
     if file.is_file() and file.resolve() != stack.resolve():
         yield file, bool(named)
 
@@ -184,9 +184,9 @@ def _refuse_harmful(file: Path, values: Mapping[str, Any]) -> None:
         _known(key or path, f"file {file}")
         if key is not None or not is_harmless(path, value):
             raise ConfigError(
-                f"{path} does not count in {file}, which was found in the working folder and not named: it is not known"
-                " to be harmless (such a key may run a program, load code or read a file).",
-                hint=f"Where the file is yours, name it: --config {file.name}, or {FILE_VARIABLE}={file.name};"
+                f"{path} is not accepted from {file}, which was found in the working folder but not named "
+                f"explicitly: it is not known to be harmless (such a key may run a program, load code or read a file).",
+                hint=f"If the file is yours, name it: --config {file.name}, or {FILE_VARIABLE}={file.name};"
                 " or set the key in the environment.",
                 key=path,
             )
@@ -320,13 +320,13 @@ def _checked(path: str, sourced: SourcedValue, kind: Any) -> Any:
             return None
     value = _converted(path, sourced, kind)
     if isinstance(value, int | float) and not value >= (1 if path in _AT_LEAST_ONE else 0):
-        raise _wrong(path, sourced, "a number of at least 1" if path in _AT_LEAST_ONE else "a number not below 0")
+        raise _wrong(path, sourced, "a number of at least 1" if path in _AT_LEAST_ONE else "a number of at least 0")
     if path in _ONE_OF and value not in _ONE_OF[path]:
         raise _wrong(path, sourced, f"one of {', '.join(_ONE_OF[path])}")
     if path == "journal.tenant" and not TENANT_PATTERN.fullmatch(value):
-        raise _wrong(path, sourced, f"a name like {TENANT_PATTERN.pattern}")
+        raise _wrong(path, sourced, f"a name that matches {TENANT_PATTERN.pattern}")
     if path == "journal.prefix" and not _PREFIX.fullmatch(value):
-        raise _wrong(path, sourced, "the beginning of a topic's name (letters, digits, '.', '_', '-')")
+        raise _wrong(path, sourced, "a prefix of topic names (letters, digits, '.', '_', '-')")
     return value
 
 
@@ -342,7 +342,7 @@ def _converted(path: str, sourced: SourcedValue, kind: Any) -> Any:
         except ValueError:
             pass
     names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
-    raise _wrong(path, sourced, names.get(kind, f"names and texts, each said by itself as {path}.NAME=TEXT"))
+    raise _wrong(path, sourced, names.get(kind, f"names and texts, each given separately as {path}.NAME=TEXT"))
 
 
 def _refuse() -> Any:

@@ -120,7 +120,8 @@ class LakeClient:
 
         Args:
             entity: its URN.
-            as_at: as the journal told it then: a Position or a receipt (that event included), several of these, a cut
+            as_at: as the journal recorded it then: a Position or a receipt (that event included), several of these,
+            a cut
                 {(topic, partition): next position}, or a time: an aware datetime, milliseconds UTC, text (ISO 8601, or
                 a number: milliseconds above 1e11, seconds otherwise); None: now. Where the positions are of other
                 partitions than the entity's, that stands at the latest of their times.

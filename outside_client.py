@@ -27,9 +27,7 @@ def client_of(epochs: Epochs, name: str) -> Callable[[Any], Any]:
         DomainError: its package is not installed here.
     """
     if any(own.name == name for own in domains()):
-        raise InputError(
-            f"{name} is one of metajournal's own domains.", hint="Ask the journal itself: see its methods."
-        )
+        raise InputError(f"{name} is a built-in domain.", hint="Use the journal's own methods.")
     served = next((outside for outside in epochs.outside if outside.name == name), None)
     if served is None:
         raise epochs.not_served(name, f"journal.domain({name!r})")
@@ -40,5 +38,5 @@ def client_of(epochs: Epochs, name: str) -> Callable[[Any], Any]:
         raise missing_package(name, served.package)
     module = role(name, "client")
     if module is None:
-        raise InputError(f"The domain {name} of {served.package} offers no questions: it has no file `client`.")
+        raise InputError(f"The domain {name} of {served.package} offers no queries: it has no file `client`.")
     return cast(ClientFile, module).CLIENT

@@ -165,7 +165,7 @@ def _standing_at(
     event = find_at(settings, position, timeout_s=timeout_s) if waits else None
     if event is None:
         raise UnknownEventError(
-            f"No event that can be read stands at {position}.",
+            f"No event that can be read is at {position}.",
             hint="Check the position, as `metajournal emit` and `metajournal history` print it.",
             position=str(position),
         )

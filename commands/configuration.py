@@ -14,7 +14,7 @@ def config() -> None:
 
 
 @config.command("show")
-@click.option("--origin", is_flag=True, help="Say where each value comes from.")
+@click.option("--origin", is_flag=True, help="Show where each value comes from.")
 @json_option
 @options
 def config_show(given: Options, /, origin: bool, as_json: bool) -> None:

@@ -41,7 +41,7 @@ NAMESPACE = "python"
 PROBES = 10  # single events whose freshness is measured
 SEARCHES = (
     ("kafka client", "words, in names and descriptions"),
-    ("license*:mit*", "a value's beginning, under every key that begins so"),
+    ("license*:mit*", "a prefix of a value, under every key with this prefix"),
     ("schema:rich.table", "which distribution brings this module?"),
 )
 LIVE_TAG = "added-live"
@@ -115,7 +115,7 @@ def _tries(home: Path, show: Demo) -> list[tuple[str, str]]:
 def _tell_tries(teller: Teller, report: dict[str, Any]) -> None:
     if not report["try"]:
         return
-    teller.section("Everything runs on: try this next")
+    teller.section("Everything keeps running. Try this next")
     for command, meaning in report["try"]:
         teller.line(Text.assemble((command, "bold"), (f"   # {meaning}", "dim")))
 
@@ -164,11 +164,11 @@ class Demo:
             "accepted by the rules": self.report["outcomes"].get("accepted", 0),
             "entities in the lake": self.stages.entities(NAMESPACE),
             "documents in the index": len(hits_by_urn),
-            "of these with the same properties and tags": same,
+            "with the same properties and tags": same,
         }
         self.report["counts"] = counts
         self.check("all counts agree", len(set(counts.values())) == 1 and len(self.events) > 0)
-        self.teller.section("The same everywhere")
+        self.teller.section("The same counts everywhere")
         self.teller.show(table(["what", "count"], counts.items(), right=["count"]))
 
     def _all_hits(self) -> Iterator[Any]:
@@ -243,15 +243,15 @@ class Demo:
         self.teller.line("It stays in the journal and changes nothing; the same journal always gives the same verdict.")
 
     def look_at_one(self) -> None:
-        """One entity as it is, and how it came to be so."""
+        """One entity as it is, and its history."""
         entity = entity_json(self.journal.show(TAGGED))
         history = [entity_json(row) for row in self.journal.history(TAGGED)]
         self.report["entity"], self.report["history"] = entity, history
         tagged = [LIVE_TAG in row["user"]["tags"] for row in history]
         self.check("show and history agree", history[-1] == entity and tagged == [False, True])
-        self.teller.section(f"{TAGGED} as it is, long values cut")
+        self.teller.section(f"{TAGGED} as it is, long values shortened")
         self.teller.show(entity_view(entity, width=76))
-        self.teller.section(f"How {TAGGED} came to be so")
+        self.teller.section(f"The history of {TAGGED}")
         self.teller.show(history_view(history))
 
 
@@ -277,6 +277,6 @@ def _summary(report: dict[str, Any]) -> Text:
     if failed:
         what = f"{len(failed)} of {checks} checks failed: {'; '.join(failed)}; the logs stay in {report['folder']}"
         return Text(what, style="red")
-    end = "everything runs on" if report["try"] else "everything is ended"
+    end = "everything keeps running" if report["try"] else "everything is stopped"
     summary = f"{checks} checks, all true, {report['events']:,} events, in {report['seconds']} s; {end}"
     return Text.assemble(("✓ ", "green"), summary)

@@ -99,7 +99,7 @@ class EnvironmentSteps:
 
     def tell_lineage(self) -> None:
         """Building a distribution reads what it requires, and writes it."""
-        self.teller.section("Tell the requirements as lineage: building a distribution reads what it requires")
+        self.teller.section("Record the requirements as lineage: building a distribution reads what it requires")
         self.required = requirements(self.installed)
         facts = [fact for name, dist in self.installed.items() for fact in building(dist, self.required[name])]
         began = time.monotonic()
@@ -197,7 +197,7 @@ class EnvironmentSteps:
         ]
         self.check("as at the registration there is no live tag, as at the tag there is", has == [False, True])
         self.check("both moments are final", all(answer.final for _, _, answer in seen))
-        self.teller.section("Time travel: the same entity as the journal told it then")
+        self.teller.section("Time travel: the same entity as the journal recorded it then")
         rows = [
             (
                 f"--as-at {position}",
@@ -211,7 +211,7 @@ class EnvironmentSteps:
 
     def rebuild_index(self) -> None:
         """A new index from the lake, each document compared, in the place of the old one; the same is found."""
-        self.teller.section("Throw the index away, and make it anew from the lake")
+        self.teller.section("Throw the index away, and rebuild it from the lake")
         searches: list[dict[str, Any]] = [{"query": search["query"]} for search in self.report["searches"]]
         before = [self._search(**search) for search in searches]
         phases = ("load", "compare")
@@ -238,8 +238,8 @@ class EnvironmentSteps:
         )
         self.check("searches find the same in the rebuilt index", before == after and done.index != done.old)
         self.teller.line(
-            f"{done.documents:,} documents made anew from the lake, {done.compared:,} compared, 0 different;"
-            f" swapped in after {done.took_s:.1f} s. Searches went on meanwhile and find the same."
+            f"{done.documents:,} documents rebuilt from the lake, {done.compared:,} compared, 0 different;"
+            f" swapped in after {done.took_s:.1f} s. Searches continued meanwhile and find the same."
         )
 
     def _search(self, query: str) -> tuple[int, list[tuple[str, Any]]]:
@@ -266,15 +266,15 @@ def tries(command: str, home: PurePath, shown: Urn, before: Position, query: str
     """What to try while the services run on: a command and what it does."""
     return [
         (f"export METAJOURNAL_HOME={home}", "the services of this demo"),
-        (f"{command} status", "what runs, and how fresh each stage is"),
+        (f"{command} status", "what is running, and how fresh each stage is"),
         (
             f"{command} search '{query}' --namespace python --kind dataset",
             "words, fields, phrases; --json for programs",
         ),
-        (f"{command} show {shown} --as-at {before}", "as the journal told it then"),
-        (f"{command} lineage {dataset('python', 'pyspark')} --levels 1", "who is built of it, and of what"),
+        (f"{command} show {shown} --as-at {before}", "as the journal recorded it then"),
+        (f"{command} lineage {dataset('python', 'pyspark')} --levels 1", "what depends on it, and what it depends on"),
         (f"{command} files latest {shown.name} python", "the newest file of a distribution"),
         (f"{command} emit TagsAdded {shown} --tag mine", "your own event"),
-        (f"{command} history {shown}", "and how it came to be so"),
-        (f"{command} down", f"end the services; then remove {home}"),
+        (f"{command} history {shown}", "and its history"),
+        (f"{command} down", f"stop the services; then remove {home}"),
     ]

@@ -81,7 +81,7 @@ def services(teller: Teller, *, keep: bool = False) -> Iterator[Running]:
     with shown() as report:
         ensure_all(report=report)
     folder = Path(tempfile.mkdtemp(prefix="metajournal-demo-"))
-    teller.line(f"Everything of this demo is in {folder} and {'stays there' if keep else 'ends with it'}.")
+    teller.line(f"Everything of this demo is in {folder} and {'stays there' if keep else 'is removed with it'}.")
     kept = True
     try:
         with ExitStack() as ending:

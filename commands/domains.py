@@ -27,7 +27,7 @@ from ..terminal.options import SECONDS, Options, json_option, options
 from ..terminal.rendering import console, note, print_json, print_line, table
 
 
-@click.group("domains", invoke_without_command=True, short_help="List the domains, or have one from outside served.")
+@click.group("domains", invoke_without_command=True, short_help="List the domains, or add an external one.")
 @json_option
 @options
 @click.pass_context
@@ -80,7 +80,7 @@ def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
             yield _row(name, state, recorded.package, recorded.kind_names, names.journal(name), commands, problem)
         else:
             kinds = declared.kind_names if declared is not None else ()
-            state = "installed" if away is None else "installed, perhaps served"
+            state = "installed" if away is None else "installed, possibly served"
             yield _row(name, state, " and ".join(brought), kinds, None, commands, problem or away)
 
 
@@ -137,10 +137,10 @@ def _served(settings: Settings) -> tuple[dict[str, Any], Mapping[str, Metajourna
         epochs = check_topics(settings)
         return {served.name: served for served in epochs.outside}, epochs.refusals, None
     except (KafkaUnavailableError, TopicMismatchError) as error:
-        return {}, {}, f"Which domains are served is not known: {error}"
+        return {}, {}, f"It is not known which domains are served: {error}"
 
 
-@domains.command("add", short_help="Have this installation serve a domain that an installed package brings.")
+@domains.command("add", short_help="Make this installation serve a domain that an installed package provides.")
 @click.argument("name")
 @click.option(
     "--timeout", "timeout_s", type=SECONDS, default=60.0, show_default=True, metavar="SECONDS",
@@ -167,7 +167,7 @@ def add(given: Options, /, name: str, timeout_s: float, as_json: bool) -> None:
         print_json({"ok": True, "domain": name, "package": served.package, "kinds": kinds, "topic": topic})
         return
     text = f"{name} is served from now on, in {topic}: {', '.join(kinds)}."
-    print_line(f"{text} Start the indexer again, and whatever emits or reads such entities.")
+    print_line(f"{text} Restart the indexer, and all programs that emit or read such entities.")
 
 
 DOMAINS: tuple[click.Command, ...] = (domains,)

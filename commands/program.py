@@ -78,7 +78,7 @@ def _from_outside(word: str) -> click.Command | None:
 @click.group(
     cls=_Program,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`metajournal domains` lists domains from outside and their commands.",
+    epilog="`metajournal domains` lists external domains and their commands.",
 )
 @click.version_option(package_name="metajournal")
 @click.option("--config", "file", metavar="FILE", help="Settings file (default: metajournal.toml, where it exists).")

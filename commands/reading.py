@@ -16,16 +16,18 @@ from .searching import SEARCHING
 from .tailing import tail
 
 _AT_LEAST = click.option(
-    "--at-least", metavar="POSITIONS", help="Wait until the lake holds this position (or these, with commas between)."
+    "--at-least",
+    metavar="POSITIONS",
+    help="Wait until the lake contains this position (or these, separated by commas).",
 )
-_AS_OF = click.option(
-    "--as-of", metavar="TIME", help="By what had happened then, whenever it was told: event times count."
-)
+_AS_OF = click.option("--as-of", metavar="TIME", help="What was true then, whenever it was recorded (event time).")
 
 
 @click.command()
 @click.argument("urn", shell_complete=complete_urn)
-@click.option("--as-at", metavar="POSITIONS|TIME", help="As the journal told it then, instead of now.")
+@click.option(
+    "--as-at", metavar="POSITIONS|TIME", help="What the journal had recorded by then (system time), instead of now."
+)
 @_AS_OF
 @_AT_LEAST
 @json_option
@@ -51,13 +53,18 @@ def show(
         return
     console().print(entity_view(shown))
     if asked_point is not None and not answer.final:
-        note("This is not final: the lake has not met a later event there yet, so an earlier one may still come.")
+        note("This is not final: the lake has not seen a later event there yet, so an earlier one may still arrive.")
 
 
 @click.command()
 @click.argument("urn", shell_complete=complete_urn)
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Only so many of the newest changes.")
-@click.option("--before", type=click.IntRange(0), metavar="TIMESTAMP", help="Changes below this logical timestamp.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="At most this many of the newest changes.")
+@click.option(
+    "--before",
+    type=click.IntRange(0),
+    metavar="TIMESTAMP",
+    help="Only changes below this logical timestamp (the number of a row's position).",
+)
 @_AS_OF
 @_AT_LEAST
 @json_option
@@ -86,7 +93,7 @@ def history(
         print_json(page)
         return
     if not page:
-        note(f"The journal says nothing of {entity} before that.")
+        note(f"The journal has no earlier change of {entity}.")
         return
     console().print(history_view(page, earlier, by="system_time" if of is None else "event_time"))
     last = page[-1]["position"]

@@ -37,8 +37,8 @@ def rebuild() -> None:
     """Make anew what follows from the journal, beside the live system."""
 
 
-@rebuild.command("index", short_help="Build the search index anew from the lake.")
-@click.option("--keep-old", is_flag=True, help="Leave the old index in Elasticsearch, unused.")
+@rebuild.command("index", short_help="Rebuild the search index from the lake.")
+@click.option("--keep-old", is_flag=True, help="Keep the old index in Elasticsearch, unused.")
 @json_option
 @options
 def rebuild_index_command(given: Options, /, keep_old: bool, as_json: bool) -> None:
@@ -93,9 +93,9 @@ def _show(done: Rebuilt) -> None:
         print_line(safe(text), out=out)
 
     for name in done.thrown_away:
-        say(f"{name}, an unfinished index that could not be continued, was thrown away.")
+        say(f"{name}, an unfinished index that could not be resumed, was discarded.")
     if done.resumed:
-        say("An unfinished rebuild was continued.")
+        say("An unfinished rebuild was resumed.")
     say(f"Searches use {done.index}: {done.documents:,} entities of the lake, each compared; {done.took_s:.1f} s.")
     if done.old:
         say(f"The old index {done.old} {'is still there' if done.kept else 'is deleted'}.")

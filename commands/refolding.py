@@ -30,23 +30,23 @@ if TYPE_CHECKING:
 _TELL_S = 2.0  # seconds between two lines of progress
 _TAKEN_WITHIN_S = 600.0
 _SHOWN_WITHIN_S = 10.0
-_CATCH_UP = "Start the indexer (`metajournal up`) or let it catch up (`metajournal status`), then verify again."
+_CATCH_UP = "Start the indexer (`metajournal up`) or let it catch up (`metajournal status`), then run verify again."
 _SILENT_S = 120.0  # a status older than that was left by a stream that was killed; its pid may be another's by now
 
 _master = click.option("--master", metavar="URL", help="Fold on a Spark cluster instead of this machine's cores.")
 
 
-@click.command("lake", short_help="Build the lake's history tables anew from the journal.")
+@click.command("lake", short_help="Rebuild the lake's history tables from the journal.")
 @click.option(
     "--from",
     "source",
     type=click.Choice(["journal", "kafka"]),
     default="journal",
     show_default=True,
-    help="What is folded again: the lake's journal table, or the journal topics (that table is remade too).",
+    help="Source: the lake's journal table, or the journal topics (then that table is rebuilt too).",
 )
-@click.option("--offline", is_flag=True, help="No stream writes this lake: swap the new tables in here.")
-@click.option("--accept", is_flag=True, help="Swap the new tables in also where they differ from the live ones.")
+@click.option("--offline", is_flag=True, help="Switch to the new tables at once; no stream may be writing this lake.")
+@click.option("--accept", is_flag=True, help="Switch to the new tables even if they differ from the live ones.")
 @_master
 @json_option
 @options
@@ -63,9 +63,10 @@ def rebuild_lake_command(
     runs = _stream_runs(given)
     if offline and runs:
         raise StreamError(
-            f"A stream of {given.home} is running; it would go on writing the tables that are swapped out.",
+            f"A stream of {given.home} is running; it would keep writing to the replaced tables.",
             code="stream-runs",
-            hint="Leave --offline away: the stream swaps the tables itself. Or end it first (`metajournal down`).",
+            hint="Omit --offline: the stream switches to the new tables by itself. Or stop it first (`metajournal "
+            "down`).",
         )
     with _tasks(given, master) as tasks:
         done = streaming.rebuild_lake(
@@ -75,8 +76,8 @@ def rebuild_lake_command(
     print_json({"ok": True, **_json(done)}) if as_json else _show(done)
 
 
-@click.command(short_help="Fold the journal again and compare: lake, units, index.")
-@click.option("--no-index", is_flag=True, help="Leave the search index out.")
+@click.command(short_help="Check all derived data against the journal: lake, units, index.")
+@click.option("--no-index", is_flag=True, help="Do not check the search index.")
 @_master
 @json_option
 @options
@@ -128,7 +129,7 @@ def _index_check(given: Options, lines: _RefoldLines) -> Check:
         f"{difference.urn} of tenant {difference.tenant}: {difference.fault}"
         for difference in comparison.differences[:20]
     ]
-    summary = f"{comparison.compared:,} documents compared one by one, {comparison.count or 'none'} differing"
+    summary = f"{comparison.compared:,} documents compared, {comparison.count or 'none'} differing"
     if not comparison.behind:
         return Check("index", not comparison.count, summary, tuple(wrong))
     late = f"index {sum(comparison.behind.values()):,} positions behind; is the indexer running? (metajournal status)"
@@ -212,12 +213,13 @@ class _RefoldLines:
         now = time.monotonic()
         if self._waited_from_s is None:
             self._waited_from_s = now
-            self.say("wait for the stream to take the new tables over")
+            self.say("wait for the stream to switch to the new tables")
         if now - self._waited_from_s > _TAKEN_WITHIN_S:
             raise StreamError(
-                "The stream has not taken the rebuilt tables over; they wait for it.",
+                "The stream has not switched to the rebuilt tables yet; they are ready.",
                 code="not-taken-over",
-                hint="It does so between two batches: see `metajournal status`. If none runs, say --offline.",
+                hint="It switches between two batches: see `metajournal status`. If no stream is running, use "
+                "--offline.",
             )
         time.sleep(0.1)
 
@@ -260,13 +262,13 @@ def _mends(checks: list[Check]) -> Iterator[str]:
     yield from dict.fromkeys(check.mend for check in checks if check.mend and not check.ok)
     wrong = {check.name for check in checks if not check.ok and not check.mend}
     if "journal-in-kafka" in wrong:
-        yield "Look for the missing part of the topic; until then keep the lake, which has what Kafka has lost."
+        yield "Find the missing part of the topic; until then keep the lake, which contains what Kafka has lost."
     elif wrong & {"journal-once", "units", "outcomes"}:
-        yield "`metajournal rebuild lake --from kafka --accept` makes all tables anew."
+        yield "`metajournal rebuild lake --from kafka --accept` rebuilds all tables."
     elif wrong - {"index"}:
-        yield "`metajournal rebuild lake --accept` makes the history tables anew."
+        yield "`metajournal rebuild lake --accept` rebuilds the history tables."
     if "index" in wrong:
-        yield "`metajournal rebuild index` makes the index anew from the lake."
+        yield "`metajournal rebuild index` rebuilds the index from the lake."
 
 
 REFOLDING: tuple[click.Command, ...] = (verify,)

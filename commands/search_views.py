@@ -50,13 +50,13 @@ def then_view(results: Any, then: Sequence[Any]) -> RenderableType:
     if results.cursor is not None:
         notes.append(Text(f"next page: --cursor {results.cursor}", style="dim", no_wrap=True, overflow="ignore"))
     if any(answer is not None and not answer.final for answer in then):
-        notes.append(Text("not final: events still to come can change what was then", style="dim"))
+        notes.append(Text("not final: events that arrive later may change this", style="dim"))
     return Group(table(["entity", "written", "tags then", "properties then"], rows), *notes) if rows else notes[0]
 
 
 def _looked(answer: Any) -> tuple[str, str, str]:
     if answer is None:
-        return "not there then", "-", "-"
+        return "did not exist then", "-", "-"
     row = answer.row
     tags = ", ".join(sorted({*row.user_tags, *row.system_tags})) or "-"
     properties = ", ".join(f"{key}={value}" for key, value in sorted(row.user_properties.items())) or "-"
@@ -82,4 +82,6 @@ def facets_view(facets: Mapping[str, Sequence[Any]]) -> RenderableType:
 def suggestions_view(suggestions: Iterable[Any], what: str) -> RenderableType:
     """Completions and how many entities have each."""
     rows = [(shortened(suggestion.text, 120), f"{suggestion.entities:,}") for suggestion in suggestions]
-    return table([what, "entities"], rows, right=["entities"]) if rows else Text(f"no {what} begins so", style="dim")
+    return (
+        table([what, "entities"], rows, right=["entities"]) if rows else Text(f"no {what} has this prefix", style="dim")
+    )

@@ -33,15 +33,15 @@ _SCOPE = click.option(
 @_SCOPE
 @click.option("--sort", type=click.Choice(_SORTS), default="relevance", show_default=True, help="Order of the hits.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="Hits to show.")
-@click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
-@click.option("--facets", is_flag=True, help="Count all hits by kind, namespace and tag too.")
-@click.option("--why", "--explain", "why", is_flag=True, help="Show every reason for each hit, and its place's reason.")
+@click.option("--cursor", metavar="TEXT", help="Continue where an earlier answer ended.")
+@click.option("--facets", is_flag=True, help="Also count all hits by kind, namespace and tag.")
+@click.option("--why", "--explain", "why", is_flag=True, help="Show all reasons for each hit and for its rank.")
 @click.option(
-    "--at-least", metavar="POSITIONS", help="Wait until the index shows this position (or these, with commas between)."
+    "--at-least", metavar="POSITIONS", help="Wait until the index shows this position (or these, separated by commas)."
 )
 @click.option(
     "--as-at", metavar="POSITIONS|TIME",
-    help="Show too what each hit looked like then. What is found is what the index shows now.",
+    help="Also show what each hit looked like then. The search itself finds what the index shows now.",
 )  # fmt: skip
 @json_option
 @options
@@ -64,7 +64,7 @@ def search(
     from .search_views import explained_view, facets_view, then_view, without_filters
 
     if as_at and (why or asked["facets"]):
-        raise click.UsageError("--as-at goes with neither --why nor --facets: these speak of now.")
+        raise click.UsageError("--as-at cannot be combined with --why or --facets, which describe the present.")
     after, place = positions(at_least) if at_least else None, point(as_at) if as_at else None
     with Search(given.settings) as catalog:
         results = catalog.search(query, at_least=after, **{key: value for key, value in asked.items() if value})
@@ -89,7 +89,9 @@ def search(
 @click.argument("prefix", default="")
 @click.option("--keys", is_flag=True, help="Complete metadata keys instead of names.")
 @_SCOPE
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="Most to show.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="At most this many."
+)
 @json_option
 @options
 def suggest(given: Options, /, prefix: str, keys: bool, scope: str | None, limit: int, as_json: bool) -> None:
@@ -103,7 +105,7 @@ def suggest(given: Options, /, prefix: str, keys: bool, scope: str | None, limit
     from .search_views import suggestions_view
 
     if scope and not keys:
-        raise click.UsageError("--scope goes with --keys only: a name belongs to no scope.")
+        raise click.UsageError("--scope can only be used with --keys: a name belongs to no scope.")
     with Search(given.settings) as catalog:
         suggestions = (
             catalog.suggest_keys(prefix, scope=scope, limit=limit)

@@ -25,7 +25,7 @@ _PACKAGES_OF_STREAM = ("pyspark", "delta", "deltalake", "pyarrow", "duckdb", "po
 WATCH_S = 1.0  # seconds between two looks of `status --watch`
 
 
-@click.command(short_help="Fold the journal into tables and topics; runs on.")
+@click.command(short_help="Fold the journal into tables and topics, until stopped.")
 @click.option("--master", metavar="URL", help="Spark's master: local[N], or a cluster's URL (default: stream.master).")
 @options
 def stream(given: Options, /, master: str | None) -> None:
@@ -47,7 +47,7 @@ def stream(given: Options, /, master: str | None) -> None:
         run_stream(given.settings, jars, {"spark.master": master} if master else None)
 
 
-@click.command(short_help="Keep Elasticsearch up to date with the journal; runs on.")
+@click.command(short_help="Keep Elasticsearch up to date with the journal, until stopped.")
 @options
 def index(given: Options, /) -> None:
     """Keep Elasticsearch up to date with the journal, until ended by SIGTERM or Ctrl-C."""
@@ -85,7 +85,7 @@ def _check_packages_of_stream() -> None:
         MissingExtraError: one of its packages is not installed.
     """
     if any(find_spec(name) is None for name in _PACKAGES_OF_STREAM):
-        raise MissingExtraError("stream", "Starting everything, the stream too,")
+        raise MissingExtraError("stream", "Starting everything, including the stream,")
 
 
 @click.command()
@@ -102,7 +102,7 @@ def down(given: Options, /) -> None:
 @click.option(
     "--watch",
     is_flag=True,
-    help="Look again every second; without a terminal, one line for each look.",
+    help="Refresh every second; if not on a terminal, print one line each time.",
 )
 @json_option
 @options
@@ -164,7 +164,7 @@ def shelve(given: Options, /, topic: str, partition: int, position: int, as_json
     place = Position(topic, partition, position)
     _refuse_folded(given, place)
     recorded(given.settings, place)
-    effect = "It takes effect when the stream starts again."
+    effect = "It takes effect the next time the stream starts."
     print_json({"ok": True, "shelved": str(place)}) if as_json else print_line(f"shelved {place}. {effect}")
 
 
@@ -178,9 +178,10 @@ def _refuse_folded(given: Options, place: Position) -> None:
     journal = Lake(lake.path, lake.storage_options).journal
     if journal.exists() and place.value < journal.mark((place.topic, place.partition)):
         raise InputError(
-            f"The stream has judged {place} already.",
+            f"The stream has already evaluated {place}.",
             code="already-folded",
-            hint="Only a record that the stream stands before can be shelved; its message names the position.",
+            hint="Only a record at which the stream has stopped can be shelved; the stream's message names the "
+            "position.",
         )
 
 
@@ -197,7 +198,7 @@ def doctor(given: Options, /, as_json: bool) -> int:
     return FINE if report["ok"] else PROBLEM
 
 
-@click.command(short_help="Try everything in a temporary folder, and end it again.")
+@click.command(short_help="Try everything in a temporary folder, then stop it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--keep", is_flag=True, help="Leave the services running, and print what to try next.")
 def demo(as_json: bool, keep: bool) -> int:

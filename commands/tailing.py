@@ -33,32 +33,42 @@ _SIGNS = (("additions", "+"), ("deletions", "-"))
 @click.option(
     "--since",
     metavar="POINT",
-    help="Begin after this position (or these, with commas between), at this time, or at 'earliest' or 'latest' "
+    help="Start after this position (or these, separated by commas), at this time, or at 'earliest' or 'latest' "
     "(default; with --state: earliest).",
 )
-@click.option("--group", metavar="NAME", help="Share the changes with others of this group, and go on where it ended.")
 @click.option(
-    "--kind", "kinds", metavar="KIND", multiple=True, help="Only this kind; may be repeated, as all that follow."
+    "--group", metavar="NAME", help="Share the changes with other members of this group, and resume where it stopped."
+)
+@click.option(
+    "--kind",
+    "kinds",
+    metavar="KIND",
+    multiple=True,
+    help="Only this kind; this and the following options may be repeated.",
 )
 @click.option("--namespace", metavar="NAME", multiple=True, help="Only this namespace.")
-@click.option(
-    "--urn", metavar="URN", multiple=True, help="Only this entity, or those whose URN begins so: dataset:default/*"
-)
+@click.option("--urn", metavar="URN", multiple=True, help="Only this entity, or a URN prefix: dataset:default/*")
 @click.option(
     "--scope", type=click.Choice(["USER", "SYSTEM"], case_sensitive=False), help="Only this scope's metadata."
 )
 @click.option(
-    "--tenant", metavar="NAME", multiple=True, help="This tenant's entities instead of our own; '*': every tenant's."
+    "--tenant",
+    metavar="NAME",
+    multiple=True,
+    help="This tenant's entities instead of the configured tenant's; '*': every tenant's.",
 )
-@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only where this tag came or went.")
-@click.option("--key", "keys", metavar="KEY", multiple=True, help="Only where this property came, went or changed.")
+@click.option("--tag", "tags", metavar="TAG", multiple=True, help="Only where this tag was added or removed.")
+@click.option(
+    "--key", "keys", metavar="KEY", multiple=True, help="Only where this property was added, removed or changed."
+)
 @click.option(
     "--state",
     is_flag=True,
-    help="Print whole entities: the newest state of each (older ones too that Kafka still has), then every later one.",
+    help="Print complete entities: the newest state of each (and older ones that Kafka still has), then every later "
+    "one.",
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="End after N.")
-@click.option("--timeout", type=SECONDS, metavar="S", help="End when nothing came for S seconds.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N.")
+@click.option("--timeout", type=SECONDS, metavar="S", help="Stop after S seconds without a change.")
 @json_option
 @options
 def tail(
@@ -100,7 +110,10 @@ def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool,
         own = journal.settings.journal.tenant
         subscription = journal.states(domain, **how) if state else journal.subscribe(domain, **how)
         if subscription.resumed and how["since"] is not None:
-            note(f"The group {how['group']} goes on where it ended; --since counts only for what it has never read.")
+            note(
+                f"The group {how['group']} resumes where it stopped; --since only applies to partitions that it has "
+                f"never read."
+            )
         with subscription as records, _interruptible(records):
             for record in records:
                 if as_json:

@@ -42,14 +42,14 @@ def _step_view(step: dict[str, Any]) -> list[RenderableType]:
         right = ["logical timestamp", "seq"]
         parts += [Text(), table(["table", "key", "logical timestamp", "seq", "deleted"], made, right=right)]
     elif step["behind"] == 0:
-        parts.append(Text("It made no row."))
+        parts.append(Text("It produced no row."))
     return parts
 
 
 def _outcome(step: dict[str, Any]) -> Text:
     word = step["outcome"]
     if step["behind"]:
-        waits = f", {step['behind']:,} positions before the stream is through with it"
+        waits = f", {step['behind']:,} positions behind; the stream has not reached it"
         return Text.assemble((safe(word), "yellow"), waits)
     text = verdict(word)
     if step["reason"]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..schemas.settings import Settings
 
 
-@click.command(short_help="Say where an event is and what came of it.")
+@click.command(short_help="Show where an event is and what became of it.")
 @click.argument("event", metavar="EVENT_ID|POSITION")
 @json_option
 @options

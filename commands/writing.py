@@ -16,7 +16,7 @@ from ..terminal.options import SECONDS, Options, json_option, options
 from ..terminal.rendering import console, note, print_json
 from .journals import journal_of
 
-_NOTHING = "Standard input held no event, so nothing was emitted."
+_NOTHING = "Standard input contained no event, so nothing was emitted."
 
 
 @click.command()
@@ -30,12 +30,17 @@ _NOTHING = "Standard input held no event, so nothing was emitted."
 @click.option("--scope", type=click.Choice(["USER", "SYSTEM", "BOTH"], case_sensitive=False), help="Default: USER.")
 @click.option("--description", metavar="TEXT", help="Description of a registered entity.")
 @click.option("--schema", metavar="AVRO", help="Schema of a registered entity: Avro JSON.")
-@click.option("--actor", metavar="NAME", help="Who does this.")
-@click.option("--expected", type=int, metavar="N", help="Only if the entity's logical timestamp is N; 0: not there.")
+@click.option("--actor", metavar="NAME", help="Who is making the change.")
+@click.option(
+    "--expected",
+    type=int,
+    metavar="N",
+    help="Apply only if the entity's logical timestamp is still N (as `show` prints it); 0: only if it does not exist.",
+)
 @click.option("--event-time", metavar="TIME", help="When it happened: ISO 8601, or (milli)seconds since 1970.")
-@click.option("--unit", "as_unit", is_flag=True, help="Emit all JSON lines as one unit: all of them or none.")
-@click.option("--unit-id", metavar="ID", help="Send this unit again: its lines have their event_id.")
-@click.option("--no-wait", is_flag=True, help="Do not wait for the outcome, only until Kafka has the event.")
+@click.option("--unit", "as_unit", is_flag=True, help="Emit all JSON lines as one unit: all or nothing.")
+@click.option("--unit-id", metavar="ID", help="Send this unit again; each line must have its event_id.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the outcome, only until Kafka has stored the event.")
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="How long to wait for an outcome.")
 @json_option
 @options
@@ -66,14 +71,14 @@ def emit(
     from .emitting import Sending
 
     if type_ == "-" and (entity or any(typed.values())):
-        raise click.UsageError("With '-' everything stands in the JSON lines; leave the other arguments away.")
+        raise click.UsageError("With '-', everything is in the JSON lines; omit the other arguments.")
     if type_ != "-" and (as_unit or unit_id):
         raise click.UsageError("A unit is read from JSON lines (metajournal emit --unit - < FILE).")
     event = None if type_ == "-" else typed_options(type_, entity, **typed)
     if entity is not None:
         kind = Urn.parse(entity).kind
         if meant := meant_kind(kind):
-            note(f"{kind} is a kind of its own; did you mean {meant}?")
+            note(f"{kind} is a custom kind; did you mean {meant}?")
     lines = standard_input() if type_ == "-" else None
     ok, out = True, console()
     with journal_of(given) as journal:

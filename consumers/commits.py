@@ -93,7 +93,7 @@ class Commits:
             try:
                 consumer.commit(offsets=first, asynchronous=False)
             except KafkaException as error:
-                _log.info("The start of the group was not kept: %s", error.args[0].str())
+                _log.info("The start of the group was not stored: %s", error.args[0].str())
 
     def wait(self, consumer: Consumer, timeout_s: float) -> bool:
         """Send what is done and wait for the answer; false when it is not confirmed in time.

@@ -138,7 +138,7 @@ def _set(words: Words) -> frozenset[str]:
     given = [words] if isinstance(words, str) else words or ()
     texts = list(given) if isinstance(given, Iterable) else [given]
     if not all(isinstance(text, str) for text in texts):
-        raise InputError(f"A condition is a text or several texts, not {words!r:.60}.", code="wrong-type")
+        raise InputError(f"A condition must be a text or several texts, not {words!r:.60}.", code="wrong-type")
     return frozenset(texts)
 
 
@@ -146,7 +146,7 @@ def _check_kind(kind: str) -> None:
     try:
         kind_of(kind)
     except ValueError as error:
-        raise InputError(f"{kind!r} is no kind: {error}.", code="no-such-kind") from error
+        raise InputError(f"{kind!r} is not a valid kind: {error}.", code="no-such-kind") from error
 
 
 def _tenants(names: frozenset[str]) -> frozenset[str]:
@@ -156,7 +156,7 @@ def _tenants(names: frozenset[str]) -> frozenset[str]:
     for name in sorted(names):
         if not TENANT_PATTERN.fullmatch(name):
             raise InputError(
-                f"{name!r:.60} is not a tenant's name.",
+                f"{name!r:.60} is not a valid tenant name.",
                 code="no-such-tenant",
                 hint=f"A name matches {TENANT_PATTERN.pattern}; `*` alone asks for every tenant.",
             )
@@ -166,8 +166,8 @@ def _tenants(names: frozenset[str]) -> frozenset[str]:
 def _prefix(text: str) -> str:
     if text.index("*") != len(text) - 1:
         raise InputError(
-            f"{text!r} is no beginning of a URN: `*` may only stand last.",
+            f"{text!r} is not a URN prefix: `*` is only allowed at the end.",
             code="no-such-prefix",
-            hint="Write dataset:default/* for all whose URN begins so.",
+            hint="Write dataset:default/* for all URNs with that prefix.",
         )
     return text[:-1]

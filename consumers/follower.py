@@ -175,7 +175,7 @@ class Follower:
         try:
             end = asked.result(min(timeout_s, threading.TIMEOUT_MAX))
         except TimeoutError:
-            text = f"The end of {self.topic}/{self.partition} was not told within {timeout_s:g} s."
+            text = f"The end of {self.topic}/{self.partition} was not returned within {timeout_s:g} s."
             raise KafkaUnavailableError(text) from None
         return Position(self.topic, self.partition, position(self._epochs[self.topic].epoch, end) - 1)
 
@@ -189,7 +189,7 @@ class Follower:
     def _check(self, position: Position) -> None:
         if (position.topic, position.partition) != (self.topic, self.partition):
             raise InvalidPositionError(
-                f"{position} is no position of {self.topic}/{self.partition}, where this aggregate's events stand.",
+                f"{position} is not a position in {self.topic}/{self.partition}, where this aggregate's events are.",
                 text=str(position),
             )
 
@@ -300,8 +300,8 @@ class Follower:
         if behind > MOST_BEHIND:
             error = NotYetVisibleError(
                 {(self.topic, self.partition): behind},
-                f"The lake is {behind:,} records behind the end of {self.topic}/{self.partition}; from"
-                f" {MOST_BEHIND:,} on, verdicts are not told ahead of the stream.",
+                f"The lake is {behind:,} records behind the end of {self.topic}/{self.partition}; from "
+                f"{MOST_BEHIND:,} on, verdicts are not available ahead of the stream.",
             )
             error.advise(f"{_INSTEAD} `metajournal status` shows how far the stream is.")
             raise error
@@ -442,8 +442,8 @@ def _verdict(pin: Pin, verdict: Verdict | None, key: bytes, position: Position) 
         verdict = pin.verdict(position.value, key)
     if verdict is None:
         raise InvalidPositionError(
-            f"No event of {key.decode(errors='replace')} stands at {position}.",
-            hint="Ask whoever follows the aggregate of that event; `metajournal why` tells which it is.",
+            f"No event of {key.decode(errors='replace')} is at {position}.",
+            hint="Use a follower of that event's aggregate; `metajournal why` shows which it is.",
             text=str(position),
         )
     return receipt_outcome(position, verdict)

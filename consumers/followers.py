@@ -107,8 +107,8 @@ class Follow:
         urn = self._entity if entity is None else Urn.parse(entity)
         if urn.aggregate != self._entity.aggregate:
             raise InputError(
-                f"{urn} is not of the aggregate {self._entity.aggregate} that is followed.",
-                hint="Follow it by itself: journal.follow(entity).",
+                f"{urn} does not belong to the followed aggregate {self._entity.aggregate}.",
+                hint="Follow it separately: journal.follow(entity).",
             )
         return self._follower.row(self._key, self._tenant, str(urn), at_least, self._limit(timeout_s))
 
@@ -124,7 +124,7 @@ class Follow:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise InputError("Nobody follows here any more.", code="closed", hint="Follow again: journal.follow().")
+            raise InputError("This follower is closed.", code="closed", hint="Follow again: journal.follow().")
 
     def __enter__(self) -> Self:
         return self

@@ -160,7 +160,7 @@ class Intake:
             for partition, reading in readings.items():
                 reading.ledger.merge(self._had.get(partition, {}))
             self._begin(readings)
-            _log.info("The group %s has given %d partitions to this member.", self._group, len(partitions))
+            _log.info("The group %s has assigned %d partitions to this member.", self._group, len(partitions))
         except (KafkaException, MetajournalError) as error:
             self._failure = error
             consumer.assign([])
@@ -173,8 +173,8 @@ class Intake:
 
     def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         _log.warning(
-            "The group %s has given this member's partitions to others, since it did not ask for changes for too long."
-            " What it has not committed comes again there.",
+            "The group %s has reassigned this member's partitions, because it did not ask for changes for too long. "
+            "Changes that it has not committed are delivered again to other members.",
             self._group,
         )
         self._forget()
@@ -240,7 +240,7 @@ class Intake:
             return
         if isinstance(failure, MetajournalError) and failure.code != KafkaUnavailableError.CODE:
             raise failure
-        _log.warning("The group %s could not hand partitions over (%s); trying again.", self._group, failure)
+        _log.warning("The group %s could not reassign partitions (%s); trying again.", self._group, failure)
         self.closing.wait(_PAUSE_S)
         self._consumer.unsubscribe()
         self._join()
@@ -293,7 +293,9 @@ class Intake:
         """
         self.closing.set()
         if self.commits.due and not (self._answers() and self.keep(timeout_s)):
-            _log.warning("Kafka has not confirmed the last commit of group %s: its changes come again.", self._group)
+            _log.warning(
+                "Kafka has not confirmed the last commit of group %s: its changes are delivered again.", self._group
+            )
         self._ending = True  # a rebalance until here has kept what is done by itself
         closing = threading.Thread(target=self._consumer.close, name="metajournal-subscription-end", daemon=True)
         closing.start()

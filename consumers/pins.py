@@ -147,7 +147,7 @@ def _check_rules(lake: Lake, topic_domain: str) -> None:
     rules = lake.journal.rules()
     for domain, own in digests_of_topics([topic_domain]).items():
         if domain not in rules:
-            text = f"No stream has judged anything of the domain {domain!r} into {lake.path} yet."
+            text = f"No stream has evaluated anything of the domain {domain!r} into {lake.path} yet."
             raise UnavailableError(text, code="no-lake", hint=_NO_LAKE)
         if rules[domain] != own:
             raise OtherRulesError(domain, rules[domain], own)
@@ -157,8 +157,8 @@ def _check_mark(mark: int, known: TopicEpoch) -> None:
     if epoch_of(mark) > known.epoch:
         text = f"the lake holds {known.topic} in epoch {epoch_of(mark)}, this process knows epoch {known.epoch}"
         raise TopicMismatchError(
-            f"{text[0].upper()}{text[1:]}: the journal was restored meanwhile.",
-            hint="Connect again: Journal.connect() reads the recorded epochs anew.",
+            f"{text[0].upper()}{text[1:]}: the journal has been restored meanwhile.",
+            hint="Connect again: Journal.connect() reads the recorded epochs again.",
             differences=(text,),
         )
 

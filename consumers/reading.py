@@ -117,9 +117,9 @@ class Opener:
         offset, (low, high) = int(commit.offset), self._look_up.range(partition)
         if offset > high:
             raise PositionExpired(
-                f"The group has read {partition[0]}, partition {partition[1]}, up to offset {offset}, but it ends at"
-                f" {high}: the topic was made anew or has lost records.",
-                hint="Begin with another group, or set this one's offsets anew.",
+                f"The group has read {partition[0]}, partition {partition[1]}, up to offset {offset}, but it ends at "
+                f"{high}: the topic was recreated or has lost records.",
+                hint="Use another group, or reset this one's offsets.",
                 earliest=self._starts.earliest(partition, self._targets[partition[0]]),
             )
         if offset < low and not self._compacted:
@@ -131,8 +131,9 @@ class Opener:
             return reading
         if kept is None:
             _log.warning(
-                "The commit for %s/%d at offset %d does not say what was reached: something other than a subscription"
-                " made it. What stands before it is read again, to know what the stream repeats.", *partition, offset,
+                "The commit for %s/%d at offset %d does not say what was reached: it was made by something other "
+                "than a subscription. What precedes it is read again, to recognize records that the stream "
+                "repeats.", *partition, offset,
             )  # fmt: skip
         start = self._starts.behind(partition, max(offset, low), self._targets[partition[0]])
         if self._compacted:  # what compaction has taken away was perhaps never delivered

@@ -22,7 +22,7 @@ from .ledger import Place, Source
 Scope = Literal["USER", "SYSTEM"]
 Partition: TypeAlias = tuple[str, int]
 """A topic that the stream writes, and its partition."""
-_HINT: Final = "Somebody else writes into this topic, which only the stream may (docs/how-to/secure-connections.md)."
+_HINT: Final = "Something else writes to this topic, which only the stream may do (docs/how-to/secure-connections.md)."
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def identity(message: Message) -> Identity:
 def _source(text: str) -> Source:
     topic, partition = text.rsplit("/", 1)
     if not topic:
-        raise ValueError("the source is no journal partition")
+        raise ValueError("the source is not a journal partition")
     return topic, whole_of(partition)
 
 
@@ -205,7 +205,7 @@ def _check_state(document: Mapping[str, Any], identity: Identity) -> None:
 def _check_annotations(given: Mapping[str, Any]) -> None:
     tags, properties = given["tags"], given["properties"]
     if not isinstance(tags, list):
-        raise TypeError("its tags are no list")
+        raise TypeError("its tags are not a list")
     "".join(tags)
     "".join(properties.values())
 

@@ -197,7 +197,7 @@ class Starts:
         raise PositionExpired(
             f"Changes since then are no longer in {partition[0]}, partition {partition[1]}: what is left begins at"
             f" offset {low}" + (f", after {earliest}." if earliest else "."),
-            hint='Begin with since="earliest" (`--since earliest`) or at that position, or read the states first.',
+            hint='Start with since="earliest" (`--since earliest`) or at that position, or read the states first.',
             earliest=earliest,
             topic=partition[0],
             partition=partition[1],
@@ -218,7 +218,7 @@ class Starts:
         if abs(since_ms) < -_NO_TIME:
             return self._from_time(since_ms)
         raise InputError(
-            f"`since` is no point to begin at: {why}.",
+            f"`since` is not a valid starting point: {why}.",
             hint="Give a Position, a receipt, several of them, a cut, a time (aware datetime, milliseconds, text), "
             '"earliest" or "latest".',
         )
@@ -251,14 +251,15 @@ class Starts:
         for key, value in cut.items():
             if not isinstance(key, tuple) or len(key) != 2 or not isinstance(value, int) or isinstance(value, bool):
                 raise InputError(
-                    f"{key!r}: {value!r} is no part of a cut.", hint="A cut is {(topic, partition): next position}."
+                    f"{key!r}: {value!r} is not a valid entry of a cut.",
+                    hint="A cut is {(topic, partition): next position}.",
                 )
             topic, number = key
             self._check(topic, number, f"{topic}/{number}/{value}")
             if value > (end := self._next((topic, number))):
                 raise InputError(
-                    f"The journal has not come to {topic}/{number}/{value} yet: its next position there is {end}.",
-                    hint="A cut holds the next position of each partition, as a search's `position_vector` does.",
+                    f"The journal has not reached {topic}/{number}/{value} yet: its next position there is {end}.",
+                    hint="A cut contains the next position of each partition, as a search's `position_vector` does.",
                 )
             last[topic, number] = value - 1
         return _Floor(last)
@@ -267,7 +268,7 @@ class Starts:
         known = self._journals.get(topic) if isinstance(topic, str) else None
         if known is None or not isinstance(number, int) or not 0 <= number < known.partitions:
             raise InputError(
-                f"{shown} is no position of {' or '.join(self._journals)}.",
+                f"{shown} is not a position of {' or '.join(self._journals)}.",
                 hint="Give a position as its receipt prints it.",
             )
 

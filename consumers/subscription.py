@@ -143,11 +143,11 @@ class Subscription(Generic[T]):
         if domain in epochs.refusals or (is_joining(domain) and domain not in epochs.domains):
             raise epochs.not_served(domain, f"A subscription to {domain}")
         if domain not in served:
-            raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(served)}.")
+            raise InputError(f"There is no domain {domain!r} with changes.", hint=f"Served: {', '.join(served)}.")
         if group is not None and not _is_name(group):
             raise InputError(
-                f"{group!r:.60} is no name of a group.",
-                hint="Give a text of 1 to 255 characters, without blanks around it or control characters.",
+                f"{group!r:.60} is not a valid group name.",
+                hint="Give a text of 1 to 255 characters, without surrounding spaces or control characters.",
             )
         self._made = made
         self._compacted = compacted
@@ -338,15 +338,17 @@ class Subscription(Generic[T]):
             if not self._intake.keep(_COMMIT_S):
                 raise KafkaUnavailableError(
                     f"The group {self._group} could not keep what is done within {_COMMIT_S:g} s.",
-                    hint="Go on: the next commit keeps it. What is not kept comes again, with the same id.",
+                    hint="Continue: the next commit includes it. Changes that are not committed are delivered again, "
+                    "with the same id.",
                 )
 
     def _check_done(self) -> None:
         if self._undone:
             raise InputError(
-                "The subscription was closed while its last change was at hand: that one is not done, and comes again.",
+                "The subscription was closed while its last change was being handled: that one is not done, and is "
+                "delivered again.",
                 code="closed",
-                hint="Call ack() before close(), or leave the `with` block in an orderly way.",
+                hint="Call ack() before close(), or leave the `with` block normally.",
             )
 
     def stop(self) -> None:

@@ -92,7 +92,7 @@ class Tail:
 def lost(topic: str, partition: int, why: str) -> TopicMismatchError:
     """The error of a topic that does not hold what stands behind the lake's mark."""
     return TopicMismatchError(
-        f"{topic}/{partition} does not go on where the lake ends: {why}.",
-        hint="The stream stops for the same reason: `metajournal status`. Is lake.path that of another journal?",
+        f"{topic}/{partition} does not continue where the lake ends: {why}.",
+        hint="The stream stops for the same reason: `metajournal status`. Does lake.path belong to another journal?",
         differences=(why,),
     )

@@ -49,9 +49,9 @@ class Lake:
         self.path = path.rstrip("/")
         if "://" not in path and _MISREAD.search(path):
             raise StreamError(
-                f"The lake cannot stand at {path!r}: Delta tables are not found under such a name.",
+                f"The lake cannot be at {path!r}: Delta tables cannot be read under such a name.",
                 code="lake-path",
-                hint=r"Take a path without \ [ ] and without % before two hexadecimal digits.",
+                hint=r"Use a path without \ [ ] and without % before two hexadecimal digits.",
             )
         self._options = dict(storage_options or {})
         self._retention_h = max(1, vacuum_retention_h)
@@ -293,9 +293,9 @@ class Lake:
             self._generations.begin(number, names)
         elif sorted(begun) != sorted(names):
             raise StreamError(
-                f"Another rebuild of the lake {self.path} was begun, of {', '.join(begun)}.",
+                f"An unfinished rebuild of the lake {self.path} covers other tables: {', '.join(begun)}.",
                 code="other-generation",
-                hint="Finish it, or drop it and begin anew.",
+                hint="Finish it, or discard it and start again.",
                 generation=number,
             )
         view = Lake(self.path, self._options, vacuum_retention_h=self._retention_h)
@@ -382,7 +382,7 @@ class Lake:
             raise StreamError(
                 f"Generation {number} of the lake {self.path} is live.",
                 code="generation-live",
-                hint="Only tables that were swapped out, or never in, are dropped.",
+                hint="Only tables that were replaced, or never in use, can be dropped.",
             )
         if number:
             self._generations.remove(number)

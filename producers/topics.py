@@ -231,7 +231,7 @@ def _epoch_of(topic: str, record: Mapping[str, Any]) -> TopicEpoch:
 def _unreadable(topic: str, key: str) -> TopicMismatchError:
     return TopicMismatchError(
         f"{topic} holds a record that is neither an epoch nor a shelved position: {key[:80]!r}.",
-        hint="Somebody else wrote into it. Look who may; a tombstone under that key mends it.",
+        hint="Something else wrote to it. Check who has write access; a tombstone under that key removes the record.",
         differences=(f"{topic} has the record {key[:80]!r}",),
     )
 

@@ -67,7 +67,7 @@ def check_number(name: str, value: object) -> None:
         InputError: names the argument.
     """
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0):
-        raise InputError(f"{name} must be a number not below 0, not {value!r:.60}.", code="wrong-type", argument=name)
+        raise InputError(f"{name} must be a number of at least 0, not {value!r:.60}.", code="wrong-type", argument=name)
 
 
 def check_whole(name: str, value: object, least: int) -> None:

@@ -69,20 +69,20 @@ def _rebuild(kind: type[MetajournalError], args: tuple[Any, ...], state: dict[st
 
 
 class InputError(MetajournalError):
-    """Something handed in is wrong; nothing was sent or changed."""
+    """An argument or input is not valid; nothing was sent or changed."""
 
     CODE = "bad-input"
     HINT = "Correct the value and try again."
 
 
 class RenamedError(InputError, AttributeError):
-    """Something of the Python interface has another name now; the message says which."""
+    """A part of the Python API has been renamed; the message says how."""
 
     CODE = "renamed"
-    HINT = "Use the new name; its arguments are in docs/reference/python.md."
+    HINT = "Use the new name; docs/reference/python.md describes its arguments."
 
     def __init__(self, old: str, new: str) -> None:
-        super().__init__(f"{old} is {new} now.", old=old, new=new)
+        super().__init__(f"{old} has been renamed to {new}.", old=old, new=new)
 
 
 class InvalidEventError(InputError):
@@ -126,7 +126,7 @@ class EventTooLargeError(InputError):
 
 
 class InvalidUrnError(InputError):
-    """A text is no canonical URN, or its parts do not fit its kind."""
+    """A text is not a valid canonical URN, or its parts do not fit its kind."""
 
     CODE = "invalid-urn"
     HINT = (
@@ -138,11 +138,11 @@ class InvalidUrnError(InputError):
 
     def __init__(self, text: str, reason: str) -> None:
         shown = text if len(text) <= 80 else text[:77] + "..."
-        super().__init__(f"{shown!r} is no URN: {reason}.", text=text, reason=reason)
+        super().__init__(f"{shown!r} is not a valid URN: {reason}.", text=text, reason=reason)
 
 
 class InvalidPositionError(InputError):
-    """A text is no position or cut."""
+    """A text is not a valid position or cut."""
 
     CODE = "invalid-position"
     HINT = "A position reads <topic>/<partition>/<value>, as receipts and change records print it."
@@ -162,7 +162,7 @@ class UnservedDomainError(InputError):
 
 
 class UnknownEntityError(InputError):
-    """The entity was never registered, or is deleted."""
+    """The entity was never registered, or has been deleted."""
 
     CODE = "unknown-entity"
     HINT = "Register it first, or check the spelling of its URN."
@@ -173,17 +173,17 @@ class UnknownEntityError(InputError):
 
 
 class UnknownEventError(InputError):
-    """No event of that id is in the journal."""
+    """No event with that id is in the journal."""
 
     CODE = "unknown-event"
     event_id: str
 
 
 class FilesQueryError(InputError):
-    """A query over files asks for something that cannot be; `code` says which way."""
+    """A query over files is not valid; `code` says why."""
 
     CODE = "bad-files-query"
-    HINT = "Name a work_id, or both start and end; where and what narrow either down."
+    HINT = "Give a work_id, or both start and end; where and what narrow the query."
 
 
 class QueueFullError(MetajournalError):
@@ -228,17 +228,18 @@ class SearchUnavailableError(UnavailableError):
 
 
 class LakeWriteError(UnavailableError):
-    """The lake takes no writes: its disk is full, or its store refuses. Nothing of the batch counts until it does."""
+    """The lake cannot be written: its disk is full, or its store refuses writes. The batch takes effect only once
+    it can."""
 
     CODE = "lake-write-failed"
-    HINT = "Check the lake's disk or store and its permissions; the stream tries again by itself, from its marks."
+    HINT = "Check the lake's disk or store and its permissions; the stream retries by itself and resumes at its marks."
 
 
 class StaleReadError(UnavailableError):
-    """A table was read as it stood long ago, and files of that version are deleted since; asked again, it succeeds."""
+    """An old version of a table was read whose files have been deleted since; repeating the query succeeds."""
 
     CODE = "stale-read"
-    HINT = "Ask again: every question looks at the tables as they stand now."
+    HINT = "Repeat the query: every query reads the tables' current version."
     table: str
     file: str
 
@@ -258,32 +259,33 @@ class OutcomeUnknownError(MetajournalError):
 
 
 class NotYetVisibleError(UnavailableError):
-    """The index or table has not reached the asked position; `behind` says how far it is, by topic and partition."""
+    """The index or table has not reached the requested position; `behind` says how far it is, by topic and
+    partition."""
 
     CODE = "not-yet-visible"
     HINT = "Try again shortly, or ask without at_least; `metajournal status` shows each stage's delay."
     behind: Any
 
-    def __init__(self, behind: Any, message: str = "The asked position is not visible yet.") -> None:
+    def __init__(self, behind: Any, message: str = "The requested position is not visible yet.") -> None:
         super().__init__(message, behind=behind)
 
 
 class NotFinalError(UnavailableError):
-    """The asked time may still get events before it; an answer now could change."""
+    """Events before the requested time may still arrive; an answer now could change."""
 
     CODE = "not-final"
     HINT = "Ask again later, or for an earlier time."
 
 
 class PositionExpired(InputError):  # noqa: N818  (the architecture's name)
-    """The asked position is no longer in the topic; `earliest` is the first one left."""
+    """The requested position is no longer in the topic; `earliest` is the first one left."""
 
     CODE = "position-expired"
     HINT = "Start from the earliest position left, or from the state topic."
 
 
 class OperatorError(MetajournalError):
-    """Only whoever runs the installation can mend this."""
+    """Only the operator of the installation can fix this."""
 
     CODE = "operator"
     HINT = "Run `metajournal doctor`."
@@ -309,24 +311,27 @@ class MissingExtraError(OperatorError):
 
 
 class TopicMismatchError(OperatorError):
-    """A topic is not the one that the epochs topic records, or is configured otherwise than it must be."""
+    """A topic is not the one recorded in the epochs topic, or its configuration is wrong."""
 
     CODE = "topic-mismatch"
-    HINT = "Do not go on. Correct journal.prefix or kafka.bootstrap.servers, or begin a journal under another prefix."
+    HINT = "Do not continue. Correct journal.prefix or kafka.bootstrap.servers, or start a journal under another "
+    "prefix."
 
 
 class OtherRulesError(OperatorError):
-    """The lake was judged by other rules of a domain, so this process cannot know what the stream will say."""
+    """The lake was written under other rules of a domain, so this process cannot predict the stream's verdicts."""
 
     CODE = "rules-differ"
-    HINT = "Wait for the outcome instead: receipt.outcome(). For verdicts ahead of the stream install its version here."
+    HINT = "Wait for the outcome instead: receipt.outcome(). To get verdicts ahead of the stream, install its "
+    "version here."
     domain: str
     theirs: str
     ours: str
 
     def __init__(self, domain: str, theirs: str, ours: str) -> None:
         super().__init__(
-            f"The lake's newest batch was judged by the rules {theirs[:12]} of the domain {domain!r}, this process has "
+            f"The lake's newest batch was evaluated by the rules {theirs[:12]} of the domain {domain!r}, this "
+            f"process has "
             f"{ours[:12]}.",
             domain=domain,
             theirs=theirs,
@@ -335,7 +340,7 @@ class OtherRulesError(OperatorError):
 
 
 class DomainError(OperatorError):
-    """A domain from outside of the package is missing, broken, or declared otherwise than the journal serves it."""
+    """An external domain is missing, broken, or its declaration differs from what the journal serves."""
 
     CODE = "domain"
     HINT = "`metajournal domains` lists the domains that are installed and those that are served."
@@ -345,7 +350,7 @@ class UnknownSchemaError(OperatorError):
     """A valid record was written with a schema that this version does not know; the stream stops before it."""
 
     CODE = "unknown-schema"
-    HINT = "Upgrade metajournal, or pass over that one record: `metajournal shelve TOPIC PARTITION POSITION`."
+    HINT = "Upgrade metajournal, or skip that one record: `metajournal shelve TOPIC PARTITION POSITION`."
     topic: str
     partition: int
     position: int
@@ -354,7 +359,8 @@ class UnknownSchemaError(OperatorError):
     def __init__(self, topic: str, partition: int, position: int, fingerprint: int) -> None:
         super().__init__(
             f"The record at {topic}/{partition}/{position} has the unknown schema {fingerprint:016x}.",
-            hint="Upgrade metajournal. Where no version knows that schema, pass over this one record for good:"
+            hint="Upgrade metajournal. If no version knows that schema, make the stream skip this one record "
+            "permanently:"
             f" `metajournal shelve {topic} {partition} {position}`, then start the stream again.",
             topic=topic,
             partition=partition,
@@ -364,13 +370,13 @@ class UnknownSchemaError(OperatorError):
 
 
 class StreamError(OperatorError):
-    """The stream cannot go on without losing or reordering something."""
+    """The stream cannot continue without losing or reordering records."""
 
     CODE = "stream"
 
 
 class DamagedTableError(OperatorError):
-    """A file of a lake's table is gone, cut short or not readable; `table`, `uri` and `file` say which one."""
+    """A file of a lake table is missing, truncated or unreadable; `table`, `uri` and `file` say which one."""
 
     CODE = "table-damaged"
     HINT = "Run `metajournal rebuild lake`; it also works beside the running stream."
@@ -395,7 +401,7 @@ class DamagedTableError(OperatorError):
 
 
 class DecodeError(MetajournalError):
-    """The bytes of a record are no event of this journal."""
+    """The bytes of a record are not a valid event of this journal."""
 
     CODE = "undecodable"
     HINT = "The stream shelves such a record; its copy in the dead-letter topic (<prefix>.dlq) says why in its headers."

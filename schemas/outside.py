@@ -23,7 +23,7 @@ GROUP: Final = "metajournal.domains"
 OWN_PACKAGE: Final = "metajournal"
 """What a journal's record calls the package of a domain of our own that joined it."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
-_CLASH: Final = "Remove one of the two packages, or have one of them choose another word."
+_CLASH: Final = "Remove one of the two packages, or rename the domain or kind in one of them."
 
 
 class Installed(NamedTuple):
@@ -104,7 +104,7 @@ def declaration(name: str) -> Domain | None:
         raise DomainError(
             f"The package {found.package} declares the domain {name} wrongly: {'; '.join(faults)}.",
             code="broken-domain",
-            hint=f"Mend {found.module}/domain.py: docs/how-to/write-a-domain.md says what stands there.",
+            hint=f"Fix {found.module}/domain.py: docs/how-to/write-a-domain.md says what belongs there.",
         )
     return domain  # type: ignore[no-any-return]
 
@@ -113,7 +113,7 @@ def _broken(brought: Installed, why: str, error: Exception) -> DomainError:
     return DomainError(
         f"The package {brought.package} brings the domain {brought.name}, but {why}: {type(error).__name__}: {error}.",
         code="broken-domain",
-        hint=f"Mend or upgrade {brought.package}.",
+        hint=f"Fix or upgrade {brought.package}.",
     )
 
 

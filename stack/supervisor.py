@@ -77,7 +77,7 @@ def up(
         timeout_s: seconds for the stream and the indexer together.
     Raises:
         AlreadyRunningError: all of it runs already.
-        ServerStartError: a component did not come up; everything is ended again.
+        ServerStartError: a component did not come up; everything is stopped again.
     """
     home = home.expanduser().absolute()
     with locked(home):

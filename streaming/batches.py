@@ -179,6 +179,6 @@ def _complete(plan: Plan, parts: Sequence[Part]) -> list[Part]:
         raise StreamError(
             "Spark split a journal partition over several tasks.",
             code="partition-split",
-            hint="Take options that split Kafka partitions (minPartitions, maxRecordsPerPartition) away.",
+            hint="Remove options that split Kafka partitions (minPartitions, maxRecordsPerPartition).",
         )
     return [parts_by_key.get(key) or empty_part(task) for key, task in plan.tasks.items()]

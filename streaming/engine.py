@@ -93,10 +93,10 @@ class Engine:
             for domain, own in digests_of_topics(topics).items():
                 if rules.get(domain, own) != own:
                     raise StreamError(
-                        f"Table {table.name!r} holds rows ahead of the journal table that other rules of the domain "
-                        f"{domain!r} made.",
+                        f"Table {table.name!r} holds rows ahead of the journal table that were written under other "
+                        f"rules of the domain {domain!r}.",
                         code="other-rules",
-                        hint="Finish that batch with the version that began it, then upgrade.",
+                        hint="Finish that batch with the version that started it, then upgrade.",
                     )
 
     def count(self, ends: Mapping[PartitionKey, int]) -> int:
@@ -214,7 +214,7 @@ class Engine:
             if len(offsets) and not offset_of(start) <= offsets[0].as_py() <= offsets[-1].as_py() < offset_of(end):
                 raise StreamError(
                     f"A batch of {place.topic}/{place.partition} does not lie between its mark and its planned end.",
-                    hint="Start the stream again: it begins at the marks with a fresh checkpoint.",
+                    hint="Start the stream again: it starts at its marks with a new checkpoint.",
                 )
             yield Share(place, part, epoch, start, end, self.clocks[key])
 
@@ -252,10 +252,10 @@ class Engine:
         self.lake.refresh_pointer()
         if self.lake.generation != known:
             raise StreamError(
-                f"Somebody else has put generation {self.lake.generation} in the place of the tables that this stream "
-                "writes (`metajournal rebuild lake --offline` beside a running stream does that).",
+                f"Another process has replaced the tables that this stream writes by generation "
+                f"{self.lake.generation} (`metajournal rebuild lake --offline` beside a running stream does that).",
                 code="second-writer",
-                hint="Start the stream again: it goes on with the live tables. Then `metajournal verify`.",
+                hint="Start the stream again: it continues with the live tables. Then run `metajournal verify`.",
             )
 
     def repeat_outcomes(self, keys: Iterable[PartitionKey]) -> None:

@@ -56,7 +56,7 @@ class PartitionFolder:
             place = self._task.place
             raise StreamError(
                 f"A batch of {place.topic}/{place.partition} does not lie between its mark and its planned end.",
-                hint="Start the stream again: it begins at the marks with a fresh checkpoint.",
+                hint="Start the stream again: it starts at its marks with a new checkpoint.",
             )
         self._next = last + 1
         if self._waiting is not None:

@@ -33,12 +33,12 @@ PartitionKey = tuple[str, int]
 
 
 class WorkerRulesError(StreamError):
-    """A worker has other rules of a domain than the driver, or none; nothing of the batch was written."""
+    """A worker has different rules of a domain than the driver, or none; nothing of the batch was written."""
 
     CODE = "worker-rules-differ"
     HINT = (
-        "Install the same version of metajournal on every worker as in the driver, and of each package that brings a "
-        "domain; then start the stream again."
+        "Install the driver's version of metajournal, and of each package that provides a domain, on every worker; "
+        "then start the stream again."
     )
     domain: str
 
@@ -142,7 +142,8 @@ def take_in_domains(outside: Sequence[Brought]) -> None:
         take_in(brought.domain)
         if digest_of(name) != brought.digest:
             raise DomainError(
-                f"The package {package} has other rules of the domain {name} here than where the stream was started.",
+                f"The package {package} has different rules of the domain {name} here than where the stream was "
+                f"started.",
                 code="other-rules",
                 hint=f"Install one version of {package} on every machine of the cluster, and start the stream again.",
             )

@@ -111,7 +111,8 @@ class Publisher:
                 self._say("Kafka does not acknowledge; waiting for it")
             if self._stopping():
                 raise KafkaUnavailableError(
-                    "Kafka did not acknowledge a batch before the stream was stopped; the next start publishes it anew."
+                    "Kafka did not acknowledge a batch before the stream was stopped; the next start publishes it "
+                    "again."
                 )
         if polls >= _SAY_AFTER_POLLS:
             self._say("Kafka acknowledges again")

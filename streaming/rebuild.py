@@ -166,9 +166,9 @@ def rebuild_lake(
         raise StreamError(
             f"There is no journal table at {lake.path}.",
             code="no-lake",
-            hint="Point [lake] path at the lake; one that is lost is folded anew by the stream, from Kafka.",
+            hint="Point [lake] path at the lake; if it is lost, the stream folds it again from Kafka.",
         )
-    with only_one(lake.path, "rebuild", hint="Wait for it to end, or end it: the next one goes on where it stopped."):
+    with only_one(lake.path, "rebuild", hint="Wait until it ends, or stop it: the next one resumes where it stopped."):
         return _rebuilt(settings, epochs, lake, tasks, offline, from_kafka, accept, say, wait)
 
 
@@ -235,7 +235,7 @@ def _swap_offline(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) 
         raise StreamError(
             "A stream wrote to the lake while its tables were swapped.",
             code="second-writer",
-            hint="Stop the stream, then run `metajournal rebuild lake` again before you start it.",
+            hint="Stop the stream, run `metajournal rebuild lake` again, and then start the stream.",
         )
 
 
@@ -302,8 +302,8 @@ def _different(done: Rebuilt) -> StreamError:
     return StreamError(
         f"The rebuilt tables differ from the live ones in {' and '.join(what)}.",
         code="rebuild-differs",
-        hint="The live tables were changed by hand or by other rules. `metajournal rebuild lake --accept` swaps the "
-        "rebuilt ones in; they are kept until then.",
+        hint="The live tables were changed by hand or by other rules. `metajournal rebuild lake --accept` uses the "
+        "rebuilt ones instead; they are kept until then.",
         tables=tables,
         events=events,
     )

@@ -113,9 +113,9 @@ def _checked(message: Message) -> Message | None:
         return message
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         raise StreamError(
-            f"{message.topic()}/{message.partition()} does not hold the range that is to be folded again.",
+            f"{message.topic()}/{message.partition()} does not contain the range that must be folded again.",
             code="journal-lost-records",
-            hint="The topic lost records: rebuild from the journal table (--from journal), which holds them.",
+            hint="The topic lost records: rebuild from the journal table (--from journal), which contains them.",
         )
     if error.code() != KafkaError._PARTITION_EOF and error.fatal():
         raise KafkaException(error)

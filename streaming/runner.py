@@ -114,7 +114,9 @@ class Stream:
         Raises:
             MetajournalError: something that only an operator can mend; what to do is in its hint.
         """
-        with only_one(self._settings.lake.path, "stream", hint="One stream a lake: end the other one first."):
+        with only_one(
+            self._settings.lake.path, "stream", hint="Only one stream per lake can run: stop the other one first."
+        ):
             self._run()
 
     def _run(self) -> None:
@@ -271,8 +273,8 @@ class Stream:
                 raise StreamError(
                     f"The lake holds {key[0]}/{key[1]} up to offset {offset}, but the topic has {low} to {high}.",
                     code="topic-and-lake-differ",
-                    hint="The topic lost records, or this is another journal's lake: correct lake.path or the prefix. "
-                    "Where the topic itself lost records, begin a journal under another prefix.",
+                    hint="The topic lost records, or this is the lake of another journal: correct lake.path or the "
+                    "prefix. If the topic itself lost records, start a journal under another prefix.",
                 )
         engine.check_rules()
         return ends

@@ -27,10 +27,11 @@ from .publish import watermarks
 from .rebuild import LakeRebuild, Progress, Rebuilt, Refolding
 
 _SHOWN = 20
-_REBUILD = "`metajournal rebuild lake --from kafka --accept` makes all tables anew."
-_REFILL = "`metajournal rebuild lake --accept` writes them anew."
-_TOLD_BY_STATUS = "`metajournal status` tells whether it goes on, or why not"
-_WRITTEN_SO = "The journal itself holds these units so, and no rebuild changes it; who wrote them stands in the actor."
+_REBUILD = "`metajournal rebuild lake --from kafka --accept` rebuilds all tables."
+_REFILL = "`metajournal rebuild lake --accept` rebuilds them."
+_TOLD_BY_STATUS = "`metajournal status` shows whether it is continuing, or why not"
+_WRITTEN_SO = "The journal itself contains these units like this, and no rebuild changes it; the actor says who "
+"wrote them."
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +101,11 @@ def verify_lake(
         for (topic, partition), places in done.differing.items()
         for position in places
     ]
-    text = f"{done.records:,} events folded again, {len(wrong) or 'none'} with another outcome than the journal table's"
+    text = f"{done.records:,} events folded again, {len(wrong) or 'none'} whose outcome differs from the journal "
+    f"table's"
     yield Check("outcomes", not wrong, text, tuple(wrong[:_SHOWN]))
     if done.files:
-        text = f"{len(done.files):,} files beside derived tables are missing or hold something else"
+        text = f"{len(done.files):,} files of derived tables are missing or have other content"
         yield Check("derived-files", False, text, tuple(done.files[:_SHOWN]), _REFILL)
 
 
@@ -137,9 +139,9 @@ def _not_compared(table: Table, error: DamagedTableError) -> Check:
 def _reached(behind: dict[tuple[str, int], int]) -> Check:
     lost = [f"{topic}/{partition}" for (topic, partition), count in behind.items() if count < 0]
     if lost:
-        return Check("journal-in-kafka", False, "the topic ends before what the lake holds", tuple(lost))
+        return Check("journal-in-kafka", False, "the topic ends before the lake does", tuple(lost))
     waiting = sum(behind.values())
-    text = f"{waiting:,} positions of the topic are not folded yet" if waiting else "the lake holds the whole topic"
+    text = f"{waiting:,} positions of the topic are not folded yet" if waiting else "the lake contains the whole topic"
     return Check("journal-in-kafka", True, text)
 
 
@@ -150,9 +152,7 @@ def _once(journal: DeltaTable) -> Check:
         f"group by topic, journal_partition, logical_timestamp having count(*) > 1 limit {_SHOWN}",
     )
     count = _answer(journal, "select count(*) as number from lake_rows")[0]["number"]
-    text = (
-        f"{count:,} events in the journal table, each once" if not rows else "events stand twice in the journal table"
-    )
+    text = f"{count:,} events in the journal table, each once" if not rows else "events are in the journal table twice"
     return Check("journal-once", not rows, text, tuple(row["place"] for row in rows))
 
 
@@ -165,7 +165,7 @@ def _units(journal: DeltaTable, *, settled: bool) -> Check:
     )
     torn = [row for row in rows if row["found"] != row["wanted"]]
     if torn and not settled:
-        return Check("units", True, f"{len(torn)} of {len(rows):,} units are not folded to their end yet")
+        return Check("units", True, f"{len(torn)} of {len(rows):,} units are not completely folded yet")
     text = f"{len(rows):,} units, {len(torn) or 'none'} of them torn"
     lines = tuple(_torn_text(journal, row) for row in torn[:_SHOWN])
     return Check("units", not torn, text, lines, _unit_advice(torn) if torn else "")
@@ -190,7 +190,7 @@ def _unit_advice(torn: Sequence[Mapping[str, Any]]) -> str:
     """An event too many cannot have been made by the fold; one that is missing may be lost in the lake alone."""
     if all(row["found"] > row["wanted"] for row in torn):
         return _WRITTEN_SO
-    return f"{_REBUILD} If units are torn again: {_WRITTEN_SO}"
+    return f"{_REBUILD} If units are still torn: {_WRITTEN_SO}"
 
 
 def _folded(done: Rebuilt, lag_of: Callable[[str], int]) -> Iterator[Check]:
@@ -201,14 +201,16 @@ def _folded(done: Rebuilt, lag_of: Callable[[str], int]) -> Iterator[Check]:
         same = done.live[name] == digest
         text = f"{done.records:,} events folded again give {'the same rows' if same else 'other rows'} ({digest[:16]})"
         if done.live[name] is None:
-            text = "the table is missing; `metajournal rebuild lake` makes it anew"
+            text = "the table is missing; `metajournal rebuild lake` rebuilds it"
         elif SPECS[name].version and (lag := lag_of(name)):
             text += f"; derived, {lag:,} positions behind: {_TOLD_BY_STATUS}"
         yield Check(f"table-{name}", same, text)
 
 
 def _not_made(name: str) -> Check:
-    return Check(f"table-{name}", True, f"derived, and not compared: nothing of its version stands; {_TOLD_BY_STATUS}")
+    return Check(
+        f"table-{name}", True, f"derived, and not compared: there is no table of its version; {_TOLD_BY_STATUS}"
+    )
 
 
 def _lag(lake: Lake, marks: Mapping[tuple[str, int], int], name: str) -> int:

@@ -72,7 +72,7 @@ def _from_outside(name: str) -> type[Any] | None:
     events = file_of(domain, "events")
     if events is None:
         raise InputError(
-            f"There is no event type {name!r}: no installed package brings a domain {domain!r}.",
+            f"There is no event type {name!r}: no installed package provides a domain {domain!r}.",
             code="unknown-event-type",
             hint="`metajournal domains` tells what is installed, and which package a served domain comes from: install "
             "that one to emit its events.",

@@ -188,7 +188,7 @@ def test_folders_in_a_file_begin_at_the_file(read: Any, tmp_path: Path) -> None:
 
 
 def test_no_number_is_not_a_number_of_seconds(read: Any) -> None:
-    with pytest.raises(ConfigError, match="a number not below 0"):
+    with pytest.raises(ConfigError, match="a number of at least 0"):
         read(METAJOURNAL__CLIENT__OUTCOME_TIMEOUT_S="nan")
 
 

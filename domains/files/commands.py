@@ -44,8 +44,10 @@ _SHOWN = ("where", "what", "data-version", "id", "hash", "work_id", "path")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Most files."
 )
-@click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
-@click.option("--as-at", metavar="POSITIONS|TIME", help="As the journal told it then, instead of now.")
+@click.option("--cursor", metavar="TEXT", help="Continue where an earlier answer ended.")
+@click.option(
+    "--as-at", metavar="POSITIONS|TIME", help="What the journal had recorded by then (system time), instead of now."
+)
 @json_option
 @click.pass_context
 def files(
@@ -116,7 +118,9 @@ def _in_options(sentence: str) -> str:
 @files.command()
 @click.argument("what")
 @click.argument("where")
-@click.option("--as-at", metavar="POSITIONS|TIME", help="As the journal told it then, instead of now.")
+@click.option(
+    "--as-at", metavar="POSITIONS|TIME", help="What the journal had recorded by then (system time), instead of now."
+)
 @json_option
 @options
 def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json: bool) -> int:
@@ -153,8 +157,8 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
 @click.option(
     "--url", metavar="PREFIX", help="What stands before a file's name in its url; file:// and its path if not."
 )
-@click.option("--actor", metavar="NAME", help="Who does this.")
-@click.option("--no-wait", is_flag=True, help="Do not wait for the outcomes, only until Kafka has the events.")
+@click.option("--actor", metavar="NAME", help="Who is making the change.")
+@click.option("--no-wait", is_flag=True, help="Do not wait for the outcomes, only until Kafka has stored the events.")
 @json_option
 @options
 def record(
@@ -180,7 +184,7 @@ def record(
 
     if paths == ("-",):
         if any(value for name, value in file_options.items() if name != "data_version"):
-            raise click.UsageError("With - everything stands in the JSON lines; leave the other options away.")
+            raise click.UsageError("With -, everything is in the JSON lines; omit the other options.")
         made: Iterable[Any] = _lines(standard_input())
     elif "-" in paths:
         raise click.UsageError("Give paths, or - alone.")
@@ -207,7 +211,7 @@ def _none_found(as_json: bool) -> int:
     if as_json:
         print_json({"ok": True, "files": 0})
     else:
-        note("Standard input held no file, so nothing was recorded.")
+        note("Standard input contained no file, so nothing was recorded.")
     return FINE
 
 

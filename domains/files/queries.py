@@ -63,7 +63,7 @@ class FileQueries(Queries):
         Args:
             limit: most files, 1 to 10,000.
             cursor: of the page before, for the same query and tenant.
-            as_at: as the journal told it then (see `cuts.At`); None: now, or what the cursor's first page spoke of.
+            as_at: as the journal recorded it then (see `cuts.At`); None: now, or what the cursor's first page spoke of.
         Raises:
             FilesQueryError: `unreadable-cursor`, `bad-limit`.
             NotFinalError: the lake has not reached that point.

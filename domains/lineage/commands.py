@@ -49,10 +49,12 @@ def lineage() -> None:
 
 _FROM = click.option("--from", "start", metavar="TIME", help="Only runs that had not stopped before this.")
 _TO = click.option("--to", "end", metavar="TIME", help="Only runs that started before this.")
-_AS_AT = click.option("--as-at", metavar="POSITIONS|TIME", help="As the journal told it then, instead of now.")
+_AS_AT = click.option(
+    "--as-at", metavar="POSITIONS|TIME", help="What the journal had recorded by then (system time), instead of now."
+)
 _AS_OF = click.option("--as-of", metavar="TIME", help="Only facts about this time or an earlier one.")
 _LIMIT = click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, metavar="N")
-_CURSOR = click.option("--cursor", metavar="TEXT", help="Go on where an earlier answer ended.")
+_CURSOR = click.option("--cursor", metavar="TEXT", help="Continue where an earlier answer ended.")
 
 
 @lineage.command("of", short_help="Show the lineage of data (`of` may be left away).")

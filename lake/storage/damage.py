@@ -42,15 +42,15 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 _REBUILD: Final = (
-    "`metajournal rebuild lake` makes the history tables anew from the journal table, also beside the running stream."
+    "`metajournal rebuild lake` rebuilds the history tables from the journal table; the stream may keep running."
 )
 _REBUILD_JOURNAL: Final = (
-    "`metajournal rebuild lake --from kafka` makes all tables anew from the journal topics, also beside the running "
-    "stream; or put the file back from a copy of the lake."
+    "`metajournal rebuild lake --from kafka` rebuilds all tables from the journal topics; the stream may keep "
+    "running. Or restore the file from a copy of the lake."
 )
 _RESTORE_JOURNAL: Final = (
-    "Put the file back from a copy of the lake. Without one, stop the stream, move the lake's folder away and start "
-    "the stream again: it folds the journal topics from their beginning into a new lake."
+    "Restore the file from a copy of the lake. Without one, stop the stream, move the lake's folder away and start "
+    "the stream again: it folds the journal topics from the beginning into a new lake."
 )
 
 

@@ -62,7 +62,7 @@ def disk_full(uri: str, cause: str) -> LakeWriteError:
     return LakeWriteError(
         f"The disk is full: {uri} could not be written.",
         code="disk-full",
-        hint="Make room on the disk that holds it; the stream tries again by itself and goes on from its marks.",
+        hint="Free space on that disk; the stream retries by itself and resumes at its marks.",
         uri=uri,
         cause=cause,
     )

@@ -87,7 +87,8 @@ class Generations:
             raise StreamError(
                 f"The lake's pointer {self._path}/{POINTER} cannot be read.",
                 code="lake-pointer",
-                hint="Put it back from a copy, or delete it: the tables at their own names are then the lake again.",
+                hint="Restore it from a copy, or delete it: the lake then consists of the tables in the folders of "
+                "their own names.",
             ) from error
 
     def swap(self, pointer: Pointer) -> None:
@@ -114,7 +115,8 @@ class Generations:
             raise StreamError(
                 f"The manifest of an unfinished rebuild, {self._path}/{name}, cannot be read.",
                 code="lake-manifest",
-                hint=f"Delete the folder {self._path}/{folder(number)}, which no reader uses yet, and rebuild again.",
+                hint=f"Delete the folder {self._path}/{folder(number)}, which no reader uses yet, and run the "
+                f"rebuild again.",
             ) from error
 
     def begin(self, number: int, names: Sequence[str]) -> None:

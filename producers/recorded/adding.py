@@ -55,7 +55,7 @@ def serve(
         raise DomainError(
             f"The topic {topic} holds records, but this journal does not serve {domain.name}.",
             code="topic-in-use",
-            hint=f"Look who wrote them. Delete the topic if nobody needs it, and add {domain.name} again.",
+            hint=f"Find out who wrote them. Delete the topic if it is not needed, and add {domain.name} again.",
         )
     create(admin, [topic_wanted for topic_wanted in wanted if topic_wanted.topic not in there], timeout_s)
     description = await_topics(admin, [topic_wanted.topic for topic_wanted in wanted], timeout_s)[topic]

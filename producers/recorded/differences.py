@@ -8,7 +8,7 @@ from typing import Any, Final
 from ...schemas.errors import TopicMismatchError
 from .topic_admin import Wanted
 
-_MEANS: Final = "going on could break the order of an aggregate or lose what is already written"
+_MEANS: Final = "continuing could break the order of an aggregate or lose what is already written"
 
 
 def config_differences(wanted: Wanted, partitions: int, config: Mapping[str, Any]) -> list[str]:
@@ -39,8 +39,8 @@ def mismatch(differences: Sequence[str]) -> TopicMismatchError:
     """The error of who finds topics that are not the recorded ones, or not as they must be."""
     return TopicMismatchError(
         f"{'; '.join(differences)}: {_MEANS}.",
-        hint="Look whether journal.prefix and kafka.bootstrap.servers are the right ones. A wrong configuration is"
-        " mended with kafka-configs; a topic that was made anew, or has other partitions, needs another prefix.",
+        hint="Check that journal.prefix and kafka.bootstrap.servers are right. Correct a wrong topic configuration "
+        "with kafka-configs; if a topic was recreated or has another number of partitions, use another prefix.",
         differences=tuple(differences),
     )
 
@@ -49,10 +49,10 @@ def refusal(domain: str, differences: Sequence[str]) -> TopicMismatchError:
     """The error of who asks for a domain that is refused alone."""
     return TopicMismatchError(
         f"The domain {domain} is refused, everything else is served. {'; '.join(differences)}: {_MEANS}.",
-        hint=f"What the lake holds of {domain} stays. A wrong configuration is mended with kafka-configs; a change, "
-        "state or outcome topic that is missing is made by the next start of the stream. A journal topic that is "
-        "missing, was made anew or has other partitions cannot be read on: bring the recorded one back, or begin a "
-        "journal under another prefix. Then start stream, indexer and clients again.",
+        hint=f"What the lake contains of {domain} is kept. Correct a wrong topic configuration with kafka-configs; a "
+        f"missing change, state or outcome topic is created by the next start of the stream. If a journal topic is "
+        f"missing, was recreated or has another number of partitions, reading cannot continue: restore the recorded "
+        f"one, or start a journal under another prefix. Then start stream, indexer and clients again.",
         differences=tuple(differences),
         domain=domain,
     )

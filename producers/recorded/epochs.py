@@ -123,7 +123,7 @@ def epoch_differences(epochs: Epochs, topic: str, descriptions: Mapping[str, Top
         return [f"{topic} has no record in the epochs topic"]
     differences = []
     if record.topic_id != str(there.topic_id):
-        differences.append(f"{topic} was made anew (its id is {there.topic_id}, recorded is {record.topic_id})")
+        differences.append(f"{topic} was recreated (its id is {there.topic_id}, recorded is {record.topic_id})")
     if record.partitions != len(there.partitions):
         differences.append(f"{topic} has {len(there.partitions)} partitions, recorded are {record.partitions}")
     return differences

@@ -171,14 +171,14 @@ def missing_package(name: str, package: str) -> DomainError:
         return DomainError(
             f"This journal serves the domain {name}, which this version of metajournal does not have.",
             code="missing-domain",
-            hint="Upgrade metajournal, on every machine of the cluster. Then start again; nothing is lost meanwhile.",
+            hint="Upgrade metajournal on every machine of the cluster. Then start again; nothing is lost meanwhile.",
             domain=name,
             package=package,
         )
     return DomainError(
-        f"This journal serves the domain {name}, which the package {package} brings; it is not installed here.",
+        f"This journal serves the domain {name}, which the package {package} provides; it is not installed here.",
         code="missing-domain",
-        hint=f"Install it into this Python, on every machine of the cluster: pip install {package}. "
+        hint=f"Install it in this Python environment, on every machine of the cluster: pip install {package}. "
         "Then start again; nothing is lost meanwhile.",
         domain=name,
         package=package,
@@ -191,20 +191,21 @@ def unserved(name: str, what: str) -> UnservedDomainError:
     if is_joining(name):
         error.advise(
             "This version serves it, and the journal does as soon as the stream of this version has taken it over: "
-            "start it (`metajournal up`), and connect again. `metajournal domains` says where something is in its way."
+            "start it (`metajournal up`), and connect again. `metajournal domains` says what prevents it, if "
+            "anything does."
         )
     elif domain_named(name) is None and package_of(name) is not None:
-        error.advise(f"`metajournal domains add {name}` has this installation serve it; connect again afterwards.")
+        error.advise(f"`metajournal domains add {name}` makes this installation serve it; connect again afterwards.")
     return error
 
 
 def _other_package(served: Served, brought: Installed) -> DomainError:
     return DomainError(
         f"The journal serves {served.name} by the package {served.package}; "
-        f"{brought.package} has one of that name too.",
+        f"{brought.package} has one of the same name.",
         code="declared-twice",
-        hint=f"Only the rules of {served.package} may go on here: stay with the version of {brought.package} that has "
-        f"no domain {served.name}, or begin a journal under another prefix.",
+        hint=f"Only the rules of {served.package} may be used here: keep a version of {brought.package} without the "
+        f"domain {served.name}, or start a journal under another prefix.",
         domain=served.name,
         package=served.package,
     )
@@ -213,8 +214,8 @@ def _other_package(served: Served, brought: Installed) -> DomainError:
 def _other_declaration(served: Served, brought: Installed, declared: Domain) -> DomainError:
     there, here = (", ".join(sorted(names)) for names in (served.kind_names, declared.kind_names))
     return DomainError(
-        f"The journal serves {served.name} with the kinds {there}; the installed {brought.package} declares {here}, or "
-        "declares them otherwise.",
+        f"The journal serves {served.name} with the kinds {there}; the installed {brought.package} declares {here}, "
+        f"or declares them differently.",
         code="other-kinds",
         hint=f"Install the version of {brought.package} that the domain was added with: a kind never changes.",
         domain=served.name,

@@ -32,10 +32,10 @@ from .whole import whole_domain
 
 _POLL_S: Final = 0.1
 _SHOWN: Final = 3
-_RESTART: Final = "end the stream and start it again (`metajournal down && metajournal up`)"
+_RESTART: Final = "stop the stream and start it again (`metajournal down && metajournal up`)"
 _BEGIN_AGAIN: Final = (
-    f"A process sees what was installed before it began: {_RESTART}, then add the domain. Where the stream runs in "
-    "another Python than this command, install the package there first."
+    f"A process only sees packages installed before it started: {_RESTART}, then add the domain. If the stream runs "
+    f"in another Python environment than this command, install the package there first."
 )
 Marks = Mapping[tuple[str, int], int]
 
@@ -63,7 +63,7 @@ def add_domain(settings: Settings, name: str, *, timeout_s: float = 60.0) -> Epo
     try:
         if "://" in settings.lake.path:  # an object store has no lock: only the stream knows that no other one runs
             return _by_the_stream(settings, name, requests, until)
-        with only_one(settings.lake.path, "stream", hint="Wait for the other command."):
+        with only_one(settings.lake.path, "stream", hint="Wait until the other command has finished."):
             lake = Lake(settings.lake.path, settings.lake.storage_options)
             marks = marks_of(lake, epochs)
             _require_caught_up(settings, epochs, marks)
@@ -89,7 +89,7 @@ def _by_the_stream(settings: Settings, name: str, requests: DomainRequests, unti
     raise DomainError(
         f"The stream did not add the domain {name} in time.",
         code="no-answer",
-        hint="`metajournal status` shows whether it runs; while it is busy, ask for more time with --timeout.",
+        hint="`metajournal status` shows whether it runs; if it is busy, use a longer --timeout.",
     )
 
 
@@ -139,9 +139,9 @@ def added(settings: Settings, domain: Domain, package: str, epochs: Epochs, lake
     """
     if epochs.refused:
         raise DomainError(
-            f"{domain.name} cannot join while {', '.join(epochs.refusals)} is refused: nobody knows the cut there.",
+            f"{domain.name} cannot join while {', '.join(epochs.refusals)} is refused: the cut is not known there.",
             code="domain-refused",
-            hint="Mend that first: `metajournal domains` says what is wrong with it, and what to do.",
+            hint="Fix that first: `metajournal domains` says what is wrong with it and what to do.",
         )
     for served in epochs.outside:
         both = sorted(served.kind_names & domain.kind_names)
@@ -150,14 +150,14 @@ def added(settings: Settings, domain: Domain, package: str, epochs: Epochs, lake
                 f"This journal serves the kind {both[0]} by the domain {served.name} of {served.package}; {package} "
                 f"declares it for {domain.name}.",
                 code="declared-twice",
-                hint="A kind belongs to one domain for good: have the new one choose another word.",
+                hint="A kind belongs to one domain permanently: the new one must use another name.",
             )
     living = _living(lake, domain)
     if living:
         raise DomainError(
-            f"Entities of kinds of {domain.name} live in the {owner_of_undeclared()}: {', '.join(living)}.",
+            f"Entities of kinds of {domain.name} exist in the {owner_of_undeclared()}: {', '.join(living)}.",
             code="kind-in-use",
-            hint="Delete them (EntityDeleted) and add the domain then; their history stays.",
+            hint="Delete them (EntityDeleted), then add the domain; their history is kept.",
         )
     cuts = {
         topic: [marks[topic, partition] for partition in range(epoch.partitions)] for topic, epoch in epochs.items()
@@ -182,7 +182,7 @@ def _require_caught_up(settings: Settings, epochs: Epochs, marks: Marks) -> None
     if lacking:
         raise NotYetVisibleError(
             lacking,
-            f"Events are not judged yet, and one of them may be of a kind of the new domain: {behind_text(lacking)} "
+            f"Some events have not been evaluated yet, and may be of a kind of the new domain: {behind_text(lacking)} "
             "positions. Start the stream, and add the domain while it runs.",
         )
 

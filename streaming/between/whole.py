@@ -52,14 +52,14 @@ def whole_domain(name: str) -> tuple[Domain, str]:
         if own is not None:
             text = "there is nothing to add" if own.served else "this version does not serve it yet"
             raise DomainError(
-                f"{name} is one of metajournal's own domains: {text}.",
+                f"{name} is a built-in domain: {text}.",
                 code="own-domain",
-                hint="A start of the stream has every own domain served; `metajournal domains` lists them.",
+                hint="Every built-in domain is served once the stream has started; `metajournal domains` lists them.",
             )
         raise DomainError(
-            f"No installed package brings a domain {name!r}.",
+            f"No installed package provides a domain {name!r}.",
             code="missing-domain",
-            hint="Install the package into this Python; `metajournal domains` lists what is installed.",
+            hint="Install the package in this Python environment; `metajournal domains` lists what is installed.",
         )
     check_kinds(domain)
     with _loaded(brought, domain, "contracts/"):
@@ -98,9 +98,9 @@ def _loaded(brought: Installed, domain: Domain, what: str) -> Iterator[None]:
 
 def _broken(brought: Installed, domain: Domain, why: str) -> DomainError:
     return DomainError(
-        f"The domain {domain.name} of {brought.package} is not whole: {why.rstrip('.')}.",
+        f"The domain {domain.name} of {brought.package} is incomplete: {why.rstrip('.')}.",
         code="broken-domain",
-        hint=f"Mend {brought.module}: docs/how-to/write-a-domain.md says what stands where. Nothing was recorded.",
+        hint=f"Fix {brought.module}: docs/how-to/write-a-domain.md says what belongs where. Nothing was recorded.",
     )
 
 
@@ -141,7 +141,7 @@ def _of_tables(domain: Domain, files: Mapping[str, Any]) -> Iterator[str]:
         known = {**SPECS, **specs}
         unread = sorted(name for name in function.reads if name not in known or known[name].version)
         if unread:
-            yield f"derived.py reads what are no tables of the fold: {', '.join(unread)}"
+            yield f"derived.py reads tables that are not tables of the fold: {', '.join(unread)}"
         made |= {*function.tables}
     without = sorted(name for name, spec in specs.items() if spec.version and name not in made)
     if without:

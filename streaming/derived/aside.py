@@ -52,9 +52,9 @@ def refill(lake: Lake, view: Lake, reached: Marks, *, only_compare: bool = False
     except FunctionFailed as failed:
         (topic, partition), start, end = failed.key, failed.start, failed.end
         raise StreamError(
-            f"A derived table cannot be made again: {failed.why}, at {topic}/{partition}, positions {start} to {end}.",
+            f"A derived table cannot be rebuilt: {failed.why}, at {topic}/{partition}, positions {start} to {end}.",
             code="derived-failed",
-            hint="Tell those who maintain it; a version of metajournal with a mended function goes on.",
+            hint="Report it to the maintainers; a version of metajournal with a corrected function continues.",
         ) from failed
     return Refilled(files.differing if isinstance(files, ComparedFiles) else ())
 

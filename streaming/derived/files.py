@@ -66,7 +66,7 @@ def path_of(domain: str, file: File) -> str:
         raise StreamError(
             f"A derived table of {domain} names a file {file.name!r} of tenant {file.tenant!r}.",
             code="derived-file-name",
-            hint="Name files by a digest of what they say, or by a position: letters, digits, '.', '_', '-', '='.",
+            hint="Name files by a digest of their content, or by a position: letters, digits, '.', '_', '-', '='.",
         )
     tenant = quote(file.tenant, safe="")
     return f"{domain}/{tenant.replace('.', '%2E') if not tenant.strip('.') else tenant}/{file.name}"

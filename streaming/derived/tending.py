@@ -32,7 +32,7 @@ _AGAIN_S: Final = 30.0
 _LONGEST_S: Final = 600.0
 _MOST_DEATHS: Final = 3
 _MEND: Final = (
-    "The stream tries again at its next start; a version of metajournal with a mended function fills the table anew."
+    "The stream retries at its next start; a version of metajournal with a corrected function fills the table again."
 )
 
 
@@ -201,7 +201,7 @@ class DerivedTables:
     def _fail(self, name: str, fault: Fault) -> None:
         self.faults[name] = fault
         tables = ", ".join(DERIVED[name].derived.tables)
-        _log.error("The derived tables %s do not go on: %s", tables, fault.why)
+        _log.error("The derived tables %s have stopped: %s", tables, fault.why)
 
     def _wait(self, name: str, why: str) -> None:
         _log.warning("Derived tables of %s wait %d s: %s", name, _AGAIN_S, why)

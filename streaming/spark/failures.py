@@ -48,8 +48,8 @@ class SparkGoneError(StreamError):
 
     CODE = "spark-gone"
     _HINT = (
-        "Nothing is lost: the stream goes on from its marks when it is started again. Read the end of {}; a JVM that "
-        "was killed by signal 9 was most likely killed for want of memory, which `dmesg` tells."
+        "Nothing is lost: when started again, the stream resumes at its marks. Read the end of {}; a JVM killed by "
+        "signal 9 most likely ran out of memory; `dmesg` shows whether it did."
     )
     HINT = _HINT.format("spark.log in METAJOURNAL_HOME")
 
@@ -119,8 +119,8 @@ def failed_in_domain(error: BaseException) -> StreamError | None:
     return StreamError(
         f"A batch failed in the domain {fault.domain}, at {fault}: {fault.error[:500].rstrip('.')}.",
         code=_BATCH_FAILED,
-        hint="Mend the package and start the stream again; it goes on from its marks, and nothing is lost. The log "
-        "holds the whole traceback.",
+        hint="Fix the package and start the stream again; it resumes at its marks, and nothing is lost. The log has "
+        "the full traceback.",
         domain=fault.domain,
         file=fault.file,
         line=fault.line,
@@ -173,14 +173,14 @@ def _translated(error: BaseException) -> Exception:
         return UnavailableError("Spark lost Kafka.", code="kafka-unavailable", cause=text[:500])
     if "Some data may have been lost" in text or "KAFKA_DATA_LOSS" in text:
         return StreamError(
-            "Records that were not folded yet are gone from a journal topic.",
+            "Records that had not been folded yet are missing from a journal topic.",
             code="journal-lost-records",
-            hint="The journal must never be cut: set the topic's retention.ms and retention.bytes to -1. The lake "
-            "keeps what it has; go on under another journal.prefix.",
+            hint="The journal must never be truncated: set the topic's retention.ms and retention.bytes to -1. The "
+            "lake keeps what it has; continue under another journal.prefix.",
         )
     return StreamError(
         "A batch failed: " + text.strip().splitlines()[0][:500],
         code=_BATCH_FAILED,
-        hint="Start the stream again; it goes on from its marks. The log holds the whole message.",
+        hint="Start the stream again; it resumes at its marks. The log has the full message.",
         detail=text,
     )

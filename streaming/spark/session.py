@@ -129,6 +129,6 @@ def checkpoint_damaged(checkpoint: str, cause: str) -> UnavailableError:
     return UnavailableError(
         f"The checkpoint {checkpoint} was deleted or damaged.",
         code="checkpoint-damaged",
-        hint="Nothing is lost: the stream begins again at its marks with a fresh one. See who cleans that folder.",
+        hint="Nothing is lost: the stream restarts at its marks with a new one. Check what cleans up that folder.",
         cause=cause[:500],
     )

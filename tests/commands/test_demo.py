@@ -30,7 +30,7 @@ from tests.wait import eventually
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "metajournal.cli", "demo"]
-FOLDER = re.compile(r"Everything of this demo is in (\S+) and ends with it")
+FOLDER = re.compile(r"Everything of this demo is in (\S+) and is removed with it")
 
 
 def processes_of(folder: Path) -> list[str]:

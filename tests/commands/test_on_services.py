@@ -148,6 +148,6 @@ def test_standard_input_without_an_event_is_said(installation: Installation) -> 
     for empty in ("", "\n\n"):
         nothing = installation.metajournal("emit", "-", stdin=empty)
         assert (nothing.returncode, nothing.stdout) == (0, "")
-        assert nothing.stderr == "note: Standard input held no event, so nothing was emitted.\n"
+        assert nothing.stderr == "note: Standard input contained no event, so nothing was emitted.\n"
     unit = installation.metajournal("emit", "--unit", "-", "--json", stdin="")
     assert (unit.returncode, json.loads(unit.stdout)["events"], unit.stderr) == (0, [], nothing.stderr)

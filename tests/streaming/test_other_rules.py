@@ -69,7 +69,7 @@ def test_a_batch_that_a_domains_other_rules_began_is_refused_by_that_domain_alon
         assert caught.value.code == "other-rules"
         said = f"Table 'entities' holds rows ahead of the journal table that other rules of the domain '{domain}' made."
         assert caught.value.message == said
-        assert caught.value.hint == "Finish that batch with the version that began it, then upgrade."
+        assert caught.value.hint == "Finish that batch with the version that started it, then upgrade."
     fold.batch(journal(4), wide=wide)
     others_of(monkeypatch, "catalog", "lineage", "files")
     fold.engine.check_rules()  # nothing is ahead
