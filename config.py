@@ -185,7 +185,7 @@ def _refuse_harmful(file: Path, values: Mapping[str, Any]) -> None:
         if key is not None or not is_harmless(path, value):
             raise ConfigError(
                 f"{path} is not accepted from {file}, which was found in the working folder but not named "
-                f"explicitly: it is not known to be harmless (such a key may run a program, load code or read a file).",
+                "explicitly: it is not known to be harmless (such a key may run a program, load code or read a file).",
                 hint=f"If the file is yours, name it: --config {file.name}, or {FILE_VARIABLE}={file.name};"
                 " or set the key in the environment.",
                 key=path,

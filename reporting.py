@@ -80,7 +80,7 @@ class ReportFile:
 
     def _note(self, problem: str) -> None:
         if problem and problem != self._problem:
-            _log.warning("%s cannot be written: %s. The work goes on; each report tries again.", self._path, problem)
+            _log.warning("%s cannot be written: %s. The work continues; each report retries.", self._path, problem)
         elif self._problem and not problem:
             _log.warning("%s is written again.", self._path)
         self._problem = problem

@@ -128,10 +128,10 @@ def read_id(text: str) -> bytes:
         return id_bytes(text.strip())
     except (ValueError, AttributeError) as error:
         raise InputError(
-            f"{text!r:.80} is no event id.",
+            f"{text!r:.80} is not a valid event id.",
             code="invalid-event-id",
-            hint="An event id reads like 019aa3a1-5b7c-7def-8123-456789abcdef: `metajournal emit --json` and "
-            "`metajournal history --json` print it. Or give the event's position, TOPIC/PARTITION/VALUE.",
+            hint="An event id looks like 019aa3a1-5b7c-7def-8123-456789abcdef: `metajournal emit --json` and "
+            "`metajournal history --json` print it. Or pass the event's position, TOPIC/PARTITION/VALUE.",
         ) from error
 
 
@@ -160,12 +160,12 @@ def _standing_at(
     known = epochs()
     marks = _marks(known, lake)
     if (position.topic, position.partition) not in marks or known[position.topic].epoch != position.epoch:
-        raise InvalidPositionError(f"{position} is no position of this journal.", text=str(position))
+        raise InvalidPositionError(f"{position} is not a position of this journal.", text=str(position))
     waits = position.value >= marks[position.topic, position.partition]
     event = find_at(settings, position, timeout_s=timeout_s) if waits else None
     if event is None:
         raise UnknownEventError(
-            f"No event that can be read is at {position}.",
+            f"There is no readable event at {position}.",
             hint="Check the position, as `metajournal emit` and `metajournal history` print it.",
             position=str(position),
         )
@@ -228,11 +228,11 @@ def _waiting(event: FoundEvent, marks: Mapping[tuple[str, int], int]) -> Step:
 
 
 def _unknown(event_id: str, looked: Looked, marks: Mapping[tuple[str, int], int]) -> UnknownEventError:
-    rest = "" if looked.whole else ", of which not all could be read in time"
+    rest = "" if looked.whole else ", not all of which could be read in time"
     return UnknownEventError(
-        f"No event {event_id} can be read: it is neither in the lake nor in what the journal holds beyond it{rest}.",
-        hint="Check the id. Without an acknowledgement the event may never have reached the journal; and a shelved "
-        "record whose header cannot be read has no id: the dead-letter topic (<prefix>.dlq) holds it."
+        f"No event {event_id} can be read: it is neither in the lake nor in the part of the journal after it{rest}.",
+        hint="Check the id. Without an acknowledgement the event may never have reached the journal. A shelved "
+        "record whose header cannot be read has no id: it is in the dead-letter topic (<prefix>.dlq)."
         if looked.whole
         else "The stream is far behind (`metajournal status`): ask again when it has caught up.",
         event_id=event_id,

@@ -249,7 +249,7 @@ def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(mapping) < len(members):
         names = [name for name, _ in members]
         twice = next(name for name in mapping if names.count(name) > 1)
-        raise ValueError(f"the name {twice!r} stands twice in an object")
+        raise ValueError(f"the name {twice!r} occurs twice in an object")
     return mapping
 
 
@@ -276,7 +276,7 @@ def point(text: str) -> Position | list[Position] | int:
     """A position (`topic/partition/value`), several with commas between, or a time in milliseconds.
 
     Raises:
-        InvalidPositionError: it has slashes and is no position.
+        InvalidPositionError: it has slashes and is not a valid position.
         InputError: it is no time either.
     """
     if "/" not in text:

@@ -112,7 +112,7 @@ def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool,
         if subscription.resumed and how["since"] is not None:
             note(
                 f"The group {how['group']} resumes where it stopped; --since only applies to partitions that it has "
-                f"never read."
+                "never read."
             )
         with subscription as records, _interruptible(records):
             for record in records:

@@ -13,7 +13,7 @@ exception; not when the loop is left otherwise. Commits follow within `commit_in
 move or the subscription is closed. So what comes twice is at most what a member that was killed has done since its
 last commit; it has the same `id` as before.
 
-A record that cannot be read, or claims what the journal does not hold, is not the stream's: it is counted
+A record that cannot be read, or contradicts the journal, is not the stream's: it is counted
 (`passed_over`), said in the log and passed over, and counts for nothing in what was reached.
 
 One thread at a time uses a subscription; `close` may be called by any. Left to others: Kafka (intake), where to begin
@@ -85,7 +85,7 @@ def states(settings: Settings, epochs: Epochs, domain: str | None = None, **aske
 
 
 class _ForgedError(Exception):
-    """A record claims what the journal does not hold."""
+    """A record contradicts the journal."""
 
 
 class _UnansweredError(Exception):

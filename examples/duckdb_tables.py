@@ -46,12 +46,12 @@ def configured_lake() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("lake", nargs="?", help="folder of the lake; that of the configuration where none is given")
-    parser.add_argument("--urn", help="whose history; the first current entity where none is given")
+    parser.add_argument("lake", nargs="?", help="folder of the lake (default: the configured one)")
+    parser.add_argument("--urn", help="the entity whose history is shown (default: the first current entity)")
     given = parser.parse_args()
     lake = given.lake or configured_lake()
     if "://" not in lake and not Path(folder(lake, "entities")).is_dir():
-        parser.error(f"there is no lake with entities at {lake}; `metajournal config show` tells where yours is")
+        parser.error(f"there is no lake with entities at {lake}; `metajournal config show` shows where yours is")
     duckdb.execute("set timezone = 'UTC'")
     duckdb.register("entities", DeltaTable(folder(lake, "entities")).to_pyarrow_dataset())
 

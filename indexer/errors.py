@@ -13,7 +13,7 @@ class InvalidQueryError(InputError):
 
 
 class InvalidCursorError(InputError):
-    """A cursor is no cursor, belongs to another search, or has expired."""
+    """A cursor is not valid, belongs to another search, or has expired."""
 
     CODE = "invalid-cursor"
     HINT = "Start the search again without a cursor."
@@ -31,14 +31,15 @@ class IndexMissingError(SearchUnavailableError):
 
 
 class MappingMismatchError(OperatorError):
-    """The index was made by another version of the mapping."""
+    """The index was created by another version of the mapping."""
 
     CODE = "mapping-mismatch"
     HINT = (
-        "`metajournal rebuild index` makes it anew from the lake while searches go on. Or stop the indexer, delete that"
+        "`metajournal rebuild index` rebuilds it from the lake while searches continue. Or stop the indexer, delete "
+        "that"
         " index in Elasticsearch and start the indexer again (`metajournal index`); the state topics fill it."
     )
-    _NOT_OURS = "Choose another name (elasticsearch.index), or delete that index if nobody needs it."
+    _NOT_OURS = "Choose another name (elasticsearch.index), or delete that index if it is not needed."
 
     def __init__(self, alias: str, name: str, version: object, wanted: int) -> None:
         state = "is not metajournal's" if version is None else f"has mapping version {version}"
@@ -53,14 +54,15 @@ class MappingMismatchError(OperatorError):
 
 
 class AliasReplacedError(OperatorError):
-    """An index of its own has the name of metajournal's alias, so metajournal's index cannot be reached by it."""
+    """Another index has the name of metajournal's alias, so metajournal's index cannot be reached by it."""
 
     CODE = "alias-replaced"
     _HINT = (
-        "Nothing is lost: journal and lake hold it all. See what is in it: curl '{url}/{index}/_search?size=3'. "
-        "Where nobody needs that, end the program that writes to it, then: curl -X DELETE '{url}/{index}', and start "
-        "the indexer again (metajournal index, or metajournal down; metajournal up): it sets the alias and fills what "
-        "is missing. Where somebody needs it, give metajournal another name: elasticsearch.index."
+        "Nothing is lost: journal and lake contain everything. Look at its content: curl "
+        "'{url}/{index}/_search?size=3'. "
+        "If it is not needed, stop the program that writes to it, then: curl -X DELETE '{url}/{index}', and start "
+        "the indexer again (metajournal index, or metajournal down; metajournal up): it sets the alias and fills in "
+        "what is missing. If it is needed, give metajournal another name: elasticsearch.index."
     )
     HINT = _HINT.format(url="ELASTICSEARCH_URL", index="INDEX")
     index: str
@@ -75,7 +77,7 @@ class AliasReplacedError(OperatorError):
 
 
 class IndexerError(OperatorError):
-    """The indexer cannot go on without skipping something."""
+    """The indexer cannot continue without skipping something."""
 
     CODE = "indexer"
-    HINT = "Read the message, mend its cause and start the indexer again; it resumes where the index stands."
+    HINT = "Read the message, fix its cause and start the indexer again; it resumes where the index stopped."

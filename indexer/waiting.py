@@ -130,7 +130,7 @@ def checked_timeout(timeout_s: Any) -> float:
     """The time-out, where it is one.
 
     Raises:
-        InvalidQueryError: it is no number of seconds.
+        InvalidQueryError: it is not a number of seconds.
     """
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 <= timeout_s < _MOST_TIMEOUT_S:
         raise InvalidQueryError(f"timeout_s must be a number of seconds, not {timeout_s!r}.", option="timeout_s")
@@ -139,7 +139,7 @@ def checked_timeout(timeout_s: Any) -> float:
 
 def not_yet(lacking: dict[tuple[str, int], int], waited_s: float) -> NotYetVisibleError:
     """The error that says how far the index is behind."""
-    message = f"The index is behind the asked position after {waited_s:g} s: {behind_text(lacking)} positions."
+    message = f"The index is behind the requested position after {waited_s:g} s: {behind_text(lacking)} positions."
     return NotYetVisibleError(lacking, message)
 
 

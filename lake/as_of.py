@@ -174,9 +174,9 @@ def _events_at(view: View, place: PartitionKey, positions: list[int]) -> Iterato
     rows = _journal_rows(view, place, positions) if positions else []
     if len(rows) != len(positions):
         raise OperatorError(
-            f"The journal table lacks {len(positions) - len(rows):,} events of {place[0]}/{place[1]} whose rows stand"
-            " in the history tables, so nothing can be said as of a time.",
-            hint="Compare them with `metajournal verify`; the journal topic still has what is lacking.",
+            f"The journal table lacks {len(positions) - len(rows):,} events of {place[0]}/{place[1]} whose rows are "
+            "in the history tables, so nothing can be said as of a time.",
+            hint="Compare them with `metajournal verify`; the journal topic still contains what is missing.",
         )
     for position, system_time, value in rows:
         header, event, _ = decode(value)

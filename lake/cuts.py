@@ -119,7 +119,7 @@ class Cuts:
             point: see `At`; None: all that the lake holds.
         Raises:
             NotFinalError: the lake has not reached that position, or the time is still to come.
-            InvalidPositionError: it is no position of this journal.
+            InvalidPositionError: it is not a position of this journal.
             InputError: it is none of what `At` says.
         """
         topic = self._names.journal(domain)
@@ -131,7 +131,9 @@ class Cuts:
         if isinstance(point, Mapping):
             return self._at_cut(topic, marks, point)
         if not isinstance(point, int) or isinstance(point, bool):
-            raise InputError(f"{point!r:.80} is no position, cut or time.", hint="Give a Position or milliseconds UTC.")
+            raise InputError(
+                f"{point!r:.80} is not a position, cut or time.", hint="Give a Position or milliseconds UTC."
+            )
         bounds = self._until(topic, marks, marks, point)
         if not bounds.final and point > time.time() * 1000:
             raise to_come(point, Position(topic, 0, marks[0]))
@@ -164,7 +166,7 @@ class Cuts:
     def _time_below(self, position: Position) -> int:
         """The running system_time in front of a next position, milliseconds UTC; 0 before the first record."""
         if not self._is_journal(position.topic) or not 0 <= position.partition < self._count(position.topic):
-            raise InvalidPositionError(f"{position} is no position of this journal.", text=str(position))
+            raise InvalidPositionError(f"{position} is not a position of this journal.", text=str(position))
         if position.value > self._journal.mark((position.topic, position.partition)):
             raise self._not_final(position)
         return time_below(self._journal, position)
@@ -176,7 +178,7 @@ class Cuts:
             else 0
         )
         return NotFinalError(
-            f"That point is not final yet: the lake holds {position.topic}/{position.partition} below {mark}.",
+            f"That point is not final yet: the lake contains {position.topic}/{position.partition} below {mark}.",
             hint="Ask again when the stream has passed it (`metajournal status` shows how far it is).",
             held_to=str(Position(position.topic, position.partition, mark)),
         )
@@ -237,9 +239,9 @@ def to_come(at_ms: int, held_to: Position, urn: Urn | None = None) -> NotFinalEr
     """
     what = "the answer" if urn is None else f"{urn}"
     return NotFinalError(
-        f"{_shown_ms(at_ms)} is still to come, so nobody can say what {what} is then.",
+        f"{_shown_ms(at_ms)} is in the future, so {what} cannot be known yet.",
         code="not-final",
-        hint="Ask for a time that has passed, or without one for the present state.",
+        hint="Ask for a past time, or omit it for the current state.",
         urn=None if urn is None else str(urn),
         held_to=str(held_to),
     )

@@ -70,9 +70,9 @@ def check_names(domain: Domain, named: Mapping[str, TableSpec]) -> None:
     taken = sorted(name for name in named if name in SPECS and FROM_OUTSIDE.get(name) != domain.name)
     if taken:
         raise DomainError(
-            f"The domain {domain.name} ({domain.package}) has a table {taken[0]!r}, as another domain has.",
+            f"The domain {domain.name} ({domain.package}) has a table {taken[0]!r}, which another domain has too.",
             code="declared-twice",
-            hint=f"Give it a name of its own in {domain.package}/tables.py: {domain.name}_{taken[0]}.",
+            hint=f"Give it another name in {domain.package}/tables.py: {domain.name}_{taken[0]}.",
         )
 
 

@@ -60,7 +60,7 @@ def wait_for_derived(lake: Lake, names: Sequence[str], wanted: Mapping[Partition
         if time.monotonic() >= end:
             raise NotYetVisibleError(
                 lacking,
-                f"The derived tables {', '.join(names)} are behind the asked position after {timeout_s:.3g} s: "
+                f"The derived tables {', '.join(names)} are behind the requested position after {timeout_s:.3g} s: "
                 f"{behind_text(lacking)} positions.",
             )
         time.sleep(_POLL_S)

@@ -58,7 +58,7 @@ class Queries:
         view = self.views.take(self.TABLES if names is None else names)
         bounds = self._cuts(view).bounds(self.TOPIC, as_at)
         if final_only and not bounds.final:
-            raise NotFinalError("Facts still to come can change that answer.")
+            raise NotFinalError("Facts that arrive later may change that answer.")
         return Seen(view, bounds)
 
     def _seen_again(self, bounds: Bounds) -> Seen:

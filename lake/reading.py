@@ -194,13 +194,15 @@ class LakeReader:
         if not rows and not self._rows(seen.view, tenant, urn, f"logical_timestamp < {seen.mark} limit 1"):
             return _unknown(urn, seen.held_to)
         why = (
-            f"its deletion is of {time_text(rows[-1].event_time)}" if rows else "no accepted event tells of it by then"
+            f"it was deleted at {time_text(rows[-1].event_time)}"
+            if rows
+            else "there is no accepted event about it by then"
         )
         return UnknownEntityError(
             str(urn),
             f"There was no {urn} as of {time_shown(as_of_ms)}: {why}.",
             code="unknown-then",
-            hint=f"Ask as of another time; `metajournal history {urn} --json` tells the event time of every change.",
+            hint=f"Ask as of another time; `metajournal history {urn} --json` shows the event time of every change.",
             held_to=str(seen.held_to),
         )
 
@@ -218,13 +220,16 @@ class LakeReader:
             rows = self._rows(view, tenant, answer.urn, f"{below} order by logical_timestamp, seq limit 1")
             if not rows:
                 return _unknown(answer.urn, answer.held_to)
-            text = f"There was no {answer.urn} {then}: the journal speaks of it since {_placed(rows[0], held_to)}."
+            text = (
+                f"There was no {answer.urn} {then}: the journal's first event about it is of "
+                f"{_placed(rows[0], held_to)}."
+            )
         return UnknownEntityError(
             str(answer.urn),
             text,
             code="unknown-then",
-            hint=f"Ask for another point; `metajournal history URN` lists them all, here of {answer.urn}. "
-            "A position is TOPIC/PARTITION/VALUE; a number alone is a time.",
+            hint=f"Ask for another point; `metajournal history {answer.urn}` lists all its changes. A position is "
+            "TOPIC/PARTITION/VALUE; a number alone is a time.",
             held_to=str(answer.held_to),
         )
 
@@ -298,7 +303,7 @@ class LakeReader:
         marks = {key: journal.mark(key) for key in wanted}
         lacking = behind({key: mark for key, mark in marks.items() if mark}, wanted)
         if lacking:
-            text = f"The lake is behind the asked position after {waited_s:.3g} s: {behind_text(lacking)}"
+            text = f"The lake is behind the requested position after {waited_s:.3g} s: {behind_text(lacking)}"
             raise NotYetVisibleError(lacking, f"{text} positions.")
 
     @asked_anew
@@ -328,7 +333,7 @@ class LakeReader:
         for (topic, partition), below in cut.items():
             if not self._is_journal(topic) or not 0 <= partition < self._count(topic):
                 place = f"{topic}/{partition}"
-                raise InvalidPositionError(f"{place}/{below} is no position of this journal.", text=place)
+                raise InvalidPositionError(f"{place}/{below} is not a position of this journal.", text=place)
             mark = view.journal.mark((topic, partition))
             if below > mark:
                 raise _not_final(urn, Position(topic, partition, mark))
@@ -379,14 +384,14 @@ def _placed(row: EntityRow, held_to: Position) -> str:
 
 def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> UnknownEntityError:
     if gone is not None:
-        text = f"There is no entity {urn} any more: it was deleted at {_shown(gone)}."
+        text = f"The entity {urn} no longer exists: it was deleted at {_shown(gone)}."
         return UnknownEntityError(
             str(urn), text, hint="Ask for an earlier time (as_at), or register it again.", held_to=str(held_to)
         )
     return UnknownEntityError(
         str(urn),
-        hint="Check the spelling with `metajournal search`; if it was just emitted, ask for at_least its position"
-        " (`--at-least POSITION`).",
+        hint="Check the spelling with `metajournal search`; if it was just emitted, pass its position as at_least "
+        "(`--at-least POSITION`).",
         held_to=str(held_to),
     )
 
@@ -397,9 +402,10 @@ def _place_of(rows: Sequence[EntityRow], before: int) -> int:
         if row.logical_timestamp == before:
             return place
     raise InputError(
-        f"No change by that time has the logical timestamp {before}.",
+        f"No change up to that time has the logical timestamp {before}.",
         code="no-such-change",
-        hint="With as_of, `before` is the logical timestamp of the first row of a page: the page before it comes.",
+        hint="With as_of, `before` is the logical timestamp of the first row of a page, and returns the page before "
+        "it.",
     )
 
 
@@ -416,7 +422,7 @@ def _check_time(as_of_ms: int) -> None:
 def _not_final(urn: Urn | None, held_to: Position) -> NotFinalError:
     """The error of a point that the lake has not passed."""
     return NotFinalError(
-        f"That point is not final yet: the lake holds {held_to.topic}/{held_to.partition} below {held_to.value}.",
+        f"That point is not final yet: the lake contains {held_to.topic}/{held_to.partition} below {held_to.value}.",
         code="not-final",
         hint="Ask again when the stream has passed it (`metajournal status` shows how far it is).",
         urn=None if urn is None else str(urn),

@@ -81,7 +81,7 @@ class Committing:
             deadline = time.monotonic() + self._client.delivery_timeout_s
             # `flush` and not `poll`: it sends what only lingers.
             if not self._latest.settled({record.key for record in records}, self._producer.flush, deadline):
-                raise NotCommitted("events emitted before it are not acknowledged", again=False)
+                raise NotCommitted("events emitted before it have not been acknowledged", again=False)
             return self._transactions.commit(records, deadline)
 
     def serve(self) -> None:
@@ -117,9 +117,9 @@ class Committing:
     def _full(self, count: int) -> QueueFullError:
         pending, limit = len(self._producer) + self._waiting, self._client.queue_events
         return QueueFullError(
-            f"{pending:,} events wait for their acknowledgement, the limit is {limit:,}; the unit of {count:,} events"
-            " was not taken.",
-            hint="Wait for earlier receipts (journal.flush()), begin the unit with block_s, or raise"
+            f"{pending:,} events are waiting for their acknowledgement, the limit is {limit:,}; the unit of "
+            f"{count:,} events was not accepted.",
+            hint="Wait for earlier receipts (journal.flush()), start the unit with block_s, or raise"
             " client.queue_events.",
             pending=pending,
             limit=limit,

@@ -248,11 +248,11 @@ class Emitter:
             return
         first = failed[0].failure() if failed else None
         text = first.message if first is not None else (self.errors.latest.text if self.errors.latest else "no answer")
-        counts = [f"{left:,} events are not acknowledged within {limit:g} s"] if left else []
+        counts = [f"{left:,} events were not acknowledged within {limit:g} s"] if left else []
         counts += [f"{len(failed):,} events failed"] if failed else []
         raise OutcomeUnknownError(
             f"{' and '.join(counts)}. {'The first: ' if first is not None else ''}{text}",
-            hint="Ask each receipt; send again what is unknown, with its event_id and repeat=True.",
+            hint="Check each receipt; send events whose outcome is unknown again, with their event_id and repeat=True.",
             pending=left,
             event_ids=tuple(receipt.event_id for receipt in failed),
         )
@@ -338,7 +338,8 @@ class Emitter:
             return
         limit = self.settings.client.queue_events
         raise QueueFullError(
-            f"{self.pending:,} events wait for their acknowledgement, the limit is {limit:,}; the event was not taken.",
+            f"{self.pending:,} events are waiting for their acknowledgement, the limit is {limit:,}; the event was "
+            "not accepted.",
             hint="Wait for earlier receipts (journal.flush()), emit with block_s, or raise client.queue_events.",
             pending=self.pending,
             limit=limit,

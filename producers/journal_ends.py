@@ -138,8 +138,8 @@ def _unknown(place: Partition, problem: KafkaError) -> KafkaUnavailableError:
     topic, partition = place
     if problem.code() in NOT_ALLOWED:
         return KafkaUnavailableError(
-            f"Where {topic}, partition {partition}, ends may not be asked: {problem.str()}.",
+            f"This client may not read the end of {topic}, partition {partition}: {problem.str()}.",
             code="not-allowed",
             hint="Allow this client to describe the journal topics (docs/how-to/secure-connections.md).",
         )
-    return KafkaUnavailableError(f"Where {topic}, partition {partition}, ends cannot be asked: {problem.str()}.")
+    return KafkaUnavailableError(f"The end of {topic}, partition {partition}, cannot be read: {problem.str()}.")

@@ -297,7 +297,7 @@ def _config(role: str, settings: Settings, own: Mapping[str, Any], safety: Mappi
 def _refuse_weaker(key: str, value: str) -> None:
     name = f"kafka.{key}"
     if key in _OWN:
-        raise ConfigError(f"{name} is set by {_OWN[key]}; set that one instead.", key=name)
+        raise ConfigError(f"{name} is set by {_OWN[key]}; change that setting instead.", key=name)
     if key in _RESERVED:
         raise ConfigError(f"{name} is set by the journal itself, for its units.", key=name, hint=_DROP)
     needed = PRODUCER_SAFETY.get(key) or CONSUMER_SAFETY.get(key)
@@ -309,7 +309,7 @@ def _refuse_weaker(key: str, value: str) -> None:
         raise ConfigError(f"{name} must be at least {MESSAGE_BYTES}, not {value!r}.", key=name, hint=_DROP)
 
 
-_DROP: Final = "Take the key out of the [kafka] table."
+_DROP: Final = "Remove the key from the [kafka] table."
 
 
 def _make(kind: Callable[..., _Client], config: Config, errors: ErrorLog) -> _Client:
@@ -328,4 +328,4 @@ def _refuse_unreadable(key: str, value: object) -> None:
     """librdkafka cuts a text at a NUL, and ends the process where one holds a lone surrogate (a byte of no UTF-8)."""
     for text in (key, value):
         if isinstance(text, str) and any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
-            raise ConfigError(f"kafka.{key!a} holds bytes that are no UTF-8, or a NUL.", key=f"kafka.{key!a}")
+            raise ConfigError(f"kafka.{key!a} contains bytes that are not UTF-8, or a NUL.", key=f"kafka.{key!a}")

@@ -105,9 +105,9 @@ class OutcomeReader:
         question = self._asked_for(position, system_time, timeout_s)
         if threading.current_thread() is self._thread and not question.answer.done():
             raise InputError(
-                "A callback of a verdict may not wait for another one: nobody would read it.",
+                "A callback of a verdict must not wait for another one: nothing would read it.",
                 code="would-wait",
-                hint="Ask with receipt.outcome_future() and give it a callback.",
+                hint="Use receipt.outcome_future() and add a callback to it.",
             )
         try:
             # Beyond that maximum Python's locks refuse to wait.
@@ -320,7 +320,7 @@ class OutcomeReader:
             record = OutcomeRecord.parse(message.value() or b"")
             journal = record.topic, record.partition
             if self._target_of(*journal) != target or message.key() != f"{journal[0]}/{journal[1]}".encode():
-                raise ValueError("its key or its topic speaks of another journal partition")
+                raise ValueError("its key or its topic names another journal partition")
         except (UnknownTopicError, *UNREADABLE) as error:
             self.passed_over.damaged(target, offset, error)
             return None

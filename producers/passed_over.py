@@ -46,14 +46,14 @@ class PassedOver:
     def claims(self, place: Partition, offset: int, claim: str) -> None:
         """A record claims what is not so."""
         self.forged += 1
-        self._note("claims what the journal does not hold", place, offset, claim)
+        self._note("contradicts the journal", place, offset, claim)
 
     def _note(self, what: str, place: Partition, offset: int, why: str) -> None:
         self._counts[what, place] += 1
         count = self._counts[what, place]
         if worth_saying(count):
             self._log.error(
-                "The record %s/%d offset %d %s (%s); it is passed over, number %d of this partition. Only the stream"
-                " may write this topic: see who else can (docs/how-to/secure-connections.md).",
+                "The record %s/%d offset %d %s (%s); it is skipped, number %d of this partition. Only the stream may "
+                "write to this topic: check who else can (docs/how-to/secure-connections.md).",
                 *place, offset, what, why, count,
             )  # fmt: skip

@@ -121,7 +121,8 @@ class Receipt:
         offset = self._acknowledgement()
         if offset < 0:
             raise OutcomeUnknownError(
-                f"The event {self.event_id} is in the log, but the broker did not say where.", event_id=self.event_id
+                f"The event {self.event_id} is in the log, but the broker did not return its position.",
+                event_id=self.event_id,
             )
         return Position(self._journal.name, self._partition, (self._journal.epoch << EPOCH_SHIFT) + offset)
 
@@ -231,7 +232,7 @@ class Receipt:
         error = self._error
         if error.code() in REFUSED:
             return KafkaUnavailableError(
-                f"The broker did not take the event {self.event_id}: {error.str()}; it is not in the log.",
+                f"The broker did not accept the event {self.event_id}: {error.str()}; it is not in the log.",
                 event_id=self.event_id,
             )
         return self._unknown(error.str())
@@ -255,8 +256,8 @@ class Receipt:
     def _unknown(self, why: str) -> OutcomeUnknownError:
         return OutcomeUnknownError(
             f"Whether the event {self.event_id} is in the log is not known ({why}).",
-            hint=f"Send it again: journal.emit(event, event_id={self.event_id!r}, repeat=True); if it is there"
-            " already, the second one counts as a duplicate.",
+            hint=f"Send it again: journal.emit(event, event_id={self.event_id!r}, repeat=True); if it is already "
+            "there, the second one counts as a duplicate.",
             event_id=self.event_id,
         )
 

@@ -34,11 +34,12 @@ def shelve(settings: Settings, place: Position, *, timeout_s: float = 10.0) -> N
     epochs = check_topics(settings, timeout_s=timeout_s)
     if place.topic not in epochs:
         raise InputError(
-            f"{place.topic} is no journal topic; there is {', '.join(sorted(epochs))}.", code="no-such-topic"
+            f"{place.topic} is not a journal topic; the journal topics are {', '.join(sorted(epochs))}.",
+            code="no-such-topic",
         )
     known = epochs[place.topic]
     if not 0 <= place.partition < known.partitions:
-        raise InputError(f"{place.topic} has {known.partitions} partitions, from 0.", code="no-such-partition")
+        raise InputError(f"{place.topic} has {known.partitions} partitions, numbered from 0.", code="no-such-partition")
     end = position(known.epoch, _end_of(settings, place, timeout_s))
     if place.epoch != known.epoch or place.value >= end:
         raise InputError(
@@ -58,6 +59,6 @@ def _end_of(settings: Settings, place: Position, timeout_s: float) -> int:
         _, end = asked_again(consumer, ask, time.monotonic() + timeout_s)
         return int(end)
     except KafkaException as error:
-        raise KafkaUnavailableError(f"Kafka did not tell the end of {place.topic}: {error.args[0].str()}.") from error
+        raise KafkaUnavailableError(f"Kafka did not return the end of {place.topic}: {error.args[0].str()}.") from error
     finally:
         consumer.close()

@@ -230,7 +230,7 @@ def _epoch_of(topic: str, record: Mapping[str, Any]) -> TopicEpoch:
 
 def _unreadable(topic: str, key: str) -> TopicMismatchError:
     return TopicMismatchError(
-        f"{topic} holds a record that is neither an epoch nor a shelved position: {key[:80]!r}.",
+        f"{topic} contains a record that is neither an epoch nor a shelved position: {key[:80]!r}.",
         hint="Something else wrote to it. Check who has write access; a tombstone under that key removes the record.",
         differences=(f"{topic} has the record {key[:80]!r}",),
     )

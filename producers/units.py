@@ -174,7 +174,7 @@ class Unit:
 
     def _must_be_open(self) -> None:
         if self._committed:
-            raise InputError(f"The unit {self.id} is committed already; begin another one.", unit_id=self.id)
+            raise InputError(f"The unit {self.id} has already been committed; start another one.", unit_id=self.id)
 
     def _why(self) -> MetajournalError:
         """Why a receipt of this unit has no position."""
@@ -197,7 +197,7 @@ class Unit:
             raise KafkaUnavailableError(
                 f"The unit {self.id} was not committed: {failed}. None of its {len(records):,} events is in the"
                 " journal.",
-                hint="Commit the unit again (unit.commit()), or emit its events anew.",
+                hint="Commit the unit again (unit.commit()), or emit its events again.",
                 unit_id=self.id,
                 event_ids=self.event_ids,
             ) from failed
@@ -205,8 +205,8 @@ class Unit:
     def _unknown(self, why: str) -> OutcomeUnknownError:
         self._doubt = OutcomeUnknownError(
             f"Whether the unit {self.id} is in the journal is not known ({why}): all of its events are, or none.",
-            hint="Commit it again (unit.commit()), or begin journal.unit(unit_id=..., repeat=True) and emit the same"
-            " events with their event_id; what is there already counts once.",
+            hint="Commit it again (unit.commit()), or start journal.unit(unit_id=..., repeat=True) and emit the same "
+            "events with their event_id; events that are already there count once.",
             unit_id=self.id,
             event_ids=self.event_ids,
         )

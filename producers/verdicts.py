@@ -135,7 +135,7 @@ class OutcomeRecord:
         start, end = whole(record["from"]), whole(record["to"])
         verdicts = {whole(verdict[0]): verdict for verdict in record["verdicts"]}
         if (verdicts and not start <= min(verdicts) <= max(verdicts) < end) or start > end:
-            raise ValueError("it speaks of positions outside its range")
+            raise ValueError("it contains positions outside its range")
         topic, partition = str(record["topic"]), whole(record["partition"])
         for position, verdict in verdicts.items():
             outcome_of(Position(topic, partition, position), verdict)

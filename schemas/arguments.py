@@ -78,7 +78,7 @@ def check_whole(name: str, value: object, least: int) -> None:
     """
     if value is not None and (type(value) is not int or value < least):
         raise InputError(
-            f"{name} must be a whole number, {least} or more, not {value!r:.60}.", code="wrong-type", argument=name
+            f"{name} must be a whole number of at least {least}, not {value!r:.60}.", code="wrong-type", argument=name
         )
 
 
@@ -113,7 +113,7 @@ def time_of(name: str, value: Any) -> int:
         raise InputError(
             f"{name}: {error}.",
             code="not-a-time",
-            hint="Give an aware datetime, milliseconds since 1970, or text of ISO 8601.",
+            hint="Give an aware datetime, milliseconds since 1970, or text in ISO 8601.",
             argument=name,
         ) from None
 
@@ -134,10 +134,10 @@ def point_of(name: str, value: Inside | datetime | int | str) -> Cut | int:
     if abs(milliseconds) < _MOST_MS:
         return milliseconds
     raise InputError(
-        f"{name} is no point in time: {why}.",
+        f"{name} is not a point in time: {why}.",
         code="wrong-type",
         hint="Give a Position (`Position.parse(text)`), a receipt, several of them, a cut of next positions, an aware"
-        " datetime, milliseconds since 1970, or text of ISO 8601.",
+        " datetime, milliseconds since 1970, or text in ISO 8601.",
         argument=name,
     )
 

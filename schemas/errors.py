@@ -130,7 +130,7 @@ class InvalidUrnError(InputError):
 
     CODE = "invalid-urn"
     HINT = (
-        "A URN reads like dataset:default/orders, stream:default/clicks or app:default/shop. In Python, dataset(),"
+        "A URN looks like dataset:default/orders, stream:default/clicks or app:default/shop. In Python, dataset(),"
         " stream(), app(), program(), run() and urn() build it and encode any name: größe is gr%C3%B6%C3%9Fe."
     )
     text: str
@@ -145,7 +145,7 @@ class InvalidPositionError(InputError):
     """A text is not a valid position or cut."""
 
     CODE = "invalid-position"
-    HINT = "A position reads <topic>/<partition>/<value>, as receipts and change records print it."
+    HINT = "A position has the form <topic>/<partition>/<value>, as receipts and change records print it."
 
 
 class UnservedDomainError(InputError):
@@ -314,16 +314,19 @@ class TopicMismatchError(OperatorError):
     """A topic is not the one recorded in the epochs topic, or its configuration is wrong."""
 
     CODE = "topic-mismatch"
-    HINT = "Do not continue. Correct journal.prefix or kafka.bootstrap.servers, or start a journal under another "
-    "prefix."
+    HINT = (
+        "Do not continue. Correct journal.prefix or kafka.bootstrap.servers, or start a journal under another prefix."
+    )
 
 
 class OtherRulesError(OperatorError):
     """The lake was written under other rules of a domain, so this process cannot predict the stream's verdicts."""
 
     CODE = "rules-differ"
-    HINT = "Wait for the outcome instead: receipt.outcome(). To get verdicts ahead of the stream, install its "
-    "version here."
+    HINT = (
+        "Wait for the outcome instead: receipt.outcome(). To get verdicts ahead of the stream, install its "
+        "version here."
+    )
     domain: str
     theirs: str
     ours: str
@@ -331,7 +334,7 @@ class OtherRulesError(OperatorError):
     def __init__(self, domain: str, theirs: str, ours: str) -> None:
         super().__init__(
             f"The lake's newest batch was evaluated by the rules {theirs[:12]} of the domain {domain!r}, this "
-            f"process has "
+            "process has "
             f"{ours[:12]}.",
             domain=domain,
             theirs=theirs,

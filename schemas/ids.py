@@ -17,5 +17,5 @@ def id_bytes(text: str) -> bytes:
     """
     value = bytes.fromhex(text.replace("-", ""))
     if len(value) != 16:
-        raise ValueError(f"{text!r} is no id of 16 bytes")
+        raise ValueError(f"{text!r} is not an id of 16 bytes")
     return value

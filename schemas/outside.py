@@ -120,14 +120,14 @@ def _broken(brought: Installed, why: str, error: Exception) -> DomainError:
 def _faults(found: Installed, domain: object) -> Iterable[str]:
     """What is wrong with a declaration."""
     if not isinstance(domain, Domain):
-        yield "DOMAIN is no metajournal.schemas.domain.Domain"
+        yield "DOMAIN is not a metajournal.schemas.domain.Domain"
         return
     if domain.name != found.name or not _NAME.fullmatch(domain.name):
         yield f"it is called {domain.name!r}, its entry point {found.name!r} (both must be one [a-z][a-z0-9_]*)"
     if domain.package != found.module:
         yield f"its package must be {found.module!r}, not {domain.package!r}"
     if domain.journal is not None or not domain.served or domain.owns_undeclared_kinds or not domain.kinds:
-        yield "a domain from outside has kinds and a journal topic of its own, and owns no undeclared kinds"
+        yield "an external domain has kinds and a journal topic of its own, and owns no undeclared kinds"
     if domain.original or domain.reserved:
         yield "only metajournal's own domains are original, or have reserved kinds"
     yield from (f"{one} does not begin with {domain.name}." for one in domain.event_types if not _is_own(domain, one))

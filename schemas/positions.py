@@ -27,7 +27,9 @@ def position(epoch: int, offset: int) -> int:
         InvalidPositionError: the epoch is below 1 or the offset outside [0, 2**40).
     """
     if not 1 <= epoch <= MAX_EPOCH or not 0 <= offset <= MAX_OFFSET:
-        raise InvalidPositionError(f"Epoch {epoch}, offset {offset} is no position.", epoch=epoch, offset=offset)
+        raise InvalidPositionError(
+            f"Epoch {epoch}, offset {offset} is not a valid position.", epoch=epoch, offset=offset
+        )
     return (epoch << EPOCH_SHIFT) + offset
 
 
@@ -70,7 +72,7 @@ class Position:
         topic, _, rest = text.partition("/")
         partition, _, value = rest.partition("/")
         if not topic or not _is_number(partition) or not _is_number(value):
-            raise InvalidPositionError(f"{text!r} is no position.", text=text)
+            raise InvalidPositionError(f"{text!r} is not a valid position.", text=text)
         return cls(topic, int(partition), int(value))
 
 
@@ -154,4 +156,4 @@ def cut_from_json(data: Any) -> dict[tuple[str, int], int]:
             for partition, value in partitions.items()
         }
     except (AttributeError, TypeError, ValueError):
-        raise InvalidPositionError(f"{data!r} is no cut.") from None
+        raise InvalidPositionError(f"{data!r} is not a valid cut.") from None

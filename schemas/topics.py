@@ -10,7 +10,7 @@ from .registry import changes_of, owner_of_undeclared
 
 
 class UnknownTopicError(InputError):
-    """A name is no journal topic under this prefix."""
+    """A name is not a journal topic under this prefix."""
 
     CODE = "unknown-topic"
     HINT = "Journal topics are named <prefix>.journal.<domain>; check journal.prefix."
@@ -91,6 +91,6 @@ class TopicNames:
         domain = journal_topic[len(start) :]
         if not journal_topic.startswith(start) or not domain or "." in domain:
             raise UnknownTopicError(
-                f"{journal_topic!r} is no journal topic under {self.prefix!r}.", topic=journal_topic
+                f"{journal_topic!r} is not a journal topic under {self.prefix!r}.", topic=journal_topic
             )
         return domain

@@ -59,7 +59,7 @@ def doctor(settings: Settings, home: Path) -> list[Check]:
 def _languages() -> Iterator[Check]:
     wanted = ".".join(map(str, PYTHON_MINIMUM))
     good = sys.version_info >= PYTHON_MINIMUM
-    mend = f"make the virtual environment with Python {wanted} or newer"
+    mend = f"create the virtual environment with Python {wanted} or newer"
     yield Check("Python", platform.python_version(), f"{wanted} or newer", _verdict(good), "" if good else mend)
     needed = f"{JAVA_MINIMUM} or newer, for the stream and the services on this machine"
     try:
@@ -141,7 +141,7 @@ def _privilege() -> Check:
 
 
 def _space(home: Path) -> Iterator[Check]:
-    for label, folder in (("disk of the cache", cache_folder()), ("disk of the data", home)):
+    for label, folder in (("disk of the download cache", cache_folder()), ("disk of the data", home)):
         there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
         free = shutil.disk_usage(there).free / 1e9
         good = free >= _DISK_GB
@@ -154,7 +154,7 @@ def _ports() -> Check:
     try:
         free_ports(4)
     except OSError as error:
-        return Check("ports", str(error), needed, "wrong", "let this user open sockets on 127.0.0.1")
+        return Check("ports", str(error), needed, "wrong", "allow this user to open sockets on 127.0.0.1")
     return Check("ports", "can be bound", needed, "fine")
 
 

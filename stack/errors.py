@@ -28,11 +28,11 @@ class JavaVersionError(OperatorError):
 
 
 class HomeError(InputError):
-    """The folder of the services cannot be made or written."""
+    """The folder of the services cannot be created or written."""
 
     CODE: ClassVar[str] = "home-not-writable"
     HINT: ClassVar[str] = (
-        "Make room on its disk or mend its rights, or set METAJOURNAL_HOME to another folder of your own."
+        "Free space on its disk or correct its permissions, or set METAJOURNAL_HOME to another folder of your own."
     )
     home: Path
 
@@ -42,17 +42,19 @@ class PartsUnavailableError(UnavailableError):
 
     CODE: ClassVar[str] = "parts-unavailable"
     HINT: ClassVar[str] = (
-        "Check the network and run the command again: what has come already is kept. Behind a mirror, set "
+        "Check the network and run the command again: files already downloaded are kept. If you use a mirror, set "
         "METAJOURNAL_IVY_SETTINGS to an Ivy settings file that names it."
     )
     log: Path
 
 
 class PartsCorruptError(OperatorError):
-    """A downloaded file is not the one that stack/checksums.txt names; it was thrown away."""
+    """A downloaded file does not match stack/checksums.txt; it was deleted."""
 
     CODE: ClassVar[str] = "parts-corrupt"
-    HINT: ClassVar[str] = "Run the command again to download the file anew; if it stays so, do not trust the source."
+    HINT: ClassVar[str] = (
+        "Run the command again to download the file again; if it still differs, do not trust the source."
+    )
     files: tuple[str, ...]
 
 
@@ -70,14 +72,14 @@ class ServerStartError(UnavailableError):
 
 
 class PrivilegeError(OperatorError):
-    """Elasticsearch refuses root and no way to run it as somebody else works here."""
+    """Elasticsearch refuses to run as root, and it cannot be run as another user here."""
 
     CODE: ClassVar[str] = "privilege"
-    HINT: ClassVar[str] = "Run the command as an ordinary user, or give an Elasticsearch with elasticsearch.url."
+    HINT: ClassVar[str] = "Run the command as an ordinary user, or set elasticsearch.url to an existing Elasticsearch."
 
 
 class AlreadyRunningError(OperatorError):
-    """The services of this folder run already."""
+    """The services of this folder are already running."""
 
     CODE: ClassVar[str] = "already-running"
-    HINT: ClassVar[str] = "`metajournal status` shows them, `metajournal down` ends them."
+    HINT: ClassVar[str] = "`metajournal status` shows them, `metajournal down` stops them."

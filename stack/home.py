@@ -129,7 +129,7 @@ def only_one(home: Path, name: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise AlreadyRunningError(f"A {name} of {home} runs already.", home=home) from error
+            raise AlreadyRunningError(f"A {name} of {home} is already running.", home=home) from error
         yield
 
 

@@ -155,7 +155,7 @@ def _install(root: Path, parts: Parts, groups: list[str], ivy: list[str], lock: 
     if wrong:
         _forget(root / "ivy", wrong)
         names = tuple(f"{part.group}/{part.name}" for part in wrong)
-        raise PartsCorruptError(f"Not as stack/checksums.txt says: {', '.join(names)}.", files=names)
+        raise PartsCorruptError(f"These files do not match stack/checksums.txt: {', '.join(names)}.", files=names)
     _tell(report, "done", total, total)
 
 
@@ -181,7 +181,7 @@ def _run_ivy(
             process.wait()
             raise
     if process.returncode != 0:
-        raise PartsUnavailableError(f"Not every part could be downloaded: {_why(log)} (log: {log}).", log=log)
+        raise PartsUnavailableError(f"Some files could not be downloaded: {_why(log)} (log: {log}).", log=log)
 
 
 def _running(process: subprocess.Popen[bytes]) -> bool:

@@ -46,11 +46,11 @@ def _executable(java_home: str | None, path: str | None) -> Path:
     if java_home:
         inside = Path(java_home) / "bin" / "java"
         if not inside.is_file():
-            raise JavaMissingError(f"JAVA_HOME is {java_home}, which holds no bin/java.")
+            raise JavaMissingError(f"JAVA_HOME is {java_home}, which contains no bin/java.")
         return inside
     executable = shutil.which("java", path=path)
     if executable is None:
-        raise JavaMissingError("No Java was found: JAVA_HOME is not set and PATH holds no java.")
+        raise JavaMissingError("No Java was found: JAVA_HOME is not set and PATH contains no java.")
     return Path(executable)
 
 
@@ -62,7 +62,7 @@ def _inspect(executable: Path) -> Java:
         raise JavaMissingError(f"{executable} does not run: {error}.") from error
     match = _VERSION.search(result.stderr + result.stdout)
     if result.returncode != 0 or match is None:
-        raise JavaMissingError(f"{executable} -version says nothing that looks like Java.")
+        raise JavaMissingError(f"{executable} -version does not print a Java version.")
     major = int(match[1])
     if major < JAVA_MINIMUM:
         raise JavaVersionError(

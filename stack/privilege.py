@@ -57,7 +57,7 @@ def unprivileged() -> Unprivileged:
         return Unprivileged("user namespace", _NAMESPACE, None)
     if _works(_SETPRIV):
         return Unprivileged("setpriv", _SETPRIV, _OTHER_USER)
-    raise PrivilegeError("Elasticsearch refuses root, and neither unshare nor setpriv works here.")
+    raise PrivilegeError("Elasticsearch refuses to run as root, and neither unshare nor setpriv works here.")
 
 
 def _works(prefix: tuple[str, ...]) -> bool:

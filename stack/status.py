@@ -184,8 +184,8 @@ def _how_it_ended(name: str, log: Path, kept: Mapping[str, Any]) -> str:
     code, ended_ms = kept.get("exit_code"), kept.get("ended_ms")
     if code is None or ended_ms is None:
         return (
-            f"nothing says how {name} ended: it was killed with its keeper, the machine went down, or there was no "
-            "room to write it down"
+            f"how {name} ended is not known: it was killed together with its keeper, the machine went down, or the "
+            "disk was full"
         )
     how = f"{name} {ending(code)}"
     if signal_of(code) is not None:
@@ -193,7 +193,7 @@ def _how_it_ended(name: str, log: Path, kept: Mapping[str, Any]) -> str:
     tail = log_tail(log, _TAIL_LINES, width=_TAIL_WIDTH).strip().splitlines()
     quiet_s = ended_ms / 1000 - log.stat().st_mtime if tail else 0.0
     if quiet_s > STALE_S:
-        return f"{how}; its log says nothing of the last {quiet_s:.0f} s before"
+        return f"{how}; its log has no entry of the last {quiet_s:.0f} s before"
     if not tail:
         return f"{how}; its log is empty"
     message = next(filter(None, map(_message_of, reversed(tail))), "")
@@ -219,7 +219,7 @@ def _reported_state(entry: Entry, report: Mapping[str, Any]) -> tuple[str, str]:
     if written_ms < entry.since_ms:
         return "starting", ""
     if time.time() - written_ms / 1000 > STALE_S:
-        return "stuck", f"has not said anything for {time.time() - written_ms / 1000:.0f} s"
+        return "stuck", f"has not reported for {time.time() - written_ms / 1000:.0f} s"
     return str(report.get("state", "starting")), str(report.get("message", ""))
 
 

@@ -83,9 +83,9 @@ def up(
     with locked(home):
         before = read_run(home)
         if set(before.alive) == {"kafka", "elasticsearch", *commands}:
-            raise AlreadyRunningError(f"Everything in {home} runs already.", home=home)
+            raise AlreadyRunningError(f"Everything in {home} is already running.", home=home)
         if before.alive:
-            tell("ending what is left of the last time")
+            tell("stopping leftover services from the previous run")
             _end_all(home, before)
         parts = ensure_parts(report=report)
         tell("starting Kafka and Elasticsearch")
@@ -114,7 +114,7 @@ def moved(before: Mapping[str, tuple[int, ...]], servers: Mapping[str, Server]) 
     for name, server in servers.items():
         former = before.get(name)
         if former and former != server.ports:
-            yield f"a port of {name} is taken by now ({', '.join(map(str, former))}); it is at {server.endpoint}"
+            yield f"a port of {name} is now in use ({', '.join(map(str, former))}); it uses {server.endpoint}"
 
 
 def hand_over(home: Path, settings: Settings, servers: Mapping[str, Server], own: Sequence[Kept]) -> None:
@@ -230,7 +230,7 @@ def _note_run(home: Path, run: Run, tell: Tell) -> None:
     try:
         write_run(home, run)
     except HomeError as error:
-        tell(f"{error} What it names and has ended counts as ended.")
+        tell(f"{error} Services listed there that no longer run count as stopped.")
 
 
 def _server_entry(server: Server) -> Entry:

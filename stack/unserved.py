@@ -14,7 +14,7 @@ from ..schemas.settings import Settings
 from .supervisor import read_told
 
 _ASKED_S = 3.0
-_START = "Start the stream of this version (`metajournal down && metajournal up`): the domain joins then, in one start."
+_START = "Start the stream of this version (`metajournal down && metajournal up`): the domain joins on that start."
 
 
 def unserved_here(settings: Settings) -> Iterator[tuple[str, str, str]]:
@@ -40,4 +40,6 @@ def why_unserved(settings: Settings, name: str) -> tuple[str, str]:
     home = settings.stack.home
     report = read_told(Path(home) / "stream.json") if home is not None else {}
     told = {domain["name"]: (domain["why"], domain["mend"]) for domain in report.get("unserved") or ()}
-    return told.get(name, ("this journal was made by an earlier version, and the domain has yet to join it.", _START))
+    return told.get(
+        name, ("this journal was created by an earlier version, and the domain has not joined it yet.", _START)
+    )

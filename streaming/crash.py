@@ -41,7 +41,7 @@ class CrashPoints:
             self._left = int(count or 1)
             known = (*POINTS, *TIDYING, *SWAPPING, *DERIVING)
             if self._point not in known:
-                raise ValueError(f"{self._point!r} is no crash point; there are {', '.join(known)}")
+                raise ValueError(f"{self._point!r} is not a crash point; there are {', '.join(known)}")
 
     def pass_point(self, point: str) -> None:
         """Pass a point."""

@@ -48,7 +48,9 @@ def dead_letter(place: Place, judged: Judged, topic: str) -> Outgoing:
     if _size(key, value, kept) > _MOST_BYTES:
         key, kept, left_out = None, [], ["key", "headers", "value"]
     if left_out:
-        about["exception.message"] += f" (too large to copy: {', '.join(left_out)}; the journal table has it whole)"
+        about["exception.message"] += (
+            f" (too large to copy: {', '.join(left_out)}; the journal table contains it in full)"
+        )
     headers: list[tuple[str, Any]] = list(kept)
     headers += [(f"__connect.errors.{name}", text.encode()) for name, text in about.items()]
     return Outgoing(topic, place.partition, key, value, headers, judged.system_time)

@@ -252,7 +252,7 @@ class Engine:
         self.lake.refresh_pointer()
         if self.lake.generation != known:
             raise StreamError(
-                f"Another process has replaced the tables that this stream writes by generation "
+                "Another process has replaced the tables that this stream writes by generation "
                 f"{self.lake.generation} (`metajournal rebuild lake --offline` beside a running stream does that).",
                 code="second-writer",
                 hint="Start the stream again: it continues with the live tables. Then run `metajournal verify`.",

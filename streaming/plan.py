@@ -143,7 +143,7 @@ def take_in_domains(outside: Sequence[Brought]) -> None:
         if digest_of(name) != brought.digest:
             raise DomainError(
                 f"The package {package} has different rules of the domain {name} here than where the stream was "
-                f"started.",
+                "started.",
                 code="other-rules",
                 hint=f"Install one version of {package} on every machine of the cluster, and start the stream again.",
             )

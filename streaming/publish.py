@@ -202,7 +202,7 @@ def watermarks(settings: Settings, places: Iterable[tuple[str, int]]) -> dict[tu
     try:
         return {place: _watermarks_of(consumer, place, deadline) for place in places}
     except KafkaException as error:
-        raise KafkaUnavailableError(f"Kafka did not tell its offsets: {error.args[0].str()}.") from error
+        raise KafkaUnavailableError(f"Kafka did not return its offsets: {error.args[0].str()}.") from error
     finally:
         consumer.close()
 

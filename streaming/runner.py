@@ -130,16 +130,16 @@ class Stream:
                 failure = not_started(error, self._spark_log)
                 self._tell_failed(failure)
                 raise failure from error
-            self._status.say("stopped", "ended as asked, while Spark was starting")  # a signal to the whole group
+            self._status.say("stopped", "stopped on request, while Spark was starting")  # a signal to the whole group
             return
         try:
             self._until_stopped(session)
-            self._status.say("stopped", "ended as asked")
+            self._status.say("stopped", "stopped on request")
         except Exception as error:
             if not self._stop.is_set() or not isinstance(error, SPARK_GONE):
                 self._tell_failed(error)
                 raise
-            self._status.say("stopped", "ended as asked")
+            self._status.say("stopped", "stopped on request")
         finally:
             self._status.close()
             close(session)
@@ -159,10 +159,10 @@ class Stream:
                 self._most_events = self._settings.stream.max_events_per_batch
             except BatchTooLargeError:
                 self._most_events = max(_LEAST_EVENTS, self._most_events // 8)
-                _log.warning("The records are large: at most %d in a batch for a while.", self._most_events)
+                _log.warning("The records are large: batches are limited to %d for a while.", self._most_events)
             except UnavailableError as error:
                 pause_s = _FIRST_PAUSE_S if time.monotonic() - started > _LONGEST_PAUSE_S * 2 else pause_s
-                _log.warning("%s Trying again in %.1f s.", error, pause_s)
+                _log.warning("%s Retrying in %.1f s.", error, pause_s)
                 self._status.say("waiting", f"{error.code}: {error}")
                 self._stop.wait(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -271,7 +271,7 @@ class Stream:
             ends[key] = position(epochs[key[0]].epoch, high)
             if not low <= offset <= high:
                 raise StreamError(
-                    f"The lake holds {key[0]}/{key[1]} up to offset {offset}, but the topic has {low} to {high}.",
+                    f"The lake contains {key[0]}/{key[1]} up to offset {offset}, but the topic has {low} to {high}.",
                     code="topic-and-lake-differ",
                     hint="The topic lost records, or this is the lake of another journal: correct lake.path or the "
                     "prefix. If the topic itself lost records, start a journal under another prefix.",
@@ -376,11 +376,11 @@ class Stream:
         """Do what others ask for, between two batches."""
         number = engine.take_over() if self._derived is None else engine.take_over(self._derived.fill_first)
         if number is not None:
-            _log.info("Generation %d of the lake is the live one from now on.", number)
+            _log.info("Generation %d of the lake is now the live one.", number)
         if self._waits_to_join:
             self._again = is_between(engine.lake, self._epochs)
         elif answer_request(self._settings, self._requests, engine.lake, self._epochs, engine.marks):
-            _log.info("Another domain is served from now on.")
+            _log.info("Another domain is served now.")
             self._again = True
         if self._derived is not None and self._derived.tend():
             self._status.derived(self._derived.status())

@@ -30,8 +30,9 @@ _SHOWN = 20
 _REBUILD = "`metajournal rebuild lake --from kafka --accept` rebuilds all tables."
 _REFILL = "`metajournal rebuild lake --accept` rebuilds them."
 _TOLD_BY_STATUS = "`metajournal status` shows whether it is continuing, or why not"
-_WRITTEN_SO = "The journal itself contains these units like this, and no rebuild changes it; the actor says who "
-"wrote them."
+_WRITTEN_SO = (
+    "The journal itself contains these units like this, and no rebuild changes it; the actor says who wrote them."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,9 @@ def verify_lake(
         for (topic, partition), places in done.differing.items()
         for position in places
     ]
-    text = f"{done.records:,} events folded again, {len(wrong) or 'none'} whose outcome differs from the journal "
-    f"table's"
+    text = (
+        f"{done.records:,} events folded again, {len(wrong) or 'none'} whose outcome differs from the journal table's"
+    )
     yield Check("outcomes", not wrong, text, tuple(wrong[:_SHOWN]))
     if done.files:
         text = f"{len(done.files):,} files of derived tables are missing or have other content"

@@ -17,7 +17,7 @@ from .rendering import writing
 SHELLS: Final = ("bash", "zsh", "fish")
 _URNS: Final = 20
 _ASKED_S: Final = 1.0
-_WHOLE_URNS: Final = "\n# A URN is one word, its colon included.\nCOMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n"
+_WHOLE_URNS: Final = "\n# A URN is one word, including its colon.\nCOMP_WORDBREAKS=${COMP_WORDBREAKS//:}\n"
 
 
 @click.command(short_help="Print a script that completes commands in your shell.")

@@ -170,7 +170,7 @@ def _exit_of(
             return PROBLEM
         text = scrubbed(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__, hidden())
         _check_stdout()
-        hint = "This is a defect of metajournal: please report it with the output of METAJOURNAL_TRACE=1."
+        hint = "This is a bug in metajournal: please report it with the output of METAJOURNAL_TRACE=1."
         print_error("internal", text.split("\n")[0], hint, as_json=as_json)
         return PROBLEM
 

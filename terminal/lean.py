@@ -19,7 +19,7 @@ class _LeavesOut:
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
         if name == _LEFT_OUT:
-            raise ModuleNotFoundError(f"No module named {name!r} (this command does without)", name=name)
+            raise ModuleNotFoundError(f"No module named {name!r} (this command does not need it)", name=name)
 
 
 def leave_pandas_out() -> None:

@@ -74,8 +74,8 @@ def _from_outside(name: str) -> type[Any] | None:
         raise InputError(
             f"There is no event type {name!r}: no installed package provides a domain {domain!r}.",
             code="unknown-event-type",
-            hint="`metajournal domains` tells what is installed, and which package a served domain comes from: install "
-            "that one to emit its events.",
+            hint="`metajournal domains` shows what is installed, and which package provides a served domain: install "
+            "it to emit its events.",
         )
     return next((cls for cls in events.EVENTS if name in (cls.TYPE, cls.TYPE.rpartition(".")[0])), None)
 
@@ -116,7 +116,9 @@ def typed_event(line: str) -> Typed:
         ) from error
     if not isinstance(fields, dict) or not isinstance(fields.get("type"), str):
         raise InputError(
-            "The line is no JSON object with a type.", code="not-json", hint='Each line is {"type": …, "entity": …, …}.'
+            "The line is not a JSON object with a type.",
+            code="not-json",
+            hint='Each line is {"type": …, "entity": …, …}.',
         )
     about = {key: fields.pop(key) for key in ENVELOPE if key in fields}
     if isinstance(about.get("event_time"), str):
@@ -134,7 +136,9 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
         key, separator, value = text.partition("=")
         if not separator or not key:
             raise InputError(
-                f"{text!r} is no key=value.", code="no-key-value", hint="Write key=value; repeat the option for more."
+                f"{text!r} is not of the form key=value.",
+                code="no-key-value",
+                hint="Write key=value; repeat the option for more.",
             )
         yield key, value
 
@@ -186,7 +190,7 @@ def _object(data: str | None) -> dict[str, Any]:
             f"--data is not JSON: {error}.", code="not-json", hint='Write --data \'{"tags": ["pii"]}\'.'
         ) from error
     if not isinstance(data_fields, dict):
-        raise InputError("--data is no JSON object.", code="not-json", hint='Write --data \'{"tags": ["pii"]}\'.')
+        raise InputError("--data is not a JSON object.", code="not-json", hint='Write --data \'{"tags": ["pii"]}\'.')
     return data_fields
 
 
@@ -196,7 +200,7 @@ def _each_once(texts: Iterable[str]) -> dict[str, str]:
     for key, value in pairs(texts):
         if key in properties:
             raise InputError(
-                f"The property {key!r} is given twice.", code="given-twice", hint="Leave one of them away.", key=key
+                f"The property {key!r} is given twice.", code="given-twice", hint="Omit one of them.", key=key
             )
         properties[key] = value
     return properties
@@ -210,7 +214,7 @@ def _check_schema(text: str) -> None:
         json.loads(text)  # any that is JSON: it is kept as it was written
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"--schema begins as JSON and is none: {error}.",
+            f"--schema looks like JSON but is not valid: {error}.",
             code="not-json",
-            hint='Write an Avro schema, in quotes of the shell: --schema \'{"type": "record", …}\'.',
+            hint='Write an Avro schema, quoted for the shell: --schema \'{"type": "record", …}\'.',
         ) from error

@@ -30,10 +30,10 @@ PLAIN_WIDTH = 160  # columns when the output is no terminal
 
 
 class OutputError(MetajournalError):
-    """What a command prints could not be written; what it did is done."""
+    """The output of a command could not be written; its work is done."""
 
     CODE = "output-not-written"
-    HINT = "Make room, or send the output elsewhere. What the command did is done; only its answer is lost."
+    HINT = "Free space, or redirect the output. The command has done its work; only its output is lost."
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
     """One entity, both scopes apart."""
     head = {
         "entity": entity["urn"],
-        "written at": f"{time_text(entity['system_time'])} by {entity['actor'] or 'nobody named'}",
+        "written at": f"{time_text(entity['system_time'])} by {entity['actor'] or '(no actor given)'}",
         "logical timestamp": entity["logical_timestamp"],
     }
     record = dict(entity.get("record") or {})
@@ -34,7 +34,7 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
         head[name] = "-" if value in (None, -1) else shortened(value, width)
     written = entity.get("latest_write")
     if written is not None:
-        who = written["program"] or f"{written['source']}, from outside"
+        who = written["program"] or f"{written['source']} (external)"
         head["data last written"] = f"{time_text(written['at'])} by {shortened(who, width)}"
     parts: list[RenderableType] = [fields(head)]
     for scope in ("user", "system"):
@@ -75,7 +75,7 @@ def history_view(
 
 def _quiet(before: Mapping[str, Any] | None) -> str:
     """What a row that changed no metadata did."""
-    return "registered" if before is None or before["deleted"] else "nothing of its metadata"
+    return "registered" if before is None or before["deleted"] else "no metadata"
 
 
 def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:

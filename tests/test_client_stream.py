@@ -51,7 +51,7 @@ def test_who_gives_the_position_sees_their_own_write_in_the_lake(installation: I
         assert len(journal.history(own, at_least=receipt.position)) == 20
         last = receipt.position
         beyond = Position(last.topic, last.partition, last.value + 1_000)
-        with pytest.raises(NotYetVisibleError, match="The lake is behind the asked position after 0 s"):
+        with pytest.raises(NotYetVisibleError, match="The lake is behind the requested position after 0 s"):
             journal.show(own, at_least=beyond, timeout_s=0)
         with pytest.raises(InputError, match="at_least must be a position"):
             journal.show(own, at_least="soon")  # type: ignore[arg-type]

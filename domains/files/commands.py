@@ -36,11 +36,11 @@ _SHOWN = ("where", "what", "data-version", "id", "hash", "work_id", "path")
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND [ARGS]...]")
-@click.option("--what", metavar="NAME", help="Of this program only.")
-@click.option("--where", metavar="NAME", help="Of this server only.")
-@click.option("--from", "start", metavar="TIME", help="Files that touch the time from here on, this time included.")
-@click.option("--to", "end", metavar="TIME", help="Files that touch the time up to here, this time included.")
-@click.option("--work-id", metavar="ID", help="Files of this work_id, instead of times.")
+@click.option("--what", metavar="NAME", help="Only files of this program.")
+@click.option("--where", metavar="NAME", help="Only files of this server.")
+@click.option("--from", "start", metavar="TIME", help="Only files that cover any time from here on, inclusive.")
+@click.option("--to", "end", metavar="TIME", help="Only files that cover any time up to here, inclusive.")
+@click.option("--work-id", metavar="ID", help="Files with this work_id, instead of a time range.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Most files."
 )
@@ -73,7 +73,7 @@ def files(
     if context.invoked_subcommand is not None:
         given = [name for name, value in {**asked, "cursor": cursor, "as_at": as_at}.items() if value is not None]
         if given:
-            raise click.UsageError(f"Put the options behind {context.invoked_subcommand}, not before it.", ctx=context)
+            raise click.UsageError(f"Put the options after {context.invoked_subcommand}, not before it.", ctx=context)
         return
     from ...values import point
     from .values import page_json
@@ -143,19 +143,21 @@ def latest(given: Options, /, what: str, where: str, as_at: str | None, as_json:
 @click.argument("paths", metavar="FILE...|-", nargs=-1, required=True)
 @click.option("--what", metavar="NAME", help="The program that made the files.")
 @click.option("--where", metavar="NAME", help="The server that they come from.")
-@click.option("--start", metavar="TIME", help="First event in each file; when it was last written where not given.")
-@click.option("--end", metavar="TIME", help="Last event in each file; an instant where not given.")
+@click.option(
+    "--start", metavar="TIME", help="Time of the first event in each file (default: when it was last written)."
+)
+@click.option("--end", metavar="TIME", help="Time of the last event in each file (default: the same as --start).")
 @click.option(
     "--id",
     "file_id",
     metavar="ID",
-    help="Id of the one file: recorded again with it, the record replaces the earlier one; without it, it is another"
-    " file.",
+    help="Id of the (single) file: recorded again with the same id, it replaces the earlier record; without it, it "
+    "is a new file.",
 )
 @click.option("--data-version", default="0", show_default=True, metavar="TEXT", help="Version of the data's format.")
-@click.option("--work-id", metavar="ID", help="Name of the work that they belong to.")
+@click.option("--work-id", metavar="ID", help="Id of the work that they belong to.")
 @click.option(
-    "--url", metavar="PREFIX", help="What stands before a file's name in its url; file:// and its path if not."
+    "--url", metavar="PREFIX", help="What precedes the file's name in its url (default: file:// and its folder)."
 )
 @click.option("--actor", metavar="NAME", help="Who is making the change.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the outcomes, only until Kafka has stored the events.")
@@ -190,9 +192,9 @@ def record(
         raise click.UsageError("Give paths, or - alone.")
     else:
         if not file_options["what"] or not file_options["where"]:
-            raise click.UsageError("Say which program and server the files are of: --what and --where.")
+            raise click.UsageError("Name the program and the server of the files: --what and --where.")
         if file_options["file_id"] and len(paths) > 1:
-            raise click.UsageError("An id is one file's: give one path with --id.")
+            raise click.UsageError("An id belongs to one file: give one path with --id.")
         made = [_of_path(path, file_options) for path in paths]
     records = checked_files(made)
     if not records:

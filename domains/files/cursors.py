@@ -49,13 +49,13 @@ def read_cursor(cursor: str, identity: str, topic: str) -> tuple[PageKey, Bounds
         raise FilesQueryError(
             "The cursor cannot be read.",
             code="unreadable-cursor",
-            hint="Give the cursor of the page before as it was, or none for the first page.",
+            hint="Pass the cursor of the previous page unchanged, or none for the first page.",
         ) from None
     if belongs_to != identity:
         raise FilesQueryError(
             "The cursor belongs to another query.",
             code="unreadable-cursor",
-            hint="Ask with the same arguments as for the page before, or without a cursor.",
+            hint="Use the same arguments as for the previous page, or no cursor.",
         )
     return opened
 

@@ -108,7 +108,7 @@ def _take_hash(document: dict[str, Any], content: Content, faults: list[Fault]) 
     if given_hash is None:
         document["hash"] = own_hash
     elif isinstance(given_hash, str) and given_hash.lower() != own_hash:
-        faults.append(Fault("metadata.hash", f"is not that of the content, {own_hash}"))
+        faults.append(Fault("metadata.hash", f"is not the hash of the content, {own_hash}"))
 
 
 def prepared(file: Any) -> Any:
@@ -239,7 +239,7 @@ def record_files(
                 done = _landed(flying, done, progress)
     except InputError as error:
         if sent:
-            error.advise(f"{sent:,} files were sent before and stand; send them again only with the same ids.")
+            error.advise(f"{sent:,} files were sent before and are recorded; send them again only with the same ids.")
         raise
     while flying:
         done = _landed(flying, done, progress)

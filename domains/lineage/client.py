@@ -54,8 +54,8 @@ class LineageClient:
             levels: how often to go from data to programs to data.
             direction: "both"; "upstream", to who wrote it and what these read; "downstream", the reverse.
             limit: most nodes; an answer that is cut there has `"partial": true` and says why.
-            as_at: as the journal recorded it then (see `show`). The answer has `"final": false` where facts still to come
-                can change it.
+            as_at: as the journal recorded it then (see `show`). The answer has `"final": false` while facts that
+                arrive later may change it.
             as_of: only facts about this time or an earlier one (as the window's ends); a run that stopped later has
                 not stopped. With `as_at`: what was known at one time about another.
             final_only: refuse such an answer.

@@ -33,7 +33,7 @@ class _Lineage(click.Group):
 
 @click.group(
     cls=_Lineage,
-    short_help="Show which programs touched data, and what else these touched.",
+    short_help="Show which programs accessed data, and what else they accessed.",
     subcommand_metavar="URN|COMMAND [ARGS]...",
 )
 def lineage() -> None:
@@ -52,19 +52,23 @@ _TO = click.option("--to", "end", metavar="TIME", help="Only runs that started b
 _AS_AT = click.option(
     "--as-at", metavar="POSITIONS|TIME", help="What the journal had recorded by then (system time), instead of now."
 )
-_AS_OF = click.option("--as-of", metavar="TIME", help="Only facts about this time or an earlier one.")
+_AS_OF = click.option(
+    "--as-of",
+    metavar="TIME",
+    help="Only facts about this time or an earlier one, whenever they were recorded (event time).",
+)
 _LIMIT = click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True, metavar="N")
 _CURSOR = click.option("--cursor", metavar="TEXT", help="Continue where an earlier answer ended.")
 
 
-@lineage.command("of", short_help="Show the lineage of data (`of` may be left away).")
+@lineage.command("of", short_help="Show the lineage of data (`of` may be omitted).")
 @click.argument("urn", shell_complete=complete_urn)
 @_FROM
 @_TO
 @click.option("--levels", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N")
 @click.option(
     "--direction", type=click.Choice(["both", "upstream", "downstream"]), default="both", show_default=True,
-    help="Upstream: who wrote it and what these read; downstream: the reverse.",
+    help="upstream: the programs that wrote it and what they read; downstream: the reverse.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Most nodes.")
 @_AS_AT
@@ -80,7 +84,7 @@ def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: A
     with given.journal() as journal:
         answer = _lineage(journal).of(data, **_question_options(asked, as_at))
         if not answer["relations"] and _is_untouched(journal, data):
-            note(f"Nothing is known of {data}: check its spelling.")
+            note(f"No lineage is known of {data}: check the spelling.")
     within = asked["start"] is not None or asked["end"] is not None
     print_json(answer) if as_json else console().print(lineage_view(answer, data, within=within), crop=False)
 
@@ -94,7 +98,7 @@ class _Lines(click.File):
 
 @lineage.command("import", short_help="Emit the facts of OpenLineage run events.")
 @click.argument("file", type=_Lines("r", encoding="utf-8", errors="surrogateescape"))
-@click.option("--actor", metavar="NAME", help="Who says so.")
+@click.option("--actor", metavar="NAME", help="Who is reporting the facts.")
 @json_option
 @options
 def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> int:
@@ -162,7 +166,7 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
     with given.journal() as journal:
         page = _lineage(journal).runs(of := Urn.parse(program), **_question_options(asked, as_at))
         if not page.items and _is_unknown(journal, of):
-            note(f"Nothing is known of {of}: check its spelling.")
+            note(f"No lineage is known of {of}: check the spelling.")
     shown = runs_json(page)
     print_json(shown) if as_json else console().print(runs_view(shown), crop=False)
 

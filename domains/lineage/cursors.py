@@ -45,6 +45,6 @@ def read_cursor(cursor: str, identity: str, topic: str) -> tuple[list[Any], Boun
         good = False
     if not good:
         raise InputError(
-            "The cursor is not of this question.", hint="Ask with the words of the first page, or without a cursor."
+            "The cursor belongs to another query.", hint="Use the arguments of the first page, or no cursor."
         )
     return list(after), bounds

@@ -49,7 +49,7 @@ class Read(NamedTuple):
 
 
 class NoRunEventError(MetajournalError):
-    """A JSON value is no OpenLineage run event that can be told as facts."""
+    """A JSON value is not an OpenLineage run event that can be imported as facts."""
 
     CODE = "no-run-event"
     HINT = "Each line is one OpenLineage RunEvent: eventTime, run.runId, job.namespace and job.name are required."
@@ -121,12 +121,14 @@ def facts_of(event: Any) -> list[Any]:
         NoRunEventError: a required field is missing or not of its type, or a name makes no URN or no valid fact.
     """
     if isinstance(event, Mapping) and "run" not in event and ("dataset" in event or "job" in event):
-        raise NoRunEventError(f"It tells of no run, but of a {'dataset' if 'dataset' in event else 'job'} alone.")
+        raise NoRunEventError(
+            f"Only run events can be imported, and this is a {'dataset' if 'dataset' in event else 'job'} event."
+        )
     text = _text(event, "eventTime")
     try:
         at_ms = time_ms(text, zone_required=True)
     except ValueError:
-        raise NoRunEventError(f"eventTime is no time with a zone: {text[:80]!r}.") from None
+        raise NoRunEventError(f"eventTime is not a time with a zone: {text[:80]!r}.") from None
     facet = _facet(event)
     try:
         facts = _facts(_run_of(event, facet), at_ms, event, facet)
@@ -157,7 +159,7 @@ def _own_accesses(facet: Mapping[str, Any]) -> list[Access]:
     accesses = []
     for fields in _listed(facet, "accesses"):
         if not isinstance(fields, Mapping):
-            raise NoRunEventError(f"An access is no object: {fields!r:.80}.")
+            raise NoRunEventError(f"An access is not an object: {fields!r:.80}.")
         accesses.append(Access(*[fields.get(name) for name in Access._fields]))
     return accesses
 
@@ -201,7 +203,7 @@ def _listed(value: Mapping[str, Any], name: str) -> Sequence[Any]:
     if listed is None:
         return []
     if not isinstance(listed, list):
-        raise NoRunEventError(f"{name} is no list.")
+        raise NoRunEventError(f"{name} is not a list.")
     return listed
 
 
@@ -209,7 +211,7 @@ def _text(value: Any, *path: str) -> str:
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     if not isinstance(value, str) or not value:
-        raise NoRunEventError(f"{'.'.join(path)} is missing or no text.")
+        raise NoRunEventError(f"{'.'.join(path)} is missing or not text.")
     return value
 
 

@@ -204,7 +204,9 @@ class LineageQueries(Queries):
         for row in self._run_rows(seen, {"tenant": tenant, "run": str(run)}, "having began is not null", as_of):
             return row
         by = "" if as_of is None else " by that time"
-        raise UnknownEntityError(str(run), hint=f"Nothing stands of this run{by}; `runs` lists those of a program.")
+        raise UnknownEntityError(
+            str(run), hint=f"There are no facts about this run{by}; `runs` lists the runs of a program."
+        )
 
     def _run_rows(self, seen: Seen, key: Mapping[str, str], rest: str, as_of: int | None) -> Iterator[dict[str, Any]]:
         """What stood of runs: run, program, start, stop, status, and `began` (what the window asks for)."""

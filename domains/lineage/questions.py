@@ -57,7 +57,9 @@ class LineageQuestion(NamedTuple):
         """
         urn = Urn.parse(data)
         if urn.kind in NO_DATA:
-            raise InputError(f"Lineage begins at data; {urn} is none.", hint="`runs` tells of a program's runs.")
+            raise InputError(
+                f"Lineage starts at data, and {urn} is not data.", hint="`runs` lists the runs of a program."
+            )
         start_ms, end_ms = _window(start, end)
         by = _fact_time(as_of)
         _check_number("levels", levels, 1, 1_000)
@@ -113,7 +115,7 @@ def check_limit(limit: int) -> None:
 def _of_kind(urn: Urn | str, kind: str) -> Urn:
     parsed = Urn.parse(urn)
     if parsed.kind != kind:
-        raise InputError(f"{parsed} is no {kind}.", hint=f"The URN of a {kind} begins with {kind}:.")
+        raise InputError(f"{parsed} is not a {kind}.", hint=f"The URN of a {kind} begins with {kind}:.")
     return parsed
 
 
@@ -125,7 +127,7 @@ def _window(start: Any, end: Any) -> tuple[int, int]:
         _check_number(name, value, 0, LATEST_AT_MS + 1)
     if start_ms > end_ms:
         raise InputError(
-            f"The window begins at {start_ms} and ends at {end_ms}.", hint="It must not end before its start."
+            f"The window starts at {start_ms} and ends at {end_ms}.", hint="It must not end before its start."
         )
     return start_ms, end_ms
 

@@ -15,7 +15,7 @@ from rich.tree import Tree
 from ...schemas.urn import Urn
 from ...terminal.rendering import fields, safe, shortened, table, time_text, verdict
 
-_ARROWS = {"read": "→ read by", "write": "← written by", None: "– touched by"}
+_ARROWS = {"read": "→ read by", "write": "← written by", None: "– accessed by"}
 _BACK = {"read": "← reads", "write": "→ writes", None: "– touches"}
 _WIDTH = 100
 
@@ -34,10 +34,10 @@ def lineage_view(answer: Mapping[str, Any], data: Urn, *, within: bool = False) 
     _Drawing(relations).unfold(tree, root)
     programs, others = len(answer["programs"]), len(answer["data"])
     notes = [f"{programs:,} programs, {others:,} data, {len(relations):,} relations"]
-    notes += [f"this is not all: {answer['why']}"] if answer.get("partial") else []
-    notes += ["not final: facts still to come can change it"] if answer.get("final") is False else []
+    notes += [f"incomplete: {answer['why']}"] if answer.get("partial") else []
+    notes += ["not final: facts that arrive later may change it"] if answer.get("final") is False else []
     if not relations:
-        notes = ["nothing is known to have touched it" + " in this window" * within, *notes[1:]]
+        notes = ["no access to it is known" + " in this window" * within, *notes[1:]]
     return Group(tree, Text("; ".join(safe(note) for note in notes), style="dim"))
 
 

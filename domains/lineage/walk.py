@@ -79,7 +79,7 @@ def walk(root: str, port: Relations, *, levels: int, limit: int, direction: Dire
             walked.leave()
             break
         walked.level()
-    why = f"there are more than {limit:,} nodes; the nearest ones are here" if walked.cut else None
+    why = f"there are more than {limit:,} nodes; only the nearest ones are included" if walked.cut else None
     return Walked(walked.relations(), why)
 
 

@@ -212,7 +212,7 @@ class BulkWriter:
         self.counts.refused = count = self.counts.refused + 1
         if worth_saying(count):
             _log.error(
-                "The document of %s is refused in every form (%s); it is passed over, number %d since the start.",
+                "The document of %s is refused in every form (%s); it is skipped, number %d since the start.",
                 state["urn"], reason, count,
             )  # fmt: skip
 

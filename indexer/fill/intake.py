@@ -3,7 +3,7 @@
 No consumer group. A stored offset that a topic no longer has is corrected and said: below the first one left, reading
 starts there (a compacted state topic keeps each entity's newest record, outcome records repeat); beyond the end, the
 topic is not the one that was indexed, and reading starts at its beginning.
-A record that cannot be read, or claims what the journal does not hold, is counted, said and passed over: a state from
+A record that cannot be read, or contradicts the journal, is counted, said and passed over: a state from
 beyond the journal's end would hold its entity's document for ever, since it has the greater version.
 """
 
@@ -222,7 +222,7 @@ class Intake:
         outcome = outcome_of(read_record(message.value()), partition, offset, self._outcomes[partition[0]])
         journal = outcome.journal
         if journal[0] != self._journals[partition[0]] or message.key() != f"{journal[0]}/{journal[1]}".encode():
-            raise ValueError("its key or its topic speaks of another journal partition")
+            raise ValueError("its key or its topic names another journal partition")
         if not self._confirmed(partial(self._ends.holds, journal, outcome.to - 1, arrived_s)):
             self.passed_over.claims(partition, offset, f"to {outcome.to} of {journal[0]}/{journal[1]}")
             return
@@ -285,7 +285,7 @@ def check_state(data: Mapping[str, Any], key: bytes | None, domain: str) -> None
     if data["urn"].partition(":")[0] != kind or not (took or domain_of_kind(kind) == domain):
         raise ValueError(f"its kind is not one of {domain}")
     if not isinstance(data.get("record"), dict | None):
-        raise TypeError("the record is no object")
+        raise TypeError("the record is not an object")
     if not isinstance(data["deleted"], bool):
         raise TypeError("deleted has the wrong type")
     whole(data["logical_timestamp"]), whole(data["partition"])

@@ -33,10 +33,10 @@ Token = tuple[int, int]
 
 
 class RebuildRunningError(OperatorError):
-    """Another rebuild of this index is at work."""
+    """Another rebuild of this index is running."""
 
     CODE = "rebuild-running"
-    HINT = "Wait until it has ended. One that was killed is continued by the next rebuild."
+    HINT = "Wait until it has ended. If it was killed, the next rebuild resumes it."
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class Lease:
             RebuildRunningError: it is not.
         """
         if self._lost:
-            raise RebuildRunningError(f"Another rebuild has taken the index {self._name} over.", index=self._name)
+            raise RebuildRunningError(f"Another rebuild has taken over the index {self._name}.", index=self._name)
 
     def end(self) -> None:
         """Write no more, but that nobody is at it; the document stays."""
@@ -133,7 +133,7 @@ class Lease:
         try:
             self.tell()
         except Exception as error:  # then the next one has to watch for a while
-            _log.debug("The end of the rebuild of %s could not be told: %r", self._name, error)
+            _log.debug("The end of the rebuild of %s could not be recorded: %r", self._name, error)
 
     def remove(self) -> None:
         """End, and take the document away."""

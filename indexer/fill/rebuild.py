@@ -54,10 +54,10 @@ _TRIES: Final = 5
 
 
 class RebuildDiffersError(OperatorError):
-    """The new index is not what the lake says; the old one stays in use."""
+    """The new index differs from the lake; the old one stays in use."""
 
     CODE = "rebuild-differs"
-    HINT = "Run the rebuild again, which begins anew; if it differs again, report the named documents as a defect."
+    HINT = "Run the rebuild again, which starts over; if documents differ again, report the named ones as a bug."
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class _Rebuild:
         except ApiError as error:
             if error.error != "resource_already_exists_exception":
                 raise
-            raise RebuildRunningError(f"Another rebuild has just made {name}.", index=name) from error
+            raise RebuildRunningError(f"Another rebuild has just created {name}.", index=name) from error
         return Lease(self._client, name, Begun(), None)
 
     # --- from the lake

@@ -221,7 +221,7 @@ class Indexer:
         try:
             refresh.result()
         except Exception as error:
-            _log.debug("A refresh failed, the next one is waited for: %r", error)
+            _log.debug("A refresh failed; waiting for the next one: %r", error)
         else:
             self._refreshes += 1
             progress.refreshed()
@@ -261,7 +261,7 @@ class Indexer:
         if name != self._name:
             raise StartOver(f"searches use {name} now")
         if current.token != shown.token:
-            raise StartOver("its index was made anew, or written by someone else")
+            raise StartOver("its index was recreated, or written by another process")
 
     def _look_for_joined(self, patience: Patience) -> None:
         """Begin anew once a domain of our own has joined the journal; asked only while one has not."""
@@ -291,14 +291,14 @@ class Indexer:
             raise StartOver("the index is gone") from error
         except ApiError as error:
             if error.status_code == 409:  # another indexer, a swap of the alias, or our own write before a lost answer
-                raise StartOver("its positions were written by someone else") from error
+                raise StartOver("its positions were written by another process") from error
             raise
 
     # --- what is told
 
     def _say(self, message: str) -> None:
         if bool(message) != (self._state == "waiting"):  # once at the beginning of an outage and once at its end
-            _log.warning("%s; waiting for it." if message else "Going on; it answers again.%s", message)
+            _log.warning("%s; waiting for it." if message else "It answers again; continuing.%s", message)
         self._message = message
         self._tell("waiting" if message else "running")
 
@@ -335,11 +335,11 @@ class Indexer:
         refused = 0 if self._flights is None else self._flights.writer.counts.refused
         kinds = {
             "unreadable": self._passed_over.unreadable,
-            "beyond what the journal holds": self._passed_over.forged,
+            "beyond the end of the journal": self._passed_over.forged,
             "refused by Elasticsearch": refused,
         }
         listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
-        return f"records passed over since its start: {listed}; its log names them" if listed else ""
+        return f"records skipped since its start: {listed}; its log names them" if listed else ""
 
     def _knows(self) -> bool:
         """Whether the outcomes are read that were there at the start; before, nobody knows how far behind it is."""

@@ -177,8 +177,9 @@ def known(client: Elasticsearch, alias: str) -> dict[tuple[str, int], int]:
 
 def too_slow(name: str) -> UnavailableError:
     return UnavailableError(
-        f"The new index {name} does not catch up with what searches see.",
+        f"The new index {name} does not catch up with the index in use.",
         code="rebuild-behind",
-        hint="See that Kafka answers and the stream runs (`metajournal status`), and rebuild again: it goes on.",
+        hint="Check that Kafka answers and the stream is running (`metajournal status`), and run the rebuild again: "
+        "it resumes.",
         index=name,
     )

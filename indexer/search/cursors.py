@@ -62,13 +62,13 @@ class Cursor:
                 raise ValueError("another shape")
             cursor = cls(view, index, after, cut_from_json(vector), str(digest))
         except (ValueError, TypeError, RecursionError, binascii.Error, InvalidPositionError) as error:
-            raise InvalidCursorError("This is no cursor of a search.") from error
+            raise InvalidCursorError("This is not a valid search cursor.") from error
         if cursor.digest != options.digest:
             raise InvalidCursorError(
                 "The cursor belongs to another search; its query, filters and order must be the same."
             )
         if not _fits(cursor.after, options.sort):
-            raise InvalidCursorError("This is no cursor of a search.")
+            raise InvalidCursorError("This is not a valid search cursor.")
         return cursor
 
 

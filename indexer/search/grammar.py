@@ -115,17 +115,19 @@ def parse(text: str) -> Query:
         InvalidQueryError: it has more than 8,192 characters or 64 terms, or 1,000 words in what ends with a star.
     """
     if len(text) > MAX_QUERY_CHARACTERS:
-        raise InvalidQueryError(f"The query has {len(text):,} characters, at most {MAX_QUERY_CHARACTERS:,} are taken.")
+        raise InvalidQueryError(
+            f"The query has {len(text):,} characters; at most {MAX_QUERY_CHARACTERS:,} are allowed."
+        )
     parsed = tuple(dict.fromkeys(_term(token) for token in _joined(_tokens(text)))) or (Everything(),)
     kept = tuple(term for term in parsed if not isinstance(term, Nothing)) or parsed[:1]
     left_out = tuple(term.text for term in parsed if isinstance(term, Nothing) and term not in kept)
     if len(kept) > MAX_TERMS:
-        raise InvalidQueryError(f"The query has {len(kept)} different terms, at most {MAX_TERMS} are taken.")
+        raise InvalidQueryError(f"The query has {len(kept)} different terms; at most {MAX_TERMS} are allowed.")
     begun = sum(len(terms.words(value.text)) for value in map(_value_of, kept) if value is not None and value.prefix)
     if begun > MAX_WORDS_BEFORE_STAR:
         raise InvalidQueryError(
-            f"What ends with a star has {begun:,} words, at most {MAX_WORDS_BEFORE_STAR:,} are taken.",
-            hint="Leave the star away, or some of the words before it.",
+            f"The text before a star has {begun:,} words; at most {MAX_WORDS_BEFORE_STAR:,} are allowed.",
+            hint="Omit the star, or some of the words before it.",
         )
     return Query(kept, left_out)
 

@@ -55,6 +55,6 @@ def _keys(term: Property, scope: Scope, filters: Sequence[Dsl], ask: Ask) -> lis
 
 def _too_many(term: Property) -> InvalidQueryError:
     return InvalidQueryError(
-        f"More than {MAX_KEYS:,} keys begin with {term.key.text!r} where {term.value} may stand.",
-        hint="Name more of the key, or leave it away: the words alone are looked for everywhere.",
+        f"More than {MAX_KEYS:,} keys begin with {term.key.text!r} under which {term.value} may occur.",
+        hint="Give more of the key, or omit it: words alone are searched for everywhere.",
     )

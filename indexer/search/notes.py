@@ -10,7 +10,7 @@ from typing import Final
 from .. import terms
 from .grammar import Property, Query
 
-_SEPARATORS_ONLY: Final = "The query has no letter or digit, so it finds nothing; an empty query finds everything."
+_SEPARATORS_ONLY: Final = "The query contains no letter or digit, so it finds nothing; an empty query finds everything."
 _MEANT: Final = {"tag": "tags", "property": "properties", "key": "properties", "field": "schema"}
 """What people type for a form of the grammar."""
 _ENTITY: Final = re.compile(r"[a-z][a-z0-9-]*:[^\s/:=]+(/[^\s/:=]+)+")
@@ -26,7 +26,7 @@ def _notes(query: Query, total: int) -> Iterator[str]:
         yield _SEPARATORS_ONLY
         return
     if query.left_out:
-        yield f"Left out, since it has no letter or digit: {' '.join(query.left_out)}."
+        yield f"Ignored, since it contains no letter or digit: {' '.join(query.left_out)}."
     if total == 0:
         yield from (_read_as(term) for term in query.terms if isinstance(term, Property) and not term.key.prefix)
 
@@ -38,5 +38,5 @@ def _read_as(term: Property) -> str:
     if meant is not None:
         return f"{read}; did you mean `{meant}:{term.value}`?"
     if _ENTITY.fullmatch(text):
-        return f"{read}; `metajournal show {text}` shows the entity of that name, and its words find it."
-    return f"{read}; in double quotes it is looked for as text."
+        return f"{read}; `metajournal show {text}` shows the entity of that name; searching for its words finds it."
+    return f"{read}; in double quotes it is searched for as text."

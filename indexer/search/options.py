@@ -126,7 +126,7 @@ def checked_name(value: Any, option: str) -> str:
     """
     text = checked_text(value, option)
     if not text:
-        raise InvalidQueryError(f"{option} must not be empty; leave it out to look everywhere.", option=option)
+        raise InvalidQueryError(f"{option} must not be empty; omit it to search everywhere.", option=option)
     return text
 
 

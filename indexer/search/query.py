@@ -274,7 +274,7 @@ def short_start(key: Text) -> str:
     if (size := len(start.encode("utf-8", "replace"))) > _LONGEST_PREFIX_BYTES:
         raise InvalidQueryError(
             f"Before a star a key has at most {_LONGEST_PREFIX_BYTES} bytes, not {size:,}.",
-            hint="Name less of the key.",
+            hint="Give less of the key.",
         )
     return start
 

@@ -45,9 +45,9 @@ _FAILED: Final = 500
 _REFUSED_S: Final = 1.0
 """How long a server that refuses connections is waited for, within the time-out: it is not running."""
 _OTHER_VIEW: Final = (
-    f"What the earlier pages were taken from is gone ({_KEEP_ALIVE} passed, or a rebuilt index took its place). This "
-    "page goes on behind their last hit in what the index shows now: an entity that changed meanwhile may come twice "
-    "or not at all; begin again without a cursor where that matters."
+    f"The view of the earlier pages no longer exists ({_KEEP_ALIVE} passed, or the index was rebuilt). This page "
+    "continues after their last hit in what the index shows now: an entity that has changed meanwhile may appear "
+    "twice or not at all; start again without a cursor if that matters."
 )
 
 
@@ -154,11 +154,11 @@ class Search:
         if is_missing_index(error):
             return IndexMissingError(self._index)
         if error.status_code in _NOT_TAKEN:
-            return InvalidQueryError(f"Elasticsearch does not take this search: {cause_of(error)}.")
+            return InvalidQueryError(f"Elasticsearch does not accept this search: {cause_of(error)}.")
         url = self._settings.elasticsearch.url
         return OperatorError(
             f"Elasticsearch at {url} fails to answer ({reason_of(error)}): {cause_of(error)}.",
-            hint="Its log says more; search again once its cause is mended.",
+            hint="Its log has more details; search again once the cause is fixed.",
             code="search-failed",
             url=url,
         )
@@ -241,7 +241,7 @@ class Search:
                 return self._page(options, cursor.vector, cursor.view, cursor.after, deadline)
             except ApiError as error:
                 if error.status_code in _NOT_TAKEN:
-                    raise InvalidCursorError("This is no cursor of a search.") from error
+                    raise InvalidCursorError("This is not a valid search cursor.") from error
                 if not (is_gone_view(error) or is_missing_index(error) or error.status_code >= _FAILED):
                     raise
         vector = self._shown(merge(cursor.vector, wanted), deadline)

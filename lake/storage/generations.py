@@ -116,7 +116,7 @@ class Generations:
                 f"The manifest of an unfinished rebuild, {self._path}/{name}, cannot be read.",
                 code="lake-manifest",
                 hint=f"Delete the folder {self._path}/{folder(number)}, which no reader uses yet, and run the "
-                f"rebuild again.",
+                "rebuild again.",
             ) from error
 
     def begin(self, number: int, names: Sequence[str]) -> None:

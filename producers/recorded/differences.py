@@ -50,9 +50,9 @@ def refusal(domain: str, differences: Sequence[str]) -> TopicMismatchError:
     return TopicMismatchError(
         f"The domain {domain} is refused, everything else is served. {'; '.join(differences)}: {_MEANS}.",
         hint=f"What the lake contains of {domain} is kept. Correct a wrong topic configuration with kafka-configs; a "
-        f"missing change, state or outcome topic is created by the next start of the stream. If a journal topic is "
-        f"missing, was recreated or has another number of partitions, reading cannot continue: restore the recorded "
-        f"one, or start a journal under another prefix. Then start stream, indexer and clients again.",
+        "missing change, state or outcome topic is created by the next start of the stream. If a journal topic is "
+        "missing, was recreated or has another number of partitions, reading cannot continue: restore the recorded "
+        "one, or start a journal under another prefix. Then start stream, indexer and clients again.",
         differences=tuple(differences),
         domain=domain,
     )

@@ -215,7 +215,7 @@ def _other_declaration(served: Served, brought: Installed, declared: Domain) -> 
     there, here = (", ".join(sorted(names)) for names in (served.kind_names, declared.kind_names))
     return DomainError(
         f"The journal serves {served.name} with the kinds {there}; the installed {brought.package} declares {here}, "
-        f"or declares them differently.",
+        "or declares them differently.",
         code="other-kinds",
         hint=f"Install the version of {brought.package} that the domain was added with: a kind never changes.",
         domain=served.name,

@@ -84,12 +84,12 @@ def not_yet(question: Question, known: KnownVerdicts | None) -> NotYetVisibleErr
         known: what was read of its partition.
     """
     position = question.position
-    waited = f"The stream has given no verdict on {position} within {question.limit_s:g} s"
+    waited = f"The stream has not evaluated {position} within {question.limit_s:g} s"
     if known is None or not known.mark:
-        return _in_the_journal(None, f"{waited}; none of its partition was seen. Does the stream run?")
+        return _in_the_journal(None, f"{waited}; no verdict of its partition was seen. Is the stream running?")
     behind = position.value + 1 - known.mark
     if behind <= 0 or epoch_of(known.mark) != epoch_of(position.value):
-        return _in_the_journal(None, f"{waited}; it has passed the position, the verdict is being read.")
+        return _in_the_journal(None, f"{waited}; it has passed the position; the verdict is being read.")
     text = f"{waited}; it is {behind:,} positions behind"
     if known.system_time > 0:
         text += f" and has reached what was written {time.time() - known.system_time / 1000:.1f} s ago"
@@ -112,14 +112,14 @@ def answer(question: Question, known: KnownVerdicts, record: OutcomeRecord) -> O
     outcome = known.find(question.position)
     # Reading began before the event was written: a range that begins above it means that its own one is gone.
     if outcome is None and record.start > question.position.value:
-        return PositionExpired(f"The verdict of {question.position} is no longer in its topic.", earliest=None)
+        return PositionExpired(f"The verdict on {question.position} is no longer in its topic.", earliest=None)
     return outcome
 
 
 def closed(position: Position) -> InputError:
     """Why a question is not answered any more."""
     return InputError(
-        "The journal is closed: no verdict is read any more.",
+        "The journal is closed: verdicts are no longer read.",
         code="closed",
-        hint=f"Ask before it is closed; `metajournal why` tells what became of the event at {position}.",
+        hint=f"Ask before closing it; `metajournal why` shows what became of the event at {position}.",
     )

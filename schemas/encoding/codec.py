@@ -75,7 +75,7 @@ def decode(value: bytes) -> Decoded:
         raise UnknownFingerprint(number)
     (header, event), end = _run(_reader(number), value)
     if end != len(value):
-        raise Undecodable(f"{len(value) - end} bytes stand behind the event")
+        raise Undecodable(f"{len(value) - end} bytes follow the event")
     return Decoded(header, event, contract.name)
 
 

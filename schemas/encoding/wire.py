@@ -59,7 +59,7 @@ def write_long(value: int) -> bytes:
         OverflowError: the value does not fit 64 bits.
     """
     if not MIN_LONG <= value <= MAX_LONG:
-        raise OverflowError(f"{value} is no 64-bit number")
+        raise OverflowError(f"{value} is not a 64-bit number")
     rest = (value << 1) ^ (value >> 63)
     if rest < _TWO_BYTES:
         return _LAST[rest]
@@ -118,7 +118,7 @@ def write_int(value: int) -> bytes:
         OverflowError: the value does not fit 32 bits.
     """
     if not MIN_INT <= value <= MAX_INT:
-        raise OverflowError(f"{value} is no 32-bit number")
+        raise OverflowError(f"{value} is not a 32-bit number")
     return write_long(value)
 
 

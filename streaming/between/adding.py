@@ -35,7 +35,7 @@ _SHOWN: Final = 3
 _RESTART: Final = "stop the stream and start it again (`metajournal down && metajournal up`)"
 _BEGIN_AGAIN: Final = (
     f"A process only sees packages installed before it started: {_RESTART}, then add the domain. If the stream runs "
-    f"in another Python environment than this command, install the package there first."
+    "in another Python environment than this command, install the package there first."
 )
 Marks = Mapping[tuple[str, int], int]
 

@@ -20,8 +20,9 @@ from .adding import added, marks_of
 
 _log = logging.getLogger("metajournal.stream")
 _LIVING: Final = "Delete them (EntityDeleted); their history is kept."
-_AGAIN: Final = "Then stop the stream and start it again (`metajournal down && metajournal up`): the domain joins on "
-"that start."
+_AGAIN: Final = (
+    "Then stop the stream and start it again (`metajournal down && metajournal up`): the domain joins on that start."
+)
 Refusals = Mapping[str, DomainError]
 
 

@@ -41,7 +41,7 @@ def wait_for_mend(
             if _is_mended(error, settings) and time.monotonic() >= until:
                 return
         except UnavailableError as away:
-            _log.debug("Looking for rebuilt tables failed: %s", away)
+            _log.debug("Checking for rebuilt tables failed: %s", away)
         except DamagedTableError as other:  # the journal table, which the end of a rebuild reads
             if str(other) != str(error):
                 error = other
@@ -58,5 +58,5 @@ def _is_mended(error: DamagedTableError, settings: Settings) -> bool:
     lake = Lake(settings.lake.path, settings.lake.storage_options)
     if lake.is_offered():
         number = take_offered(settings, check_topics(settings), lake)
-        _log.info("Generation %s of the lake is the live one from now on.", number)
+        _log.info("Generation %s of the lake is now the live one.", number)
     return not lake.is_live(error.uri) or is_mended(error, settings.lake.storage_options)

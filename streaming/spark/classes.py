@@ -36,7 +36,7 @@ def archive_of(folder: Path) -> Path | None:
     try:
         lines = [_java(), *map(_line_of, _spark_jars())]
     except (OSError, UnicodeDecodeError) as error:
-        _log.debug("Spark's classes have no archive: %s", error)
+        _log.debug("There is no archive of Spark's classes: %s", error)
         return None
     digest = hashlib.sha256(os.fsencode("\n".join(lines))).hexdigest()
     return folder / f"classes-{digest[:12]}.jsa"

@@ -161,7 +161,7 @@ def close(session: SparkSession) -> None:
     try:
         session.stop()
     except SPARK_GONE as error:
-        _log.debug("Spark was gone already: %s", error)
+        _log.debug("Spark had already stopped: %s", error)
 
 
 def _translated(error: BaseException) -> Exception:

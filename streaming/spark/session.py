@@ -53,7 +53,7 @@ def _opened(path: Path) -> IO[bytes]:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path.open("ab")
     except OSError as error:
-        _log.warning("%s cannot be written: %s. What Spark's JVM prints is lost until the next start.", path, error)
+        _log.warning("%s cannot be written: %s. Output of Spark's JVM is lost until the next start.", path, error)
         return Path(os.devnull).open("ab")
 
 

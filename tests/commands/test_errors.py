@@ -161,7 +161,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 CALLED: list[tuple[str, str, Callable[[Journal], Any], str]] = [
     ("no-such-entity", "unknown-entity", lambda j: j.show("dataset:a/b"), "metajournal search"),
     ("deleted", "unknown-entity", lambda j: j.show(GONE), "was deleted at"),
-    ("as-of-before", "unknown-then", lambda j: j.show(KEPT, as_of=NOON), "no accepted event tells of it by then"),
+    ("as-of-before", "unknown-then", lambda j: j.show(KEPT, as_of=NOON), "there is no accepted event about it by then"),
     ("as-of-after", "unknown-then", lambda j: j.show(GONE, as_of=NOON + 10), "its deletion is of 2015-09-03"),
     ("as-of-text", "not-a-time", lambda j: j.history(KEPT, as_of="monday"), "as_of: 'monday' is not a valid time"),
     (
@@ -282,7 +282,7 @@ def test_a_logical_timestamp_alone_is_a_time_and_the_error_names_the_position(
 def test_what_history_prints_can_be_given_to_as_at(monkeypatch: pytest.MonkeyPatch, journal: Journal) -> None:
     told = typed(monkeypatch, journal, "history", KEPT)
     assert "registered" in told.stdout
-    assert "nothing of its metadata" not in told.stdout
+    assert "no metadata" not in told.stdout
     position = json.loads(typed(monkeypatch, journal, "history", KEPT, "--json").stdout)[-1]["position"]
     assert f"--as-at {position}; its event: metajournal why {position}" in told.stdout
     shown = typed(monkeypatch, journal, "show", KEPT, "--as-at", position, "--json")

@@ -57,7 +57,7 @@ def test_a_lineage_is_drawn_as_a_tree_with_each_node_unfolded_once() -> None:
     )
     assert drawn(lineage_views.lineage_view(told, dataset("d", "raw"))).splitlines() == [
         "dataset.d.raw",
-        "├── – touched by spark.d.app.print  1 run",
+        "├── – accessed by spark.d.app.print  1 run",
         "│   └── ← reads, → writes dataset.d.clean  1 run",
         "│       └── ← written by spark.d.app.wash  2 runs  (shown elsewhere)",
         "└── → read by spark.d.app.wash  2 runs",
@@ -69,12 +69,12 @@ def test_a_lineage_is_drawn_as_a_tree_with_each_node_unfolded_once() -> None:
 def test_what_is_not_all_or_not_final_is_said() -> None:
     told = answer(relation("raw", "w\x1b[2J", "read", "1"), partial=True, why="there are more", final=False)
     text = drawn(lineage_views.lineage_view(told, dataset("d", "raw")))
-    assert "this is not all: there are more; not final: facts still to come can change it" in text
+    assert "this is not all: there are more; not final: facts that arrive later may change it" in text
     assert "spark.d.app.w\\x1b[2J" in text
     nothing = drawn(lineage_views.lineage_view(answer(), dataset("d", "raw")))
-    assert nothing.splitlines() == ["dataset.d.raw", "nothing is known to have touched it"]
+    assert nothing.splitlines() == ["dataset.d.raw", "no access to it is known"]
     nothing = drawn(lineage_views.lineage_view(answer(), dataset("d", "raw"), within=True))
-    assert nothing.splitlines() == ["dataset.d.raw", "nothing is known to have touched it in this window"]
+    assert nothing.splitlines() == ["dataset.d.raw", "no access to it is known in this window"]
 
 
 def test_a_fact_is_typed_like_any_event() -> None:
@@ -214,5 +214,5 @@ def test_of_data_that_nobody_knows_it_is_said(
 ) -> None:
     monkeypatch.setattr(Options, "journal", lambda _: _NoRuns(known, touched=touched))
     result = CliRunner().invoke(main, ["lineage", "dataset:w/buoys", "--from", "2026-01-01"])
-    assert result.stdout.splitlines()[-1] == "nothing is known to have touched it in this window"
+    assert result.stdout.splitlines()[-1] == "no access to it is known in this window"
     assert result.stderr == ("note: Nothing is known of dataset:w/buoys: check its spelling.\n" if noted else "")

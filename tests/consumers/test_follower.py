@@ -170,7 +170,7 @@ def test_a_hundred_verdicts_are_awaited_by_the_followers_own_thread(journal: Jou
 
 def test_show_takes_the_lake_where_nobody_follows(journal: Journal, stream: BrokerStream) -> None:
     receipt = journal.emit(EntityRegistered(ORDERS))
-    with pytest.raises(NotYetVisibleError, match="The lake is behind the asked position after 0 s"):
+    with pytest.raises(NotYetVisibleError, match="The lake is behind the requested position after 0 s"):
         journal.show(ORDERS, at_least=receipt.position, timeout_s=0)
     stream.fold()
     assert journal.show(ORDERS, at_least=receipt.position).logical_timestamp == receipt.position.value

@@ -210,7 +210,7 @@ def test_forged_changes_are_passed_over_and_the_real_ones_behind_them_come(
         # What stands at a place that was delivered already is a repetition, whatever it says.
         assert len(lies) <= found.passed_over <= 2 * len(lies)
         assert found.passed_over >= 2 * 6
-    named = [one for one in caplog.records if "claims what the journal does not hold" in one.getMessage()]
+    named = [one for one in caplog.records if "contradicts the journal" in one.getMessage()]
     assert 1 <= len(named) <= 3  # the first, the tenth, ...
     assert all(one.levelno == logging.ERROR for one in named)
     with changes(settings, epochs, group=own(settings), timeout_s=1) as found:  # nothing forged was committed

@@ -252,7 +252,7 @@ def test_forged_outcomes_are_counted_and_the_indexer_goes_on(settings: Settings,
         assert report["unreadable"] + report["forged"] == len(records)
         assert report["forged"] == 3
         assert report["shows"] == {f"{stream.journal}/0": position(1, 3)}
-        assert "3 beyond what the journal holds" in report["message"]
+        assert "3 beyond the end of the journal" in report["message"]
         assert indexer.freshness_s() == 0
 
 

@@ -388,7 +388,9 @@ def test_what_a_query_was_read_as_is_told_where_nothing_was_found(catalog: Searc
     assert "metajournal show dataset:default/orders" in shown
     assert "in double quotes" in catalog.search("https://nobody.example/one").note
     assert catalog.search("orders tag:nosuch").note == catalog.search("tags:nosuch").note == ""
-    assert catalog.search("orders --- \U0001f680").note == "Left out, since it has no letter or digit: --- \U0001f680."
+    assert catalog.search("orders --- \U0001f680").note == (
+        "Ignored, since it contains no letter or digit: --- \U0001f680."
+    )
     assert catalog.search("orders ---").total == catalog.search("orders").total
 
 
@@ -396,9 +398,9 @@ def test_what_a_query_was_read_as_is_told_where_nothing_was_found(catalog: Searc
     "options", [{"namespace": "x" * 100_000}, {"kinds": ["x" * 40_000]}, {"kinds": [f"k{n}" for n in range(70_000)]}]
 )
 def test_what_elasticsearch_does_not_take_is_a_query_error(catalog: Search, options: dict[str, object]) -> None:
-    with pytest.raises(InvalidQueryError, match="Elasticsearch does not take this search: "):
+    with pytest.raises(InvalidQueryError, match="Elasticsearch does not accept this search: "):
         catalog.search("a", **options)  # type: ignore[arg-type]
-    with pytest.raises(InvalidQueryError, match="Elasticsearch does not take this search: "):
+    with pytest.raises(InvalidQueryError, match="Elasticsearch does not accept this search: "):
         catalog.suggest_names("x" * 100_000)
 
 

@@ -306,7 +306,7 @@ def test_an_annotation_before_its_entity_waits_for_it_but_not_for_another_life(
         Sent(EntityDeleted(ORDERS), 20),
         Sent(EntityRegistered(ORDERS), 30),
     ]))  # fmt: skip
-    with pytest.raises(UnknownEntityError, match="no accepted event tells of it by then"):
+    with pytest.raises(UnknownEntityError, match="there is no accepted event about it by then"):
         lake.as_of("default", ORDERS, NOON + 9)
     tags = {time: [row.user_tags for row in told(lake, ORDERS, time)] for time in (9, 10, 30)}
     assert tags == {9: [], 10: [(), ("early",)], 30: [(), ("early",), (), ()]}
@@ -394,7 +394,7 @@ def test_a_history_as_of_a_time_comes_page_by_page(tmp_path: Path) -> None:
         before = page[0].logical_timestamp
     assert [len(page) for page in pages] == [3, 1]
     assert [row for page in reversed(pages) for row in page] == rows
-    with pytest.raises(InputError, match="No change by that time has the logical timestamp 5"):
+    with pytest.raises(InputError, match="No change up to that time has the logical timestamp 5"):
         lake.history_as_of("default", ORDERS, NOON + 40, before=5)
 
 

@@ -184,7 +184,10 @@ def test_directions_follow_what_was_written_from_what(nightly: Fold) -> None:
 def test_a_node_limit_says_that_the_answer_is_partial(nightly: Fold) -> None:
     answer = reader(nightly).lineage("default", RAW, 0, 1_000, limit=3)
     assert told(answer) == {("raw", "wash", "read", "r1", "r2"), ("clean", "wash", "write", "r1", "r2")}
-    assert (answer["partial"], answer["why"]) == (True, "there are more than 3 nodes; the nearest ones are here")
+    assert (answer["partial"], answer["why"]) == (
+        True,
+        "there are more than 3 nodes; only the nearest ones are included",
+    )
 
 
 def test_cycles_end(tmp_path: Path) -> None:

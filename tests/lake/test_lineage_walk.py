@@ -110,7 +110,10 @@ def test_no_more_is_asked_for_than_a_limit_needs() -> None:
     many = [relation(DATA[0], program("d", "app", "spark", f"{number:05}"), "read") for number in range(2_000)]
     port = Held(many)
     found = walk(DATA[0], port, levels=3, limit=10)
-    assert (len(found.relations), found.partial) == (9, "there are more than 10 nodes; the nearest ones are here")
+    assert (len(found.relations), found.partial) == (
+        9,
+        "there are more than 10 nodes; only the nearest ones are included",
+    )
     assert len(port.asked) == 500
 
 

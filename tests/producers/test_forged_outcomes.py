@@ -105,7 +105,7 @@ def test_forged_outcomes_are_counted_and_the_true_one_behind_them_is_heard(
     assert reader.outcome(position, before, 30) == Unchanged(position)
     assert reader.passed_over.total == count
     assert reader.passed_over.forged == 3
-    assert sum("claims what the journal does not hold" in one.getMessage() for one in caplog.records) == 1
+    assert sum("contradicts the journal" in one.getMessage() for one in caplog.records) == 1
     later = Position(journal, 0, START + 9)
     publish_outcome(settings, later, START + 20, now)
     assert reader.outcome(later, before, 30) == Accepted(later)

@@ -130,7 +130,7 @@ java.net.SocketException: Connection reset
 \tat java.base/sun.nio.ch.NioSocketImpl.implRead(NioSocketImpl.java:318)
 \t... 12 more
 Caused by: java.io.EOFException
-  next: This is a defect of metajournal: please report it with the output of METAJOURNAL_TRACE=1.
+  next: This is a bug in metajournal: please report it with the output of METAJOURNAL_TRACE=1.
 """
 LAST = "the last message of its log: "
 
