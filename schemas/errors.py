@@ -228,8 +228,7 @@ class SearchUnavailableError(UnavailableError):
 
 
 class LakeWriteError(UnavailableError):
-    """The lake cannot be written: its disk is full, or its store refuses writes. The batch takes effect only once
-    it can."""
+    """The lake cannot be written: its disk is full, or its store refuses writes. The batch waits until it can."""
 
     CODE = "lake-write-failed"
     HINT = "Check the lake's disk or store and its permissions; the stream retries by itself and resumes at its marks."
@@ -259,8 +258,7 @@ class OutcomeUnknownError(MetajournalError):
 
 
 class NotYetVisibleError(UnavailableError):
-    """The index or table has not reached the requested position; `behind` says how far it is, by topic and
-    partition."""
+    """The index or table has not reached the requested position; `behind` says how far, by topic and partition."""
 
     CODE = "not-yet-visible"
     HINT = "Try again shortly, or ask without at_least; `metajournal status` shows each stage's delay."

@@ -114,10 +114,10 @@ def test_an_unknown_variable_is_refused_by_its_name(read: Any) -> None:
         ({"client.queue_events": 1.5}, "a whole number"),
         ({"client.queue_events": True}, "a whole number"),
         ({"client.queue_events": 0}, "at least 1"),
-        ({"client.linger_ms": -1}, "not below 0"),
+        ({"client.linger_ms": -1}, "at least 0"),
         ({"journal.prefix": 7}, "text"),
-        ({"journal.prefix": "a b"}, "beginning of a topic's name"),
-        ({"journal.tenant": "Upper"}, "a name like"),
+        ({"journal.prefix": "a b"}, "a prefix of topic names"),
+        ({"journal.tenant": "Upper"}, "a name that matches"),
         ({"kafka.bootstrap.servers": ["a"]}, "text"),
     ],
 )
@@ -232,7 +232,7 @@ def test_what_may_run_a_program_counts_only_where_somebody_named_it(
     read: Any, tmp_path: Path, section: str, key: str, value: str
 ) -> None:
     text = f"[{section}]\n'{key}' = '{value}'\n"
-    with pytest.raises(ConfigError, match="was found in the working folder and not named") as caught:
+    with pytest.raises(ConfigError, match="was found in the working folder but not named") as caught:
         read(file=text)
     assert f"{section}.{key}" in caught.value.message
     assert "--config metajournal.toml" in caught.value.hint

@@ -92,7 +92,7 @@ def test_an_event_is_found_by_its_position_too(fold: Fold, monkeypatch: pytest.M
     with pytest.raises(UnknownEventError, match=r"stands at"):
         trace(AWAY, lambda: EPOCHS, lake, replace(at, value=at.value + 1_000))
     for wrong in (replace(at, topic="other"), replace(at, partition=PARTITIONS), replace(at, value=1 << 50)):
-        with pytest.raises(InvalidPositionError, match="no position of this journal"):
+        with pytest.raises(InvalidPositionError, match="not a position of this journal"):
             trace(AWAY, lambda: EPOCHS, lake, wrong)
     with pytest.raises(InvalidPositionError):
         read_event("dataset:a/b")

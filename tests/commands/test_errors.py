@@ -64,15 +64,15 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("search x --limit 5000", 2, "usage", "not in the range"),
     ("emit TagAdded dataset:a/b", 2, "unknown-event-type", "Did you mean TagsAdded?"),
     ("emit TagsAdded dataset:a/b", 2, "invalid-event", "must be given"),
-    ("emit TagsAdded a/b --tag x", 2, "invalid-urn", "A URN reads like dataset:default/orders"),
-    ("emit EntityRegistered dataset:a/b%20c%zz", 2, "invalid-urn", "A URN reads like"),
+    ("emit TagsAdded a/b --tag x", 2, "invalid-urn", "A URN looks like dataset:default/orders"),
+    ("emit EntityRegistered dataset:a/b%20c%zz", 2, "invalid-urn", "A URN looks like"),
     ("emit EntityRegistered dataset:a/grö%C3%9Fe", 2, "invalid-urn", "Did you mean dataset:a/gr%C3%B6%C3%9Fe?"),
     ("show dataset:a/%41", 2, "invalid-urn", "Did you mean dataset:a/A?"),
     ("emit TagsAdded dataset:a/b --property k", 2, "no-key-value", "key=value"),
     ("emit EntityRegistered dataset:a/b --property a=1 --property a=2", 2, "given-twice", "'a' is given twice"),
-    ("emit EntityRegistered dataset:a/b --schema {bad", 2, "not-json", "--schema begins as JSON"),
+    ("emit EntityRegistered dataset:a/b --schema {bad", 2, "not-json", "--schema looks like JSON but is not valid"),
     ("emit TagsAdded dataset:a/b --data {", 2, "not-json", "--data is not JSON"),
-    ("emit TagsAdded dataset:a/b --data []", 2, "not-json", "--data is no JSON object"),
+    ("emit TagsAdded dataset:a/b --data []", 2, "not-json", "--data is not a JSON object"),
     ("emit TagsAdded dataset:a/b --tag x --event-time noon", 2, "not-a-time", "milliseconds since 1970"),
     *(
         (f"emit TagsAdded dataset:a/b --tag x --timeout {one}", 2, "usage", "--timeout")
@@ -92,7 +92,7 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("--set client.queue_events=many config show", 2, "config", "a whole number"),
     ("--set client.queue_events config show", 2, "config", "section.key=value"),
     ("--set lake.storage_options=x config show", 2, "config", "must be names and texts, each said by itself as"),
-    ("--set journal.prefix=a/b config show", 2, "config", "the beginning of a topic's name"),
+    ("--set journal.prefix=a/b config show", 2, "config", "a prefix of topic names"),
     ("--set kafka.acks=1 show dataset:a/b", 2, "config", "the journal's promises rest on it"),
     ("--set kafka.transactional.id=a show dataset:a/b", 2, "config", "for its units"),
     ("--set kafka.no.such.key=1 show dataset:a/b", 2, "config", "no.such.key"),
@@ -168,9 +168,9 @@ CALLED: list[tuple[str, str, Callable[[Journal], Any], str]] = [
         "as-of-before-what",
         "no-such-change",
         lambda j: j.history(KEPT, as_of=NOON + 10, before=7),
-        "No change by that time",
+        "No change up to that time",
     ),
-    ("before-it-was", "unknown-then", lambda j: j.show(LATER, as_at=1), "the journal speaks of it since"),
+    ("before-it-was", "unknown-then", lambda j: j.show(LATER, as_at=1), "the journal's first event about it is of"),
     (
         "after-it-was-deleted",
         "unknown-then",
@@ -180,9 +180,9 @@ CALLED: list[tuple[str, str, Callable[[Journal], Any], str]] = [
     ("in-the-future", "not-final", lambda j: j.show(KEPT, as_at=4_102_444_800_000), "still to come"),
     ("far-in-the-future", "not-final", lambda j: j.show(KEPT, as_at=1 << 50), "milliseconds since 1970"),
     ("position-to-come", "not-final", lambda j: j.show(KEPT, as_at=Position(TOPIC, 0, 1 << 42)), "not final yet"),
-    ("no-position", "invalid-position", lambda j: j.show(KEPT, as_at=Position("a", 7, 1)), "no position of this"),
+    ("no-position", "invalid-position", lambda j: j.show(KEPT, as_at=Position("a", 7, 1)), "not a position of this"),
     ("as-at-text", "wrong-type", lambda j: j.show(KEPT, as_at=ANYTHING("monday")), "Position.parse"),
-    ("as-at-true", "wrong-type", lambda j: j.show(KEPT, as_at=True), "no point in time"),
+    ("as-at-true", "wrong-type", lambda j: j.show(KEPT, as_at=True), "not a point in time"),
     ("show-number", "invalid-urn", lambda j: j.show(ANYTHING(3)), "no URN"),
     ("no-scope", "no-such-scope", lambda j: j.tags(KEPT, "ROOT"), "USER, SYSTEM or BOTH"),
     ("misspelt", "unknown-argument", lambda j: j.subscribe(sinse="latest"), "Did you mean since?"),
@@ -336,4 +336,4 @@ def test_a_kind_that_is_nearly_a_standard_one_is_noted(
 ) -> None:
     told = typed(monkeypatch, journal, "emit", "EntityRegistered", entity, "--no-wait")
     kind, notes = entity.partition(":")[0], [line for line in told.stderr.splitlines() if line.startswith("note")]
-    assert notes == ([f"note: {kind} is a kind of its own; did you mean {noted}?"] if noted else [])
+    assert notes == ([f"note: {kind} is a custom kind; did you mean {noted}?"] if noted else [])

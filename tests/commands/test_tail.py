@@ -90,7 +90,9 @@ def test_a_group_goes_on_where_it_ended(here: Installation, wire: Wire) -> None:
     words = ("tail", "--timeout", "0.2", "--group", here.settings.journal.prefix, "--json")
     again = here.metajournal(*words, "--since", "earliest")
     assert len(again.stdout.splitlines()) == 2
-    assert f"note: The group {here.settings.journal.prefix} goes on where it ended; --since counts" in again.stderr
+    assert (
+        f"note: The group {here.settings.journal.prefix} resumes where it stopped; --since only applies" in again.stderr
+    )
     assert here.metajournal(*words).stderr == ""
 
 

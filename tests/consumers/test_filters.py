@@ -81,9 +81,9 @@ def test_a_state_is_asked_for_by_what_it_carries_in_the_asked_scopes() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"kinds": "Data Set"}, "is no kind"),
+        ({"kinds": "Data Set"}, "is not a valid kind"),
         ({"scope": "BOTH"}, "USER or SYSTEM"),
-        ({"urn": "dataset:*/x"}, "may only stand last"),
+        ({"urn": "dataset:*/x"}, "is only allowed at the end"),
         ({"touches": "both"}, "additions or deletions"),
         ({"tenant": "t*"}, "not a tenant's name"),
         ({"tenant": ["acme", "Acme Inc."]}, "not a tenant's name"),

@@ -210,12 +210,12 @@ def test_verdicts_of_what_the_lake_has_come_from_the_lake(journal: Journal, stre
         first = Position(bad.topic, 0, 1 << 40)
         with pytest.raises(InvalidPositionError, match="No event of default/dataset:follower/orders stands"):
             follow.verdict(first)
-        with pytest.raises(InvalidPositionError, match="is no position of"):
+        with pytest.raises(InvalidPositionError, match="is not a position in"):
             follow.verdict(replace(first, partition=3))
         with pytest.raises(NotYetVisibleError, match="1,000 positions are missing") as late:
             follow.verdict(replace(bad, value=bad.value + 1_000), timeout_s=0)
         assert "receipt.outcome()" in late.value.hint
-    with pytest.raises(InputError, match="Nobody follows here any more"):
+    with pytest.raises(InputError, match="This follower is closed"):
         follow.verdict(accepted.position)
 
 
@@ -314,7 +314,7 @@ def test_without_a_lake_nothing_is_followed(journal: Journal) -> None:
     with pytest.raises(UnavailableError, match="There is no lake"):
         journal.follow(ORDERS)
     BrokerStream(journal.settings)
-    with pytest.raises(UnavailableError, match="No stream has judged anything"):
+    with pytest.raises(UnavailableError, match="No stream has evaluated anything"):
         journal.follow(ORDERS)
 
 

@@ -577,7 +577,7 @@ def test_a_search_whose_index_is_rebuilt_and_deleted_goes_on_behind_its_last_hit
         second = search.search("word", limit=10, sort=sort, cursor=page.cursor)
         third = search.search("word", limit=10, sort=sort, cursor=second.cursor)
     client.close()
-    assert "goes on behind their last hit" in second.note
+    assert "continues after their last hit" in second.note
     assert third.note == ""
     assert [*first, *(hit.urn for hit in (*second.hits, *third.hits))] == whole
     assert third.cursor is None
@@ -590,7 +590,7 @@ def test_a_cursor_of_two_quiet_minutes_goes_on_and_says_so(catalog: Search) -> N
     client.close_point_in_time(id=json.loads(base64.urlsafe_b64decode(first.cursor))[0])  # as two quiet minutes would
     client.close()
     second = catalog.search("*", limit=100, cursor=first.cursor)
-    assert "goes on behind their last hit" in second.note
+    assert "continues after their last hit" in second.note
     assert [hit.urn for hit in (*first.hits, *second.hits)] == sorted(NAME_OF)
 
 
@@ -600,7 +600,7 @@ def test_a_cursor_whose_point_in_time_the_server_fails_to_read_goes_on_and_says_
     view, *rest = json.loads(base64.urlsafe_b64decode(first.cursor))
     torn = base64.urlsafe_b64encode(json.dumps([view[:-4] + "AAAA", *rest]).encode()).decode()
     second = catalog.search("*", limit=100, cursor=torn)
-    assert "goes on behind their last hit" in second.note
+    assert "continues after their last hit" in second.note
     assert [hit.urn for hit in (*first.hits, *second.hits)] == sorted(NAME_OF)
 
 

@@ -83,7 +83,7 @@ def test_a_journal_of_an_earlier_version_does_not_serve_it_before_the_stream_has
     assert new.python(CONNECTED.format(create=True)) == expected
     listed = new.command("domains", "--json").stdout
     assert '"not served yet"' in listed
-    assert "has yet to join it" in listed
+    assert "has not joined it yet" in listed
     examined = new.command("doctor", "--json").stdout
     assert '"domain toys"' in examined
     assert settings.journal.topics.journal("toys") not in epochs_of(settings)

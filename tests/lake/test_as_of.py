@@ -310,7 +310,7 @@ def test_an_annotation_before_its_entity_waits_for_it_but_not_for_another_life(
         lake.as_of("default", ORDERS, NOON + 9)
     tags = {time: [row.user_tags for row in told(lake, ORDERS, time)] for time in (9, 10, 30)}
     assert tags == {9: [], 10: [(), ("early",)], 30: [(), ("early",), (), ()]}
-    with pytest.raises(UnknownEntityError, match=r"its deletion is of 2015-09-03T20:00:00\.020Z") as deleted:
+    with pytest.raises(UnknownEntityError, match=r"it was deleted at 2015-09-03T20:00:00\.020Z") as deleted:
         lake.as_of("default", ORDERS, NOON + 29)
     assert deleted.value.code == "unknown-then"
     with pytest.raises(UnknownEntityError) as never:
@@ -326,7 +326,7 @@ def test_an_app_takes_a_program_along_that_was_told_of_later_and_is_older(tmp_pa
     ]
     lake = reader(folded(tmp_path, sent))
     assert lake.as_of("default", WASH, NOON + 9).row is not None
-    with pytest.raises(UnknownEntityError, match="its deletion is of"):
+    with pytest.raises(UnknownEntityError, match="it was deleted at"):
         lake.as_of("default", WASH, NOON + 10)
     assert lake.current("default", WASH).row is not None
 

@@ -391,7 +391,7 @@ def test_a_time_that_is_not_over_is_told_as_not_final(nightly: Fold) -> None:
         ({"limit": 0}, "limit"),
         ({"limit": True}, "limit"),
         ({"direction": "sideways"}, "direction"),
-        ({"data": WASH}, "begins at data"),
+        ({"data": WASH}, "starts at data"),
     ],
 )
 def test_bad_questions_are_refused(nightly: Fold, asked: dict[str, Any], words: str) -> None:

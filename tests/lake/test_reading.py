@@ -105,7 +105,7 @@ def test_a_position_before_the_first_of_another_partition_is_before_everything(f
 
 @pytest.mark.parametrize("at", [Position(TOPIC, 99, position(1, 0)), Position("elsewhere", 0, position(1, 0))])
 def test_a_position_of_no_partition_of_the_journal_is_refused(fold: Fold, at: Position) -> None:
-    with pytest.raises(InvalidPositionError, match="no position of this journal"):
+    with pytest.raises(InvalidPositionError, match="not a position of this journal"):
         reader(fold).as_at("default", PURCHASES, at)
 
 
@@ -157,7 +157,7 @@ def test_rows_of_before_a_kind_was_taken_over_are_read_and_say_which_topic_they_
         assert [row.deleted for row in rows] == [False, True]
         assert rows == of_before
         assert {row.aggregate for row in rows} == {str(now)}
-        with pytest.raises(UnknownEntityError, match="any more: it was deleted"):
+        with pytest.raises(UnknownEntityError, match="no longer exists: it was deleted"):
             taken_over.current("default", now)
         places = [taken_over.position_of(row) for row in rows]
     assert [(place.topic, place.value) for place in places] == [(catalog, row.logical_timestamp) for row in rows]

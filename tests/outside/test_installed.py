@@ -153,7 +153,7 @@ def test_the_commands_of_an_installed_domain_are_found_by_their_word(tmp_path: P
     commands = python(LISTED, site)
     assert (commands["toys"], commands["catalog"], "lineage" in commands["lineage"]) == (["players"], [], True)
     root = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, cwd=ROOT)
-    assert "`metajournal domains` lists domains from outside and their commands" in root.stdout
+    assert "`metajournal domains` lists external domains and their commands" in root.stdout
     unknown = subprocess.run([sys.executable, "-c", code, "playing"], capture_output=True, text=True, cwd=ROOT)
     assert (unknown.returncode, "No such command 'playing'" in unknown.stderr) == (2, True), unknown.stderr
 
@@ -193,7 +193,7 @@ def test_clashes_name_both_packages(tmp_path: Path) -> None:
     ("more", "said"),
     [
         (", event_types=('other.Made.1',)", "other.Made.1 does not begin with things."),
-        (", journal='catalog'", "a domain from outside has kinds and a journal topic of its own"),
+        (", journal='catalog'", "an external domain has kinds and a journal topic of its own"),
         (", event_types=('things.Made.1',)", "declares other event types than it has in contracts/: things.Made.1"),
     ],
 )

@@ -118,7 +118,7 @@ def test_verdicts_call_back_under_no_lock_and_a_callback_may_not_wait_for_anothe
     def asks_on(future: Future[Outcome]) -> None:
         told.append(future.result())
         told.append(receipt.outcome())  # in memory by now
-        with pytest.raises(InputError, match="may not wait"):
+        with pytest.raises(InputError, match="must not wait"):
             journal.emitter.outcomes.outcome(later, now(), 60)
         raise RuntimeError("logged")
 

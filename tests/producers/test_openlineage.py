@@ -61,8 +61,8 @@ def test_what_is_named_twice_is_told_once_and_many_data_make_several_facts() -> 
     ("change", "words"),
     [
         ({"eventTime": None}, "eventTime is missing"),
-        ({"eventTime": "2026-01-01T12:00:00"}, "no time with a zone"),
-        ({"eventTime": "noon"}, "no time with a zone"),
+        ({"eventTime": "2026-01-01T12:00:00"}, "not a time with a zone"),
+        ({"eventTime": "noon"}, "not a time with a zone"),
         ({"eventTime": "1969-01-01T00:00:00Z"}, "milliseconds since 1970"),
         ({"run": {}}, "run.runId is missing"),
         ({"job": {"namespace": "x"}}, "job.name is missing"),

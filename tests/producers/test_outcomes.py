@@ -152,7 +152,7 @@ def test_what_passes_is_asked_again(settings: Settings, journal: str) -> None:
 
 
 def test_no_stream_at_all_is_told_so(journal: str, reader: OutcomeReader) -> None:
-    with pytest.raises(NotYetVisibleError, match="Does the stream run") as caught:
+    with pytest.raises(NotYetVisibleError, match="Is the stream running") as caught:
         reader.outcome(Position(journal, 0, START), now(), 0.5)
     assert "do not send it again" in caught.value.hint
 

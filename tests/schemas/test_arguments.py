@@ -54,7 +54,7 @@ def test_nothing_is_asked_for_by_none_of_several_and_is_no_point() -> None:
     several: list[Any] = [[], {}, ()]
     for nothing in several:
         assert marks_of("at_least", nothing) == {}
-        with pytest.raises(InputError, match="no point in time"):
+        with pytest.raises(InputError, match="not a point in time"):
             point_of("as_at", nothing)
 
 

@@ -177,7 +177,7 @@ def test_a_machine_without_java_is_told_so(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(JavaMissingError, match="No Java was found"):
         find_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(JavaMissingError, match="holds no bin/java"):
+    with pytest.raises(JavaMissingError, match="contains no bin/java"):
         find_java()
 
 

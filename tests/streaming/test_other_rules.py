@@ -141,7 +141,10 @@ def test_a_task_refuses_to_judge_by_other_rules_than_the_drivers(
     assert caught.value.code == "worker-rules-differ"
     assert "of the domain 'catalog'; the worker " in caught.value.message
     assert caught.value.message.endswith(said)
-    assert "Install the same version of metajournal on every worker" in caught.value.hint
+    assert (
+        "Install the driver's version of metajournal, and of each package that provides a domain, on every worker"
+        in caught.value.hint
+    )
     again = pickle.loads(pickle.dumps(caught.value))  # as it comes from a worker
     assert (type(again), again.message, again.domain) == (WorkerRulesError, caught.value.message, "catalog")
     assert (fold.rows(), fold.journal(), fold.topics.records) == ([], [], {})

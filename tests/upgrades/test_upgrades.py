@@ -104,7 +104,7 @@ def test_a_batch_that_an_earlier_version_left_unfinished_is_refused_by_other_rul
     said = read_told(Path(settings.stack.home or "") / "stream.json") or {}
     assert said["state"] == "failed"
     assert said["message"].startswith("other-rules: Table 'entities' holds rows ahead of the journal table"), said
-    assert said["mend"] == "Finish that batch with the version that began it, then upgrade."
+    assert said["mend"] == "Finish that batch with the version that started it, then upgrade."
     lake = Lake(settings.lake.path)
     assert {table.name: table.delta.version() for table in (lake.journal, *lake.histories)} == before
     if own:  # the release itself; a later one leaves it to that
