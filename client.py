@@ -71,13 +71,13 @@ class Journal(LakeClient):
         """Connect and check that the topics are those that the journal was written to.
 
         Args:
-            settings: everything that can be set; read from files and the environment where None.
+            settings: all settings; read from files and the environment if None.
             create_topics: create topics that are missing (the first time, without `metajournal up`).
             connect_timeout_s: seconds to wait for a broker.
-            overrides: sections of settings that win over files and environment, `client={"queue_events": 10}`.
+            overrides: sections of settings that override files and environment, `client={"queue_events": 10}`.
         Raises:
             KafkaUnavailableError: no broker answers in time.
-            TopicMismatchError: topics are missing, were made anew or are configured otherwise.
+            TopicMismatchError: topics are missing, were recreated or have another configuration.
             ConfigError: a setting is unknown or has a wrong value.
         """
         if settings is None:
@@ -111,7 +111,7 @@ class Journal(LakeClient):
         repeat: bool = False,
         block_s: float = 0.0,
     ) -> Receipt:
-        """Send one event; returns at once, the receipt tells the rest. See `Emitter.emit`."""
+        """Send one event; returns a receipt at once. See `Emitter.emit`."""
         return self.emitter.emit(
             event, actor=actor, event_time=event_time, expected=expected, cause=cause, tenant=tenant,
             event_id=event_id, repeat=repeat, block_s=block_s,
@@ -128,22 +128,22 @@ class Journal(LakeClient):
         repeat: bool = False,
         block_s: float = 0.0,
     ) -> Unit:
-        """Events of several aggregates, all of them in the journal or none.
+        """Events of several aggregates, written to the journal all or none.
 
             with journal.unit(actor="alice") as unit:
                 unit.emit(EntityRegistered(orders))
                 unit.emit(TagsAdded(purchases, ["replaced"]), expected=seen.logical_timestamp)
-            unit.outcome()                      # each aggregate's verdict: acceptance stays its own matter
+            unit.outcome()                      # each aggregate's verdict, accepted or rejected separately
 
-        It is committed at the end of the block, behind everything that was emitted singly before; an exception in the
+        It is committed at the end of the block, after everything that was emitted singly before; an exception in the
         block sends nothing. Errors: as `Unit.commit`.
 
         Args:
-            actor, event_time, cause: what every event has that does not say otherwise; as those of `emit`.
-            tenant: the one tenant of all events; `journal.tenant` of the settings where None.
-            unit_id: id of a unit that is sent again, with `repeat`; a new one where None.
-            repeat: the unit may be in the journal already (after an unknown outcome); every event needs its event_id.
-            block_s: seconds to wait for places in the queue when it is full.
+            actor, event_time, cause: defaults for every event; as those of `emit`.
+            tenant: the one tenant of all events; `journal.tenant` of the settings if None.
+            unit_id: id of a unit that is sent again, with `repeat`; a new one if None.
+            repeat: the unit may already be in the journal (after an unknown outcome); every event needs its event_id.
+            block_s: seconds to wait for space in the queue when it is full.
         """
         return self.emitter.unit(
             actor=actor, event_time=event_time, cause=cause, tenant=tenant, unit_id=unit_id, repeat=repeat,
@@ -157,7 +157,7 @@ class Journal(LakeClient):
             events: each an event, or one with the arguments of its `Unit.emit` as a mapping.
             said: arguments of `unit`.
         Returns:
-            The unit, which tells positions and outcomes.
+            The unit, which has positions and outcomes.
         """
         with self.unit(**said) as unit:
             for unit_event in events:
@@ -182,10 +182,10 @@ class Journal(LakeClient):
             self._emitter.flush(timeout_s)
 
     def close(self) -> None:
-        """Wait for the acknowledgements and let go of the connections; further calls do nothing.
+        """Wait for the acknowledgements and close the connections; further calls do nothing.
 
         Raises:
-            OutcomeUnknownError: events are not acknowledged within the delivery time-out.
+            OutcomeUnknownError: events were not acknowledged within the delivery time-out.
         """
         self._closed = True
         for follow in list(self._follows):
@@ -197,7 +197,7 @@ class Journal(LakeClient):
             self._emitter.close()
 
     def changes(self, domain: str | None = None, **asked: Any) -> Subscription[Change]:
-        """Changes of a domain, each once: from now on, or from where one asks. Arguments and errors as `subscribe`."""
+        """Changes of a domain, each once: from now on, or from a given point. Arguments and errors as `subscribe`."""
         return self.subscribe(domain, **asked)
 
     def states(self, domain: str | None = None, **asked: Any) -> Subscription[State]:
@@ -215,7 +215,7 @@ class Journal(LakeClient):
                 `consumers.filters.Filter`.
             tenant: whose changes, one or several; `journal.tenant` of the settings where None, every tenant's for "*".
         Raises:
-            InputError: a condition or `since` cannot be.
+            InputError: a condition or `since` is not valid.
             PositionExpired: changes since then are no longer in the topic.
             KafkaUnavailableError: no broker answers.
         """
@@ -240,7 +240,7 @@ class Journal(LakeClient):
 
     @property
     def lineage(self) -> LineageClient:
-        """Which run touched which data: `journal.lineage.of(…)`, `journal.lineage.runs(…)`. See `LineageClient`."""
+        """Which run accessed which data: `journal.lineage.of(…)`, `journal.lineage.runs(…)`. See `LineageClient`."""
         from .domains.lineage.client import LineageClient
 
         return LineageClient(self)
@@ -255,12 +255,12 @@ class Journal(LakeClient):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
     def domain(self, name: str) -> Any:
-        """What the journal offers of a domain from outside, by its name: `journal.domain("toys")`.
+        """The client of an external domain, by its name: `journal.domain("toys")`.
 
         Args:
             name: a domain that this journal serves.
         Returns:
-            An object of the class `CLIENT` in the file `client` of the domain, made with this journal.
+            An object of the class `CLIENT` in the domain's file `client`, created with this journal.
         Raises:
             InputError: the journal does not serve it, or it offers nothing.
             DomainError: its package is not installed here.
@@ -272,19 +272,19 @@ class Journal(LakeClient):
         return made
 
     def follow(self, entity: Urn | str, *, tenant: str | None = None) -> Follow:
-        """Know what becomes of an aggregate's events before the stream tells it; close it when that is no longer asked.
+        """Get the verdicts on an aggregate's events before the stream publishes them; close it when no longer needed.
 
-        It reads all of the aggregate's journal partition, of all tenants, as long as somebody asks (all who ask share
-        one reader): for trusted processes that stay, with the extra `lake`. Others wait for `receipt.outcome()`.
+        It reads all of the aggregate's journal partition, of all tenants, as long as it is used (all callers share one
+        reader): for trusted, long-running processes with the extra `lake`. Others wait for `receipt.outcome()`.
 
         Args:
             entity: the aggregate, or an entity of it.
-            tenant: `journal.tenant` of the settings where None.
+            tenant: `journal.tenant` of the settings if None.
         Raises:
             MissingExtraError: the packages of the extra `lake` are not installed.
-            OtherRulesError: the lake was judged by other rules than this process has.
+            OtherRulesError: the lake was written under other rules than this process has.
             NotYetVisibleError: the lake is more than 100,000 records behind.
-            TopicMismatchError: the journal topic was made anew, or lacks what stands behind the lake.
+            TopicMismatchError: the journal topic was recreated, or lacks records that follow the lake.
             UnavailableError: there is no lake, or Kafka does not answer.
         """
         self._check_open()
@@ -307,8 +307,8 @@ class Journal(LakeClient):
         return self._searching.suggest_names(prefix, **asked)
 
     def suggest_keys(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
-        """Metadata keys that begin with a text; `search("properties:KEY")` finds who has one. Arguments as of
-        `indexer.search.searching.Search.suggest_keys`."""
+        """Metadata keys that begin with a text; `search("properties:KEY")` finds the entities that have one. Arguments
+        as of `indexer.search.searching.Search.suggest_keys`."""
         check_names(asked, parameters(self._searching.suggest_keys)[1:], "A completion")
         return self._searching.suggest_keys(prefix, **asked)
 
@@ -326,14 +326,14 @@ class Journal(LakeClient):
         return self._search
 
     def why(self, event: str | Position, *, timeout_s: float = 5.0) -> Trace:
-        """Where an event is and what came of it: position, outcome, the rows that it made, and the index.
+        """Where an event is and what became of it: position, outcome, the rows that it produced, and the index.
 
         Args:
-            event: its id, as receipts, tables and change records call it, or its position or the position's text.
-            timeout_s: seconds to look for it in Kafka, where it is not folded yet.
+            event: its id, as in receipts, tables and change records, or its position or the position's text.
+            timeout_s: seconds to search for it in Kafka, if it is not folded yet.
         Raises:
             UnknownEventError: the journal has no such event.
-            InputError: the text is neither, or a position of another journal.
+            InputError: the text is neither, or is a position of another journal.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
         from .tracing import trace
@@ -353,14 +353,14 @@ class Journal(LakeClient):
     def metadata(
         self, entity: Urn | str, scope: str | None = None, **asked: Unpack[ReadOptions]
     ) -> Mapping[str, Metadata] | Metadata:
-        """Both scopes of an entity apart, `{"USER": ..., "SYSTEM": ...}`, or what it carries in the asked one.
+        """Both scopes of an entity separately, `{"USER": ..., "SYSTEM": ...}`, or its metadata in the given one.
 
-        SYSTEM of a dataset or stream also tells the latest write that lineage knows, computed now: `latest_write_time`
-        (milliseconds), and `latest_write_program` or, of a writer from outside, `latest_write_source`.
+        SYSTEM of a dataset or stream also includes the latest write known to lineage, computed now: `latest_write_time`
+        (milliseconds), and `latest_write_program` or, for an external writer, `latest_write_source`.
 
         Args:
-            scope: "USER", "SYSTEM", or "BOTH" for the two together: tags of either, and of a key that both have the
-                value of USER; None: both apart.
+            scope: "USER", "SYSTEM", or "BOTH" for the two together: tags of either, and for a key in both the value of
+                USER; None: both separately.
             asked: arguments of `show`, and its errors.
         Raises:
             InputError: there is no such scope.
@@ -381,7 +381,7 @@ class Journal(LakeClient):
         return {"USER": user, "SYSTEM": system} if scope is None else _together(user, system)
 
     def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[ReadOptions]) -> dict[str, str]:
-        """Properties of an entity in a scope; in BOTH a key of USER hides the same one of SYSTEM. As `metadata`."""
+        """Properties of an entity in a scope; in BOTH, a key of USER hides the same key of SYSTEM. As `metadata`."""
         return self.metadata(entity, scope, **asked).properties
 
     def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[ReadOptions]) -> tuple[str, ...]:

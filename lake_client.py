@@ -116,26 +116,26 @@ class LakeClient:
             raise InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
 
     def show(self, entity: Urn | str, **asked: Unpack[ReadOptions]) -> EntityRow:
-        """An entity's row: now, or as the journal told it at a position or time.
+        """An entity's row: now, or as recorded in the journal at a position or time.
 
         Args:
             entity: its URN.
-            as_at: as the journal recorded it then: a Position or a receipt (that event included), several of these,
-            a cut
-                {(topic, partition): next position}, or a time: an aware datetime, milliseconds UTC, text (ISO 8601, or
-                a number: milliseconds above 1e11, seconds otherwise); None: now. Where the positions are of other
-                partitions than the entity's, that stands at the latest of their times.
-            as_of: as it was at this time, whenever that was told; a time as of `as_at`. Its accepted events up to then
-                are folded in the order of their event times. With `as_at`: what was known at one time about another.
-            tenant: `journal.tenant` of the settings where None.
-            at_least: what the answer must know: as `as_at`, but for times.
+            as_at: what the journal had recorded by then: a Position or a receipt (that event included), several of
+                these, a cut {(topic, partition): next position}, or a time: an aware datetime, milliseconds UTC, text
+                (ISO 8601, or a number: milliseconds above 1e11, seconds otherwise); None: now. If the positions are in
+                other partitions than the entity's, its partition is read up to the latest of their times.
+            as_of: what was true at this time, whenever it was recorded; a time as for `as_at`. Its accepted events up
+                to then are folded in the order of their event times. With `as_at`: what was known at one time about
+                another.
+            tenant: `journal.tenant` of the settings if None.
+            at_least: what the answer must include: as `as_at`, except times.
             timeout_s: seconds to wait for that.
         Raises:
             UnknownEntityError: it does not exist (then).
-            TopicMismatchError: its domain is refused, and `as_at` or `at_least` asks for what only the journal knows.
-            NotFinalError: the lake has not reached that position, or the time is still to come.
-            NotYetVisibleError: the lake did not hold `at_least` in time; `behind` says how much it lacks.
-            InputError: `as_at`, `as_of` or `at_least` is nothing of these.
+            TopicMismatchError: its domain is refused, and `as_at` or `at_least` needs the journal topics.
+            NotFinalError: the lake has not reached that position, or the time is in the future.
+            NotYetVisibleError: the lake did not contain `at_least` in time; `behind` says how much is missing.
+            InputError: `as_at`, `as_of` or `at_least` has a wrong type.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
         row = self.answer(entity, **asked).row
@@ -146,7 +146,7 @@ class LakeClient:
         self, entity: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
         at_least: Inside | None = None, timeout_s: float = WAIT_S,
     ) -> Answer:  # fmt: skip
-        """What `show` shows, with how far the lake is and whether an event still to come could change it."""
+        """What `show` returns, with how far the lake is and whether events that arrive later could change it."""
         urn, asked_point = Urn.parse(entity), point(as_at)
         self._require_followed(urn.domain if asked_point is not None or at_least is not None else None)
         who = self._tenant(tenant)
@@ -185,13 +185,13 @@ class LakeClient:
         """Rows of an entity, oldest first: all, or page by page from the newest back.
 
         Args:
-            limit: so many of the newest; None: all.
+            limit: at most this many of the newest; None: all.
             before: only rows below this logical timestamp; that of a page's first row gives the page before it.
-            as_of: the rows that its events up to this time make, in the order of event times (see `show`); `before`
-                is then the place of the row with that logical timestamp.
+            as_of: the rows that its events up to this time produce, in the order of event times (see `show`); `before`
+                then refers to the position of that row in this order.
             tenant, at_least, timeout_s: as of `show`.
         Raises:
-            InputError: `limit` is no whole number from 1 on, or `before` none from 0 on; and as `show`.
+            InputError: `limit` is not a whole number of at least 1, or `before` not one of at least 0; and as `show`.
         """
         urn = Urn.parse(entity)
         check_whole("limit", limit, 1)
@@ -203,28 +203,29 @@ class LakeClient:
         return self.lake.history(who, urn, limit=limit, before=before)
 
     def wait(self, at_least: Inside, *, timeout_s: float = WAIT_S) -> None:
-        """Wait until the lake holds an event, so that every question asked of it from now on knows it.
+        """Wait until the lake contains an event, so that every later query sees it.
 
-        An outcome is told just before the lake holds it: who asks at once waits here, or gives `at_least` to `show`.
+        An outcome is published just before the lake contains the event: to query at once, wait here, or pass
+        `at_least` to `show`.
 
         Args:
             at_least: its position or receipt, several of these, or a cut of next positions.
             timeout_s: seconds to wait.
         Raises:
-            NotYetVisibleError: the lake did not get there in time; `behind` says how much it lacks.
-            InputError: `at_least` or `timeout_s` is nothing of these, or of another journal.
+            NotYetVisibleError: the lake did not reach it in time; `behind` says how much is missing.
+            InputError: `at_least` or `timeout_s` has a wrong type, or belongs to another journal.
             MissingExtraError: as `show`.
         """
         self._wait(at_least, timeout_s)
 
     def wait_future(self, at_least: Inside, *, timeout_s: float = WAIT_S) -> AwaitableFuture[None]:
-        """`wait`, without a thread that waits: a future that is awaited, or calls back (`add_done_callback`).
+        """`wait` as a future, without blocking a thread: it can be awaited, or calls back (`add_done_callback`).
 
             await journal.wait_future(receipt.position)
             journal.show(orders)                        # knows it
 
         Raises:
-            InputError: as `wait`, or the journal is closed; all else comes with the future.
+            InputError: as `wait`, or the journal is closed; other errors come with the future.
         """
         check_number("timeout_s", timeout_s)
         return self._waits.add(marks_of("at_least", at_least), timeout_s)
@@ -245,8 +246,8 @@ class LakeClient:
     def then(self, hits: Iterable[Hit | Urn | str], as_at: Point, *, tenant: str | None = None) -> list[Answer | None]:
         """What entities looked like at an earlier point, read from the lake: each hit of a search, in its place.
 
-        A search finds what is there now, for the index has no past: what is not there any more is not found, and what
-        was not there yet is None here.
+        A search finds what exists now, since the index has no history: what no longer exists is not found, and what
+        did not exist yet is None here.
 
         Args:
             hits: hits of a search, or URNs.

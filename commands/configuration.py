@@ -18,7 +18,7 @@ def config() -> None:
 @json_option
 @options
 def config_show(given: Options, /, origin: bool, as_json: bool) -> None:
-    """Show every setting; a value is masked where its key is not known to hold no secret."""
+    """Show every setting; a value is masked unless its key is known not to hold a secret."""
     from ..terminal.views import config_json, config_view
 
     shown = config_json(given.loaded.shown(), origin=origin)

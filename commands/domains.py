@@ -32,7 +32,7 @@ from ..terminal.rendering import console, note, print_json, print_line, table
 @options
 @click.pass_context
 def domains(context: click.Context, given: Options, /, as_json: bool) -> None:
-    """List the domains: our own, those that installed packages bring, and which of them this installation serves.
+    """List the domains: built-in ones, those of installed packages, and which of them this installation serves.
 
     \b
     metajournal domains
@@ -149,11 +149,11 @@ def _served(settings: Settings) -> tuple[dict[str, Any], Mapping[str, Metajourna
 @json_option
 @options
 def add(given: Options, /, name: str, timeout_s: float, as_json: bool) -> None:
-    """Have this installation serve a domain that an installed package brings, from now on and for good.
+    """Make this installation serve a domain that an installed package provides, from now on and permanently.
 
-    Its topics are made, and the journal's record tells its kinds, so the fold, every rebuild and every client obey it.
-    The package has to be installed wherever the stream and the indexer run. While the stream runs, it adds the domain
-    between two batches. Refused while an entity of one of its kinds lives in the catalog.
+    Its topics are created, and its kinds are recorded in the journal, so the fold, every rebuild and every client use
+    them. The package must be installed wherever the stream and the indexer run. If the stream is running, it adds the
+    domain between two batches. Refused while an entity of one of its kinds exists in the catalog.
     """
     try:
         from ..streaming.between.adding import add_domain

@@ -75,8 +75,8 @@ def history(
 ) -> None:  # fmt: skip
     """Show the changes of an entity, oldest first: all of them, or a page with --limit.
 
-    A row's position, for --as-at and `metajournal why`, is TOPIC/PARTITION/LOGICAL_TIMESTAMP; with --json it stands in
-    each row. With --as-of the changes stand in the order of their event times.
+    A row's position, for --as-at and `metajournal why`, is TOPIC/PARTITION/LOGICAL_TIMESTAMP; with --json it is in
+    each row. With --as-of, changes are in the order of their event times.
     """
     from ..schemas.urn import Urn
     from ..terminal.views import history_view

@@ -42,10 +42,10 @@ def rebuild() -> None:
 @json_option
 @options
 def rebuild_index_command(given: Options, /, keep_old: bool, as_json: bool) -> None:
-    """Build the search index anew from the lake, beside the live one, and put it in its place.
+    """Rebuild the search index from the lake, beside the live one, and replace that.
 
-    Searches and the indexer go on meanwhile. The new index is compared with the lake, document by document, before the
-    alias is swapped in one step. A rebuild that was ended or killed is continued by the next one.
+    Searches and the indexer continue meanwhile. The new index is compared with the lake, document by document, before
+    the alias is switched atomically. An interrupted rebuild is resumed by the next one.
     """
     try:
         from ..indexer.fill.rebuild import rebuild_index

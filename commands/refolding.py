@@ -53,10 +53,11 @@ _master = click.option("--master", metavar="URL", help="Fold on a Spark cluster 
 def rebuild_lake_command(
     given: Options, /, source: str, offline: bool, accept: bool, master: str | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Build the lake's history tables anew from the journal, beside the live ones, and put them in their place.
+    """Rebuild the lake's history tables from the journal, beside the live ones, and replace those.
 
-    The stream goes on meanwhile, and swaps the tables itself between two batches; while none runs it is done here.
-    The new tables are held against the live ones by digest. A rebuild that was killed is continued by the next one.
+    The stream continues meanwhile, and switches to the new tables by itself between two batches; if no stream is
+    running, this command does it. The new tables are compared with the live ones by digest. An interrupted rebuild is
+    resumed by the next one.
     """
     streaming = _imported()
     lines = _RefoldLines(None if as_json else console(stderr=True))
@@ -82,9 +83,9 @@ def rebuild_lake_command(
 @json_option
 @options
 def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool) -> int:
-    """Hold everything against the journal: nothing lost, nothing doubled, every table and document as it must be.
+    """Check all derived data against the journal: nothing lost, nothing duplicated, every table and document correct.
 
-    The journal is folded again into tables aside, which are deleted afterwards. Nothing else is written.
+    The journal is folded again into temporary tables, which are deleted afterwards. Nothing else is written.
     """
     _imported()
     from ..lake.tables import Lake

@@ -50,13 +50,13 @@ def search(
 ) -> None:
     """Search names, tags, properties, descriptions and schemas; best match first.
 
-    Terms are separated by blanks, and any of them is enough; quotes keep words together; a star ends a beginning.
+    Separate terms with spaces, any of them is enough; quotes make a phrase; a trailing * matches a prefix.
 
     \b
     metajournal search 'noaa owner:ali*'          words, or a property's value
     metajournal search tags:pii --kind dataset    a tag, of datasets only
     metajournal search 'schema:customer_id:long'  a field of a schema
-    metajournal search 'properties:owner'         who has such a key
+    metajournal search 'properties:owner'         entities that have such a key
     """
     from ..indexer.search.searching import Search
     from ..terminal.views import results_view
@@ -95,7 +95,7 @@ def search(
 @json_option
 @options
 def suggest(given: Options, /, prefix: str, keys: bool, scope: str | None, limit: int, as_json: bool) -> None:
-    """Names (or metadata keys) that begin with a text, and how many entities have each.
+    """List names (or metadata keys) that begin with a text, and how many entities have each.
 
     \b
     metajournal suggest ord

@@ -29,7 +29,7 @@ WATCH_S = 1.0  # seconds between two looks of `status --watch`
 @click.option("--master", metavar="URL", help="Spark's master: local[N], or a cluster's URL (default: stream.master).")
 @options
 def stream(given: Options, /, master: str | None) -> None:
-    """Fold the journal into tables and topics, until ended by SIGTERM or Ctrl-C."""
+    """Fold the journal into tables and topics, until stopped by SIGTERM or Ctrl-C."""
     from ..stack.home import only_one
     from ..stack.jars import spark_jars
     from ..stack.java import find_java
@@ -50,7 +50,7 @@ def stream(given: Options, /, master: str | None) -> None:
 @click.command(short_help="Keep Elasticsearch up to date with the journal, until stopped.")
 @options
 def index(given: Options, /) -> None:
-    """Keep Elasticsearch up to date with the journal, until ended by SIGTERM or Ctrl-C."""
+    """Keep Elasticsearch up to date with the journal, until stopped by SIGTERM or Ctrl-C."""
     from ..indexer.fill.runner import run_indexer
 
     given.start_logging()
@@ -62,8 +62,8 @@ def index(given: Options, /) -> None:
 def up(given: Options, /) -> None:
     """Start Kafka, Elasticsearch, stream and indexer on this machine.
 
-    Data, logs and the settings that reach them are in the folder METAJOURNAL_HOME, or else ~/.metajournal. Another
-    folder is another installation; one that does not run may be moved or copied.
+    Data, logs and the settings to reach them are in the folder METAJOURNAL_HOME (default: ~/.metajournal). Another
+    folder is another installation; one that is not running may be moved or copied.
     """
     from ..stack import supervisor
     from ..stack.jars import ensure_all
@@ -91,7 +91,7 @@ def _check_packages_of_stream() -> None:
 @click.command()
 @options
 def down(given: Options, /) -> None:
-    """End what `up` has started; the data stays."""
+    """Stop what `up` has started; the data is kept."""
     from ..stack import supervisor
 
     ended = supervisor.down(given.home, tell=print_line)
@@ -153,10 +153,11 @@ def _watch(given: Options, as_json: bool) -> int:
 @json_option
 @options
 def shelve(given: Options, /, topic: str, partition: int, position: int, as_json: bool) -> None:
-    """Have the stream pass over one record of the journal for good.
+    """Make the stream skip one record permanently.
 
-    For a record of an unknown schema, which stops the stream; its message names the place. The record stays in the
-    journal, is copied to the dead-letter topic, and is passed over by every rebuild too. Start the stream again after.
+    For a record with an unknown schema, which stops the stream; the stream's message names the position. The record
+    stays in the journal, is copied to the dead-letter topic, and is also skipped by every rebuild. Start the stream
+    again afterwards.
     """
     from ..producers.shelving import shelve as recorded
     from ..schemas.positions import Position
@@ -189,7 +190,7 @@ def _refuse_folded(given: Options, place: Position) -> None:
 @json_option
 @options
 def doctor(given: Options, /, as_json: bool) -> int:
-    """Check everything that is needed, and say what mends the rest."""
+    """Check everything that is needed, and say how to fix problems."""
     from ..stack.doctor import doctor as examined
     from ..terminal.views import doctor_json, doctor_view
 
@@ -202,7 +203,7 @@ def doctor(given: Options, /, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--keep", is_flag=True, help="Leave the services running, and print what to try next.")
 def demo(as_json: bool, keep: bool) -> int:
-    """Start everything in a temporary folder, publish this Python environment, search it, end everything."""
+    """Start everything in a temporary folder, publish this Python environment, search it, stop everything."""
     try:
         from .demo import run_demo
     except ModuleNotFoundError as error:

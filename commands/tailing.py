@@ -44,7 +44,7 @@ _SIGNS = (("additions", "+"), ("deletions", "-"))
     "kinds",
     metavar="KIND",
     multiple=True,
-    help="Only this kind; this and the following options may be repeated.",
+    help="Only this kind; may be repeated, as may the filters below.",
 )
 @click.option("--namespace", metavar="NAME", multiple=True, help="Only this namespace.")
 @click.option("--urn", metavar="URN", multiple=True, help="Only this entity, or a URN prefix: dataset:default/*")
@@ -84,8 +84,8 @@ def tail(
 ) -> None:
     """Print changes as they happen, until interrupted.
 
-    A change is one of an entity's metadata: the registration or deletion of an entity without any gives none, and a
-    deletion shows as its metadata being taken away. Whole entities, deleted ones too, come with --state.
+    A change is a change of an entity's metadata: registering or deleting an entity without metadata produces none, and
+    a deletion appears as the removal of its metadata. --state prints complete entities, including deleted ones.
 
     \b
     metajournal tail --kind dataset --namespace default

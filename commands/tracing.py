@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 @json_option
 @options
 def why(given: Options, /, event: str, as_json: bool) -> None:
-    """Say where an event is and what came of it: its place in the journal, its outcome, the rows that it made, and
-    whether the index shows it.
+    """Show where an event is and what became of it: its place in the journal, its outcome, the rows that it produced,
+    and whether the index shows it.
 
-    EVENT_ID is what receipts, tables and change records call it (`emit` and `history` with --json); POSITION is what
-    `metajournal emit` and `metajournal history` print: TOPIC/PARTITION/VALUE.
+    EVENT_ID is the event's id in receipts, tables and change records (`emit` and `history` with --json); POSITION is
+    what `metajournal emit` and `metajournal history` print: TOPIC/PARTITION/VALUE.
     """
     from ..tracing import read_event, trace
     from .trace_views import trace_view

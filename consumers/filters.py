@@ -24,15 +24,16 @@ ALL_TENANTS: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Conditions; an empty set asks for everything.
+    """Conditions; an empty set matches everything.
 
     Attributes:
         urns: whole URNs.
-        prefixes: beginnings of URNs.
+        prefixes: prefixes of URNs.
         types: CloudEvents types.
-        tags: a change must add or take away one of them; a state must carry one.
+        tags: a change must add or remove one of them; a state must have one.
         keys: the same of property keys.
-        touches: "additions" or "deletions": a change must have such of `tags` and `keys`, or any where these are empty.
+        touches: "additions" or "deletions": a change must contain such changes of `tags` and `keys`, or any if these
+            are empty.
     """
 
     kinds: frozenset[str] = frozenset()
@@ -60,15 +61,15 @@ class Filter:
         keys: Words = None,
         touches: str | None = None,
     ) -> Filter:
-        """A filter from what a caller says.
+        """A filter from a caller's arguments.
 
         Args:
-            urn: a URN, or the beginning of some with `*` behind it: `dataset:default/*`.
+            urn: a URN, or a prefix followed by `*`: `dataset:default/*`.
             scope: USER or SYSTEM.
             tenant: names; None or `*`: every tenant.
         Raises:
-            InputError: no such kind or scope; not a tenant's name; a `*` that does not stand last.
-            InvalidUrnError: a text without `*` is no URN.
+            InputError: no such kind or scope; not a valid tenant name; a `*` that is not at the end.
+            InvalidUrnError: a text without `*` is not a valid URN.
         """
         asked = _set(urn)
         for kind in (given := _set(kinds)):
@@ -102,7 +103,7 @@ class Filter:
         return bool(self.tags or self.keys or self.touches)
 
     def wants(self, urn: str, tenant: str, type_: str) -> bool:
-        """Whether a record may be asked for, by its key and headers alone."""
+        """Whether a record may match, by its key and headers alone."""
         if self.everything:
             return True
         if self.tenants and tenant not in self.tenants:
@@ -116,7 +117,7 @@ class Filter:
         return not self.namespaces or Urn.parse(urn).namespace in self.namespaces
 
     def wants_change(self, record: Mapping[str, Any]) -> bool:
-        """Whether a change record touches what was asked for; one without annotations, a fact say, touches none."""
+        """Whether a change record matches; one without annotations (such as a fact) has no tags and keys."""
         if "changes" not in record:
             return False
         sides = [record["changes"][name] for name in ((self.touches,) if self.touches else TOUCHES)]
@@ -127,7 +128,7 @@ class Filter:
         return bool(self.tags or self.keys) or any(side["tags"] or side["properties"] for side in sides)
 
     def wants_state(self, document: Mapping[str, Any]) -> bool:
-        """Whether an entity carries what was asked for, in one of the asked scopes."""
+        """Whether an entity matches in one of the requested scopes."""
         scopes = [document[name.lower()] for name in (self.scopes or SCOPES)]
         if self.tags and not any(self.tags.intersection(annotations["tags"]) for annotations in scopes):
             return False

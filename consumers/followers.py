@@ -29,15 +29,15 @@ _made: list[Follower] = []
 
 
 class Follow:
-    """One aggregate, followed: what became of its events before the stream tells it; a context manager.
+    """Follows one aggregate: verdicts on its events before the stream publishes them; a context manager.
 
         with journal.follow(orders) as follow:
             receipt = journal.emit(TagsAdded(orders, ["pii"]))
             follow.verdict(receipt.position).raise_if_rejected()
             follow.row()                        # with the tag, though the lake does not have it yet
 
-    Verdicts and rows are those that the stream gives under the same rules. Where this process cannot know them it
-    raises, and `receipt.outcome()` waits for the stream instead. Make it with `Journal.follow`.
+    Verdicts and rows are those that the stream gives under the same rules. If this process cannot know them it raises;
+    then use `receipt.outcome()`, which waits for the stream. Created by `Journal.follow`.
     """
 
     def __init__(self, settings: Settings, epochs: Epochs, entity: Urn, tenant: str) -> None:
@@ -52,7 +52,7 @@ class Follow:
         self._closed = False
 
     def verdict(self, position: Position, *, timeout_s: float | None = None) -> Outcome:
-        """What becomes of an event of this aggregate, known as soon as its partition was read up to it.
+        """The verdict on an event of this aggregate, known as soon as its partition has been read up to it.
 
         Args:
             position: where it stands (`receipt.position`).
@@ -61,10 +61,10 @@ class Follow:
             The same as `receipt.outcome()`.
         Raises:
             NotYetVisibleError: it was not read in time, or the lake is more than 100,000 records behind.
-            UnknownSchemaError: a record of an unknown schema stands before it, at which the stream stops, too.
-            OtherRulesError: the lake was judged by other rules than this process has.
-            TopicMismatchError: the journal topic was made anew, or lacks what stands behind the lake.
-            InvalidPositionError: no event of this aggregate stands there.
+            UnknownSchemaError: a record with an unknown schema precedes it, at which the stream stops, too.
+            OtherRulesError: the lake was written under other rules than this process has.
+            TopicMismatchError: the journal topic was recreated, or lacks records that follow the lake.
+            InvalidPositionError: no event of this aggregate is there.
             InputError: it is closed.
             UnavailableError: there is no lake, or Kafka does not answer.
         """
@@ -72,7 +72,7 @@ class Follow:
         return self._follower.verdict(self._key, position, self._limit(timeout_s))
 
     def verdict_future(self, position: Position, *, timeout_s: float | None = None) -> AwaitableFuture[Outcome]:
-        """`verdict`, when it is known: the same arguments and errors, and no thread that waits.
+        """`verdict` as a future: the same arguments and errors, without blocking a thread.
 
         outcome = await follow.verdict_future(receipt.position)
         """
@@ -80,7 +80,7 @@ class Follow:
         return self._follower.verdict_future(self._key, position, self._limit(timeout_s))
 
     def peek(self, position: Position) -> Outcome | None:
-        """The same where it is known already; None where it is not, without waiting."""
+        """The verdict if it is already known, otherwise None, without waiting."""
         return None if self._closed else self._follower.peek(self._key, position)
 
     def row(
@@ -89,13 +89,13 @@ class Follow:
         """The newest row of an entity of this aggregate, ahead of the lake; None where it never existed.
 
         Args:
-            entity: one of the aggregate's; None: the one that is followed.
-            at_least: a position of the aggregate's partition that it must know; None: all that stands there now.
+            entity: an entity of the aggregate; None: the followed one.
+            at_least: a position of the aggregate's partition that must be included; None: everything in it now.
             timeout_s: as of `verdict`.
         Returns:
-            The row; that of a deleted entity says so (`deleted`).
+            The row; for a deleted entity it says so (`deleted`).
         Raises:
-            InputError: the entity is of another aggregate, or as `verdict`.
+            InputError: the entity belongs to another aggregate, or as `verdict`.
         """
         return self.row_and_end(entity, at_least=at_least, timeout_s=timeout_s)[0]
 
@@ -113,7 +113,7 @@ class Follow:
         return self._follower.row(self._key, self._tenant, str(urn), at_least, self._limit(timeout_s))
 
     def close(self) -> None:
-        """Follow it no longer; further calls do nothing."""
+        """Stop following; further calls do nothing."""
         if not self._closed:
             self._closed = True
             self._follower.release(self._key)

@@ -55,17 +55,17 @@ class Change:
 
     @property
     def id(self) -> str:
-        """What this change is called for ever; the same text means the same change."""
+        """Permanent id of this change; the same text means the same change."""
         return f"{self.position}/{self.seq}/{self.scope}"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The whole current metadata of one entity, as one event left it.
+    """The complete current metadata of one entity after one event.
 
     Attributes:
         urn: the entity.
-        position: the event that it was touched by last.
+        position: the last event that changed it.
         seq: number of the row among those that the event changed.
         deleted: it is gone.
         time: system_time of the event, milliseconds UTC.
@@ -85,7 +85,7 @@ class State:
 
     @property
     def id(self) -> str:
-        """What this state is called for ever; the same text means the same state."""
+        """Permanent id of this state; the same text means the same state."""
         return f"{self.position}/{self.seq}/STATE"
 
 

@@ -93,7 +93,7 @@ class Starts:
             targets: the topics to read, with their number of partitions.
             wanted: partitions to find starts of.
         Raises:
-            InputError: `since` is no point of this journal.
+            InputError: `since` is not a point of this journal.
             PositionExpired: changes since then are no longer in the topic; `earliest` is a position to begin after.
             KafkaUnavailableError: no broker answers.
         """

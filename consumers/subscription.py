@@ -13,8 +13,8 @@ exception; not when the loop is left otherwise. Commits follow within `commit_in
 move or the subscription is closed. So what comes twice is at most what a member that was killed has done since its
 last commit; it has the same `id` as before.
 
-A record that cannot be read, or contradicts the journal, is not the stream's: it is counted
-(`passed_over`), said in the log and passed over, and counts for nothing in what was reached.
+A record that cannot be read, or contradicts the journal, is not the stream's: it is counted (`passed_over`), said in
+the log and passed over, and counts for nothing in what was reached.
 
 One thread at a time uses a subscription; `close` may be called by any. Left to others: Kafka (intake), where to begin
 (starts), what to drop (ledger), what a record is (records).
@@ -93,7 +93,7 @@ class _UnansweredError(Exception):
 
 
 class Subscription(Generic[T]):
-    """An iterator over changes or states; see the module.
+    """An iterator over changes or states.
 
     Args:
         settings: how to reach Kafka, topic names.
@@ -102,21 +102,22 @@ class Subscription(Generic[T]):
         topics: what to read.
         made: a change or state of a message; None where its record is not asked for.
         compacted: they are state topics.
-        since: where to begin, for partitions that the group has no commit of: after a Position, or what has one (a
-            receipt, a change), or several of these (the other partitions at the earliest append time of the last of
-            each); at a cut of next positions {(journal topic, partition): position} (the others with all that is
-            left); at a time (milliseconds UTC, an aware datetime, text of ISO 8601); "earliest" (all that is left),
-            "latest" (from this call on). Default: "latest" for changes, "earliest" for states.
-        group: members of one group share the partitions and go on where they left off.
+        since: where to start, for partitions without a commit of the group: after a Position, or an object that has one
+            (a receipt, a change), or several of these (the other partitions at the earliest append time of the last of
+            each); at a cut of next positions {(journal topic, partition): position} (the others with all that is left);
+            at a time (milliseconds UTC, an aware datetime, text of ISO 8601); "earliest" (all that is left), "latest"
+            (from this call on). Default: "latest" for changes, "earliest" for states.
+        group: members of one group share the partitions and resume where they stopped.
         wanted: conditions; what is left out counts as read.
-        timeout_s: the iteration ends when no change came for so many seconds; what stood in the topics at the
-            beginning is read in any case. None: never.
-        limit: the iteration ends after so many; None: never.
+        timeout_s: the iteration ends after this many seconds without a change; what was in the topics at the start is
+            read in any case. None: never.
+        limit: the iteration ends after this many; None: never.
         commit_interval_s: seconds between two commits of what is done; 0: after each.
     Raises:
-        InputError: the domain is not served, or `since` is no point of its journal.
-        TopicMismatchError: the domain is refused: a topic of it is missing, or is another one than what is recorded.
-        PositionExpired: what was asked for is no longer all in the topics; `earliest` is where one can begin.
+        InputError: the domain is not served, or `since` is not a point of its journal.
+        TopicMismatchError: the domain is refused: one of its topics is missing, or is not the recorded one.
+        PositionExpired: some of the requested changes are no longer in the topics; `earliest` is the first position
+            left.
         KafkaUnavailableError: no broker answers, or it refuses this client.
     """
 
@@ -177,14 +178,15 @@ class Subscription(Generic[T]):
 
     @property
     def resumed(self) -> bool:
-        """Whether its group has read before and goes on where it ended, so that `since` counts only for the rest."""
+        """Whether its group has read before and resumes where it stopped, so that `since` only applies to new
+        partitions."""
         return self._resumed
 
     @property
     def passed_over(self) -> int:
-        """How many records it has passed over so far, because the stream cannot have written them.
+        """How many records it has skipped so far, because the stream cannot have written them.
 
-        They cannot be read, or claim what the journal does not hold; the log (`metajournal.subscription`) names them.
+        They cannot be read, or contradict the journal; the log (`metajournal.subscription`) names them.
         """
         return self._passed_over.total
 
@@ -323,11 +325,11 @@ class Subscription(Generic[T]):
         return self._made(message, identity)
 
     def ack(self) -> None:
-        """Say that everything delivered so far is done, and wait until the broker has it.
+        """Mark everything delivered so far as done, and wait until the broker has stored that.
 
         Raises:
-            KafkaUnavailableError: the broker does not confirm it in time, or has given a partition to another member
-                before; what is not confirmed can come again.
+            KafkaUnavailableError: the broker does not confirm it in time, or has already reassigned a partition; what
+                is not confirmed may be delivered again.
             InputError: the subscription was closed before its last change was done.
         """
         with self._lock:
@@ -352,11 +354,11 @@ class Subscription(Generic[T]):
             )
 
     def stop(self) -> None:
-        """End the iteration when the next one is asked for, and keep what is done; fit for a signal handler."""
+        """End the iteration at the next step, and commit what is done; may be called in a signal handler."""
         self._stopped = True
 
     def close(self) -> None:
-        """End: keep what is done, leave the group, end the threads. What is at hand is not done."""
+        """Commit what is done, leave the group, stop the threads. The change being handled is not done."""
         intake = self._intake
         if intake is None:
             return

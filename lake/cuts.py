@@ -118,7 +118,7 @@ class Cuts:
             domain: a served domain.
             point: see `At`; None: all that the lake holds.
         Raises:
-            NotFinalError: the lake has not reached that position, or the time is still to come.
+            NotFinalError: the lake has not reached that position, or the time is in the future.
             InvalidPositionError: it is not a position of this journal.
             InputError: it is none of what `At` says.
         """

@@ -48,13 +48,13 @@ POLL_S = 0.02
 
 @dataclass(frozen=True)
 class Answer:
-    """What the lake says of one entity.
+    """What the lake contains about one entity.
 
     Attributes:
         urn: the entity.
         row: its row, or None where it did not exist at that point.
-        held_to: the lake holds its journal partition up to (not including) this position.
-        final: no event still to come can change this answer.
+        held_to: the lake contains its journal partition up to (not including) this position.
+        final: no event that arrives later can change this answer.
     """
 
     urn: Urn
@@ -238,7 +238,7 @@ class LakeReader:
         """Rows of an entity, oldest first.
 
         Args:
-            limit: so many of the newest; None: all.
+            limit: at most this many of the newest; None: all.
             before: only rows below this logical timestamp; that of a page's first row gives the page before it.
         Raises:
             UnknownEntityError: the lake holds no row of it.

@@ -166,7 +166,7 @@ class Emitter:
             event_time: when it happened, a time as `schemas.times.time_ms` reads it; now where None.
             expected: logical timestamp that the entity's newest history row must have; 0: it must not exist.
             cause: id of the event that led to this one.
-            tenant: `journal.tenant` of the settings where None.
+            tenant: `journal.tenant` of the settings if None.
             event_id: id of an event that is sent again, with `repeat`; a new one where None.
             repeat: the event may stand in the log already (sent again after an unknown outcome).
             block_s: seconds to wait for a place in the queue when it is full.

@@ -71,7 +71,7 @@ class Journaled(Protocol):
 
 
 class Receipt:
-    """What a caller holds of one emitted event."""
+    """The receipt of one emitted event."""
 
     __slots__ = ("_error", "_id", "_journal", "_offset", "_outcome", "_partition", "_time")
 
@@ -102,20 +102,21 @@ class Receipt:
 
     @property
     def acknowledged(self) -> bool:
-        """Whether the broker has the event, without waiting."""
+        """Whether the broker has stored the event, without waiting."""
         return self._offset is not None and self._error is None
 
     @property
     def pending(self) -> bool:
-        """Whether nothing is known yet: neither that the broker has the event nor that it failed."""
+        """Whether it is still unknown whether the broker has stored the event or failed."""
         return self._offset is None
 
     @property
     def position(self) -> Position:
-        """Where the event stands in the journal; waits for the acknowledgement.
+        """The event's position in the journal; waits for the acknowledgement.
 
         Raises:
-            OutcomeUnknownError: none came within the delivery time-out; the event may or may not be in the log.
+            OutcomeUnknownError: no acknowledgement within the delivery time-out; the event may or may not be in the
+                log.
             KafkaUnavailableError: the broker refused to write it.
         """
         offset = self._acknowledgement()
@@ -149,10 +150,10 @@ class Receipt:
             return self._outcome
 
     def add_done_callback(self, callback: Callable[[Receipt], object]) -> None:
-        """Have a function called with this receipt once the broker has the event, or it is known that it failed.
+        """Call a function with this receipt once the broker has stored the event, or the failure is known.
 
-        It is called in a background thread of the journal, or at once where that is known already; it must not wait.
-        What it raises is logged. `failure()` tells whether the event failed.
+        It is called in a background thread of the journal, or at once if that is already known; it must not block. Its
+        exceptions are logged. `failure()` says whether the event failed.
         """
         if self._offset is None:
             self._journal.watch(self, self._limit_s(), callback)
@@ -160,13 +161,13 @@ class Receipt:
             called_back(callback, self)
 
     def position_future(self) -> AwaitableFuture[Position]:
-        """`position`, when it is known: the same errors, and no thread that waits. `await receipt` awaits it."""
+        """`position` as a future: the same errors, without blocking a thread. `await receipt` awaits it."""
         future: AwaitableFuture[Position] = AwaitableFuture()
         self.add_done_callback(lambda _: self._place(future))
         return future
 
     def outcome_future(self, timeout_s: float | None = None) -> AwaitableFuture[Outcome]:
-        """`outcome`, when it comes: the same errors, and no thread that waits.
+        """`outcome` as a future: the same errors, without blocking a thread.
 
             outcome = await receipt.outcome_future()
             receipt.outcome_future().add_done_callback(lambda future: print(future.result()))
@@ -174,7 +175,8 @@ class Receipt:
         Args:
             timeout_s: seconds from the acknowledgement on; `client.outcome_timeout_s` where None.
         Raises:
-            InputError: the time-out is none, or the event's unit is not committed; all else comes with the future.
+            InputError: the time-out is not valid, or the event's unit is not committed; other errors come with the
+                future.
         """
         check_number("timeout_s", timeout_s)
         future: AwaitableFuture[Outcome] = AwaitableFuture()

@@ -76,7 +76,7 @@ class Unit:
 
     @property
     def positions(self) -> tuple[Position, ...]:
-        """Where each event stands in the journal. Raises: as `Receipt.position`, where the unit is not committed."""
+        """The position of each event in the journal. Raises: as `Receipt.position`, if the unit is not committed."""
         return tuple(receipt.position for receipt in self.receipts)
 
     def emit(
@@ -91,17 +91,17 @@ class Unit:
         repeat: bool = False,
         tenant: str | None = None,
     ) -> Receipt:
-        """Put an event into the unit; it is checked now, and `commit` tells what is wrong with any of them.
+        """Add an event to the unit; it is checked now, and `commit` reports every fault.
 
         Args:
             event: an event of a served domain.
             actor, event_time, cause: as those of `Journal.emit`; the unit's where None.
             expected, event_id, repeat: as those of `Journal.emit`.
-            tenant: nothing but the unit's own.
+            tenant: only the unit's own.
         Returns:
             Its receipt, which knows the position once the unit is committed.
         Raises:
-            InputError: the unit is committed already.
+            InputError: the unit has already been committed.
         """
         self._must_be_open()
         return self._gathering.add(
@@ -112,8 +112,8 @@ class Unit:
     def commit(self) -> None:
         """Send all events in one transaction and wait until it is committed. A unit without events sends nothing.
 
-        It may be called again after an error; what may be in the journal already is then marked `repeat`, so that it
-        counts once.
+        It may be called again after an error; events that may already be in the journal are then marked `repeat`, so
+        that they count once.
 
         Raises:
             InvalidUnitError: something is wrong with an event, an option or the size; lists every fault of every
@@ -121,7 +121,7 @@ class Unit:
             QueueFullError: too many events wait for their acknowledgement. Nothing was sent.
             KafkaUnavailableError: nothing of the unit is in the journal, or ever will be from this attempt.
             OutcomeUnknownError: all of it is in the journal, or nothing; `unit_id` and `event_ids` name it.
-            InputError: the unit is committed already, or the journal is closed.
+            InputError: the unit has already been committed, or the journal is closed.
         """
         self._must_be_open()
         try:
@@ -153,9 +153,9 @@ class Unit:
         return UnitOutcome(tuple(outcomes))
 
     def outcome_future(self, timeout_s: float | None = None) -> AwaitableFuture[UnitOutcome]:
-        """`outcome`, when all of it has come: the same errors, and no thread that waits.
+        """`outcome` as a future, resolved when all verdicts are known: the same errors, without blocking a thread.
 
-        Raises: InputError: the unit is not committed; all else comes with the future.
+        Raises: InputError: the unit is not committed; other errors come with the future.
         """
         aggregates = [str(gathered.header.aggregate) for gathered in self._gathering.events]
         future: AwaitableFuture[UnitOutcome] = AwaitableFuture()

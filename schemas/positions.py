@@ -67,7 +67,7 @@ class Position:
         """Read the printed form.
 
         Raises:
-            InvalidPositionError: the text is no `topic/partition/value`.
+            InvalidPositionError: the text is not of the form `topic/partition/value`.
         """
         topic, _, rest = text.partition("/")
         partition, _, value = rest.partition("/")

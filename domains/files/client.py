@@ -22,7 +22,7 @@ _FILES_A_PAGE: Final = 1000
 
 
 class FilesClient:
-    """Archived files: records of them, and questions about them.
+    """Archived files: recording and querying them.
 
     Args:
         journal: whose files.
@@ -60,9 +60,9 @@ class FilesClient:
         Returns:
             The receipt of each event.
         Raises:
-            InvalidEventError: a file is not valid: lists every fault of it (`files[4711].metadata.start`); what was
-                sent before stands.
-            OutcomeUnknownError: some are not acknowledged in time; send the same files with the same ids again.
+            InvalidEventError: a file is not valid: lists every fault of it (`files[4711].metadata.start`); files sent
+                before remain recorded.
+            OutcomeUnknownError: some were not acknowledged in time; send the same files with the same ids again.
         """
         from .recording import record_files
 
@@ -73,17 +73,18 @@ class FilesClient:
         self, *, where: str | None = None, what: str | None = None, start: Any = None, end: Any = None,
         work_id: str | None = None, as_at: Point | None = None, tenant: str | None = None,
     ) -> Iterator[FileRecordRow]:  # fmt: skip
-        """Archived files, by start, where, what and id: all that touch a time, or all of a work_id. Each comes once.
+        """Archived files, ordered by start, where, what and id: all that cover a time range, or all of a work_id. Each
+        is returned once.
 
         Args:
             where, what: of this server or program only.
-            start, end: both or none; the files that touch the time between them, both ends included. Milliseconds,
+            start, end: both or none; the files that cover any time between them, both ends included. Milliseconds,
                 aware datetimes, ISO 8601, or numbers as text.
             work_id: instead of times.
-            as_at: as the journal told it at a point (see `show`); None: now.
-            tenant: `journal.tenant` of the settings where None.
+            as_at: what the journal had recorded by that point (see `show`); None: now.
+            tenant: `journal.tenant` of the settings if None.
         Raises:
-            FilesQueryError: it cannot be asked like that; its code says which way.
+            FilesQueryError: the query is not valid; its code says why.
             NotFinalError: the lake has not reached that point.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
@@ -104,11 +105,11 @@ class FilesClient:
         work_id: str | None = None, limit: int = 100, cursor: str | None = None,
         as_at: Point | None = None, tenant: str | None = None,
     ) -> FilesPage:  # fmt: skip
-        """One page of `find`, and a cursor for the next: all pages speak of the moment of the first.
+        """One page of `find`, and a cursor for the next: all pages show the state at the time of the first.
 
         Args:
             limit: most files of the page, 1 to 10,000.
-            cursor: of the page before, asked with the same arguments.
+            cursor: of the previous page, with the same arguments.
         """
         queries = self.queries
         question = FilesQuestion.of(where=where, what=what, start=start, end=end, work_id=work_id)

@@ -59,9 +59,9 @@ def files(
     as_json: bool,
     **asked: str | None,
 ) -> None:
-    """Find archived files: by time or by work_id, of one program and server or of all.
+    """Find archived files by time or by work_id, of one program and server or of all.
 
-    Either --from and --to are given, both, or --work-id; --what and --where narrow each. TIME is ISO 8601, seconds or
+    Give either both --from and --to, or --work-id; --what and --where narrow the result. TIME is ISO 8601, seconds or
     milliseconds since 1970.
 
     \b
@@ -172,11 +172,11 @@ def record(
     as_json: bool,
     **file_options: str | None,
 ) -> int:
-    """Record files by their paths: their hashes and sizes are taken here, their contents stay where they are.
+    """Record files by their paths: hashes and sizes are computed here, the files stay where they are.
 
-    With - the files come as JSON lines on standard input, `{"url": …, "metadata": {…}, "size"?, "created"?}` each.
-    All lines are read and checked before the first file is sent: where one is wrong, none is recorded.
-    A file without an id gets a new one, and so is another file each time that it is recorded.
+    With -, the files are read as JSON lines from standard input, `{"url": …, "metadata": {…}, "size"?, "created"?}`
+    each. All lines are read and checked before the first file is sent: if one is wrong, none is recorded. A file
+    without an id gets a new one, and so is a new file each time it is recorded.
 
     \b
     metajournal files record /var/log/syslog.1 --what syslog --where webserver02 --start 2026-01-31

@@ -32,8 +32,8 @@ class FilesPage:
     Attributes:
         files: the rows of the files; each file once.
         cursor: asks for the next page; None after the last one.
-        held_to: the journal topic's partitions are spoken of up to (not including) these positions.
-        final: no event still to come can change this answer.
+        held_to: the journal topic's partitions are included up to (not including) these positions.
+        final: no event that arrives later can change this answer.
     """
 
     files: tuple[FileRecordRow, ...]

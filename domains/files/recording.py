@@ -64,7 +64,7 @@ def file_record(
         url: where it is.
         metadata: the source's document of version 0. Times may be whole milliseconds, aware datetimes, ISO 8601 (UTC
             without a zone) or numbers as text (milliseconds above 1e11, seconds otherwise). Without an id it gets one.
-        content: the content or a path; gives hash and size where they are not said.
+        content: the content or a path; gives hash and size if they are not given.
         size: bytes.
         created: a time, as those of the metadata.
     Raises:
@@ -223,9 +223,8 @@ def record_files(
         The receipt of each event, in the order of sending.
     Raises:
         InvalidEventError: as `file_events`; what was sent before stands, and the hint says how much.
-        OutcomeUnknownError: an event is not acknowledged in time. Send the same files with the same ids again: what
-            is recorded already changes nothing.
-        others as `Emitter.emit`.
+        OutcomeUnknownError: an event is not acknowledged in time. Send the same files with the same ids again: what is
+            recorded already changes nothing. others as `Emitter.emit`.
     """
     receipts: list[Receipt] = []
     flying: deque[tuple[int, Receipt]] = deque()

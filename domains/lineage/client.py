@@ -21,7 +21,7 @@ WRITTEN_KINDS = frozenset({"dataset", "stream"})
 
 
 class LineageClient:
-    """Questions about lineage.
+    """Queries about lineage.
 
     Args:
         journal: whose lineage.
@@ -44,24 +44,24 @@ class LineageClient:
         limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, final_only: bool = False,
         tenant: str | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """Which programs touched data, what else these touched, and so on, in the source's shape.
+        """Which programs accessed data, what else they accessed, and so on, in the source's shape.
 
         Args:
             data: URN of a dataset, stream, file or any other data.
             start, end: the window: milliseconds UTC, aware datetimes, or text (ISO 8601, UTC without a zone; or a
                 number, milliseconds above 1e11 and seconds otherwise); from the beginning, to the end of time. A run
                 counts when it started before the end and had not stopped before the start.
-            levels: how often to go from data to programs to data.
-            direction: "both"; "upstream", to who wrote it and what these read; "downstream", the reverse.
-            limit: most nodes; an answer that is cut there has `"partial": true` and says why.
+            levels: how many times to go from data to programs to data.
+            direction: "both"; "upstream", to the programs that wrote it and what they read; "downstream", the reverse.
+            limit: at most this many nodes; a larger answer has `"partial": true` and says why.
             as_at: as the journal recorded it then (see `show`). The answer has `"final": false` while facts that
                 arrive later may change it.
             as_of: only facts about this time or an earlier one (as the window's ends); a run that stopped later has
                 not stopped. With `as_at`: what was known at one time about another.
             final_only: refuse such an answer.
-            tenant: `journal.tenant` of the settings where None.
+            tenant: `journal.tenant` of the settings if None.
         Raises:
-            InputError: an argument cannot be.
+            InputError: an argument is not valid.
             NotFinalError: the lake has not reached that point, or `final_only`.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
@@ -73,7 +73,7 @@ class LineageClient:
         self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
         limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
-        """Every run in the lineage of data, as `run` tells it, with all of its accesses. Arguments as `of`."""
+        """Every run in the lineage of data, as `run` returns it, with all of its accesses. Arguments as `of`."""
         queries = self.queries
         question = LineageQuestion.of(data, start, end, levels=levels, direction=direction, limit=limit, as_of=as_of)
         return queries.runs_in(self._tenant(tenant), question, as_at=point(as_at))
@@ -81,10 +81,10 @@ class LineageClient:
     def run(
         self, run: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
     ) -> dict[str, Any]:
-        """A run's times (stop is -1 while there is none), its status, and the metadata recorded with its accesses.
+        """A run's times (stop is -1 if there is none), its status, and the metadata recorded with its accesses.
 
         Raises:
-            UnknownEntityError: no fact names it (then). Else as `of`.
+            UnknownEntityError: no fact names it (then). Otherwise as `of`.
         """
         return self.queries.run(self._tenant(tenant), RunQuestion.of(run, as_of=as_of), as_at=point(as_at))
 
@@ -92,7 +92,7 @@ class LineageClient:
         self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
         as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
     ) -> LineagePage:  # fmt: skip
-        """Runs of a program in a window (as `of` has it), the last begun first: `.items`, and `.cursor` for more.
+        """Runs of a program in a window (as for `of`), newest first: `.items`, and `.cursor` for more.
 
         Pages are all as at the first one. Raises: InputError, NotFinalError.
         """
@@ -103,7 +103,7 @@ class LineageClient:
         self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: Point | None = None,
         as_of: Any = None, tenant: str | None = None,
     ) -> LineagePage:  # fmt: skip
-        """What a run touched, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
+        """What a run accessed, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
         queries, question = self.queries, RunQuestion.of(run, as_of=as_of)
         return queries.accesses(self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at))
 

@@ -37,7 +37,7 @@ class _Lineage(click.Group):
     subcommand_metavar="URN|COMMAND [ARGS]...",
 )
 def lineage() -> None:
-    """Show which programs touched data, and what else these touched; or exchange lineage as OpenLineage events.
+    """Show which programs accessed data, and what else they accessed; or exchange lineage as OpenLineage events.
 
     \b
     metajournal lineage dataset:shop/orders --levels 2
@@ -76,7 +76,7 @@ _CURSOR = click.option("--cursor", metavar="TEXT", help="Continue where an earli
 @json_option
 @options
 def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: Any) -> None:
-    """Show which programs touched data, and what else these touched, drawn as a tree."""
+    """Show which programs accessed data, and what else they accessed, as a tree."""
     from ...schemas.urn import Urn
     from .views import lineage_view
 
@@ -104,7 +104,7 @@ class _Lines(click.File):
 def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> int:
     """Emit the facts of OpenLineage run events: JSON objects or one array of them, from a file or "-".
 
-    Told twice, events change nothing the second time. What is no run event is reported, the rest goes on.
+    Importing events again changes nothing. Other than run events are reported, and the rest is imported.
     """
     from .openlineage import read_events
     from .views import imported_view
@@ -137,7 +137,7 @@ def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> i
 @_AS_OF
 @options
 def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None:
-    """Print the runs in the lineage of data as OpenLineage run events, one JSON object on each line."""
+    """Print the runs in the lineage of data as OpenLineage run events, one JSON object per line."""
     from ...schemas.urn import Urn
     from .openlineage import run_events
 
@@ -158,7 +158,7 @@ def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None
 @json_option
 @options
 def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **asked: Any) -> None:
-    """List the runs of a program, the last begun first."""
+    """List the runs of a program, newest first."""
     from ...schemas.urn import Urn
     from .values import runs_json
     from .views import runs_view
@@ -205,7 +205,7 @@ def _is_not_there(journal: ConnectedJournal, entity: Urn) -> bool:
 def run(
     given: Options, /, urn: str, as_at: str | None, as_json: bool, limit: int, cursor: str | None, as_of: str | None
 ) -> None:
-    """Show a run: its times and status, what was recorded with it, and what it touched."""
+    """Show a run: its times and status, the metadata recorded with it, and the data it accessed."""
     from ...schemas.urn import Urn
     from .values import touched_json
     from .views import run_view

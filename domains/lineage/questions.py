@@ -27,7 +27,7 @@ class LineageQuestion(NamedTuple):
         data: where to begin.
         start_ms, end_ms: a run counts when it starts before the end and has not stopped before the start,
             milliseconds UTC.
-        levels: how often to go from data to programs to data.
+        levels: how many times to go from data to programs to data.
         direction: both; or upstream, to who wrote it and what these read; or downstream, the reverse.
         limit: most nodes, data and programs together.
         as_of: only facts about this time or an earlier one, milliseconds UTC; a run that stopped later has not

@@ -30,7 +30,7 @@ ACCESSES = history(
         pa.field("metadata", pa.string()),
     ],
 )
-"""Which run touched which data: read, write or unknown, by component (empty where there is none). `metadata` is
+"""Which run accessed which data: read, write or unknown, by component (empty where there is none). `metadata` is
 canonical JSON of what was recorded with the access. A program's runs stand together, since its URN begins theirs."""
 
 RELATIONS = history([pa.field(name, pa.string(), nullable=False) for name in ("data", "program")], [])

@@ -2,9 +2,9 @@
 
 No consumer group. A stored offset that a topic no longer has is corrected and said: below the first one left, reading
 starts there (a compacted state topic keeps each entity's newest record, outcome records repeat); beyond the end, the
-topic is not the one that was indexed, and reading starts at its beginning.
-A record that cannot be read, or contradicts the journal, is counted, said and passed over: a state from
-beyond the journal's end would hold its entity's document for ever, since it has the greater version.
+topic is not the one that was indexed, and reading starts at its beginning. A record that cannot be read, or contradicts
+the journal, is counted, said and passed over: a state from beyond the journal's end would hold its entity's document
+for ever, since it has the greater version.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Hit:
 
     Args:
         urn, kind, namespace, name: which entity.
-        tier: why it stands where it stands; None where everything was asked for.
+        tier: the reason for its rank; None if the query is empty.
         why: which of its texts matched.
         document: the entity's state document, as the index holds it.
     """
@@ -46,7 +46,7 @@ class Hit:
 
     @property
     def score(self) -> int:
-        """The tier as a number, higher is better; 0 where everything was asked for."""
+        """The tier as a number, higher is better; 0 if the query is empty."""
         return 0 if self.tier is None else int(self.tier)
 
     @property
@@ -56,7 +56,7 @@ class Hit:
 
     @property
     def unindexed(self) -> str | None:
-        """Why only names of this entity are searchable; None where all of it is."""
+        """Why only names of this entity are searchable; None if all of it is."""
         reason = self.document.get("unindexed")
         return None if reason is None else str(reason)
 
@@ -75,7 +75,7 @@ class Results:
     Args:
         total: how many entities match, exactly.
         hits: this page of them, best first.
-        position_vector: how far of the journal the answer shows, at least: next position by topic and partition.
+        position_vector: how far of the journal the answer includes, at least: next position by topic and partition.
         facets: exact counts over all hits by `kind`, `namespace` and `tag`; empty unless asked for.
         cursor: asks for the next page; None at the end.
         note: what the caller should know about the query; empty most of the time.

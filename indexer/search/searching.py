@@ -102,26 +102,26 @@ class Search:
             namespace: only entities of this namespace.
             kinds: only entities of these kinds.
             scope: USER or SYSTEM: which metadata may match (names always may); None or BOTH for all.
-            tenant: whose entities; the settings' tenant where None.
-            at_least: what the answer must show: an event's position or receipt, several of these, or a cut of next
+            tenant: whose entities; `journal.tenant` of the settings if None.
+            at_least: what the answer must include: an event's position or receipt, several of these, or a cut of next
                 positions.
-            timeout_s: seconds to wait for that and for an Elasticsearch that is away.
+            timeout_s: seconds to wait for that and for an unavailable Elasticsearch.
             limit: most hits of this page, 0 to 1,000.
-            cursor: from an earlier answer to the same search; goes on behind its last hit, over what that answer was
-                taken from. Where that is gone (after two minutes, or by a rebuild of the index) it goes on in what
-                the index shows now, and `note` says so.
+            cursor: from an earlier answer to the same search; continues after its last hit, in the view of that answer.
+                If the view no longer exists (after two minutes, or a rebuild of the index), it continues in what the
+                index shows now, and `note` says so.
             sort: `relevance`, `name` or `creation_time` (newest first), with `:asc` or `:desc`; ties by URN.
             facets: count the hits by kind, namespace and tag.
             paging: whether the answer may have a cursor; without one the search is a little cheaper.
 
         Raises:
             InvalidQueryError: the query is too long or an option is wrong.
-            InvalidCursorError: the cursor is none, or belongs to another search.
-            InputError: the search is closed, or `at_least` is nothing of these.
-            InvalidPositionError: `at_least` is of another journal.
-            NotYetVisibleError: the index did not show `at_least` in time; `behind` says how much it lacks.
+            InvalidCursorError: the cursor is not valid, or belongs to another search.
+            InputError: the search is closed, or `at_least` has a wrong type.
+            InvalidPositionError: `at_least` belongs to another journal.
+            NotYetVisibleError: the index did not show `at_least` in time; `behind` says how much is missing.
             IndexMissingError: there is no index yet.
-            SearchUnavailableError: Elasticsearch stayed away.
+            SearchUnavailableError: Elasticsearch does not answer.
             OperatorError: it refuses this client, or fails.
         """
         options = checked_options(

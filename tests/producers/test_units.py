@@ -201,7 +201,7 @@ def test_a_committed_unit_takes_nothing_more_and_an_empty_one_sends_nothing(
     assert unit.committed
     assert (unit.positions, unit.outcome().events) == ((), ())
     for more in (lambda: unit.emit(TagsAdded(SOME[0], ["a"])), unit.commit):
-        with pytest.raises(InputError, match="committed already"):
+        with pytest.raises(InputError, match="has already been committed"):
             more()
     assert headers(settings) == []
 
