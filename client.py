@@ -68,7 +68,7 @@ class Journal(LakeClient):
         connect_timeout_s: float = 5.0,
         **overrides: Any,
     ) -> Journal:
-        """Connect and check that the topics are those that the journal was written to.
+        """Connect and check that the topics are those of this journal.
 
         Args:
             settings: all settings; read from files and the environment if None.

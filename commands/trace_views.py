@@ -15,14 +15,14 @@ _ROWS = 30  # of those that one event made; a bulk event makes up to a thousand
 
 def trace_view(trace: dict[str, Any]) -> RenderableType:
     """The same for people; an event that was sent again stands there once for each time."""
-    head = fields({"event": trace["event_id"] or "-", "made at": time_text(trace["made_at"])})
+    head = fields({"event": trace["event_id"] or "-", "created at": time_text(trace["made_at"])})
     return Group(head, *(part for step in trace["places"] for part in _step_view(step)))
 
 
 def _step_view(step: dict[str, Any]) -> list[RenderableType]:
     rows = {
         "type": step["type"],
-        "about": ", ".join(step["entities"]) or step["aggregate"] or "-",
+        "entities": ", ".join(step["entities"]) or step["aggregate"] or "-",
         "tenant": step["tenant"] or "-",
         "actor": step["actor"] or "-",
         "journal": f"{step['topic']}, partition {step['partition']}, offset {step['offset']}",
@@ -49,8 +49,9 @@ def _step_view(step: dict[str, Any]) -> list[RenderableType]:
 def _outcome(step: dict[str, Any]) -> Text:
     word = step["outcome"]
     if step["behind"]:
-        waits = f", {step['behind']:,} positions behind; the stream has not reached it"
-        return Text.assemble((safe(word), "yellow"), waits)
+        events = "event" if step["behind"] == 1 else "events"
+        waits = f": the stream is {step['behind']:,} {events} behind"
+        return Text.assemble(("pending", "yellow"), waits)
     text = verdict(word)
     if step["reason"]:
         text.append(f": {safe(step['reason'])} {shortened(detail_text(step['detail']), 160)}".rstrip(), style="default")

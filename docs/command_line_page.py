@@ -19,7 +19,7 @@ def command_line_page() -> list[str]:
         *prose(
             "Exit codes: 0 fine, 1 found a problem, 2 usage or configuration, 3 cannot reach a service, 4 not allowed,",
             "130 interrupted, 141 the reader of a pipe went away.",
-            "Ctrl-C is how `tail` and `status --watch` end, and they end with 0; so do `stream` and `index`.",
+            "`tail` and `status --watch` are stopped with Ctrl-C, and then exit with 0; so do `stream` and `index`.",
         ),
         "Before every command:",
         "",

@@ -17,7 +17,7 @@ def domains_page() -> list[str]:
         "# Domains",
         "",
         *prose(
-            "Each is one folder below `domains/`; what stands here follows from their declarations.",
+            "Each is one folder in `domains/`; this page is generated from their declarations.",
             "A kind that none of them declares belongs to the one that owns undeclared kinds, and is its own",
             "aggregate.",
         ),

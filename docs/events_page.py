@@ -20,10 +20,10 @@ def events_page() -> list[str]:
         "",
         *prose(
             "The wire form of every event type:",
-            "Avro, one record a type, the header first.",
+            "Avro, one record for each type, the header first.",
             "In Python each is a class of the same name (`from metajournal import TagsAdded`), whose",
-            "arguments are these fields behind the header.",
-            "The time `at` is milliseconds on the wire; whoever emits may also give ISO 8601 text with a zone",
+            "arguments are these fields after the header.",
+            "The time `at` is milliseconds on the wire; emitters may also use ISO 8601 text with a zone",
             "(`2026-01-31T12:00:00Z`) or, in Python, an aware datetime.",
         ),
     ]

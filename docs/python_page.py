@@ -14,22 +14,22 @@ SECTIONS: Final = {
     "The journal": ["Journal", "producers.units:Unit"],
     "Files: journal.files": ["domains.files.client:FilesClient"],
     "Lineage: journal.lineage": ["domains.lineage.client:LineageClient"],
-    "What an emit gives": [
+    "What emit returns": [
         "producers.receipts:Receipt", "Accepted", "Unchanged", "Rejected", "Shelved", "Duplicate",
         "producers.verdicts:UnitOutcome",
     ],
-    "What is waited for without a thread": ["producers.waiting.futures:AwaitableFuture"],
-    "What following gives": ["consumers.followers:Follow"],
+    "Waiting without a thread": ["producers.waiting.futures:AwaitableFuture"],
+    "What follow returns": ["consumers.followers:Follow"],
     "Arguments of a subscription": ["consumers.subscription:Subscription", "consumers.filters:Filter"],
-    "What a subscription gives": ["consumers.records:Change", "consumers.records:State"],
+    "What a subscription returns": ["consumers.records:Change", "consumers.records:State"],
     "Arguments of a search": [
         "indexer.search.searching:Search.search", "indexer.search.searching:Search.suggest_names",
         "indexer.search.searching:Search.suggest_keys",
     ],
-    "What a search gives": [
+    "What a search returns": [
         "indexer.search.results:Results", "indexer.search.results:Hit", "indexer.search.results:Count",
     ],
-    "What the lake answers": [
+    "What lake queries return": [
         "lake.reading:Answer", "rules.entity:EntityRow", "domains.lineage.values:LineagePage",
         "domains.files.queries:FilesPage",
         "domains.files.rows:FileRecordRow",
@@ -52,7 +52,7 @@ def python_page() -> list[str]:
     lines = [
         "# Python",
         "",
-        "`from metajournal import Journal, TagsAdded, dataset`: what stands here. [Errors](errors.md) and",
+        "The public API: `from metajournal import Journal, TagsAdded, dataset`. [Errors](errors.md) and",
         "[the fields of events on the wire](events.md) have pages of their own.",
         "",
     ]

@@ -25,11 +25,11 @@ class JournalSettings:
     tenant: str = "default"
     """`[a-z0-9][a-z0-9_-]{0,63}`."""
     actor: str | None = None
-    """Who emits, where an emit does not say it."""
+    """Who is making changes, unless a call says otherwise."""
     partitions: int = 4
     """Partitions of a journal topic when it is created; never changed afterwards."""
     changes_topic: str | None = None
-    """Name of the catalog's USER change topic; `<prefix>.changes.catalog` where None."""
+    """Name of the catalog's USER change topic; `<prefix>.changes.catalog` if None."""
 
     @property
     def topics(self) -> TopicNames:
@@ -41,11 +41,11 @@ class LakeSettings:
     """Where the Delta tables are."""
 
     path: str = "metajournal-lake"
-    """Folder or object store URL; in a settings file a relative one begins at the file's folder."""
+    """Folder or object store URL; in a settings file, a relative path starts at the file's folder."""
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options of the object store, as delta-rs names them."""
     vacuum_retention_h: int = 1
-    """Hours that files which the tables need no more are kept; longer than any batch and any reader of one version."""
+    """Hours to keep files that the tables no longer need; must exceed any batch and any reader of one version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ElasticsearchSettings:
     """Where the index is."""
 
     url: str = field(default="http://127.0.0.1:9200", repr=False)
-    """Where Elasticsearch answers."""
+    """URL of Elasticsearch."""
     ca: str | None = None
     """File of the certificate authority."""
     api_key: str | None = field(default=None, repr=False)
@@ -67,11 +67,11 @@ class ClientSettings:
     """The emitting and reading client."""
 
     queue_events: int = 100_000
-    """Most events waiting for their acknowledgement; beyond it emit raises QueueFullError."""
+    """Maximum number of events waiting for their acknowledgement; beyond it emit raises QueueFullError."""
     delivery_timeout_s: float = 30.0
     """Seconds until an event without acknowledgement has an unknown outcome."""
     outcome_timeout_s: float = 10.0
-    """Seconds that `Receipt.outcome()` waits where the call does not say it."""
+    """Seconds that `Receipt.outcome()` waits by default."""
     linger_ms: float = 0.0
     """Milliseconds that the producer waits for more events before sending."""
 
@@ -81,17 +81,17 @@ class StreamSettings:
     """The fold."""
 
     max_events_per_batch: int = 500_000
-    """Most events of one batch."""
+    """Maximum number of events in a batch."""
     wide_events: int = 20_000
-    """Batches of at least so many events are folded by Spark tasks, smaller ones in the driver."""
+    """Batches of at least this many events are folded by Spark tasks, smaller ones in the driver."""
     master: str = "local[4]"
     """Spark's master: `local[n]`, or the URL of a cluster whose workers reach Kafka and the lake."""
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Further Spark options by their whole names (`spark.executor.memory`); they win over the project's own."""
+    """Further Spark options by their full names (`spark.executor.memory`); they override the project's own."""
     min_trigger_interval_ms: int = 0
     """Milliseconds between the starts of two batches; 0: as fast as events come."""
     checkpoint: str | None = None
-    """Folder of Spark's checkpoint, disposable; a temporary one where None."""
+    """Folder of Spark's checkpoint, disposable; a temporary one if None."""
     cache_rows: int = 200_000
     """Current rows that the driver keeps in memory."""
     idle_outcome_interval_s: float = 60.0
@@ -99,9 +99,9 @@ class StreamSettings:
     crash_at: str | None = None
     """`<point>:<n>`: the process kills itself at the n-th passing of a named point; for crash tests only."""
     metrics_file: str | None = None
-    """JSON lines, one for each batch; none where None."""
+    """File for JSON lines, one for each batch; none if None."""
     derived: bool = True
-    """Make derived tables, in a process of their own beside the fold; without it they stay where they are."""
+    """Fill derived tables, in a separate process beside the fold; otherwise they stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +109,11 @@ class IndexerSettings:
     """From the state topics to Elasticsearch."""
 
     refresh_interval_ms: int = 200
-    """Least milliseconds between two refreshes."""
+    """Minimum milliseconds between two refreshes."""
     bulk_documents: int = 1000
-    """Most documents of one request to Elasticsearch."""
+    """Maximum number of documents in one request to Elasticsearch."""
     bulk_bytes: int = 8 * 1024 * 1024
-    """Most bytes of one request to Elasticsearch."""
+    """Maximum size of one request to Elasticsearch, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +121,9 @@ class LogSettings:
     """Logs of the stream, of the indexer, and of commands with `-v`; all go to standard error."""
 
     format: str = "auto"
-    """text, json (one object a line), or auto: text on a terminal, json elsewhere."""
+    """text, json (one object per line), or auto: text on a terminal, json elsewhere."""
     level: str = "info"
-    """debug, info, warning or error: the least that is shown."""
+    """The lowest level that is shown: debug, info, warning or error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +131,12 @@ class StackSettings:
     """The services on one machine."""
 
     home: str | None = None
-    """Folder of their data and logs; METAJOURNAL_HOME, or else `~/.metajournal`, where None."""
+    """Folder of their data and logs; if None, METAJOURNAL_HOME or `~/.metajournal`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that can be set, one section a part."""
+    """All settings, one section for each component."""
 
     journal: JournalSettings = field(default_factory=JournalSettings)
     kafka: Mapping[str, str] = field(default_factory=_kafka_defaults, repr=False)

@@ -168,9 +168,9 @@ def _component(name: str, entry: Entry | None, report: Mapping[str, Any]) -> Com
     kept = read_state(Path(entry.state))
     component = Component(name, "ended", since_ms=entry.since_ms, endpoint=entry.endpoint, log=entry.log)
     failure = report if report.get("state") == "failed" and report.get("written_ms", 0) >= entry.since_ms else {}
-    again = f"read {entry.log}, then: metajournal down; metajournal up"
+    again = f"See {entry.log}, then run: metajournal down; metajournal up"
     if failure.get("mend"):
-        again = f"{failure['mend']} To start again: metajournal down; metajournal up"
+        again = f"{failure['mend']} To start again, run: metajournal down; metajournal up"
     if not entry.keeper.alive:
         how = failure.get("message") or _how_it_ended(_NAMES[name], Path(entry.log), kept)
         return replace(component, exit_code=kept.get("exit_code"), message=how, mend=again)

@@ -216,7 +216,7 @@ def _end_all(home: Path, run: Run, tell: Tell = lambda _: None) -> list[Ended]:
             continue
         began, alive = time.monotonic(), entry.keeper.alive
         if alive:
-            tell(f"ending {name}")
+            tell(f"stopping {name}")
         in_time = end(entry.keeper, timeout_s=grace_s + 5)
         how = "was not running" if not alive else "stopped" if in_time else "killed"
         ended.append(Ended(name, how, time.monotonic() - began))

@@ -1,4 +1,4 @@
-"""What a search gives back: values only."""
+"""What a search returns back: values only."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_what_died_and_how_is_told_and_no_line_of_a_stack_trace(
 ) -> None:
     component = component_of(tmp_path, {"exit_code": code, "ended_ms": ENDED_MS}, log=log, log_age_s=1, report={})
     assert component.message == f"the indexer {message}"
-    assert component.mend == f"read {component.log}, then: metajournal down; metajournal up"
+    assert component.mend == f"See {component.log}, then run: metajournal down; metajournal up"
 
 
 def test_a_component_that_failed_shows_its_own_error_and_next_step_but_none_of_an_earlier_run(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_component_that_failed_shows_its_own_error_and_next_step_but_none_of_a
     failed: dict[str, object] = {"state": "failed", "message": "unknown-schema: The record at t/0/7 …", "mend": SHELVE}
     own = component_of(tmp_path, ended, log=WARNING, log_age_s=1, report={**failed, "written_ms": ENDED_MS})
     assert own.message == failed["message"]
-    assert own.mend == f"{SHELVE} To start again: metajournal down; metajournal up"
+    assert own.mend == f"{SHELVE} To start again, run: metajournal down; metajournal up"
     earlier = component_of(tmp_path, ended, log=WARNING, log_age_s=1, report={**failed, "written_ms": 1})
     assert earlier.message.endswith(f"; the last message of its log: {WARNING}")
     assert SHELVE not in earlier.mend
