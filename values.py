@@ -273,11 +273,11 @@ def moment(text: str) -> int:
 
 
 def point(text: str) -> Position | list[Position] | int:
-    """A position (`topic/partition/value`), several with commas between, or a time in milliseconds.
+    """A position (`topic/partition/value`), several, separated by commas, or a time in milliseconds.
 
     Raises:
         InvalidPositionError: it has slashes and is not a valid position.
-        InputError: it is no time either.
+        InputError: it is not a valid time either.
     """
     if "/" not in text:
         return moment(text)
@@ -286,5 +286,5 @@ def point(text: str) -> Position | list[Position] | int:
 
 
 def positions(text: str) -> list[Position]:
-    """Positions, with commas between. Raises: InvalidPositionError: one of them is none."""
+    """Positions, separated by commas. Raises: InvalidPositionError: one of them is none."""
     return [Position.parse(part.strip()) for part in text.split(",")]

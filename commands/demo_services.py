@@ -1,4 +1,4 @@
-"""The demo's own services in a temporary folder, and what each stage of the way of an event has reached.
+"""The demo's own services in a temporary folder, and what each stage of an event's flow has reached.
 
 Left to whom: how a server starts and dies is `stack`'s, what the demo does with them is `demo.py`'s.
 Invariant: nothing here outlives its block or its process, and no setting of the user's is read.

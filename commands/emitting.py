@@ -54,7 +54,7 @@ class Sending:
         outcome: wait for the verdict of the rules too, not only until Kafka has the event.
         timeout_s: seconds to wait for a verdict; the client's setting where None.
     Raises:
-        InputError: `timeout_s` is no number of seconds; said here, before anything is sent.
+        InputError: `timeout_s` is not a number of seconds; reported here, before anything is sent.
     """
 
     def __init__(self, journal: Journal, *, outcome: bool, timeout_s: float | None = None) -> None:

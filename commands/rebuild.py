@@ -1,4 +1,4 @@
-"""Commands that make anew what can be made anew: `rebuild index` and `rebuild lake`.
+"""Commands that rebuild derived data: `rebuild index` and `rebuild lake`.
 
 Thin: the rooms rebuild, here it is told how far they are.
 """
@@ -34,7 +34,7 @@ _PHASES = {
 
 @click.group()
 def rebuild() -> None:
-    """Make anew what follows from the journal, beside the live system."""
+    """Rebuild derived data from the journal, beside the live system."""
 
 
 @rebuild.command("index", short_help="Rebuild the search index from the lake.")

@@ -29,7 +29,9 @@ _SIGNS = (("additions", "+"), ("deletions", "-"))
 
 
 @click.command(short_help="Print changes as they happen.")
-@click.option("--domain", default="catalog", show_default=True, metavar="NAME", help="Whose changes.")
+@click.option(
+    "--domain", default="catalog", show_default=True, metavar="NAME", help="The domain whose changes are printed."
+)
 @click.option(
     "--since",
     metavar="POINT",

@@ -90,7 +90,7 @@ class Bounds:
         below, until = {}, {}
         for partition, position, limit in bounds:
             if not all(type(number) is int for number in (partition, position)):
-                raise ValueError("a bound is no number")
+                raise ValueError("a bound is not a number")
             below[partition] = position
             if limit is not None:
                 until[partition] = int(limit)

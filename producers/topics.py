@@ -192,7 +192,7 @@ def check_epoch(settings: Settings, epochs: Epochs, topic: str, *, timeout_s: fl
 
     Raises:
         KafkaUnavailableError: the broker does not answer in time.
-        TopicMismatchError: the topic is missing, was made anew or has another number of partitions.
+        TopicMismatchError: the topic is missing, was recreated or has another number of partitions.
     """
     differences = epoch_differences(epochs, topic, described(Administrator(settings), [topic], timeout_s))
     if differences:
@@ -254,7 +254,7 @@ def _record_epochs(
         again = read_epochs(settings, timeout_s=timeout_s)
         lost = [topic.name for topic in filled if topic.name not in again]
         if lost:
-            raise mismatch([f"{topic} holds events, but no epoch is recorded of it" for topic in lost])
+            raise mismatch([f"{topic} holds events, but no epoch is recorded for it" for topic in lost])
     cuts = {
         topic.name: [position(1, 0)] * len(topic.partitions) for topic in journals if topic.name not in joined_topics
     }

@@ -244,7 +244,7 @@ class StaleReadError(UnavailableError):
 
     def __init__(self, table: str, file: str) -> None:
         super().__init__(
-            f"The table {table!r} has moved on from the version that was read: {file} is no longer part of it.",
+            f"The table {table!r} has changed since the version that was read: {file} is no longer part of it.",
             table=table,
             file=file,
         )

@@ -121,7 +121,7 @@ def ivy_jar() -> Path:
         raise MissingExtraError("stream", "Downloading the jars (with the Ivy that pyspark ships)")
     jars = sorted((Path(spec.submodule_search_locations[0]) / "jars").glob("ivy-*.jar"))
     if not jars:
-        raise MissingExtraError("stream", "Downloading the jars (this pyspark holds no Ivy)")
+        raise MissingExtraError("stream", "Downloading the jars (this pyspark contains no Ivy)")
     return jars[-1]
 
 
@@ -216,7 +216,7 @@ def _why(log: Path) -> str:
     for line in lines:
         if any(word in line for word in telling):
             return line.strip(": ")
-    return lines[-1] if lines else "Ivy said nothing"
+    return lines[-1] if lines else "Ivy printed no message"
 
 
 def _forget(ivy: Path, wrong: Sequence[Part]) -> None:

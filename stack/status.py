@@ -1,4 +1,4 @@
-"""How the system of one folder goes: each component's state, and how fresh each stage of the way of an event is.
+"""How the system of one folder goes: each component's state, and how fresh each stage of an event's flow is.
 
 It only reads: processes by pid and start time, ports, and what the stream and the indexer say about themselves once a
 second. Nothing is asked of Kafka or Elasticsearch beyond whether they answer.
@@ -60,7 +60,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of the way of an event: how many seconds it lags behind the journal; None: not known now.
+    """One stage of an event's flow: how many seconds it lags behind the journal; None: not known now.
 
     What the stream has not folded no index shows, so the index is never fresher than the lake.
     """

@@ -31,7 +31,7 @@ class CrashPoints:
     Args:
         spec: `<point>:<n>`, n from 1; None never kills.
     Raises:
-        ValueError: the point is unknown or n is no number.
+        ValueError: the point is unknown or n is not a number.
     """
 
     def __init__(self, spec: str | None) -> None:

@@ -181,7 +181,7 @@ def _torn_text(journal: DeltaTable, unit: Mapping[str, Any]) -> str:
         f"where tenant = {quoted(unit['tenant'])} and unit_id = {quoted(unit['unit_id'])} "
         f"order by topic, journal_partition, logical_timestamp limit {_SHOWN}",
     )
-    actors = ", ".join(sorted({row["actor"] or "nobody named" for row in rows}))
+    actors = ", ".join(sorted({row["actor"] or "(no actor given)" for row in rows}))
     places = ", ".join(row["place"] for row in rows)
     return (
         f"tenant {unit['tenant']}, unit {unit['unit_id']} ({unit['found']} of {unit['wanted']}): {places}, by {actors}"

@@ -103,16 +103,16 @@ def test_old_names_answer_with_the_new_ones() -> None:
         "lineage_runs": "lineage.runs_in",
     }  # fmt: skip
     for old, new in renamed.items():
-        with pytest.raises(InputError, match=rf"^journal\.{old} is journal\.{new} now\.") as caught:
+        with pytest.raises(InputError, match=rf"^journal\.{old} has been renamed to journal\.{new}\.") as caught:
             getattr(journal, old)
         assert caught.value.code == "renamed"
         domain, _, name = new.partition(".")
         assert callable(getattr(getattr(journal, domain), name))
     for call, new in ((journal.files, "files.find"), (journal.lineage, "lineage.of")):
-        with pytest.raises(InputError, match=rf"is journal\.{new}\(…\) now"):
+        with pytest.raises(InputError, match=rf"has been renamed to journal\.{new}\(…\)"):
             call(PURCHASES, start=0)
     for ask in (journal.files.find, journal.files.page, journal.files.latest):
-        with pytest.raises(InputError, match=rf"The argument at of {ask.__name__} is as_at now"):
+        with pytest.raises(InputError, match=rf"The argument at of {ask.__name__} has been renamed to as_at"):
             ask(at=0)
     assert not hasattr(journal, "runs")
     with pytest.raises(AttributeError, match="'Journal' object has no attribute 'file'"):

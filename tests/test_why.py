@@ -89,7 +89,7 @@ def test_an_event_is_found_by_its_position_too(fold: Fold, monkeypatch: pytest.M
         assert trace(AWAY, lambda: EPOCHS, lake, at) == by_id
         assert trace(AWAY, lambda: EPOCHS, lake, str(at)) == by_id
     monkeypatch.setattr(finding, "find_at", lambda *_, **__: None)
-    with pytest.raises(UnknownEventError, match=r"stands at"):
+    with pytest.raises(UnknownEventError, match=r"There is no readable event at"):
         trace(AWAY, lambda: EPOCHS, lake, replace(at, value=at.value + 1_000))
     for wrong in (replace(at, topic="other"), replace(at, partition=PARTITIONS), replace(at, value=1 << 50)):
         with pytest.raises(InvalidPositionError, match="not a position of this journal"):
@@ -206,7 +206,7 @@ def test_an_event_that_is_not_folded_yet_is_found_in_kafka(settings: Settings, m
         assert (step.outcome, step.actor, step.behind) == (NOT_FOLDED, "alice", receipt.position.offset + 1)
         assert journal.why(receipt.position, timeout_s=60).event_id == receipt.event_id
         assert journal.why(str(receipt.position), timeout_s=60).steps == (step,)
-        with pytest.raises(UnknownEventError, match="stands at"):
+        with pytest.raises(UnknownEventError, match="There is no readable event at"):
             journal.why(replace(receipt.position, value=receipt.position.value + 1_000), timeout_s=60)
         [united] = journal.why(unit.receipts[0].event_id, timeout_s=60).steps
         assert united.unit_id == unit.id

@@ -43,7 +43,7 @@ class LineageQueries(Queries):
         """Who touched the data in a window of time, what else these touched, and so on.
 
         Args:
-            as_at: as the journal told it at that point (see `cuts.At`); None: all that the lake holds.
+            as_at: what the journal had recorded by that point (see `cuts.At`); None: all that the lake holds.
             final_only: refuse an answer that facts still to come could change.
         Returns:
             The source's shape (see `values.lineage_json`); with `"final": false` where `as_at` is a time that is not

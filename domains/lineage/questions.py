@@ -103,12 +103,12 @@ class WriteQuestion(NamedTuple):
 
     @classmethod
     def of(cls, data: Urn | str, *, as_of: Any = None) -> WriteQuestion:
-        """A question from what somebody asks. Raises: InputError: it is no URN, or no time."""
+        """A question from what somebody asks. Raises: InputError: it is not a valid URN, or not a valid time."""
         return cls(Urn.parse(data), None if as_of is None else time_of("as_of", as_of))
 
 
 def check_limit(limit: int) -> None:
-    """Refuse what is no number of items of a page. Raises: InputError."""
+    """Refuse what is not a number of items of a page. Raises: InputError."""
     _check_number("limit", limit, 1, MOST_PAGE)
 
 

@@ -111,7 +111,7 @@ class Swap:
                 swapped = time.monotonic() - began_s < _SWAP_WITHIN_S and self._pointed(old)
         finally:
             if not swapped:
-                self._call("go on with its index", lambda: self._marked(old, ""))
+                self._call("continue with its index", lambda: self._marked(old, ""))
         return swapped
 
     def _pointed(self, old: str | None) -> bool:

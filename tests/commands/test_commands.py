@@ -38,11 +38,11 @@ def test_a_second_stream_of_one_home_is_refused(tmp_path: Path, monkeypatch: pyt
         refused = run("--set", "log.format=text", "stream")
         logged = run("stream")
     assert (refused.exit_code, refused.stderr.splitlines()[0]) == (
-        1, f"error[already-running]: A stream of {tmp_path} runs already."
+        1, f"error[already-running]: A stream of {tmp_path} is already running."
     )  # fmt: skip
     line = json.loads(logged.stderr)  # where no terminal is, the error is a line of the log like all others
     assert (line["level"], line["code"]) == ("error", "already-running")
-    assert line["message"] == f"A stream of {tmp_path} runs already."
+    assert line["message"] == f"A stream of {tmp_path} is already running."
     assert line["hint"]
     with only_one(tmp_path, "stream"):
         pass

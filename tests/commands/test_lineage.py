@@ -69,7 +69,7 @@ def test_a_lineage_is_drawn_as_a_tree_with_each_node_unfolded_once() -> None:
 def test_what_is_not_all_or_not_final_is_said() -> None:
     told = answer(relation("raw", "w\x1b[2J", "read", "1"), partial=True, why="there are more", final=False)
     text = drawn(lineage_views.lineage_view(told, dataset("d", "raw")))
-    assert "this is not all: there are more; not final: facts that arrive later may change it" in text
+    assert "incomplete: there are more; not final: facts that arrive later may change it" in text
     assert "spark.d.app.w\\x1b[2J" in text
     nothing = drawn(lineage_views.lineage_view(answer(), dataset("d", "raw")))
     assert nothing.splitlines() == ["dataset.d.raw", "no access to it is known"]
@@ -203,7 +203,7 @@ def test_of_a_program_that_nobody_knows_it_is_said(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Options, "journal", lambda _: _NoRuns(*["program:a/b/spark/d"] * known))
     result = CliRunner().invoke(main, ["runs", "program:a/b/spark/d", "--json"])
     assert (result.exit_code, json.loads(result.stdout)["runs"]) == (0, [])
-    assert result.stderr == ("" if known else "note: Nothing is known of program:a/b/spark/d: check its spelling.\n")
+    assert result.stderr == ("" if known else "note: No lineage is known of program:a/b/spark/d: check the spelling.\n")
 
 
 @pytest.mark.parametrize(
@@ -215,4 +215,4 @@ def test_of_data_that_nobody_knows_it_is_said(
     monkeypatch.setattr(Options, "journal", lambda _: _NoRuns(known, touched=touched))
     result = CliRunner().invoke(main, ["lineage", "dataset:w/buoys", "--from", "2026-01-01"])
     assert result.stdout.splitlines()[-1] == "no access to it is known in this window"
-    assert result.stderr == ("note: Nothing is known of dataset:w/buoys: check its spelling.\n" if noted else "")
+    assert result.stderr == ("note: No lineage is known of dataset:w/buoys: check the spelling.\n" if noted else "")

@@ -32,7 +32,7 @@ WRONG = {
     "\udcff": "it is not UTF-8",
     DEEP: "nested more than 100 levels deep",
     "[" * 100_000: "nested more than 100 levels deep",
-    '{"a": 1, "a": 2}': "the name 'a' stands twice",
+    '{"a": 1, "a": 2}': "the name 'a' occurs twice",
 }
 
 

@@ -148,7 +148,7 @@ def test_a_start_that_is_no_event_of_the_journal_is_refused(settings: Settings, 
     ):
         with pytest.raises(InputError, match=r"no position of|no event at"):
             read_changes(settings, epochs, since=wrong)
-    with pytest.raises(InputError, match="no changes of 'tables'"):
+    with pytest.raises(InputError, match="no domain 'tables' with changes"):
         read_changes(settings, epochs, "tables")
 
 

@@ -274,7 +274,7 @@ def test_a_lake_of_other_rules_is_refused_at_once_and_at_the_next_pin(
         assert follow.verdict(tagged.position, timeout_s=WAIT_S) == Accepted(tagged.position)
         table.append(table.schema.empty_table(), Reached({}, {}, {own: "others"}))
         error = refused(lambda: follow.verdict(receipt.position), OtherRulesError)
-        assert f"judged by the rules others of the domain '{own}'" in error.message
+        assert f"evaluated by the rules others of the domain '{own}'" in error.message
         assert followers.is_running(journal.settings, receipt.topic, 0) is False
     with pytest.raises(OtherRulesError) as caught:
         journal.follow(ORDERS)

@@ -50,4 +50,4 @@ print(json.dumps([told("metajournal"), told("metajournal-toys")]))
 """
     ours, (code_of_other, message) = python(code)
     assert (ours, code_of_other) == (None, "declared-twice")
-    assert "serves toys by the package metajournal-toys; metajournal has one of that name too" in message
+    assert "serves toys by the package metajournal-toys; metajournal has one of the same name" in message

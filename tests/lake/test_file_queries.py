@@ -389,7 +389,7 @@ def test_without_a_lake_it_is_said(tmp_path: Path) -> None:
 
 def test_files_at_a_time_to_come_are_refused(tmp_path: Path) -> None:
     found = folded(tmp_path, journal_of([numbered(2)]))
-    with pytest.raises(NotFinalError, match="still to come"):
+    with pytest.raises(NotFinalError, match="in the future"):
         found.page("default", ALL, as_at=4_102_444_800_000)
-    with pytest.raises(NotFinalError, match="still to come"):
+    with pytest.raises(NotFinalError, match="in the future"):
         found.latest("default", "x", "a", as_at=4_102_444_800_000)

@@ -117,7 +117,7 @@ def test_what_an_interrupted_removal_leaves_is_never_used(lake: Lake, tmp_path: 
 
 def test_a_generation_of_other_tables_is_not_continued(lake: Lake) -> None:
     rebuilt(lake)
-    with pytest.raises(StreamError, match="Another rebuild"):
+    with pytest.raises(StreamError, match="An unfinished rebuild"):
         lake.begin_generation(["entities", "journal"])
 
 

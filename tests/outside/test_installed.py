@@ -182,10 +182,10 @@ def test_clashes_name_both_packages(tmp_path: Path) -> None:
     )
     assert files == "declared-twice: filing declares the domain files, which metajournal declares itself."
     assert fine == "fine"
-    assert nothing.startswith("missing-domain: No installed package brings a domain 'nothing'")
+    assert nothing.startswith("missing-domain: No installed package provides a domain 'nothing'")
     assert ours == [
-        "own-domain: lineage is one of metajournal's own domains: there is nothing to add.",
-        "own-domain: repositories is one of metajournal's own domains: this version does not serve it yet.",
+        "own-domain: lineage is a built-in domain: there is nothing to add.",
+        "own-domain: repositories is a built-in domain: this version does not serve it yet.",
     ]
 
 
@@ -251,14 +251,19 @@ def test_no_domain_is_served_before_every_file_of_it_loads_and_agrees(tmp_path: 
         ("typed.py", "def typed(", "def typed((", "metajournal_toys/typed.py, line 9 fails: SyntaxError: "),
         ("client.py", "from .events", "from .happenings", "No module named 'metajournal_toys.happenings'"),
         ("derived.py", "(BY_PLAYER.name,), {", '("toys_by_hour",), {', "does not declare with a version: toys_by_hour"),
-        ("derived.py", "PlayKey.TABLE: tuple", '"toys_by_player": tuple', "what are no tables of the fold: toys_by_pl"),
+        (
+            "derived.py",
+            "PlayKey.TABLE: tuple",
+            '"toys_by_player": tuple',
+            "tables that are not tables of the fold: toys_by_pl",
+        ),
         ("tables.py", "(PLAYS, BY_PLAYER)", "(PLAYS,)", "does not declare with a version: toys_by_player"),
         ("tables.py", "(PLAYS, BY_PLAYER)", "(BY_PLAYER,)", "and ROWS in rows.py differ: toy_plays"),
         (
             "tables.py",
             'name="toys_by_player"',
             'name="file_records"',
-            "has a table 'file_records', as another domain has",
+            "has a table 'file_records', which another domain has too",
         ),
         (
             "rules.py",

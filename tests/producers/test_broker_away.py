@@ -142,5 +142,5 @@ def test_a_broker_that_stays_away_leaves_an_unknown_outcome_in_the_asked_time(
         emitter.flush(1)
     assert flushed.value.data["event_ids"] == (receipt.event_id,)
     emitter.emit(TagsAdded(PURCHASES, ["pending"]))
-    with pytest.raises(OutcomeUnknownError, match="1 events are not acknowledged"):
+    with pytest.raises(OutcomeUnknownError, match="1 events were not acknowledged"):
         emitter.close(0.2)

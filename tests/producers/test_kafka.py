@@ -123,7 +123,7 @@ def test_no_user_setting_weakens_what_the_journal_rests_on(key: str, value: str)
 def test_a_setting_of_unreadable_bytes_is_refused_before_librdkafka_ends_the_process(value: str) -> None:
     for make in (make_producer, make_consumer, make_admin):
         for said in ({"client.id": value}, {value: "x"}):
-            with pytest.raises(ConfigError, match="no UTF-8"):
+            with pytest.raises(ConfigError, match="not UTF-8"):
                 make(Settings(kafka={**NOWHERE, **said}), ErrorLog())
 
 

@@ -68,12 +68,12 @@ def test_what_is_named_twice_is_told_once_and_many_data_make_several_facts() -> 
         ({"job": {"namespace": "x"}}, "job.name is missing"),
         ({"job": "x"}, "job.namespace is missing"),
         ({"eventType": "BEGIN"}, "eventType"),
-        ({"inputs": {"namespace": "x"}}, "inputs is no list"),
+        ({"inputs": {"namespace": "x"}}, "inputs is not a list"),
         ({"inputs": [{"namespace": "x"}]}, "name is missing"),
         ({"outputs": ["x"]}, "namespace is missing"),
-        ({"outputs": [{"namespace": "metajournal://dataset", "name": "a"}]}, "no URN"),
+        ({"outputs": [{"namespace": "metajournal://dataset", "name": "a"}]}, "not a valid URN"),
         ({"outputs": [{"namespace": "metajournal://run", "name": "a/b/flow/c/d"}]}, "outputs|data"),
-        ({"job": {"namespace": "n" * 2000, "name": "x"}}, "no URN"),
+        ({"job": {"namespace": "n" * 2000, "name": "x"}}, "not a valid URN"),
         ({"run": {"runId": "r", "facets": {"metajournal_run": {"run": "dataset:a/b"}}}}, "URN of a run"),
         ({"run": {"runId": "\ud800"}}, "surrogate"),
     ],
@@ -142,7 +142,7 @@ def test_objects_may_stand_on_several_lines() -> None:
 
 @pytest.mark.parametrize("alone", ["job", "dataset"])
 def test_an_event_of_no_run_is_said_to_be_one(alone: str) -> None:
-    with pytest.raises(MetajournalError, match=f"of a {alone} alone"):
+    with pytest.raises(MetajournalError, match=f"Only run events can be imported, and this is a {alone} event"):
         facts_of({"eventTime": "2026-01-01T00:00:00Z", alone: {"namespace": "a", "name": "b"}})
 
 

@@ -144,7 +144,7 @@ def test_an_unknown_schema_is_named_and_its_header_still_reads() -> None:
 
 def test_trailing_and_missing_bytes_are_refused() -> None:
     value = a_value()
-    with pytest.raises(Undecodable, match="1 bytes stand behind"):
+    with pytest.raises(Undecodable, match="1 bytes follow"):
         codec.decode(value + b"\0")
     for end in range(10, len(value)):
         with pytest.raises(Undecodable):

@@ -120,7 +120,7 @@ def test_every_fault_is_listed_with_its_field(event: Any, expected: list[str] | 
 def test_the_message_of_several_faults_is_one_sentence() -> None:
     event = TagsAdded("orders", [""])
     assert InvalidEventError(event.validate()).message == (
-        "The event is not valid: entity: 'orders' is no URN: it is not kind:part/part with every other byte "
+        "The event is not valid: entity: 'orders' is not a valid URN: it is not kind:part/part with every other byte "
         "percent-encoded; tags[0]: must not be empty."
     )
 

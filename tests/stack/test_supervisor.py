@@ -166,6 +166,6 @@ def test_other_ports_than_the_last_time_are_told(home: Path) -> None:
     down(home)
     with socket.create_server(("127.0.0.1", former[0])):
         again = up(home, Settings(), commands=COMMANDS, tell=messages.append)
-    assert [message for message in messages if "taken" in message] == [
-        f"a port of kafka is taken by now ({former[0]}, {former[1]}); it is at 127.0.0.1:{again.ports['kafka'][0]}"
+    assert [message for message in messages if "in use" in message] == [
+        f"a port of kafka is now in use ({former[0]}, {former[1]}); it uses 127.0.0.1:{again.ports['kafka'][0]}"
     ]

@@ -67,7 +67,10 @@ def test_a_batch_that_a_domains_other_rules_began_is_refused_by_that_domain_alon
             with pytest.raises(StreamError) as caught:
                 fold.engine.check_rules()
         assert caught.value.code == "other-rules"
-        said = f"Table 'entities' holds rows ahead of the journal table that other rules of the domain '{domain}' made."
+        said = (
+            "Table 'entities' holds rows ahead of the journal table that were written under other rules of the domain "
+            f"'{domain}'."
+        )
         assert caught.value.message == said
         assert caught.value.hint == "Finish that batch with the version that started it, then upgrade."
     fold.batch(journal(4), wide=wide)

@@ -220,7 +220,7 @@ def test_two_rebuilds_of_one_lake_do_not_fill_one_generation(tmp_path: Path) -> 
     fold.batch(journal_of(EntityRegistered(PURCHASES)))
 
     def second(progress: Progress) -> None:
-        with pytest.raises(StreamError, match="An unfinished rebuild of the lake") as refused:
+        with pytest.raises(StreamError, match="Another rebuild of the lake") as refused:
             rebuild_lake(fold.settings, epochs_of(fold), InProcess(), offline=True)
         assert refused.value.code == "rebuild-runs"
 

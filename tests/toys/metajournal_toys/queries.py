@@ -29,7 +29,7 @@ class ToyQueries(Queries):
 
     @asked_anew
     def players(self, tenant: str, toy: str, *, as_at: At | None = None) -> list[Player]:
-        """Who played with a toy, the longest first; now, or as the journal told it at a point."""
+        """Who played with a toy, the longest first; now, or as recorded in the journal at a point."""
         view, bounds = self._seen(as_at)
         newest = "row_number() over (partition by player order by logical_timestamp desc, seq desc) as age"
         statement = (
