@@ -11,10 +11,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import RenderableType
 
+from metajournal.commands.trace_views import trace_view
 from metajournal.schemas.settings import LogSettings
 from metajournal.terminal import rendering
 from metajournal.terminal.logs import Lines, start_logging
+from metajournal.terminal.views import entity_view
+from metajournal.tracing import NOT_FOLDED
 
 
 def test_control_characters_and_markup_from_outside_stay_visible_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,3 +123,34 @@ def test_a_log_goes_on_with_room_and_holds_no_stack_trace_of_its_own(tmp_path: P
 
 def test_a_closed_log_is_nobodys_error() -> None:
     assert logged('sys.stderr.close()\nlog.warning("unheard")', subprocess.DEVNULL) == (0, b"worked")
+
+
+def shown(view: RenderableType) -> str:
+    screen = rendering.console()
+    screen.file = out = io.StringIO()
+    screen.print(view)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("behind", "text"),
+    [(1, "pending: the stream is 1 event behind"), (4_000, "pending: the stream is 4,000 events behind")],
+)
+def test_an_event_that_is_not_folded_yet_is_pending_with_the_streams_distance(behind: int, text: str) -> None:
+    place = dict.fromkeys(("type", "aggregate", "tenant", "actor", "append_time", "reason", "detail"))
+    place |= {"topic": "journal", "partition": 0, "offset": 7, "position": "journal/0/7", "original": None}
+    place |= {"outcome": NOT_FOLDED, "behind": behind, "rows": [], "entities": [], "index": {"said": "-", "name": None}}
+    assert text in shown(trace_view({"event_id": None, "made_at": None, "places": [place]}))
+
+
+def test_an_entity_whose_last_event_names_no_actor_says_so() -> None:
+    scope = {"properties": {}, "tags": []}
+    entity = {
+        "urn": "dataset:a/b",
+        "system_time": 0,
+        "actor": "",
+        "logical_timestamp": 1,
+        "user": scope,
+        "system": scope,
+    }
+    assert "1970-01-01 00:00:00.000Z by (no actor given)" in shown(entity_view(entity))
