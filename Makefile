@@ -15,10 +15,10 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-fast coverage faults mutation lint format docs bench clean
 
-help: ## list the commands
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: $(STAMP) ## make .venv with metajournal, all extras and the tools of its developers
+install: $(STAMP) ## create .venv with metajournal, all extras and the development tools
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -36,17 +36,17 @@ $(STAMP): pyproject.toml | $(VENV)/bin/python
 demo: install ## start everything, publish this Python environment, search it, stop everything
 	@$(BIN)/metajournal demo
 
-test: install ## run every test (starts a Kafka broker and Elasticsearch when none is given)
+test: install ## run every test (starts a Kafka broker and Elasticsearch if none is given)
 	@$(BIN)/python -m pytest $(BESIDE)
 
-test-fast: install ## run the tests that need no service and do no damage, with a quarter of the examples (a minute)
+test-fast: install ## run the tests without services and fault injection, with a quarter of the examples (two minutes)
 	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest -n 3 -m $(FAST) --ignore tests/faults
 
-coverage: install ## say which lines the tests without services run (a minute and a half)
+coverage: install ## report the line coverage of the tests without services (a minute and a half)
 	@METAJOURNAL_EXAMPLES=few $(BIN)/python -m pytest -n 3 -q -m $(FAST) --ignore tests/faults \
 	  --cov --cov-report=term:skip-covered --cov-report=html
 
-mutation: install ## change rules/ in a thousand small ways, and list what no test notices (docs/mutation.md)
+mutation: install ## change rules/ in a thousand small ways, and list changes that no test detects (docs/mutation.md)
 	@$(BIN)/python -m tests.mutation
 
 faults: install ## break everything, for up to 20 minutes: kills, damage, full disks; prints the seeds
@@ -59,15 +59,15 @@ lint: install ## check style, formatting and types
 	@$(BIN)/mypy -p metajournal
 	@$(BIN)/mypy tests $(wildcard bench)
 
-format: install ## bring the code into the formatter's shape
+format: install ## format the code
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format --quiet .
 
-docs: install ## make the reference pages (docs/reference) anew from the code
+docs: install ## generate the reference pages (docs/reference) from the code
 	@$(BIN)/python -m docs.generate
 
-bench: install ## measure against the limits that docs/benchmarks.md names
+bench: install ## run the benchmarks against the limits in docs/benchmarks.md
 	@$(BIN)/python -m bench
 
-clean: ## remove what make has made here (the download cache stays)
+clean: ## remove generated files (the download cache is kept)
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
