@@ -48,7 +48,7 @@ class Metadata(NamedTuple):
 
 
 class Journal(LakeClient):
-    """One installation of metajournal; make it with `Journal.connect`, share it between threads, close it once."""
+    """One installation of metajournal; create it with `Journal.connect`, share it between threads, close it once."""
 
     def __init__(self, settings: Settings, epochs: Epochs, *, connect_timeout_s: float = 5.0) -> None:
         super().__init__(settings, epochs)

@@ -81,7 +81,7 @@ def _from_outside(word: str) -> click.Command | None:
     epilog="`metajournal domains` lists external domains and their commands.",
 )
 @click.version_option(package_name="metajournal")
-@click.option("--config", "file", metavar="FILE", help="Settings file (default: metajournal.toml, where it exists).")
+@click.option("--config", "file", metavar="FILE", help="Settings file (default: metajournal.toml, if it exists).")
 @click.option("--set", "overrides", metavar="SECTION.KEY=VALUE", multiple=True, help="Set one setting.")
 @click.option("-v", "--verbose", is_flag=True, help="Show the log on standard error.")
 @click.pass_context

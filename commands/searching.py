@@ -32,7 +32,9 @@ _SCOPE = click.option(
 @click.option("--namespace", metavar="NAME", help="Only this namespace.")
 @_SCOPE
 @click.option("--sort", type=click.Choice(_SORTS), default="relevance", show_default=True, help="Order of the hits.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="Hits to show.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="Maximum number of hits."
+)
 @click.option("--cursor", metavar="TEXT", help="Continue where an earlier answer ended.")
 @click.option("--facets", is_flag=True, help="Also count all hits by kind, namespace and tag.")
 @click.option("--why", "--explain", "why", is_flag=True, help="Show all reasons for each hit and for its rank.")
@@ -90,7 +92,12 @@ def search(
 @click.option("--keys", is_flag=True, help="Complete metadata keys instead of names.")
 @_SCOPE
 @click.option(
-    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, metavar="N", help="At most this many."
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of results.",
 )
 @json_option
 @options

@@ -56,7 +56,7 @@ class Follow:
 
         Args:
             position: where it stands (`receipt.position`).
-            timeout_s: seconds to wait; `client.outcome_timeout_s` where None.
+            timeout_s: seconds to wait; `client.outcome_timeout_s` if None.
         Returns:
             The same as `receipt.outcome()`.
         Raises:

@@ -96,7 +96,7 @@ class OutcomeReader:
         Args:
             position: where the event stands.
             system_time: its append time, ms.
-            timeout_s: seconds to wait; `client.outcome_timeout_s` where None.
+            timeout_s: seconds to wait; `client.outcome_timeout_s` if None.
         Raises:
             NotYetVisibleError: no verdict in time; `behind` is the number of positions that the stream lacks.
             PositionExpired: the verdict is no longer in the topic.

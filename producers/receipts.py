@@ -134,10 +134,10 @@ class Receipt:
         return self._time
 
     def outcome(self, timeout_s: float | None = None) -> Outcome:
-        """What the rules decided about the event; waits for the stream to reach it.
+        """The outcome of the event; waits for the stream to reach it.
 
         Args:
-            timeout_s: seconds to wait; `client.outcome_timeout_s` where None.
+            timeout_s: seconds to wait; `client.outcome_timeout_s` if None.
         Raises:
             NotYetVisibleError: the stream has not reached the event in time; `behind` says how far it is.
             OutcomeUnknownError, KafkaUnavailableError: as `position` does.
@@ -173,7 +173,7 @@ class Receipt:
             receipt.outcome_future().add_done_callback(lambda future: print(future.result()))
 
         Args:
-            timeout_s: seconds from the acknowledgement on; `client.outcome_timeout_s` where None.
+            timeout_s: seconds from the acknowledgement on; `client.outcome_timeout_s` if None.
         Raises:
             InputError: the time-out is not valid, or the event's unit is not committed; other errors come with the
                 future.

@@ -34,7 +34,7 @@ UnitEvent: TypeAlias = "Event | tuple[Event, Mapping[str, Any]]"
 
 
 class Unit:
-    """Gathers events and commits them all or not at all; for one thread. Made by `Journal.unit`.
+    """Gathers events and commits them all or not at all; for one thread. Created by `Journal.unit`.
 
     Used as a context manager it commits at the end of the block; an exception in the block sends nothing. Afterwards
     it is the receipt: `positions`, `receipts`, and `outcome()` with each aggregate's verdict.
@@ -95,7 +95,7 @@ class Unit:
 
         Args:
             event: an event of a served domain.
-            actor, event_time, cause: as those of `Journal.emit`; the unit's where None.
+            actor, event_time, cause: as those of `Journal.emit`; the unit's if None.
             expected, event_id, repeat: as those of `Journal.emit`.
             tenant: only the unit's own.
         Returns:
@@ -138,10 +138,10 @@ class Unit:
         self._committed = True
 
     def outcome(self, timeout_s: float | None = None) -> UnitOutcome:
-        """What the rules decided about each event; waits for the stream to reach all of them.
+        """The outcome of each event; waits for the stream to reach all of them.
 
         Args:
-            timeout_s: seconds to wait for all together; `client.outcome_timeout_s` for each where None.
+            timeout_s: seconds to wait for all together; `client.outcome_timeout_s` for each if None.
         Raises:
             As `Receipt.outcome`.
         """

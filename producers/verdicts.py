@@ -89,7 +89,7 @@ Outcome: TypeAlias = Accepted | Unchanged | Duplicate | Rejected | Shelved
 
 @dataclass(frozen=True, slots=True)
 class UnitOutcome:
-    """What the rules decided about a unit's events; each aggregate accepts or refuses its own."""
+    """The outcomes of a unit's events; each aggregate is accepted or rejected separately."""
 
     events: tuple[tuple[str, Outcome], ...]
     """Aggregate and verdict of each event, in the unit's order."""

@@ -55,7 +55,7 @@ class FilesClient:
         Args:
             files: `file_record(...)`s, or mappings with url, metadata, size and created, of any where and what.
             progress: called with the number of files acknowledged so far.
-            files_an_event: most files of an event, 1 to 1,000.
+            files_an_event: maximum number of files per event, 1 to 1,000.
             said: arguments of `emit` that hold for every event: actor, tenant, event_time, cause.
         Returns:
             The receipt of each event.
@@ -108,7 +108,7 @@ class FilesClient:
         """One page of `find`, and a cursor for the next: all pages show the state at the time of the first.
 
         Args:
-            limit: most files of the page, 1 to 10,000.
+            limit: maximum number of files per page, 1 to 10,000.
             cursor: of the previous page, with the same arguments.
         """
         queries = self.queries

@@ -42,7 +42,12 @@ _SHOWN = ("where", "what", "data-version", "id", "hash", "work_id", "path")
 @click.option("--to", "end", metavar="TIME", help="Only files that cover any time up to here, inclusive.")
 @click.option("--work-id", metavar="ID", help="Files with this work_id, instead of a time range.")
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Most files."
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of files.",
 )
 @click.option("--cursor", metavar="TEXT", help="Continue where an earlier answer ended.")
 @click.option(

@@ -136,7 +136,7 @@ def file_events(
 
     Args:
         files: of any aggregates, in any number; mappings as `prepared` takes them.
-        files_an_event: most files of an event, 1 to 1,000.
+        files_an_event: maximum number of files per event, 1 to 1,000.
     Raises:
         InputError: `files_an_event` is no such number.
         InvalidEventError: a file is not valid; names it by its place among the files (`files[4711].url`). Events
@@ -217,7 +217,7 @@ def record_files(
     Args:
         files: as `file_events` takes them.
         progress: called with the number of files acknowledged so far, after each event.
-        files_an_event: most files of an event, 1 to 1,000.
+        files_an_event: maximum number of files per event, 1 to 1,000.
         emit_options: arguments of `Emitter.emit` that hold for every event.
     Returns:
         The receipt of each event, in the order of sending.

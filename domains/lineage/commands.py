@@ -70,7 +70,9 @@ _CURSOR = click.option("--cursor", metavar="TEXT", help="Continue where an earli
     "--direction", type=click.Choice(["both", "upstream", "downstream"]), default="both", show_default=True,
     help="upstream: the programs that wrote it and what they read; downstream: the reverse.",
 )  # fmt: skip
-@click.option("--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Most nodes.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="Maximum number of nodes."
+)
 @_AS_AT
 @_AS_OF
 @json_option

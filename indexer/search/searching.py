@@ -106,7 +106,7 @@ class Search:
             at_least: what the answer must include: an event's position or receipt, several of these, or a cut of next
                 positions.
             timeout_s: seconds to wait for that and for an unavailable Elasticsearch.
-            limit: most hits of this page, 0 to 1,000.
+            limit: maximum number of hits per page, 0 to 1,000.
             cursor: from an earlier answer to the same search; continues after its last hit, in the view of that answer.
                 If the view no longer exists (after two minutes, or a rebuild of the index), it continues in what the
                 index shows now, and `note` says so.

@@ -144,7 +144,7 @@ def test_an_event_that_is_not_folded_yet_is_pending_with_the_streams_distance(be
 
 
 def test_an_entity_whose_last_event_names_no_actor_says_so() -> None:
-    scope = {"properties": {}, "tags": []}
+    scope: dict[str, object] = {"properties": {}, "tags": []}
     entity = {
         "urn": "dataset:a/b",
         "system_time": 0,
