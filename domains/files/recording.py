@@ -224,7 +224,8 @@ def record_files(
     Raises:
         InvalidEventError: as `file_events`; what was sent before stands, and the hint says how much.
         OutcomeUnknownError: an event is not acknowledged in time. Send the same files with the same ids again: what is
-            recorded already changes nothing. others as `Emitter.emit`.
+            recorded already changes nothing.
+        others as `Emitter.emit`.
     """
     receipts: list[Receipt] = []
     flying: deque[tuple[int, Receipt]] = deque()

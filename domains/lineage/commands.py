@@ -106,7 +106,7 @@ class _Lines(click.File):
 def import_(given: Options, /, file: Any, actor: str | None, as_json: bool) -> int:
     """Emit the facts of OpenLineage run events: JSON objects or one array of them, from a file or "-".
 
-    Importing events again changes nothing. Other than run events are reported, and the rest is imported.
+    Importing events again changes nothing. Events other than run events are reported, and the rest is imported.
     """
     from .openlineage import read_events
     from .views import imported_view
