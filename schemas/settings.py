@@ -25,7 +25,7 @@ class JournalSettings:
     tenant: str = "default"
     """`[a-z0-9][a-z0-9_-]{0,63}`."""
     actor: str | None = None
-    """Who emits, where an emit does not say it."""
+    """Who emits, where an emit does not say it; the operating system's user where None, nobody where empty."""
     partitions: int = 4
     """Partitions of a journal topic when it is created; never changed afterwards."""
     changes_topic: str | None = None
