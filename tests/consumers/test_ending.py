@@ -121,6 +121,7 @@ def test_the_member_that_stays_gets_the_partitions_of_the_one_that_was_ended(
             def shares() -> bool:
                 offset = next(offsets)
                 wire.batch([Event(number, offset, scopes=("USER",)) for number in range(4)])
+                assert other.stdout is not None
                 return bool(select.select([other.stdout], [], [], 0.1)[0])
 
             eventually(shares, 10, "a partition for the second member")

@@ -283,9 +283,11 @@ def test_a_stream_that_was_started_by_itself_is_seen_as_long_as_it_lives(tmp_pat
 def test_doctor_says_what_mends_several_parts_once_below_the_last_of_them() -> None:
     extra = "pip install 'metajournal[lake]'"
     checks = [
-        Check("pyarrow", "not installed", "any", "missing", extra), Check("polars", "not installed", "any", "note", extra),
-        Check("ports", "can be bound", "any", "fine"), Check("Kafka", "no answer", "an answer", "note", "metajournal up"),
-    ]  # fmt: skip
+        Check("pyarrow", "not installed", "any", "missing", extra),
+        Check("polars", "not installed", "any", "note", extra),
+        Check("ports", "can be bound", "any", "fine"),
+        Check("Kafka", "no answer", "an answer", "note", "metajournal up"),
+    ]
     out = io.StringIO()
     Console(file=out, width=120).print(doctor_view(doctor_json(checks)))
     lines = [line.strip() for line in out.getvalue().splitlines()]
