@@ -90,7 +90,7 @@ def up(
         _end_all(home, before, names=[name for name in before.components if name not in running])
         run = before.only(running)
         if running:
-            tell(f"{_listed(running)} {'runs' if len(running) == 1 else 'run'} already")
+            tell(f"{_listed(running)} {'is' if len(running) == 1 else 'are'} running already")
         names = [name for name in SERVERS if name not in running]
         servers: dict[str, Server] = {}
         if names:
