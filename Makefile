@@ -27,8 +27,8 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml | $(VENV)/bin/python
-	@echo "install: Python packages (about 500 MB to download the first time)"
-	@$(PIP) install --quiet --editable '.[dev]'
+	@echo "install: Python packages (about 500 MB to download the first time); pip says what it is at"
+	@$(PIP) install --editable '.[dev]'
 	@mkdir -p $(VENV)/src && ln -sfn ../.. $(VENV)/src/metajournal
 	@echo "install: done"
 	@touch $@

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         EntityRegistered,
         MetadataCleared,
         PropertiesRemoved,
+        PropertiesReplaced,
         PropertiesSet,
         TagsAdded,
         TagsRemoved,
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from metajournal.schemas.settings import Settings
     from metajournal.schemas.urn import Urn, urn
 
+    __version__: str
+
 __all__ = [
     "Accepted",
     "Access",
@@ -83,6 +86,7 @@ __all__ = [
     "Position",
     "PositionExpired",
     "PropertiesRemoved",
+    "PropertiesReplaced",
     "PropertiesSet",
     "QueueFullError",
     "Rejected",
@@ -121,6 +125,7 @@ _ROOMS = {
         "EntityRegistered",
         "MetadataCleared",
         "PropertiesRemoved",
+        "PropertiesReplaced",
         "PropertiesSet",
         "TagsAdded",
         "TagsRemoved",
@@ -137,6 +142,10 @@ _HOMES = {name: module for module, names in _ROOMS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # loads for 30 ms
+
+        return version("metajournal")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES.get(name, "metajournal.schemas.errors")), name)

@@ -21,7 +21,9 @@ def program() -> None:
     """The process that runs one command and ends."""
     try:
         from .commands.program import PROGRAM, main
+        from .terminal.here import rewrite_commands
 
+        rewrite_commands(main.commands)
         main(obj=PROGRAM)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)

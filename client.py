@@ -8,24 +8,25 @@ so the light client never meets a package that it does not need.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 from weakref import WeakSet
 
 from .config import load_settings
 from .consumers import subscription as subscriptions
-from .consumers.filters import SCOPES, Filter
+from .consumers.filters import SCOPES, Filter, Words
 from .consumers.followers import Follow, end_unused
 from .consumers.records import Change, State
-from .consumers.subscription import Subscription
-from .lake_client import LakeClient, ReadOptions, point
+from .consumers.starts import Since
+from .consumers.subscription import COMMIT_INTERVAL_S, Subscription
+from .lake_client import WAIT_S, LakeClient, Point, ReadOptions, point
 from .outside_client import client_of
 from .producers.emitter import Emitter
 from .producers.receipts import Receipt
 from .producers.topics import Epochs, check_topics, ensure_topics
 from .producers.units import Unit, UnitEvent
-from .schemas.arguments import check_names, check_number, check_texts, parameters
+from .schemas.arguments import Inside, check_number, check_texts, known_arguments
 from .schemas.errors import InputError, RenamedError
 from .schemas.events.base import Event
 from .schemas.positions import Position
@@ -35,9 +36,13 @@ from .schemas.urn import Urn
 if TYPE_CHECKING:
     from .domains.files.client import FilesClient
     from .domains.lineage.client import LineageClient
+    from .indexer.search.options import Sort
     from .indexer.search.results import Results
     from .indexer.search.searching import Search, Suggestion
     from .tracing import Trace
+
+
+Record = TypeVar("Record", bound=Change | State)
 
 
 class Metadata(NamedTuple):
@@ -196,16 +201,13 @@ class Journal(LakeClient):
         if self._emitter is not None:
             self._emitter.close()
 
-    def changes(self, domain: str | None = None, **asked: Any) -> Subscription[Change]:
-        """Changes of a domain, each once: from now on, or from a given point. Arguments and errors as `subscribe`."""
-        return self.subscribe(domain, **asked)
-
-    def states(self, domain: str | None = None, **asked: Any) -> Subscription[State]:
-        """The current state of every entity, then each new one. Arguments and errors as `subscribe`."""
-        self._check_open()
-        return subscriptions.states(self.settings, self.epochs, domain, **self._subscribed(asked))
-
-    def subscribe(self, domain: str | None = None, **asked: Any) -> Subscription[Change]:
+    @known_arguments("A subscription")
+    def subscribe(
+        self, domain: str | None = None, *, since: Since | None = None, group: str | None = None,
+        timeout_s: float | None = None, limit: int | None = None, commit_interval_s: float = COMMIT_INTERVAL_S,
+        kinds: Words = None, namespace: Words = None, urn: Words = None, scope: Words = None, tenant: Words = None,
+        types: Words = None, tags: Words = None, keys: Words = None, touches: str | None = None,
+    ) -> Subscription[Change]:  # fmt: skip
         """A subscription to the changes of a domain: an iterator, and a context manager that commits at its end.
 
         Args:
@@ -219,17 +221,49 @@ class Journal(LakeClient):
             PositionExpired: changes since then are no longer in the topic.
             KafkaUnavailableError: no broker answers.
         """
-        self._check_open()
-        return subscriptions.changes(self.settings, self.epochs, domain, **self._subscribed(asked))
+        return self._subscribed(
+            subscriptions.changes, domain, since=since, group=group, timeout_s=timeout_s, limit=limit,
+            commit_interval_s=commit_interval_s, kinds=kinds, namespace=namespace, urn=urn, scope=scope, tenant=tenant,
+            types=types, tags=tags, keys=keys, touches=touches,
+        )  # fmt: skip
 
-    def _subscribed(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """What is asked of a subscription, its conditions as one filter."""
-        check_names(asked, [*_HOW, *parameters(Filter.of)], "A subscription")
-        for name in ("timeout_s", "limit", "commit_interval_s"):
-            check_number(name, asked.get(name))
-        how = {key: asked[key] for key in _HOW if key in asked}
-        conditions = {key: value for key, value in asked.items() if key not in _HOW}
-        return {**how, "wanted": Filter.of(**{**conditions, "tenant": asked.get("tenant") or self._tenant(None)})}
+    changes = subscribe
+    """The same by another name."""
+
+    @known_arguments("A subscription")
+    def states(
+        self, domain: str | None = None, *, since: Since | None = None, group: str | None = None,
+        timeout_s: float | None = None, limit: int | None = None, commit_interval_s: float = COMMIT_INTERVAL_S,
+        kinds: Words = None, namespace: Words = None, urn: Words = None, scope: Words = None, tenant: Words = None,
+        types: Words = None, tags: Words = None, keys: Words = None, touches: str | None = None,
+    ) -> Subscription[State]:  # fmt: skip
+        """The current state of every entity, then each new one. Arguments and errors as `subscribe`."""
+        return self._subscribed(
+            subscriptions.states, domain, since=since, group=group, timeout_s=timeout_s, limit=limit,
+            commit_interval_s=commit_interval_s, kinds=kinds, namespace=namespace, urn=urn, scope=scope, tenant=tenant,
+            types=types, tags=tags, keys=keys, touches=touches,
+        )  # fmt: skip
+
+    def _subscribed(
+        self,
+        opens: Callable[..., Subscription[Record]],
+        domain: str | None,
+        *,
+        since: Since | None,
+        group: str | None,
+        timeout_s: float | None,
+        limit: int | None,
+        commit_interval_s: float,
+        tenant: Words,
+        **conditions: Any,
+    ) -> Subscription[Record]:
+        """A subscription, its conditions as one filter."""
+        self._check_open()
+        numbers = {"timeout_s": timeout_s, "limit": limit, "commit_interval_s": commit_interval_s}
+        for name, number in numbers.items():
+            check_number(name, number)
+        wanted = Filter.of(tenant=tenant or self._tenant(None), **conditions)
+        return opens(self.settings, self.epochs, domain, since=since, group=group, wanted=wanted, **numbers)
 
     @property
     def files(self) -> FilesClient:
@@ -292,25 +326,38 @@ class Journal(LakeClient):
         self._follows.add(follow)
         return follow
 
-    def search(self, query: str = "", **asked: Any) -> Results:
+    @known_arguments("A search")
+    def search(
+        self, query: str = "", *, namespace: str | None = None, kinds: Collection[str] | str | None = None,
+        scope: str | None = None, tenant: str | None = None, at_least: Inside | None = None, timeout_s: float = 10.0,
+        limit: int = 20, cursor: str | None = None, sort: Sort = "relevance", facets: bool = False,
+        paging: bool = True,
+    ) -> Results:  # fmt: skip
         """Find entities by words, tags, properties and schemas. See `indexer.search.searching.Search.search`."""
-        check_names(asked, parameters(self._searching.search)[1:], "A search")
-        check_texts("kinds", asked.get("kinds"))
-        return self._searching.search(query, **asked)
+        check_texts("kinds", kinds)
+        return self._searching.search(
+            query, namespace=namespace, kinds=kinds, scope=scope, tenant=tenant, at_least=at_least,
+            timeout_s=timeout_s, limit=limit, cursor=cursor, sort=sort, facets=facets, paging=paging,
+        )  # fmt: skip
 
-    def suggest_names(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
+    @known_arguments("A completion")
+    def suggest_names(
+        self, prefix: str = "", *, tenant: str | None = None, limit: int = 10, timeout_s: float = 10.0
+    ) -> list[Suggestion]:
         """Names that begin with a text, and how many entities have each.
 
         See `indexer.search.searching.Search.suggest_names`.
         """
-        check_names(asked, parameters(self._searching.suggest_names)[1:], "A completion")
-        return self._searching.suggest_names(prefix, **asked)
+        return self._searching.suggest_names(prefix, tenant=tenant, limit=limit, timeout_s=timeout_s)
 
-    def suggest_keys(self, prefix: str = "", **asked: Any) -> list[Suggestion]:
+    @known_arguments("A completion")
+    def suggest_keys(
+        self, prefix: str = "", *, scope: str | None = None, tenant: str | None = None, limit: int = 10,
+        timeout_s: float = 10.0,
+    ) -> list[Suggestion]:  # fmt: skip
         """Metadata keys that begin with a text; `search("properties:KEY")` finds the entities that have one. Arguments
         as of `indexer.search.searching.Search.suggest_keys`."""
-        check_names(asked, parameters(self._searching.suggest_keys)[1:], "A completion")
-        return self._searching.suggest_keys(prefix, **asked)
+        return self._searching.suggest_keys(prefix, scope=scope, tenant=tenant, limit=limit, timeout_s=timeout_s)
 
     @property
     def _searching(self) -> Search:
@@ -344,15 +391,21 @@ class Journal(LakeClient):
 
     @overload
     def metadata(
-        self, entity: Urn | str, scope: None = None, **asked: Unpack[ReadOptions]
+        self, entity: Urn | str, scope: None = None, *, as_at: Point | None = None, as_of: Any = None,
+        tenant: str | None = None, at_least: Inside | None = None, timeout_s: float = WAIT_S,
     ) -> Mapping[str, Metadata]: ...  # fmt: skip
 
     @overload
-    def metadata(self, entity: Urn | str, scope: str, **asked: Unpack[ReadOptions]) -> Metadata: ...
-
     def metadata(
-        self, entity: Urn | str, scope: str | None = None, **asked: Unpack[ReadOptions]
-    ) -> Mapping[str, Metadata] | Metadata:
+        self, entity: Urn | str, scope: str, *, as_at: Point | None = None, as_of: Any = None,
+        tenant: str | None = None, at_least: Inside | None = None, timeout_s: float = WAIT_S,
+    ) -> Metadata: ...  # fmt: skip
+
+    @known_arguments("A question")
+    def metadata(
+        self, entity: Urn | str, scope: str | None = None, *, as_at: Point | None = None, as_of: Any = None,
+        tenant: str | None = None, at_least: Inside | None = None, timeout_s: float = WAIT_S,
+    ) -> Mapping[str, Metadata] | Metadata:  # fmt: skip
         """Both scopes of an entity separately, `{"USER": ..., "SYSTEM": ...}`, or its metadata in the given one.
 
         SYSTEM of a dataset or stream also includes the latest write known to lineage, computed now: `latest_write_time`
@@ -361,13 +414,13 @@ class Journal(LakeClient):
         Args:
             scope: "USER", "SYSTEM", or "BOTH" for the two together: tags of either, and for a key in both the value of
                 USER; None: both separately.
-            asked: arguments of `show`, and its errors.
+            as_at, as_of, tenant, at_least, timeout_s: as for `show`, and its errors.
         Raises:
             InputError: there is no such scope.
         """
         if scope not in (None, "BOTH", *SCOPES):
             raise InputError(f"The scope must be USER, SYSTEM or BOTH, not {scope!r}.", code="no-such-scope")
-        asked["as_at"] = point(asked.get("as_at"))
+        asked = ReadOptions(as_at=point(as_at), as_of=as_of, tenant=tenant, at_least=at_least, timeout_s=timeout_s)
         row = self.show(entity, **asked)
         user = Metadata(dict(row.user_properties), tuple(row.user_tags))
         if scope == "USER":
@@ -380,16 +433,25 @@ class Journal(LakeClient):
             return system
         return {"USER": user, "SYSTEM": system} if scope is None else _together(user, system)
 
-    def properties(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[ReadOptions]) -> dict[str, str]:
+    @known_arguments("A question")
+    def properties(
+        self, entity: Urn | str, scope: str = "BOTH", *, as_at: Point | None = None, as_of: Any = None,
+        tenant: str | None = None, at_least: Inside | None = None, timeout_s: float = WAIT_S,
+    ) -> dict[str, str]:  # fmt: skip
         """Properties of an entity in a scope; in BOTH, a key of USER hides the same key of SYSTEM. As `metadata`."""
-        return self.metadata(entity, scope, **asked).properties
+        return self.metadata(
+            entity, scope, as_at=as_at, as_of=as_of, tenant=tenant, at_least=at_least, timeout_s=timeout_s
+        ).properties
 
-    def tags(self, entity: Urn | str, scope: str = "BOTH", **asked: Unpack[ReadOptions]) -> tuple[str, ...]:
+    @known_arguments("A question")
+    def tags(
+        self, entity: Urn | str, scope: str = "BOTH", *, as_at: Point | None = None, as_of: Any = None,
+        tenant: str | None = None, at_least: Inside | None = None, timeout_s: float = WAIT_S,
+    ) -> tuple[str, ...]:  # fmt: skip
         """Tags of an entity in a scope, sorted, each once. Arguments and errors as `metadata`."""
-        return self.metadata(entity, scope, **asked).tags
-
-
-_HOW = ("since", "group", "timeout_s", "limit", "commit_interval_s")
+        return self.metadata(
+            entity, scope, as_at=as_at, as_of=as_of, tenant=tenant, at_least=at_least, timeout_s=timeout_s
+        ).tags
 
 
 def _together(user: Metadata, system: Metadata) -> Metadata:

@@ -22,6 +22,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
+from .producers.actor import system_user
 from .schemas.errors import ConfigError
 from .schemas.header import TENANT_PATTERN
 from .schemas.setting_keys import MASK as MASK
@@ -43,6 +44,7 @@ _NAMES_A_FILE: Final = re.compile(r"lake\.storage_options\..*_token_file", re.I)
 """Options of the object store that want the name of a file themselves."""
 _ASSIGNED: Final = re.compile(r"[A-Za-z0-9_.-]*")
 _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_ACTOR: Final = "journal.actor"
 _AT_LEAST_ONE: Final = frozenset(
     {"journal.partitions", "client.queue_events", "stream.max_events_per_batch", "stream.cache_rows",
      "indexer.bulk_documents", "indexer.bulk_bytes"}
@@ -79,9 +81,12 @@ class Loaded:
 
     def shown(self) -> list[Shown]:
         """Every key with its value for people to read."""
-        return [
-            Shown(key, value_shown(key, value), self.origins.get(key, DEFAULT)) for key, value in pairs(self.settings)
-        ]
+        return [self._shown(key, value) for key, value in pairs(self.settings)]
+
+    def _shown(self, key: str, value: Any) -> Shown:
+        if key == _ACTOR and value is None:
+            return Shown(key, system_user(), "operating system")
+        return Shown(key, value_shown(key, value), self.origins.get(key, DEFAULT))
 
 
 def load_settings(
@@ -317,7 +322,7 @@ def _checked(path: str, sourced: SourcedValue, kind: Any) -> Any:
     if optional:
         [kind] = [part for part in get_args(kind) if part is not NoneType]
         if sourced.value is None or sourced.value == "":
-            return None
+            return "" if path == _ACTOR else None  # who says that nobody emits has said it
     value = _converted(path, sourced, kind)
     if isinstance(value, int | float) and not value >= (1 if path in _AT_LEAST_ONE else 0):
         raise _wrong(path, sourced, "a number of at least 1" if path in _AT_LEAST_ONE else "a number of at least 0")

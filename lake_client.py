@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypedDict, TypeVar
 
 from .consumers.followers import LAKE_PACKAGES, Follow, is_running, place_of
 from .consumers.lake_waits import LakeWaits
@@ -18,7 +18,7 @@ from .producers.recorded.epochs import domain_of
 from .producers.topics import Epochs
 from .producers.waiting.futures import AwaitableFuture
 from .rules.entity import EntityRow
-from .schemas.arguments import Inside, check_number, check_whole, marks_of, point_of, time_of
+from .schemas.arguments import Inside, check_number, check_whole, known_arguments, marks_of, point_of, time_of
 from .schemas.errors import InputError, MissingExtraError, OperatorError, UnavailableError, UnknownEntityError
 from .schemas.hashing import record_key
 from .schemas.positions import Cut, Position
@@ -115,7 +115,11 @@ class LakeClient:
         if self._closed:
             raise InputError("The journal is closed.", code="closed", hint="Connect again: Journal.connect().")
 
-    def show(self, entity: Urn | str, **asked: Unpack[ReadOptions]) -> EntityRow:
+    @known_arguments("A question")
+    def show(
+        self, entity: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
+        at_least: Inside | None = None, timeout_s: float = WAIT_S,
+    ) -> EntityRow:  # fmt: skip
         """An entity's row: now, or as recorded in the journal at a position or time.
 
         Args:
@@ -138,7 +142,7 @@ class LakeClient:
             InputError: `as_at`, `as_of` or `at_least` has a wrong type.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
-        row = self.answer(entity, **asked).row
+        row = self.answer(entity, as_at=as_at, as_of=as_of, tenant=tenant, at_least=at_least, timeout_s=timeout_s).row
         assert row is not None  # an entity that is not there is an UnknownEntityError
         return row
 

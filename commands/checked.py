@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..domains.catalog import domain as catalog
     from ..domains.catalog import events as catalog_events
     from ..domains.catalog import rules as catalog_rules
+    from ..domains.catalog import typed as catalog_typed
     from ..domains.catalog.columns import folder as catalog_folder
     from ..domains.datasets import domain as datasets
     from ..domains.files import client as files_client
@@ -72,5 +73,5 @@ if TYPE_CHECKING:
     _WORDS: WordsFile = files_words
     _BEGINS: BeginsFile = catalog_as_of
     _FACTS: FactsFile = lineage_as_of
-    _TYPED: TypedFile = files_typed
+    _TYPED: Sequence[TypedFile] = (catalog_typed, files_typed)
     _COMMANDS: Sequence[CommandsFile] = (files_commands, lineage_commands)

@@ -21,11 +21,11 @@ from ..terminal.rendering import console, print_json, print_line, safe, table
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
     from ..lake.tables import Lake
     from ..streaming.rebuild import Progress, Rebuilt, Refolding
     from ..streaming.verify import Check
+    from ..terminal.listing import Listing
 
 _TELL_S = 2.0  # seconds between two lines of progress
 _TAKEN_WITHIN_S = 600.0
@@ -251,7 +251,7 @@ def _check_json(check: Check) -> dict[str, Any]:
     return {"name": check.name, "ok": check.ok, "said": check.text, "found": list(check.failures)}
 
 
-def _checks_view(checks: list[Check]) -> Table:
+def _checks_view(checks: list[Check]) -> Listing:
     return table(
         ["check", "holds", "found"],
         [(check.name, "yes" if check.ok else "NO", "\n".join((check.text, *check.failures))) for check in checks],

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -74,7 +73,7 @@ def up(given: Options, /) -> None:
     with shown() as report:
         ensure_all(report=report)
     supervisor.up(given.home, given.settings, tell=print_line)
-    console().print(status_view(_look(given.home)))
+    console().print(status_view(_look(given)))
     print_line("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", "dim")
 
 
@@ -110,18 +109,18 @@ def status(given: Options, /, watch: bool, as_json: bool) -> int:
     """Show the services, and how fresh each stage is."""
     from ..terminal.views import status_view
 
-    report = _look(given.home)
+    report = _look(given)
     if not watch:
         print_json(report) if as_json else console().print(status_view(report))
         return FINE if report["ok"] else PROBLEM
     return _watch(given, as_json)
 
 
-def _look(home: Path) -> dict[str, Any]:
+def _look(given: Options) -> dict[str, Any]:
     from ..stack.status import status as looked_at
     from ..terminal.views import status_json
 
-    return status_json(looked_at(home))
+    return status_json(looked_at(given.home, given.settings))
 
 
 def _watch(given: Options, as_json: bool) -> int:
@@ -134,7 +133,7 @@ def _watch(given: Options, as_json: bool) -> int:
     try:
         with Live(console=out, auto_refresh=False, screen=False) if out.is_terminal else nullcontext() as live:
             while True:
-                report = _look(given.home)
+                report = _look(given)
                 if as_json:
                     print_json(report)
                 elif live is not None:

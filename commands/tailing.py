@@ -84,7 +84,7 @@ def tail(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Print changes as they happen, until interrupted.
+    """Print changes as they happen, until Ctrl-C or SIGTERM.
 
     A change is a change of an entity's metadata: registering or deleting an entity without metadata produces none, and
     a deletion appears as the removal of its metadata. --state prints complete entities, including deleted ones.
@@ -126,21 +126,27 @@ def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool,
 
 @contextmanager
 def _interruptible(subscription: Subscription[Any]) -> Iterator[None]:
-    """The first Ctrl-C ends the loop between two lines, so that each printed line counts as done; a second one cuts."""
+    """The first Ctrl-C or SIGTERM ends the loop between two lines, so that each printed line counts as done.
+
+    A second one cuts.
+    """
 
     def stop(number: int, frame: object) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         subscription.stop()
 
-    before = signal.getsignal(signal.SIGINT)
-    mine = threading.current_thread() is threading.main_thread() and before is not signal.SIG_IGN
-    if mine:
-        signal.signal(signal.SIGINT, stop)
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, stop)
     try:
         yield
     finally:
-        if mine:
-            signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _point(text: str | None) -> Any:

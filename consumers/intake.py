@@ -31,6 +31,8 @@ from .watermarks import LookUp
 
 MOST: Final = 2000
 """Records that are kept before they are delivered."""
+_HEARTBEAT_MS: Final = 1000
+"""So soon a member hears that another one has left; librdkafka's default is 3 s."""
 _PAUSE_S: Final = 0.5
 _ASK_AGAIN_S: Final = 1.0
 _ANSWER_S: Final = 1.0
@@ -98,6 +100,7 @@ class Intake:
         if group is not None:
             # Eager, so that a partition has one member at any time; range, so that one member has both scopes of it.
             more |= {"group.id": group, "partition.assignment.strategy": "range"}
+            more |= {"heartbeat.interval.ms": settings.kafka.get("heartbeat.interval.ms", _HEARTBEAT_MS)}
         self._consumer: Consumer = make_consumer(settings, self.errors, role="subscription", **more)
         try:
             self._open()

@@ -11,7 +11,7 @@ repeats.
 When is a record done? When the next one is asked for, when `ack()` returns, or when the `with` block ends without an
 exception; not when the loop is left otherwise. Commits follow within `commit_interval_s`, and at once when partitions
 move or the subscription is closed. So what comes twice is at most what a member that was killed has done since its
-last commit; it has the same `id` as before.
+last commit; it has the same `id` as before. SIGTERM ends a subscriber as Ctrl-C does (ending).
 
 A record that cannot be read, or contradicts the journal, is not the stream's: it is counted (`passed_over`), said in
 the log and passed over, and counts for nothing in what was reached.
@@ -36,6 +36,7 @@ from ..schemas.errors import DecodeError, InputError, InvalidUrnError, KafkaUnav
 from ..schemas.positions import positions_of
 from ..schemas.registry import change_domains, is_joining, owner_of_undeclared
 from ..schemas.settings import Settings
+from .ending import closed, opened
 from .filters import Filter
 from .intake import Intake
 from .reading import Reading
@@ -172,6 +173,7 @@ class Subscription(Generic[T]):
         except KafkaException as error:
             raise KafkaUnavailableError(f"Changes of {domain} cannot be read: {error.args[0].str()}.") from error
         self._resumed, self._passed_over = self._intake.resumed, self._intake.passed_over
+        opened(self)
         self._journals = frozenset(
             map(settings.journal.topics.journal, told_by(domain, epochs.domains, compacted=compacted))
         )
@@ -369,7 +371,10 @@ class Subscription(Generic[T]):
             self._undone = self._group is not None and self._hand is not None
             self._hand = None
             self._intake = None
-            intake.close(_CLOSING_S)
+            try:
+                intake.close(_CLOSING_S)
+            finally:
+                closed(self)
 
     def __enter__(self) -> Self:
         return self

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
-from pathlib import Path
 from typing import Any, get_type_hints
 
 from metajournal.config import is_secret
 from metajournal.producers.kafka import CONSUMER_SAFETY, PRODUCER_SAFETY
-from metajournal.schemas import settings as settings_module
 from metajournal.schemas.settings import Settings
 from metajournal.streaming.spark.options import JAVA_SECURITY
+from metajournal.terminal.settings_file import field_docs
 
 from .markdown import first, prose, table
 
@@ -49,7 +46,7 @@ def configuration_page() -> list[str]:
 
 def _keys(section: str, section_value: Any) -> Iterator[tuple[object, ...]]:
     hints = get_type_hints(type(section_value))
-    meanings = _field_docs(type(section_value))
+    meanings = field_docs(type(section_value))
     for key in dataclasses.fields(section_value):
         default = getattr(section_value, key.name)
         variable = f"METAJOURNAL__{section.upper()}__{key.name.upper()}"
@@ -67,18 +64,6 @@ def _type(hint: Any) -> str:
     if "Mapping" in text:
         return "names and texts"
     return "text" if "str" in text else text.replace(" | None", "")
-
-
-def _field_docs(kind: type[Any]) -> dict[str, str]:
-    """The text behind each field of a class."""
-    tree = ast.parse(Path(settings_module.__file__).read_text("utf-8"))
-    [body] = [node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__]
-    meanings = {}
-    for before, node in pairwise(body):
-        text = node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else None
-        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(text, str):
-            meanings[before.target.id] = " ".join(text.split())
-    return meanings
 
 
 def _kafka_keys() -> list[str]:

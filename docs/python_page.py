@@ -36,8 +36,8 @@ SECTIONS: Final = {
     ],
     "Names": ["Urn", "urn", "dataset", "stream", "app", "program", "run", "file_urn", "Position"],
     "Events of the catalog": [
-        "EntityRegistered", "EntityDeleted", "PropertiesSet", "PropertiesRemoved", "TagsAdded", "TagsRemoved",
-        "MetadataCleared",
+        "EntityRegistered", "EntityDeleted", "PropertiesSet", "PropertiesReplaced", "PropertiesRemoved", "TagsAdded",
+        "TagsRemoved", "MetadataCleared",
     ],
     "Events of files": ["FilesRecorded", "FileRecord", "FileMetadata", "file_record", "content_hash"],
     "Events of lineage": ["RunStarted", "RunStopped", "AccessesRecorded", "Access", "ExternalWrite"],

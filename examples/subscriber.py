@@ -3,6 +3,7 @@
     python examples/subscriber.py [GROUP] [LIMIT]
 
 Start it twice with one group and the two share the changes. A change counts as done when the next one is asked for.
+Ctrl-C and SIGTERM end it alike: the block is left, so the others of its group go on with its changes at once.
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ from ..schemas.header import Header
 from ..schemas.positions import Position
 from ..schemas.registry import domain_named, served
 from ..schemas.settings import Settings
+from .actor import actor_of
 from .committing import Committing
 from .ids import EventIds
 from .kafka import ErrorLog, make_producer, servers_of, wait_for_broker
@@ -125,7 +126,7 @@ class Emitter:
         wait_for_broker(self._producer, self.errors, servers=servers_of(settings), timeout_s=connect_timeout_s)
         self._produce: Callable[..., None] = self._producer.produce
         self._tenant = settings.journal.tenant
-        self._actor = settings.journal.actor
+        self._actor = actor_of(settings)
         self._new_id = EventIds()
         self._key = lru_cache(maxsize=_CACHED_KEYS)(record_key)
         self._schemas = SchemaPublisher(settings)
@@ -162,7 +163,7 @@ class Emitter:
 
         Args:
             event: an event of a served domain.
-            actor: who does it; `journal.actor` of the settings where None.
+            actor: who does it; `journal.actor` of the settings where None, by default the operating system's user.
             event_time: when it happened, a time as `schemas.times.time_ms` reads it; now where None.
             expected: logical timestamp that the entity's newest history row must have; 0: it must not exist.
             cause: id of the event that led to this one.

@@ -101,6 +101,29 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return decorated
 
 
+def known_arguments(what: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Have a method refuse an argument that it has not with the nearest one that it has, as `check_names` does.
+
+    Its signature, for readers and type checkers, stays its own.
+
+    Args:
+        what: what they are arguments of, as a sentence begins: "A search".
+    """
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        [_, *own] = signature(function).parameters.values()
+        known = [parameter.name for parameter in sorted(own, key=lambda argument: argument.kind, reverse=True)]
+
+        @wraps(function)
+        def checked(*given: P.args, **named: P.kwargs) -> R:
+            check_names(named, known, what)
+            return function(*given, **named)
+
+        return checked
+
+    return decorated
+
+
 def time_of(name: str, value: Any) -> int:
     """A time as milliseconds UTC, as `times.time_ms` reads it.
 

@@ -25,7 +25,7 @@ class JournalSettings:
     tenant: str = "default"
     """`[a-z0-9][a-z0-9_-]{0,63}`."""
     actor: str | None = None
-    """Who is making changes, unless a call says otherwise."""
+    """Who is making changes, unless a call says otherwise; None: the operating system's user; empty: nobody."""
     partitions: int = 4
     """Partitions of a journal topic when it is created; never changed afterwards."""
     changes_topic: str | None = None

@@ -10,18 +10,20 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from ..schemas.errors import MetajournalError
-from ..schemas.setting_keys import hidden_texts, scrubbed, url_shown
+from ..schemas.setting_keys import hidden_texts
 from ..schemas.settings import Settings
 from .java import find_java
 from .parts import GROUPS, known_parts, parts_in
 from .places import cache_folder
 from .ports import free_ports
 from .privilege import unprivileged
+from .reach import ANSWERS, endpoint, words
 from .unserved import unserved_here
 from .versions import EXTRAS, JAVA_MINIMUM, PYTHON_MINIMUM
 
@@ -159,9 +161,9 @@ def _ports() -> Check:
 
 
 def _services(settings: Settings) -> Iterator[Check]:
-    servers, hidden = settings.kafka.get("bootstrap.servers", ""), hidden_texts(settings)
-    yield _reach("Kafka", url_shown(servers), lambda: _kafka(settings), hidden)
-    yield _reach("Elasticsearch", url_shown(settings.elasticsearch.url), lambda: _search(settings), hidden)
+    hidden = hidden_texts(settings)
+    for name, ask in ANSWERS.items():
+        yield _reach(name.capitalize(), endpoint(name, settings), partial(ask, settings), hidden)
     yield from _domains(settings)
 
 
@@ -177,33 +179,7 @@ def _reach(name: str, where: str, ask: Callable[[], str], hidden: Sequence[str])
     try:
         return Check(name, f"{ask()} at {where}", "an answer", "fine")
     except Exception as error:
-        return Check(name, f"no answer at {where}: {_words(error, hidden)}", "an answer", "note", "metajournal up")
-
-
-def _words(error: Exception, hidden: Sequence[str]) -> str:
-    """One line of an exception, without what the settings hide; librdkafka's have their words inside."""
-    from confluent_kafka import KafkaError
-
-    inner = error.args[0] if error.args else None
-    text = scrubbed(inner.str() if isinstance(inner, KafkaError) else str(error), hidden)
-    return text.splitlines()[0][:120] if text else type(error).__name__
-
-
-def _kafka(settings: Settings) -> str:
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({**settings.kafka, "log_level": 0})
-    return f"{len(admin.list_topics(timeout=3).brokers)} broker(s)"
-
-
-def _search(settings: Settings) -> str:
-    from elasticsearch import Elasticsearch
-
-    own = settings.elasticsearch
-    options: dict[str, Any] = {"api_key": own.api_key, "ca_certs": own.ca}
-    given = {key: value for key, value in options.items() if value}
-    with Elasticsearch(own.url, request_timeout=3, max_retries=0, **given) as client:
-        return f"a {client.cluster.health().body['status']} cluster"
+        return Check(name, f"no answer at {where}: {words(error, hidden)}", "an answer", "note", "metajournal up")
 
 
 def _verdict(good: bool) -> Verdict:

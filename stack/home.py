@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, Final, TextIO
 from ..reporting import replace_file
 from ..schemas.settings import LakeSettings, Settings, StackSettings
 from .errors import AlreadyRunningError, HomeError
-from .process import ProcessId
+from .process import ProcessId, read_state
 
 RUN_FILE: Final = "run.json"
 SETTINGS_FILE: Final = "metajournal.toml"
@@ -37,6 +37,10 @@ class Entry:
     endpoint: str | None = None
     ports: tuple[int, ...] = ()
 
+    @property
+    def works(self) -> bool:
+        return self.keeper.alive and read_state(Path(self.state)).get("exit_code") is None
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -52,12 +56,23 @@ class Run:
         ports = {**self.ports, name: entry.ports} if entry.ports else self.ports
         return replace(self, components={**self.components, name: entry}, ports=ports)
 
-    def without(self, name: str) -> Run:
-        return replace(self, components={key: value for key, value in self.components.items() if key != name})
+    def with_ports(self, ports: Mapping[str, tuple[int, ...]]) -> Run:
+        return replace(self, ports=ports)
+
+    def without(self, *names: str) -> Run:
+        return self.only([name for name in self.components if name not in names])
+
+    def only(self, names: Collection[str]) -> Run:
+        return replace(self, components={key: value for key, value in self.components.items() if key in names})
 
     @property
     def alive(self) -> list[str]:
         return [name for name, entry in self.components.items() if entry.keeper.alive]
+
+    @property
+    def working(self) -> list[str]:
+        """Those that run now, in the order of their start; one that waits to be started again does not."""
+        return [name for name in COMPONENTS if name in self.components and self.components[name].works]
 
 
 def read_run(home: Path) -> Run:

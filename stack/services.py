@@ -10,7 +10,7 @@ from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from .elasticsearch import start_elasticsearch
 from .jars import ensure_parts
@@ -19,15 +19,18 @@ from .parts import Parts
 from .progress import Report
 from .server import Server
 
+SERVERS: Final = ("kafka", "elasticsearch")
 
-def start_both(
-    parts: Parts, home: Path, *, ports: dict[str, tuple[int, ...]] | None = None, lasting: bool = False,
-    broker_heap_mib: int = HEAP_MIB,
+
+def start_servers(
+    parts: Parts, home: Path, *, names: Collection[str] = SERVERS, ports: dict[str, tuple[int, ...]] | None = None,
+    lasting: bool = False, broker_heap_mib: int = HEAP_MIB,
 ) -> dict[str, Server]:  # fmt: skip
     """Start both at the same time; when one fails, or this is interrupted, what came up is stopped again.
 
     Args:
         home: each has its own folder in it.
+        names: those to start.
         ports: those of an earlier run by name, used again when they are free.
         lasting: they will be released to outlive this process.
         broker_heap_mib: as of `start_kafka`.
@@ -36,13 +39,16 @@ def start_both(
     """
     known = ports or {}
     with ThreadPoolExecutor(2) as pool:
-        kafka, search = known.get("kafka", ()), known.get("elasticsearch", ())
-        coming = {
-            "kafka": pool.submit(
-                start_kafka, parts, home / "kafka", ports=kafka, lasting=lasting, heap_mib=broker_heap_mib
-            ),
-            "elasticsearch": pool.submit(start_elasticsearch, parts, home / "elasticsearch", ports=search),
-        }
+        coming: dict[str, Future[Server]] = {}
+        if "kafka" in names:
+            coming["kafka"] = pool.submit(
+                start_kafka, parts, home / "kafka", ports=known.get("kafka", ()), lasting=lasting,
+                heap_mib=broker_heap_mib,
+            )  # fmt: skip
+        if "elasticsearch" in names:
+            coming["elasticsearch"] = pool.submit(
+                start_elasticsearch, parts, home / "elasticsearch", ports=known.get("elasticsearch", ())
+            )
         try:
             wait(coming.values())
         except BaseException:  # whoever is interrupted removes the folder next: nobody may write to it any more
@@ -82,8 +88,8 @@ class Stack:
         self._servers: dict[str, Server] = {}
 
     def __enter__(self) -> Self:
-        parts = ensure_parts(("kafka", "elasticsearch"), report=self._report)
-        self._servers = start_both(parts, self.home, lasting=self._lasting, broker_heap_mib=self._broker_heap_mib)
+        parts = ensure_parts(SERVERS, report=self._report)
+        self._servers = start_servers(parts, self.home, lasting=self._lasting, broker_heap_mib=self._broker_heap_mib)
         return self
 
     def __exit__(

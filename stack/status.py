@@ -1,7 +1,8 @@
 """How the system of one folder goes: each component's state, and how fresh each stage of an event's flow is.
 
 It only reads: processes by pid and start time, ports, and what the stream and the indexer say about themselves once a
-second. Nothing is asked of Kafka or Elasticsearch beyond whether they answer.
+second. What `up` has not started in the folder may run elsewhere: the configured endpoints are asked. Nothing is asked
+of Kafka or Elasticsearch beyond whether they answer.
 """
 
 from __future__ import annotations
@@ -10,21 +11,25 @@ import http.client
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from ..reporting import ending, signal_of
 from ..schemas.positions import behind, cut_from_json
+from ..schemas.setting_keys import hidden_texts
+from ..schemas.settings import Settings
 from .home import COMPONENTS, Entry, read_run
+from .keeper import NOTE as KEEPER_NOTE
 from .ports import HOST, answers
-from .process import log_tail, read_state
-from .supervisor import read_told
+from .process import ProcessId, log_tail, read_state
+from .reach import ANSWERS, endpoint, words
+from .supervisor import LABELS, read_told
 
 STALE_S: Final = 5.0
 """A component that writes its file every second and has not for so long is stuck."""
-_NAMES: Final = {"kafka": "Kafka", "elasticsearch": "Elasticsearch", "stream": "the stream", "indexer": "the indexer"}
 _TRACE: Final = re.compile(
     r"\s|Traceback \(|During handling of |The above exception |Caused by: |Exception ignored in"
     r"|[\w.$]+(Error|Exception)\b"
@@ -32,6 +37,8 @@ _TRACE: Final = re.compile(
 """How lines begin that are a stack trace's, or the hint below an error: no cause by themselves."""
 _TAIL_LINES, _TAIL_WIDTH, _SHOWN = 200, 8192, 300
 """Of a log's end: lines and characters of each that are looked at, and characters of a message that are shown."""
+_LOCAL: Final = re.compile(r"(^|/|@)(127\.0\.0\.1|localhost|\[::1\])(:|/|$)")
+_KEYS: Final = {"kafka": "kafka.bootstrap.servers", "elasticsearch": "elasticsearch.url"}
 _LEAST_S: Final = 0.1
 """The least that is shown as something."""
 
@@ -42,7 +49,7 @@ class Component:
 
     name: str
     state: str
-    """"running", "starting", "waiting", "failed", "stuck", "no answer", "ended" or "not started"."""
+    """"running", "starting", "waiting", "failed", "stuck", "no answer", "restarting", "ended" or "not started"."""
     pid: int | None = None
     since_ms: int | None = None
     endpoint: str | None = None
@@ -52,6 +59,8 @@ class Component:
     """What it waits for; when it ended, its own error, or how it ended and the last message of its log."""
     mend: str = ""
     """The command that helps; empty when nothing is wrong."""
+    restarts: int = 0
+    """How often it was started again by itself since `up`."""
 
     @property
     def fine(self) -> bool:
@@ -92,12 +101,21 @@ class Status:
         return all(component.fine for component in self.components) and not halted and not self.unserved
 
 
-def status(home: Path) -> Status:
-    """Look at everything once."""
+def status(home: Path, settings: Settings | None = None) -> Status:
+    """Look at everything once.
+
+    Args:
+        settings: name the services to ask where `up` has not started them here; None: nobody else is asked.
+    """
     home = home.expanduser().absolute()
     run = read_run(home)
     reports = {name: read_told(home / f"{name}.json") for name in ("stream", "indexer")}
-    components = tuple(_component(name, run.components.get(name), reports.get(name, {})) for name in COMPONENTS)
+    elsewhere = (
+        {} if settings is None else _elsewhere([name for name in ANSWERS if name not in run.components], settings)
+    )
+    components = tuple(
+        elsewhere.get(name) or _component(name, run.components.get(name), reports.get(name, {})) for name in COMPONENTS
+    )
     stages = _stages({component.name: component.state for component in components}, reports, time.time() * 1000)
     stream_report = reports["stream"]
     return Status(
@@ -162,21 +180,72 @@ def _behind(index: Stage, lake: Stage, unshown_s: float | None) -> Stage:
     return replace(index, freshness_s=max(index.freshness_s, lake.freshness_s, unshown_s))
 
 
+def _elsewhere(names: Sequence[str], settings: Settings) -> dict[str, Component]:
+    """Services that `up` has not started here, as the configured endpoints answer."""
+    if not names:
+        return {}
+    with ThreadPoolExecutor(len(names)) as pool:
+        return dict(zip(names, pool.map(lambda name: _asked(name, settings), names), strict=True))
+
+
+def _asked(name: str, settings: Settings) -> Component:
+    place = endpoint(name, settings)
+    try:
+        ANSWERS[name](settings)
+        return Component(name, "running", endpoint=place)
+    except Exception as error:
+        if _LOCAL.search(place):  # nobody else's: it is `up` that starts one
+            return Component(name, "not started", mend="metajournal up")
+        why = f"no answer: {words(error, hidden_texts(settings))}"
+        mend = f"start it, or correct {_KEYS[name]}; then: metajournal doctor"
+        return Component(name, "no answer", endpoint=place, message=why, mend=mend)
+
+
 def _component(name: str, entry: Entry | None, report: Mapping[str, Any]) -> Component:
     if entry is None:
-        return Component(name, "not started", mend="metajournal up")
+        return _unkept(name, report)
     kept = read_state(Path(entry.state))
-    component = Component(name, "ended", since_ms=entry.since_ms, endpoint=entry.endpoint, log=entry.log)
+    entry = replace(entry, since_ms=kept.get("started_ms") or entry.since_ms)
+    component = Component(
+        name, "ended", since_ms=entry.since_ms, endpoint=entry.endpoint, log=entry.log, restarts=kept.get("restarts", 0)
+    )
     failure = report if report.get("state") == "failed" and report.get("written_ms", 0) >= entry.since_ms else {}
-    again = f"See {entry.log}, then run: metajournal down; metajournal up"
-    if failure.get("mend"):
-        again = f"{failure['mend']} To start again, run: metajournal down; metajournal up"
-    if not entry.keeper.alive:
-        how = failure.get("message") or _how_it_ended(_NAMES[name], Path(entry.log), kept)
-        return replace(component, exit_code=kept.get("exit_code"), message=how, mend=again)
+    steps = f"{failure['mend']} To start again, run:" if failure.get("mend") else f"See {entry.log}, then run:"
+    again_ms = kept.get("again_ms")
+    if not entry.keeper.alive or again_ms is not None:
+        how = failure.get("message") or _how_it_ended(LABELS[name], Path(entry.log), kept)
+        ended = replace(component, exit_code=kept.get("exit_code"), message=how, mend=f"{steps} metajournal up")
+        return ended if again_ms is None else _restarting(ended, again_ms)
     state, message = _reported_state(entry, report) if entry.endpoint is None else _server_state(name, entry)
-    mend = str(report.get("mend", "")) if state == "waiting" else "" if state in ("running", "starting") else again
+    if state in ("running", "starting"):
+        return replace(component, state=state, pid=kept.get("pid"), message=message or _restarted(component, kept))
+    mend = str(report.get("mend", "")) if state == "waiting" else f"{steps} metajournal down; metajournal up"
     return replace(component, state=state, pid=kept.get("pid"), message=message, mend=mend)
+
+
+def _unkept(name: str, report: Mapping[str, Any]) -> Component:
+    """A component that `up` has not started here; one that was started by itself (`metajournal stream`) says so."""
+    pid = report.get("pid")
+    fresh = time.time() - int(report.get("written_ms", 0)) / 1000 <= STALE_S
+    if fresh and isinstance(pid, int) and ProcessId.of(pid) is not None:
+        mend = str(report.get("mend", "")) if report.get("state") == "waiting" else ""
+        state, message = str(report.get("state", "starting")), str(report.get("message", ""))
+        return Component(name, state, pid=pid, message=message, mend=mend)
+    return Component(name, "not started", mend="metajournal up")
+
+
+def _restarting(ended: Component, again_ms: int) -> Component:
+    """A component whose keeper is going to start it again."""
+    wait_s = max(0.0, again_ms / 1000 - time.time())
+    return replace(ended, state="restarting", message=f"{ended.message}; starting again in {wait_s:.0f} s")
+
+
+def _restarted(component: Component, kept: Mapping[str, Any]) -> str:
+    """That a component was started again by itself, and why; empty where it was not."""
+    if not component.restarts or kept.get("last_exit_code") is None:
+        return ""
+    times = "once" if component.restarts == 1 else f"{component.restarts} times"
+    return f"{LABELS[component.name]} {ending(kept['last_exit_code'])} and was started again ({times} since up)"
 
 
 def _how_it_ended(name: str, log: Path, kept: Mapping[str, Any]) -> str:
@@ -191,7 +260,8 @@ def _how_it_ended(name: str, log: Path, kept: Mapping[str, Any]) -> str:
     if signal_of(code) is not None:
         return how
     tail = log_tail(log, _TAIL_LINES, width=_TAIL_WIDTH).strip().splitlines()
-    quiet_s = ended_ms / 1000 - log.stat().st_mtime if tail else 0.0
+    logged_s = kept["logged_ms"] / 1000 if kept.get("logged_ms") else log.stat().st_mtime if tail else 0.0
+    quiet_s = ended_ms / 1000 - logged_s if tail else 0.0
     if quiet_s > STALE_S:
         return f"{how}; its log has no entry of the last {quiet_s:.0f} s before"
     if not tail:
@@ -207,7 +277,7 @@ def _message_of(line: str) -> str:
     try:
         record = json.loads(line)
     except ValueError:
-        return "" if _TRACE.match(line) or line.startswith("{") else line
+        return "" if _TRACE.match(line) or line.startswith(("{", KEEPER_NOTE)) else line
     if not isinstance(record, dict) or not str(record.get("logger", "")).startswith("metajournal"):
         return ""
     message, code = str(record.get("message", "")), record.get("code")

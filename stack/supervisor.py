@@ -1,8 +1,8 @@
 """Starts and ends the whole system of one folder: broker, Elasticsearch, stream and indexer, without docker.
 
-What it starts outlives the command (each has its own keeper) and is known afterwards by `run.json`. How it goes is
-`status`'s business, printing the command line's. Invariants: `down` ends exactly what `up` started; the data survives
-both; nothing is restarted behind the user's back.
+What it starts outlives the command and is known afterwards by `run.json`. Each has its own keeper, which starts it
+again where it fails. How it goes is `status`'s business, printing the command line's. Invariants: `down` ends exactly
+what `up` started; `up` starts only what does not run; the data survives both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -33,7 +33,7 @@ from .jars import ensure_parts
 from .process import Kept, ProcessId, end, keep, log_tail
 from .progress import Report
 from .server import Server
-from .services import start_both
+from .services import SERVERS, start_servers
 
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "stream": (sys.executable, "-m", "metajournal.cli", "stream"),
@@ -41,6 +41,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
 }
 GRACE_S: Final = {"indexer": 15.0, "stream": 60.0, "elasticsearch": 15.0, "kafka": 15.0}
 """Seconds from SIGTERM to SIGKILL; the order is that of `down`. The stream finishes its batch."""
+LABELS: Final = {"kafka": "Kafka", "elasticsearch": "Elasticsearch", "stream": "the stream", "indexer": "the indexer"}
 _READY = ("running", "waiting")
 _POLL_S = 0.1
 
@@ -66,9 +67,10 @@ def up(
     commands: Mapping[str, Sequence[str]] = COMMANDS,
     timeout_s: float = 120,
 ) -> Run:
-    """Start everything in this folder and wait until it is ready; it then runs on without this process.
+    """Start what does not run in this folder, wait until it is ready, and let it run on without this process.
 
-    What an earlier `up` has left half there is ended first; the ports of the last time are used again where free.
+    What runs is left alone; stream and indexer are started again where the settings are others than theirs. The ports
+    of the last time are used again where free.
 
     Args:
         report: told about downloads.
@@ -77,23 +79,27 @@ def up(
         timeout_s: seconds for the stream and the indexer together.
     Raises:
         AlreadyRunningError: all of it runs already.
-        ServerStartError: a component did not come up; everything is stopped again.
+        ServerStartError: a component did not come up; everything that was started is stopped again.
     """
     home = home.expanduser().absolute()
     with locked(home):
         before = read_run(home)
-        if set(before.alive) == {"kafka", "elasticsearch", *commands}:
+        running = before.working
+        if set(running) == {*SERVERS, *commands}:
             raise AlreadyRunningError(f"Everything in {home} is already running.", home=home)
-        if before.alive:
-            tell("stopping leftover services from the previous run")
-            _end_all(home, before)
-        parts = ensure_parts(report=report)
-        tell("starting Kafka and Elasticsearch")
-        servers = start_both(parts, home, ports=dict(before.ports), lasting=True)
-        for text in moved(before.ports, servers):
-            tell(text)
+        _end_all(home, before, names=[name for name in before.components if name not in running])
+        run = before.only(running)
+        if running:
+            tell(f"{_listed(running)} {'is' if len(running) == 1 else 'are'} already running")
+        names = [name for name in SERVERS if name not in running]
+        servers: dict[str, Server] = {}
+        if names:
+            parts = ensure_parts(names, report=report)
+            tell(f"starting {_listed(names)}")
+            servers = start_servers(parts, home, names=names, ports=dict(before.ports), lasting=True)
+            for text in moved(before.ports, servers):
+                tell(text)
         kept = {name: server.kept for name, server in servers.items()}
-        run = Run(ports=before.ports)
         try:
             for name, server in servers.items():
                 run = run.with_entry(name, _server_entry(server))
@@ -101,12 +107,18 @@ def up(
         except BaseException:
             for service in reversed(kept.values()):
                 service.stop()
-            _note_run(home, Run(ports=run.ports), tell)
+            _note_run(home, read_run(home).without(*kept).with_ports(run.ports), tell)
             raise
         # Until here everything would have ended with this process, even by kill -9; from here on nothing does.
         for service in kept.values():
             service.release()
         return run
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Components for people to read."""
+    shown = [LABELS[name] for name in names]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
 def moved(before: Mapping[str, tuple[int, ...]], servers: Mapping[str, Server]) -> Iterator[str]:
@@ -145,22 +157,37 @@ def _start_own(
     tell: Tell,
     timeout_s: float,
 ) -> Run:
-    """Start the stream and the indexer, add them to `kept`, and wait for both."""
+    """Start stream and indexer where they do not run with these settings, add them to `kept`, and wait for them."""
     kafka, search = (run.components[name].endpoint or "" for name in ("kafka", "elasticsearch"))
     own = settled(settings, home, bootstrap_servers=kafka, elasticsearch_url=search)
-    write_private(home / SETTINGS_FILE, settings_text(own, home))
+    text = settings_text(own, home)
+    stale = [name for name in GRACE_S if name in commands and name in run.components]
+    if stale and text != _read_text(home / SETTINGS_FILE):
+        tell(f"{_listed(stale)} had other settings and {'is' if len(stale) == 1 else 'are'} started again")
+        _end_all(home, run, names=stale)
+        run = run.without(*stale)
+    write_private(home / SETTINGS_FILE, text)
     run = replace(run, lake=own.lake.path)
-    tell(f"starting {' and '.join(commands)}")
+    missing = [name for name in commands if name not in run.components]
+    if missing:
+        tell(f"starting {_listed(missing)}")
     began_ms = _now_ms()
-    for name, command in commands.items():
-        kept[name] = keep(name, command, folder=home, env=_environment(home), grace_s=GRACE_S[name])
+    for name in missing:
+        kept[name] = keep(name, commands[name], folder=home, env=_environment(home), grace_s=GRACE_S[name])
         run = run.with_entry(name, _entry(kept[name]))
     write_run(home, run)
     deadline = time.monotonic() + timeout_s
-    for name in commands:
+    for name in missing:
         _wait_ready(kept[name], home / f"{name}.json", began_ms, deadline)
-        tell(f"{name} is ready")
+        tell(f"{LABELS[name]} is ready")
     return run
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except OSError:
+        return ""
 
 
 def _environment(home: Path) -> dict[str, str]:
@@ -208,11 +235,13 @@ def down(home: Path, *, tell: Tell = lambda _: None) -> list[Ended]:
         return _end_all(home, read_run(home), tell)
 
 
-def _end_all(home: Path, run: Run, tell: Tell = lambda _: None) -> list[Ended]:
+def _end_all(
+    home: Path, run: Run, tell: Tell = lambda _: None, *, names: Collection[str] = tuple(GRACE_S)
+) -> list[Ended]:
     ended = []
     for name, grace_s in GRACE_S.items():
         entry = run.components.get(name)
-        if entry is None:
+        if entry is None or name not in names:
             continue
         began, alive = time.monotonic(), entry.keeper.alive
         if alive:

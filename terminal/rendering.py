@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ..schemas.errors import MetajournalError
 from ..values import error_json
+from .here import as_typed_here
 
 if TYPE_CHECKING:  # it loads for 20 ms, and help needs none of it
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
+
+    from .listing import Listing, Pairs
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _BLANKS = re.compile(r"[ \t]+(?=\n)")
@@ -108,38 +110,32 @@ def forgive_encodings() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> Table:
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> Listing:
     """A borderless table; the columns named in `right` are set flush right."""
-    from rich.table import Table
-    from rich.text import Text
+    from .listing import Listing
 
-    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
-    numbers = set(right)
-    for column in columns:
-        drawn.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-    for row in rows:
-        drawn.add_row(*(cell if isinstance(cell, Text) else Text(safe(cell)) for cell in row))
-    return drawn
+    return Listing([safe(column) for column in columns], [[_cell(value) for value in row] for row in rows], {*right})
 
 
-def fields(pairs: Mapping[str, object] | Sequence[tuple[str, object]], *, indent: int = 0) -> Table:
+def fields(pairs: Mapping[str, object] | Sequence[tuple[str, object]], *, indent: int = 0) -> Pairs:
     """Name and value, one pair a line."""
-    from rich.table import Table
+    from .listing import Pairs
+
+    listed = pairs.items() if isinstance(pairs, Mapping) else pairs
+    return Pairs([(_cell(" " * indent + safe(name)), _cell(value)) for name, value in listed])
+
+
+def _cell(value: object) -> Text:
     from rich.text import Text
 
-    drawn = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    drawn.add_column(style="dim")
-    drawn.add_column(overflow="fold")
-    for name, value in pairs.items() if isinstance(pairs, Mapping) else pairs:
-        drawn.add_row(" " * indent + safe(name), value if isinstance(value, Text) else Text(safe(value)))
-    return drawn
+    return value if isinstance(value, Text) else Text(safe(value))
 
 
 def print_line(text: str, style: str = "", *, out: Console | None = None) -> None:
     """One line, never broken at the width and never read as markup; on standard output where no console is given."""
     from rich.text import Text
 
-    (out or console()).print(Text(text, style), soft_wrap=True)
+    (out or console()).print(Text(as_typed_here(text), style), soft_wrap=True)
 
 
 def verdict(text: str) -> Text:
@@ -147,7 +143,7 @@ def verdict(text: str) -> Text:
     from rich.text import Text
 
     good = {"accepted", "acknowledged", "fine", "running", "unchanged"}
-    fair = {"duplicate", "not started", "note", "starting", "waiting"}
+    fair = {"duplicate", "not started", "note", "restarting", "starting", "waiting"}
     return Text(safe(text), style="green" if text in good else "yellow" if text in fair else "red")
 
 
@@ -164,6 +160,7 @@ def time_text(milliseconds: int | None) -> str:
 
 def print_error(code: str, message: str, hint: str, *, as_json: bool, data: Mapping[str, Any] | None = None) -> None:
     """A code, one sentence and the next step: on standard error, or as one object on standard output."""
+    hint = as_typed_here(hint)
     if as_json:
         print_json(error_json(code, message, hint, data))
         return

@@ -15,10 +15,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..schemas.limits import RESERVED_PROPERTIES
+from .here import as_typed_here
 from .rendering import fields, safe, shortened, table, time_text, verdict
 
 WHY_WIDTH = 56  # characters of the text around a match
 VALUE_WIDTH = 100  # characters of a property value in a table
+NAME_WIDTH = 120  # characters of the name or type of a schema's column
+MOST_COLUMNS = 200  # of a schema
 
 
 def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> RenderableType:
@@ -39,11 +42,33 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
     parts: list[RenderableType] = [fields(head)]
     for scope in ("user", "system"):
         annotations = entity[scope]
-        rows = [(key, shortened(_value(key, value), width)) for key, value in annotations["properties"].items()]
+        properties = dict(annotations["properties"])
+        columns = _columns(properties) if scope == "system" else None
+        if columns is not None:
+            properties.pop("schema")
+        rows = [(key, shortened(_value(key, value), width)) for key, value in properties.items()]
         rows += [("tags", shortened(", ".join(annotations["tags"]), width))] if annotations["tags"] else []
         if rows:
             parts += [Text(f"{scope} metadata", style="bold"), fields(rows, indent=2)]
+        parts += [] if columns is None else columns
     return Group(*parts)
+
+
+def _columns(properties: Mapping[str, str]) -> list[RenderableType] | None:
+    """An entity's schema as a table of its columns, nested ones after their parent; None where none can be read."""
+    from ..indexer.schema_fields import schema_fields
+
+    columns = schema_fields(properties.get("schema", ""))
+    if not columns:
+        return None
+    rows = [
+        (f"  {shortened(column.path, NAME_WIDTH)}", shortened(column.type, NAME_WIDTH))
+        for column in columns[:MOST_COLUMNS]
+    ]
+    parts: list[RenderableType] = [Text("schema", style="bold"), table(["  column", "type"], rows)]
+    if more := max(0, len(columns) - MOST_COLUMNS):
+        parts.append(Text(f"  and {more:,} more; --json has them all", style="dim"))
+    return parts
 
 
 def _value(key: str, value: str) -> str:
@@ -234,7 +259,7 @@ def _counted(verdicts: Mapping[str, int]) -> str:
 
 
 def _help(component: Mapping[str, Any]) -> str:
-    return ". ".join(text for text in (shortened(component["message"], 120), component["mend"]) if text)
+    return ". ".join(text for text in (shortened(component["message"], 120), as_typed_here(component["mend"])) if text)
 
 
 def _dash(value: object) -> object:
@@ -258,14 +283,16 @@ def doctor_json(checks: Iterable[Any]) -> dict[str, Any]:
 
 
 def doctor_view(report: Mapping[str, Any]) -> RenderableType:
-    """Every part; what is wrong has the command that mends it in the next line."""
+    """Every part; what mends it stands once, below the last part that it mends."""
     shown: list[tuple[object, ...]] = []
-    for check in report["checks"]:
+    checks = report["checks"]
+    mends = [check["mend"] for check in checks]
+    for index, check in enumerate(checks):
         shown.append(
             (verdict(check["verdict"]), check["part"], shortened(check["found"], 60), shortened(check["needed"], 60))
         )
-        if check["mend"]:
-            shown.append(("", "", Text.assemble(("→ ", "bold"), safe(check["mend"])), ""))
+        if check["mend"] and check["mend"] not in mends[index + 1 :]:
+            shown.append(("", "", Text.assemble(("→ ", "bold"), safe(as_typed_here(check["mend"]))), ""))
     return table(["", "part", "found", "needed"], shown)
 
 

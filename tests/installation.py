@@ -43,7 +43,12 @@ class Installation:
         )
 
     def metajournal(self, *words: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        return self.run(*CLI, *words, stdin=stdin)
+        done = self.run(*CLI, *words, stdin=stdin)
+        if "--json" in words:
+            from tests.shapes import check_json  # loads every command
+
+            check_json(words, done.stdout)
+        return done
 
 
 @contextmanager

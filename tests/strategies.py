@@ -76,6 +76,7 @@ def _events_about(entity: Urn) -> list[Any]:
     found += [catalog.EntityDeleted(entity)] * (12 if entity.kind == "app" else 3)
     for scope in ("USER", "SYSTEM"):
         found += [catalog.PropertiesSet(entity, properties, scope) for properties in _PROPERTIES]
+        found += [catalog.PropertiesReplaced(entity, properties, scope) for properties in _PROPERTIES]
         found += [catalog.TagsAdded(entity, tags, scope) for tags in _TAGS]
         found += [catalog.PropertiesRemoved(entity, keys, scope=scope) for keys in _KEYS]
         found += [catalog.TagsRemoved(entity, tags, scope=scope) for tags in _TAGS]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import pytest
 
 from metajournal.config import MASK, Loaded, load, load_settings
+from metajournal.producers.actor import actor_of
 from metajournal.schemas.errors import ConfigError
 from metajournal.schemas.settings import Settings
 
@@ -33,7 +36,9 @@ def read(tmp_path: Path) -> Any:
 def test_without_any_source_every_value_is_the_default(tmp_path: Path) -> None:
     loaded = load_settings(environ={"METAJOURNAL_HOME": str(tmp_path)}, folder=tmp_path)
     assert loaded.settings == Settings()
-    assert {line.origin for line in loaded.shown()} == {"default"}
+    assert {line.origin for line in loaded.shown() if line.key != "journal.actor"} == {"default"}
+    [actor] = [line for line in loaded.shown() if line.key == "journal.actor"]
+    assert (actor.value, actor.origin) == (pwd.getpwuid(os.geteuid()).pw_name, "operating system")
 
 
 def test_the_stronger_source_wins_one_by_one(read: Any) -> None:
@@ -133,7 +138,20 @@ def test_a_file_that_is_no_toml_is_named(read: Any) -> None:
 
 
 def test_an_empty_variable_means_none_where_a_key_may_be_none(read: Any) -> None:
-    assert read(file="[journal]\nactor = 'alice'\n", METAJOURNAL__JOURNAL__ACTOR="").settings.journal.actor is None
+    named = "[journal]\nchanges_topic = 'mine'\n"
+    assert read(file=named, METAJOURNAL__JOURNAL__CHANGES_TOPIC="").settings.journal.changes_topic is None
+
+
+@pytest.mark.parametrize("nobody", [{"journal": {"actor": None}}, {"journal.actor": ""}])
+def test_who_says_that_nobody_emits_does_not_get_the_systems_user(read: Any, nobody: dict[str, Any]) -> None:
+    for loaded in (
+        read(nobody, file="[journal]\nactor = 'alice'\n"), read(METAJOURNAL__JOURNAL__ACTOR=""), read(nobody),
+    ):  # fmt: skip
+        assert actor_of(loaded.settings) is None
+        [shown] = [line for line in loaded.shown() if line.key == "journal.actor"]
+        assert shown.value == ""
+        assert shown.origin != "operating system"
+    assert actor_of(read().settings) == pwd.getpwuid(os.geteuid()).pw_name
 
 
 def test_a_secret_is_read_from_its_file_and_never_shown(read: Any, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ DOMAIN: Final = Domain(
         "catalog.TagsAdded.1",
         "catalog.TagsRemoved.1",
         "catalog.MetadataCleared.1",
+        "catalog.PropertiesReplaced.1",
     ),
     reasons=("unknown-entity", "too-large"),
     owns_undeclared_kinds=True,

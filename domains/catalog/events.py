@@ -184,6 +184,26 @@ class PropertiesSet(CatalogEvent):
 
 
 @dataclass(frozen=True, slots=True, init=False)
+class PropertiesReplaced(CatalogEvent):
+    """The properties of one scope are these and no others; what the fold itself keeps in SYSTEM stays."""
+
+    TYPE: ClassVar[str] = "catalog.PropertiesReplaced.1"
+
+    properties: dict[str, str]
+    scope: str
+
+    def __init__(self, entity: Urn | str, properties: Mapping[str, str], scope: str = USER) -> None:
+        _set(self, "entity", as_urn(entity))
+        _set(self, "properties", as_dict(properties))
+        _set(self, "scope", scope)
+
+    def validate(self) -> list[Fault]:
+        faults = urn_faults("entity", self.entity) + scope_faults(self.scope)
+        faults += properties_faults("properties", self.properties)
+        return faults + reserved_faults("properties", self.properties, self.scope)
+
+
+@dataclass(frozen=True, slots=True, init=False)
 class PropertiesRemoved(CatalogEvent):
     """The named properties of one scope are gone, or all of them."""
 
@@ -289,6 +309,7 @@ EVENTS: Final[tuple[type[CatalogEvent], ...]] = (
     TagsAdded,
     TagsRemoved,
     MetadataCleared,
+    PropertiesReplaced,
 )
 
 

@@ -26,6 +26,7 @@ from .events import (
     EntityRegistered,
     MetadataCleared,
     PropertiesRemoved,
+    PropertiesReplaced,
     PropertiesSet,
     TagsAdded,
     TagsRemoved,
@@ -153,6 +154,11 @@ def _set(event: PropertiesSet, _: Names, properties: Properties, tags: Tags) -> 
     return _merged(properties, event.properties), tags
 
 
+def _replaced(event: PropertiesReplaced, kept: Names, properties: Properties, tags: Tags) -> tuple[Properties, Tags]:
+    wanted = {**{name: value for name, value in properties.items() if name in kept}, **event.properties}
+    return properties if wanted == properties else dict(sorted(wanted.items())), tags
+
+
 def _unset(event: PropertiesRemoved, kept: Names, properties: Properties, tags: Tags) -> tuple[Properties, Tags]:
     going = properties.keys() if event.all else event.keys
     return _without(properties, going, kept), tags
@@ -247,6 +253,7 @@ RULES: Final = {
     TagsAdded.TYPE: _rule(_annotated_by(_tagged)),
     TagsRemoved.TYPE: _rule(_annotated_by(_untagged)),
     MetadataCleared.TYPE: _rule(_annotated_by(_cleared)),
+    PropertiesReplaced.TYPE: _rule(_annotated_by(_replaced)),
 }
 """What judges the events of each type."""
 

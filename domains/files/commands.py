@@ -20,11 +20,11 @@ from ...terminal.options import Options, json_option, options
 from ...terminal.rendering import console, fields, note, print_json, print_line, shortened, table, time_text, verdict
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from rich.text import Text
 
     from ...lake_client import ConnectedJournal
     from ...producers.receipts import Receipt
+    from ...terminal.listing import Listing, Pairs
     from .client import FilesClient, WithFiles
 
 _LATEST_MS = 253_402_300_799_999  # the year 9999: nothing later has a form that people write
@@ -284,7 +284,7 @@ def _result_line(result: Mapping[str, Any]) -> Text:
     return text
 
 
-def _page_view(shown: Mapping[str, Any]) -> Table:
+def _page_view(shown: Mapping[str, Any]) -> Listing:
     columns = ["start", "end", "where", "what", "work_id", "size", "url"]
     rows = [
         (
@@ -301,7 +301,7 @@ def _page_view(shown: Mapping[str, Any]) -> Table:
     return table(columns, rows, right=["size"])
 
 
-def _file_view(file: Mapping[str, Any]) -> Table:
+def _file_view(file: Mapping[str, Any]) -> Pairs:
     metadata = file["metadata"]
     named = {name: metadata[name] for name in _SHOWN if metadata.get(name) is not None}
     times = {"start": _when(metadata["start"]), "end": _when(metadata["end"]), "created": _when(file["created"])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -34,4 +35,4 @@ class StatusFile:
             return
         self._last_s, self._state = time.monotonic(), status["state"]
         status = {**status, "message": scrubbed(str(status.get("message", "")), self._hidden)}
-        self._file.replace(lambda: {"written_ms": round(time.time() * 1000), **status})
+        self._file.replace(lambda: {"written_ms": round(time.time() * 1000), "pid": os.getpid(), **status})

@@ -45,7 +45,7 @@ class Cursor:
     digest: str
 
     def text(self) -> str:
-        """The cursor for callers."""
+        """The cursor as a text; callers get its name (kept_cursors)."""
         data = [self.view, self.index, self.after, cut_to_json(self.vector), self.digest]
         return base64.urlsafe_b64encode(json.dumps(data, separators=(",", ":")).encode()).decode()
 

@@ -27,6 +27,7 @@ from .brought import BroughtWords
 from .cursors import Cursor
 from .explain import explain
 from .foreign import JournalPartitions
+from .kept_cursors import KeptCursors
 from .key_starts import known_keys
 from .notes import note_of
 from .options import SearchOptions, Sort, checked_limit, checked_name, checked_options, checked_text, scopes_of
@@ -63,6 +64,7 @@ class Search:
         self._index = settings.elasticsearch.index
         self._partitions = JournalPartitions(settings)
         self._brought = BroughtWords(settings)
+        self.cursors = KeptCursors()
         self._client = make_client(settings)
         self._closed = False
 
@@ -219,7 +221,7 @@ class Search:
     # --- pages
 
     def _parsed(self, text: str, options: SearchOptions) -> Cursor:
-        cursor = Cursor.parse(text, options)
+        cursor = Cursor.parse(self.cursors.whole(text), options)
         try:
             self._partitions.refuse_foreign(cursor.vector)
         except InvalidPositionError as error:
@@ -278,7 +280,7 @@ class Search:
         """The cursor of the next page; at the end the point in time is given back."""
         if len(hits) > options.limit:
             last = hits[options.limit - 1]
-            return Cursor(view, last.index_name, last.place, vector, options.digest).text()
+            return self.cursors.name(Cursor(view, last.index_name, last.place, vector, options.digest).text())
         try:
             self._client.options(request_timeout=1.0).close_point_in_time(id=view)
         except Exception as error:

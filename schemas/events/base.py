@@ -6,10 +6,13 @@ An event keeps what it was given, also where that is wrong: building one never r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from ..errors import Fault, InvalidUrnError
 from ..urn import Urn
+
+_MOST_SHOWN: Final = 1e20
+"""Greater numbers are no longer shown: they may have thousands of digits."""
 
 
 class Event(Protocol):
@@ -60,7 +63,7 @@ def as_dict(value: Any) -> Any:
 def text_fault(value: Any, *, empty: bool = True, limit_bytes: int | None = None) -> str | None:
     """What is wrong with a text, or None."""
     if not isinstance(value, str):
-        return f"must be text, not {type(value).__name__}"
+        return f"must be text, not {_named(value)}"
     if not value:
         return None if empty else "must not be empty"
     try:
@@ -70,3 +73,12 @@ def text_fault(value: Any, *, empty: bool = True, limit_bytes: int | None = None
     if limit_bytes is not None and size > limit_bytes:
         return f"takes {size:,} bytes, the limit is {limit_bytes:,}"
     return None
+
+
+def _named(value: Any) -> str:
+    """What is no text, for a sentence; of a number also how it is written as text."""
+    if isinstance(value, bool):
+        return f'{value}: write "{str(value).lower()}"'
+    if isinstance(value, int | float) and abs(value) < _MOST_SHOWN:
+        return f'the number {value}: write "{value}"'
+    return type(value).__name__

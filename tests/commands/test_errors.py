@@ -185,16 +185,16 @@ CALLED: list[tuple[str, str, Callable[[Journal], Any], str]] = [
     ("as-at-true", "wrong-type", lambda j: j.show(KEPT, as_at=True), "not a point in time"),
     ("show-number", "invalid-urn", lambda j: j.show(ANYTHING(3)), "not a valid URN"),
     ("no-scope", "no-such-scope", lambda j: j.tags(KEPT, "ROOT"), "USER, SYSTEM or BOTH"),
-    ("misspelt", "unknown-argument", lambda j: j.subscribe(sinse="latest"), "Did you mean since?"),
-    ("unknown", "unknown-argument", lambda j: j.states(wibble=1), "There are since, group"),
-    ("kinds", "wrong-type", lambda j: j.changes(kinds=3), "not 3"),
-    ("limit", "wrong-type", lambda j: j.subscribe(limit="all"), "limit must be a number"),
+    ("misspelt", "unknown-argument", lambda j: j.subscribe(sinse="latest"), "Did you mean since?"),  # type: ignore[call-arg]
+    ("unknown", "unknown-argument", lambda j: j.states(wibble=1), "There are since, group"),  # type: ignore[call-arg]
+    ("kinds", "wrong-type", lambda j: j.changes(kinds=3), "not 3"),  # type: ignore[arg-type]
+    ("limit", "wrong-type", lambda j: j.subscribe(limit="all"), "limit must be a number"),  # type: ignore[arg-type]
     ("touches", "no-such-side", lambda j: j.subscribe(touches="both"), "additions or deletions"),
-    ("search-kind", "unknown-argument", lambda j: j.search("x", kind="dataset"), "Did you mean kinds?"),
-    ("search-kinds", "wrong-type", lambda j: j.search("x", kinds=3), "text or a list"),
+    ("search-kind", "unknown-argument", lambda j: j.search("x", kind="dataset"), "Did you mean kinds?"),  # type: ignore[call-arg]
+    ("search-kinds", "wrong-type", lambda j: j.search("x", kinds=3), "text or a list"),  # type: ignore[arg-type]
     ("search-scope", "invalid-query", lambda j: j.search("x", scope="ALL"), "scope must be"),
     ("search-limit", "invalid-query", lambda j: j.search("x", limit=-1), "between 0 and"),
-    ("search-sort", "invalid-query", lambda j: j.search("x", sort="age"), "sort must be one of"),
+    ("search-sort", "invalid-query", lambda j: j.search("x", sort="age"), "sort must be one of"),  # type: ignore[arg-type]
     ("search-cursor", "invalid-cursor", lambda j: j.search("x", cursor="x"), "cursor"),
     ("search-away", "search-unavailable", lambda j: searched_where_nobody_is(j), "did not answer"),
     ("emit", "kafka-unavailable", lambda j: j.emit(TagsAdded(KEPT, ["x"])), "No Kafka broker answers"),

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metajournal import values
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.schemas.errors import InputError, InvalidEventError, InvalidPositionError
 from metajournal.schemas.positions import Position
 from metajournal.terminal import parsing
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 
 
 def test_options_become_the_event_that_they_say() -> None:
@@ -26,6 +32,44 @@ def test_options_become_the_event_that_they_say() -> None:
     assert parsing.typed_options("EntityRegistered", "dataset:a/b", data=data, description="d").event == (
         EntityRegistered("dataset:a/b", description="d", schema=[("id", "long")], tags=["t"])
     )
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(TEXTS, VALUES, max_size=4))
+def test_a_schema_may_be_the_avro_object_itself(schema: dict[str, Any]) -> None:
+    """In a line and in `--data`; its text, which is what the event carries, says the same."""
+    line = {"type": "EntityRegistered", "entity": "dataset:a/b", "schema": schema}
+    event = parsing.typed_event(json.dumps(line)).event
+    assert event.validate() == []
+    assert json.loads(event.schema) == schema
+    assert parsing.typed_options("EntityRegistered", "dataset:a/b", data=json.dumps({"schema": schema})).event == event
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ("12", 'must be text, not the number 12: write "12"'),
+        ("-1.5", 'must be text, not the number -1.5: write "-1.5"'),
+        ("true", 'must be text, not True: write "true"'),
+        ("1e400", "must be text, not float"),
+        ("9" * 4000, "must be text, not int"),
+        ("null", "must be text, not NoneType"),
+    ],
+)
+def test_a_number_is_refused_with_the_text_to_write(number: str, message: str) -> None:
+    line = '{"type": "PropertiesSet", "entity": "dataset:a/b", "properties": {"rows": %s}}' % number  # noqa: UP031
+    [fault] = parsing.typed_event(line).event.validate()
+    assert (fault.field, fault.message) == ("properties['rows']", message)
+    [fault] = parsing.typed_event(
+        f'{{"type": "TagsAdded", "entity": "dataset:a/b", "tags": [{number}]}}'
+    ).event.validate()
+    assert (fault.field, fault.message) == ("tags[0]", message)
 
 
 def test_a_wrong_type_name_is_answered_with_the_nearest_one() -> None:

@@ -137,7 +137,10 @@ def test_wrong_words_are_usage_errors(here: Installation, wire: Wire, words: str
     assert said["error"]["hint"]
 
 
-def test_interrupting_ends_it_well_and_keeps_what_was_printed(here: Installation, wire: Wire) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_well_and_keeps_what_was_printed(
+    here: Installation, wire: Wire, number: signal.Signals
+) -> None:
     words = [*CLI, "tail", "--tenant", "*", "--group", here.settings.journal.prefix, "--since", "earliest", "--json"]
     process = subprocess.Popen(
         words,
@@ -150,7 +153,7 @@ def test_interrupting_ends_it_well_and_keeps_what_was_printed(here: Installation
     )
     assert process.stdout is not None
     printed = [process.stdout.readline() for _ in range(4)]
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out, err) == (0, "", "")
     assert len({json.loads(line)["id"] for line in printed}) == 4

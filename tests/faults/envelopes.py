@@ -80,6 +80,7 @@ def events_about(entity: Urn) -> list[Any]:
         events.EntityDeleted(entity),
         events.PropertiesSet(entity, {"Größe": 'Ω\n"quoted" 😀', "b": ""}),
         events.PropertiesSet(entity, {f"{number}": "v" * number for number in range(40)}, "SYSTEM"),
+        events.PropertiesReplaced(entity, {"owner": "bea", "c": "3"}),
         events.PropertiesRemoved(entity, ["owner", "a"]),
         events.PropertiesRemoved(entity, all=True),
         events.TagsAdded(entity, ["été", "[CC BY 4.0]", ""]),

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from elasticsearch import ConnectionTimeout, Elasticsearch
@@ -519,6 +520,24 @@ def test_pages_skip_and_double_nothing_while_writes_go_on(elasticsearch: str) ->
     assert seen == names
 
 
+def content_of(catalog: Search, cursor: str) -> list[Any]:
+    """What the cursor of this name holds."""
+    whole = catalog.cursors.whole(cursor)
+    assert isinstance(whole, str)
+    content: list[Any] = json.loads(base64.urlsafe_b64decode(whole))
+    return content
+
+
+def test_a_cursor_can_be_copied_by_hand_and_goes_on_in_another_process(catalog: Search) -> None:
+    first = catalog.search("*", limit=2)
+    assert first.cursor is not None
+    assert len(first.cursor) <= 60
+    with Search(catalog._settings) as other:
+        second = other.search("*", limit=100, cursor=first.cursor)
+    assert second.note == ""
+    assert [hit.urn for hit in (*first.hits, *second.hits)] == sorted(NAME_OF)
+
+
 def test_a_cursor_belongs_to_its_search(catalog: Search) -> None:
     cursor = catalog.search("*", limit=2).cursor
     assert cursor is not None
@@ -528,7 +547,7 @@ def test_a_cursor_belongs_to_its_search(catalog: Search) -> None:
         catalog.search("*", limit=2, cursor=cursor, tenant="other")
     with pytest.raises(InvalidQueryError, match="limit"):
         catalog.search("*", limit=0, cursor=cursor)
-    view, index, after, vector, digest = json.loads(base64.urlsafe_b64decode(cursor))
+    view, index, after, vector, digest = content_of(catalog, cursor)
     made_up: list[object] = [
         [view, index, [1, 2], vector, digest],
         [view, index, [{"a": 1}, "x"], vector, digest],
@@ -587,7 +606,7 @@ def test_a_cursor_of_two_quiet_minutes_goes_on_and_says_so(catalog: Search) -> N
     first = catalog.search("*", limit=5)
     assert first.cursor is not None
     client = make_client(catalog._settings)
-    client.close_point_in_time(id=json.loads(base64.urlsafe_b64decode(first.cursor))[0])  # as two quiet minutes would
+    client.close_point_in_time(id=content_of(catalog, first.cursor)[0])  # as two quiet minutes would
     client.close()
     second = catalog.search("*", limit=100, cursor=first.cursor)
     assert "continues after their last hit" in second.note
@@ -597,7 +616,7 @@ def test_a_cursor_of_two_quiet_minutes_goes_on_and_says_so(catalog: Search) -> N
 def test_a_cursor_whose_point_in_time_the_server_fails_to_read_goes_on_and_says_so(catalog: Search) -> None:
     first = catalog.search("*", limit=5)
     assert first.cursor is not None
-    view, *rest = json.loads(base64.urlsafe_b64decode(first.cursor))
+    view, *rest = content_of(catalog, first.cursor)
     torn = base64.urlsafe_b64encode(json.dumps([view[:-4] + "AAAA", *rest]).encode()).decode()
     second = catalog.search("*", limit=100, cursor=torn)
     assert "continues after their last hit" in second.note

@@ -18,6 +18,7 @@ from metajournal import (
     FilesRecorded,
     MetadataCleared,
     PropertiesRemoved,
+    PropertiesReplaced,
     PropertiesSet,
     RunStarted,
     RunStopped,
@@ -141,6 +142,9 @@ class Naive:
                 tags |= dict.fromkeys(event.tags)
             elif isinstance(event, PropertiesSet):
                 properties |= event.properties
+            elif isinstance(event, PropertiesReplaced):
+                properties.clear()
+                properties |= event.properties
             else:
                 gone = getattr(event, "tags", ()) if isinstance(event, TagsRemoved) else getattr(event, "keys", ())
                 everything = isinstance(event, MetadataCleared) or event.all
@@ -193,6 +197,7 @@ events = st.one_of(
     st.builds(EntityRegistered, entities),
     st.builds(TagsAdded, entities, lists, scope=scopes),
     st.builds(PropertiesSet, entities, maps, scope=scopes),
+    st.builds(PropertiesReplaced, entities, maps, scope=scopes),
     st.builds(TagsRemoved, entities, lists, scope=scopes),
     st.builds(PropertiesRemoved, entities, keys=lists, scope=scopes),
     st.builds(MetadataCleared, entities, scope=st.sampled_from((*SCOPES, "BOTH"))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -82,6 +83,25 @@ def test_an_event_stands_in_the_log_as_it_was_emitted(emitter: Emitter, settings
     assert before <= header.event_time <= int(time.time() * 1000)
     assert (header.expected, header.unit, header.repeat) == (5, None, False)
     assert header.cause == id_bytes("0190d5b0-0000-7000-8000-000000000001")
+
+
+@pytest.mark.parametrize(
+    ("actor", "named"), [(None, pwd.getpwuid(os.geteuid()).pw_name), ("", None), ("billing", "billing")]
+)
+def test_events_name_the_systems_user_where_nobody_says_who_emits(
+    settings: Settings, actor: str | None, named: str | None
+) -> None:
+    """An empty actor names nobody; of a unit's events as of single ones."""
+    ours = replace(settings, journal=replace(settings.journal, actor=actor))
+    emitter = Emitter(ours, ensure_topics(ours))
+    emitter.emit(TagsAdded(PURCHASES, ["one"]))
+    emitter.emit(TagsAdded(PURCHASES, ["two"]), expected=0)
+    with emitter.unit(unit_id=None, repeat=False) as unit:
+        unit.emit(TagsAdded(PURCHASES, ["three"]))
+    position = emitter.emit(TagsAdded(PURCHASES, ["four"]), actor="bob").position
+    emitter.close()
+    headers = [decode(message.value() or b"").header for message in read(settings, position.topic)]
+    assert [header.actor for header in headers] == [named, named, named, "bob"]
 
 
 def test_an_event_is_sent_again_with_its_id(emitter: Emitter, settings: Settings) -> None:

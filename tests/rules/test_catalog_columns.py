@@ -30,6 +30,7 @@ from metajournal.domains.catalog.events import (
     EntityRegistered,
     MetadataCleared,
     PropertiesRemoved,
+    PropertiesReplaced,
     PropertiesSet,
     TagsAdded,
     TagsRemoved,
@@ -56,7 +57,7 @@ def told(number: int, event: Any) -> Iterator[Told]:
         yield from ((number, 1, tag, "") for tag in event.tags)
         stated = {"description": event.description, "schema": str(event.schema) if event.schema else None}
         yield from ((number, 2, name, value) for name, value in stated.items() if value is not None)
-    elif isinstance(event, PropertiesSet):
+    elif isinstance(event, PropertiesSet | PropertiesReplaced):
         yield from ((number, PROPERTIES[event.scope], name, value) for name, value in event.properties.items())
     elif isinstance(event, PropertiesRemoved):
         yield from ((number, PROPERTIES[event.scope], name, None) for name in event.keys)
@@ -71,6 +72,8 @@ def cleared(event: Any) -> list[int]:
     if isinstance(event, MetadataCleared):
         scopes = ("USER", "SYSTEM") if event.scope == "BOTH" else (event.scope,)
         return [spaces[scope] for scope in scopes for spaces in (PROPERTIES, TAGS)]
+    if isinstance(event, PropertiesReplaced):
+        return [PROPERTIES[event.scope]]
     if isinstance(event, PropertiesRemoved | TagsRemoved) and event.all:
         return [(PROPERTIES if isinstance(event, PropertiesRemoved) else TAGS)[event.scope]]
     return []
@@ -236,6 +239,11 @@ def test_what_is_set_again_to_the_same_or_removed_without_being_there_changes_no
             (TagsRemoved(ONE, ["t", "u"]), None),
             (TagsRemoved(ONE, all=True), "bob"),
             (PropertiesRemoved(ONE, all=True), "bob"),
+            (PropertiesReplaced(ONE, {"a": "1", "c": "3"}), "bob"),
+            (PropertiesReplaced(ONE, {"c": "3", "a": "1"}), "carol"),
+            (PropertiesReplaced(ONE, {"c": "4"}), "carol"),
+            (PropertiesReplaced(ONE, {}), "carol"),
+            (PropertiesReplaced(ONE, {}), "carol"),
             (MetadataCleared(ONE, "USER"), "bob"),
             (PropertiesSet(ONE, {"a": "2"}), "bob"),
             (MetadataCleared(ONE, "SYSTEM"), "bob"),

@@ -28,6 +28,7 @@ PUBLISHED = {
     "catalog.EntityDeleted.1": ["9a91b9fdc5803ec7"],
     "catalog.EntityRegistered.1": ["751e7e08dd9355ca"],
     "catalog.MetadataCleared.1": ["6e2e24c0eb3a2e22"],
+    "catalog.PropertiesReplaced.1": ["58cad4f902250ed5"],
     "catalog.PropertiesRemoved.1": ["da1764f236f06d4f"],
     "catalog.PropertiesSet.1": ["deb154c0364270aa"],
     "catalog.TagsAdded.1": ["ed27aecd7c5593af"],

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
+
+import metajournal
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("pyspark", "pyarrow", "deltalake", "duckdb", "polars", "pandas", "fastavro")
@@ -51,6 +55,25 @@ def test_the_wheel_holds_every_module_and_every_data_file(wheel: Path, source: P
     assert missing == set()
     assert not any("tests/" in name or "conftest" in name for name in names)
     assert any(name.endswith("LICENSE") for name in names)
+
+
+def test_the_source_distribution_has_no_stray_tests(source: Path, tmp_path: Path) -> None:
+    """setuptools adds `tests/test_*.py` by itself, which do not run without what stands beside them."""
+    pip(sys.executable, "install", "--target", str(tmp_path / "tools"), "setuptools>=77")
+    build = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "tools")}
+    subprocess.run(
+        [sys.executable, "-c", build, tmp_path], check=True, cwd=source, env=environment, stdout=subprocess.DEVNULL
+    )
+    [archive] = tmp_path.glob("metajournal-*.tar.gz")
+    with tarfile.open(archive) as packed:
+        names = [name.partition("/")[2] for name in packed.getnames()]
+    assert [name for name in names if name.startswith("tests")] == []
+    assert {"pyproject.toml", "client.py", "domains/catalog/contracts/TagsAdded.v1.avsc", "README.md"} <= set(names)
+
+
+def test_the_package_tells_its_version(wheel: Path) -> None:
+    assert wheel.name.startswith(f"metajournal-{metajournal.__version__}-")
 
 
 def test_the_light_client_needs_nothing_heavy(wheel: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `status` makes of what processes left behind; no service runs."""
+"""What `status` makes of what processes left behind, and of services that it asks."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from metajournal.indexer.fill.progress import Progress
+from metajournal.schemas.settings import Settings
+from metajournal.stack.doctor import Check
 from metajournal.stack.home import Entry
+from metajournal.stack.keeper import NOTE
 from metajournal.stack.process import ProcessId
 from metajournal.stack.status import Component, Stage, Status, _behind, _component, _stages, status
 from metajournal.stack.supervisor import _environment
-from metajournal.terminal.views import status_json, status_view
+from metajournal.terminal.views import doctor_json, doctor_view, status_json, status_view
 
 
 @pytest.mark.parametrize(
@@ -116,7 +120,7 @@ def test_an_old_warning_in_the_log_is_not_told_as_the_cause_of_an_end(tmp_path: 
     assert asked.message == "the indexer ended with exit code 143 (SIGTERM)"
     killed = component_of(tmp_path, {"exit_code": None, "ended_ms": None}, log=WARNING, log_age_s=480, report={})
     assert "how the indexer ended is not known" in killed.message
-    assert f"See {killed.log}" in killed.mend
+    assert killed.mend == f"See {killed.log}, then run: metajournal up"
 
 
 TRACE = """Traceback (most recent call last):
@@ -163,7 +167,7 @@ def test_what_died_and_how_is_told_and_no_line_of_a_stack_trace(
 ) -> None:
     component = component_of(tmp_path, {"exit_code": code, "ended_ms": ENDED_MS}, log=log, log_age_s=1, report={})
     assert component.message == f"the indexer {message}"
-    assert component.mend == f"See {component.log}, then run: metajournal down; metajournal up"
+    assert component.mend == f"See {component.log}, then run: metajournal up"
 
 
 def test_a_component_that_failed_shows_its_own_error_and_next_step_but_none_of_an_earlier_run(tmp_path: Path) -> None:
@@ -171,10 +175,29 @@ def test_a_component_that_failed_shows_its_own_error_and_next_step_but_none_of_a
     failed: dict[str, object] = {"state": "failed", "message": "unknown-schema: The record at t/0/7 …", "mend": SHELVE}
     own = component_of(tmp_path, ended, log=WARNING, log_age_s=1, report={**failed, "written_ms": ENDED_MS})
     assert own.message == failed["message"]
-    assert own.mend == f"{SHELVE} To start again, run: metajournal down; metajournal up"
+    assert own.mend == f"{SHELVE} To start again, run: metajournal up"
     earlier = component_of(tmp_path, ended, log=WARNING, log_age_s=1, report={**failed, "written_ms": 1})
     assert earlier.message.endswith(f"; the last message of its log: {WARNING}")
     assert SHELVE not in earlier.mend
+
+
+def test_a_component_that_waits_to_be_started_again_shows_how_it_ended_and_when(tmp_path: Path) -> None:
+    """What its keeper has written into the log since is not taken for the component's own last message."""
+    alive = ProcessId.of(os.getpid())
+    assert alive is not None
+    log, state = tmp_path / "indexer.log", tmp_path / "indexer.state"
+    log.write_text(f"{WARNING}\n{NOTE}exit code 1; starting it again in 64 s\n")
+    now_ms = int(time.time() * 1000)
+    kept = {"exit_code": 1, "ended_ms": now_ms, "logged_ms": now_ms, "again_ms": now_ms + 64_000, "restarts": 6}
+    state.write_text(json.dumps(kept))
+    waiting = _component("indexer", Entry(alive, 0, str(log), str(state)), {})
+    assert (waiting.state, waiting.restarts, waiting.fine, waiting.pid) == ("restarting", 6, False, None)
+    how = f"the indexer ended with exit code 1; the last message of its log: {WARNING}; starting again in "
+    assert waiting.message.startswith(how)
+    assert waiting.mend == f"See {log}, then run: metajournal up"
+    state.write_text(json.dumps({**kept, "logged_ms": now_ms - 480_000}))
+    quiet = _component("indexer", Entry(alive, 0, str(log), str(state)), {})
+    assert "; its log says nothing of the last 480 s before; starting again in " in quiet.message
 
 
 def test_a_component_that_waits_shows_what_ends_the_waiting(tmp_path: Path) -> None:
@@ -226,3 +249,47 @@ def test_derived_tables_that_do_not_go_on_are_told_with_place_reason_and_next_st
 def test_a_home_whose_derived_tables_stand_still_is_not_fine() -> None:
     assert Status(Path(), "", (), (), {}, ({"complete": False},)).fine
     assert not Status(Path(), "", (), (), {}, ({"complete": False, "why": "no"},)).fine
+
+
+def test_services_that_up_did_not_start_are_asked_where_they_are_configured(settings: Settings, tmp_path: Path) -> None:
+    seen = {component.name: component for component in status(tmp_path, settings).components}
+    assert [seen[name].state for name in ("kafka", "elasticsearch")] == ["running", "running"]
+    assert seen["kafka"].endpoint == settings.kafka["bootstrap.servers"]
+    assert [seen[name].state for name in ("stream", "indexer")] == ["not started", "not started"]
+    away = replace(
+        settings,
+        kafka={"bootstrap.servers": "kafka.invalid:9092"},
+        elasticsearch=replace(settings.elasticsearch, url="http://user:word@search.invalid:9200"),
+    )
+    kafka, search, *_ = status(tmp_path, away).components
+    assert (kafka.state, kafka.endpoint) == ("no answer", "kafka.invalid:9092")
+    assert "kafka.bootstrap.servers" in kafka.mend
+    assert search.state == "no answer"
+    assert "word" not in f"{search.endpoint}{search.message}{search.mend}"
+    assert not status(tmp_path, away).fine
+
+
+def test_a_stream_that_was_started_by_itself_is_seen_as_long_as_it_lives(tmp_path: Path) -> None:
+    def state(pid: int, age_s: float = 0.0) -> str:
+        report = {"state": "running", "pid": pid, "written_ms": int((time.time() - age_s) * 1000)}
+        (tmp_path / "stream.json").write_text(json.dumps(report))
+        return next(component.state for component in status(tmp_path).components if component.name == "stream")
+
+    assert state(os.getpid()) == "running"
+    assert state(os.getpid(), 60) == "not started"
+    assert state(2**22 + 1) == "not started"
+
+
+def test_doctor_says_what_mends_several_parts_once_below_the_last_of_them() -> None:
+    extra = "pip install 'metajournal[lake]'"
+    checks = [
+        Check("pyarrow", "not installed", "any", "missing", extra),
+        Check("polars", "not installed", "any", "note", extra),
+        Check("ports", "can be bound", "any", "fine"),
+        Check("Kafka", "no answer", "an answer", "note", "metajournal up"),
+    ]
+    out = io.StringIO()
+    Console(file=out, width=120).print(doctor_view(doctor_json(checks)))
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    assert [line.count(extra) for line in lines] == [0, 0, 0, 1, 0, 0, 0]
+    assert lines[-1].endswith("metajournal up")

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from metajournal.schemas.settings import JournalSettings, Settings
 from metajournal.stack.errors import AlreadyRunningError, HomeError, ServerStartError
 from metajournal.stack.home import RUN_FILE, SETTINGS_FILE, read_run
 from metajournal.stack.ports import answers
-from metajournal.stack.process import ProcessId, read_state
+from metajournal.stack.process import ProcessId
 from metajournal.stack.status import status
 from metajournal.stack.supervisor import down, up
 from tests.new_topics import make_topics
@@ -71,7 +72,8 @@ def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
     assert [component.state for component in status(home).components] == ["not started"] * 4
 
     home = home.rename(home.with_name("moved"))
-    again = up(home, load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings, commands=COMMANDS)
+    settings = load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings
+    again = up(home, settings, commands=COMMANDS)
     assert again.lake == str(home / "lake")
     assert again.components["kafka"].endpoint == settings.kafka["bootstrap.servers"], (
         "the port of the last time was free"
@@ -79,7 +81,9 @@ def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
     admin = AdminClient({"bootstrap.servers": again.components["kafka"].endpoint or ""})
     assert len(admin.list_topics(timeout=10).topics["kept"].partitions) == 2
     a_copy_leaves_the_processes_of_the_original_alone(home)
-    sees_an_ended_component(home)
+    what_dies_is_started_again_by_itself(home)
+    up_starts_again_only_what_died(home, settings)
+    up_with_other_settings_starts_stream_and_indexer_again(home, settings)
 
 
 def a_copy_leaves_the_processes_of_the_original_alone(home: Path) -> None:
@@ -93,19 +97,58 @@ def a_copy_leaves_the_processes_of_the_original_alone(home: Path) -> None:
     assert status(home).fine
 
 
-def sees_an_ended_component(home: Path) -> None:
-    """A component that was killed is shown as ended, with its exit code, and is not started again."""
-    entry = read_run(home).components["indexer"]
-    os.kill(read_state(Path(entry.state))["pid"], signal.SIGKILL)
+def pids(home: Path) -> dict[str, int | None]:
+    return {component.name: component.pid for component in status(home).components}
+
+
+def what_dies_is_started_again_by_itself(home: Path) -> None:
+    """A component that was killed runs again soon, and `status` says that and why; the others are left alone."""
+    before = pids(home)
+    killed = before["indexer"]
+    assert killed is not None
+    os.kill(killed, signal.SIGKILL)
+    eventually(lambda: status(home).fine and pids(home)["indexer"] != killed, 20, "the indexer once more")
+    indexer = next(component for component in status(home).components if component.name == "indexer")
+    assert indexer.restarts == 1
+    assert indexer.message == ("the indexer was killed by signal 9 (SIGKILL) and was started again (once since up)")
+    assert {**before, "indexer": indexer.pid} == pids(home)
+
+
+def up_starts_again_only_what_died(home: Path, settings: Settings) -> None:
+    """What nobody starts again, since its keeper was killed too, is shown as ended, until `up` starts that alone."""
+    before, entry = pids(home), read_run(home).components["indexer"]
+    entry.keeper.send(signal.SIGKILL)
     eventually(lambda: not entry.keeper.alive, 10, "the keeper's end")
     seen = {component.name: component for component in status(home).components}
-    assert (seen["indexer"].state, seen["indexer"].exit_code) == ("ended", -signal.SIGKILL)
-    assert "metajournal up" in seen["indexer"].mend
-    assert not status(home).fine
+    assert seen["indexer"].state == "ended"
+    assert seen["indexer"].mend.endswith("then run: metajournal up")
     assert status(home).stages[1].freshness_s is None
     assert {name: component.state for name, component in seen.items() if name != "indexer"} == dict.fromkeys(
         ALL[:3], "running"
     )
+    messages = list[str]()
+    up(home, settings, commands=COMMANDS, tell=messages.append)
+    assert messages == [
+        "Kafka, Elasticsearch and the stream are running already", "starting the indexer", "the indexer is ready",
+    ]  # fmt: skip
+    assert status(home).fine
+    after = pids(home)
+    assert after["indexer"] != before["indexer"]
+    assert {**after, "indexer": before["indexer"]} == before
+
+
+def up_with_other_settings_starts_stream_and_indexer_again(home: Path, settings: Settings) -> None:
+    """They read the settings when they start; the servers, which have none of these, run on."""
+    before, entry = pids(home), read_run(home).components["indexer"]
+    entry.keeper.send(signal.SIGKILL)
+    eventually(lambda: not entry.keeper.alive, 10, "the keeper's end")
+    messages = list[str]()
+    up(home, replace(settings, journal=JournalSettings(prefix="other")), commands=COMMANDS, tell=messages.append)
+    assert "the stream had other settings and is started again" in messages
+    after = pids(home)
+    assert after["stream"] != before["stream"]
+    assert {name: after[name] for name in ALL[:2]} == {name: before[name] for name in ALL[:2]}
+    assert load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings.journal.prefix == "other"
 
 
 def test_what_does_not_come_up_is_said_and_nothing_is_left(home: Path) -> None:

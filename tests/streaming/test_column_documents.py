@@ -14,6 +14,7 @@ from metajournal.domains.catalog.events import (
     EntityRegistered,
     MetadataCleared,
     PropertiesRemoved,
+    PropertiesReplaced,
     PropertiesSet,
     TagsAdded,
     TagsRemoved,
@@ -61,6 +62,7 @@ def oddly_worded(draw: st.DrawFn) -> list[JournalRecord]:
     events = st.one_of(
         st.builds(EntityRegistered, entity, maybe, maybe, st.just({}) | properties, st.just(()) | some),
         st.builds(PropertiesSet, entity, properties, scopes),
+        st.builds(PropertiesReplaced, entity, st.just({}) | properties, scopes),
         st.builds(TagsAdded, entity, some, scopes),
         st.builds(lambda one, keys, scope: PropertiesRemoved(one, keys, scope=scope), entity, some, scopes),
         st.builds(lambda one, tags, scope: TagsRemoved(one, tags, scope=scope), entity, some, scopes),

@@ -52,7 +52,7 @@ def test_a_stream_whose_jvm_is_killed_names_that_and_ends(
     shown = _component("stream", entry, told)
     assert (shown.state, shown.message) == ("ended", told["message"])
     assert str(home / "spark.log") in shown.mend
-    assert shown.mend.endswith("To start again, run: metajournal down; metajournal up")
+    assert shown.mend.endswith("To start again, run: metajournal up")
 
 
 @pytest.mark.services

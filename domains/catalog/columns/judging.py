@@ -5,8 +5,8 @@ invalid, may be a duplicate, touches another entity than its aggregate, or bring
 calls has left those out, with all other events of their aggregates). What may be left out is not decided here.
 
 Every entity has *places* in time: one before the first of its events, and one for each event. A property or tag that
-is set at a place is held until the same name is set or removed again, or its scope is cleared, or the entity ends; a
-row holds what is held at its place. An event has changed its entity where something begins or ends to be held.
+is set at a place is held until the same name is set or removed again, or a later event clears its scope, or the entity
+ends; a row holds what is held at its place. An event has changed its entity where something begins or ends to be held.
 
 Needs numpy (extra `stream`), and is imported by nothing that the light client needs.
 """
@@ -250,7 +250,8 @@ def _differences(
     own = ~np.isin(spans.name, kept.names)
     is_set = spans.value != REMOVED
     before = np.zeros(len(own), np.bool_)
-    before[1:] = ends.follows[1:] & is_set[:-1] & (ends.clear[:-1] > spans.at[1:])
+    # An event that clears a space and sets a name of it anew has at most another value for that name.
+    before[1:] = ends.follows[1:] & is_set[:-1] & (ends.clear[:-1] >= spans.at[1:])
     was = np.flatnonzero(before & is_set & own)
     differs = was[spans.value[was] != spans.value[was - 1]]
     if len(differs):

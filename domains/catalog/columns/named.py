@@ -76,6 +76,11 @@ class Named:
     def _set(self, rows: Numbers, fields: Mapping[str, Any]) -> None:
         self._some(rows, fields["properties"], _PROPERTIES[fields["scope"][0]])
 
+    def _replaced(self, rows: Numbers, fields: Mapping[str, Any]) -> None:
+        space = _PROPERTIES[fields["scope"][0]]
+        self._clear(rows, space)
+        self._listed(rows, fields["properties"], space)
+
     def _tagged(self, rows: Numbers, fields: Mapping[str, Any]) -> None:
         self._some(rows, fields["tags"], _TAGS[fields["scope"][0]])
 
@@ -153,4 +158,5 @@ _TAKEN: Final[Mapping[str, Callable[[Named, Numbers, Mapping[str, Any]], None]]]
     catalog.TagsAdded.TYPE: Named._tagged,
     catalog.TagsRemoved.TYPE: Named._untagged,
     catalog.MetadataCleared.TYPE: Named._cleared,
+    catalog.PropertiesReplaced.TYPE: Named._replaced,
 }

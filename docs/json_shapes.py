@@ -1,0 +1,223 @@
+"""The shape of what each command prints with `--json`, for the reference page and for the tests that hold it.
+
+A shape is a type of Python, None, a tuple of alternatives, a list of one shape for each entry, a mapping of names to
+shapes (`name?` may be missing), or `Map` where the names are anybody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+
+class Map(NamedTuple):
+    """An object with any names, each value of one shape."""
+
+    value: Any
+
+
+class Printed(NamedTuple):
+    """What a command prints.
+
+    Attributes:
+        shape: of the value.
+        lines: whether it prints one such value on each line, instead of one alone.
+        said: what it is.
+    """
+
+    shape: Any
+    said: str
+    lines: bool = False
+
+
+TEXT: Final = (str, None)
+NUMBER: Final = (int, float)
+WHOLE: Final = (int, None)
+METADATA: Final = {"properties": Map(str), "tags": [str]}
+ENTITY: Final = {
+    "tenant": str, "urn": str, "kind": str, "namespace": TEXT, "name": str, "aggregate": str,
+    "logical_timestamp": int, "seq": int, "system_time": int, "event_time": int, "event_id": str, "actor": TEXT,
+    "deleted": bool, "record": (Map(object), None), "user": METADATA, "system": METADATA,
+}  # fmt: skip
+WRITE: Final = {"at": int, "program": TEXT, "run": TEXT, "source": TEXT}
+ERROR: Final = {"ok": bool, "error": Map(object)}
+OUTCOME: Final[dict[str, Any]] = {"outcome": str, "reason?": str, "detail?": object, "of?": (str, int)}
+EMITTED: Final = {
+    "ok": bool, "line?": int, "event_id": str, "type": str, "entity": str, "position?": str, "system_time?": int,
+    "outcome?": str, "reason?": str, "detail?": object, "of?": (str, int), "original?": Map(object),
+    "error?": Map(object),
+}  # fmt: skip
+REFUSED: Final = {"line": int, **ERROR}
+PLACED: Final = {"id": str, "urn": str, "tenant": str, "position": str, "seq": int, "time": int}
+CHANGE: Final = {**PLACED, "scope": TEXT, "type": str, "record": Map(object)}
+STATE: Final = {**PLACED, "deleted": bool, "document": Map(object)}
+WHY: Final = {
+    "field": str, "key": str, "text": str, "matched": [[int]], "scope?": TEXT, "marked": str,
+}  # fmt: skip
+HIT: Final = {
+    "urn": str, "tier": TEXT, "why": [WHY], "entity": Map(object), "then?": ({**ENTITY, "final": bool}, None),
+}  # fmt: skip
+RESULTS: Final = {
+    "total": int, "hits": [HIT], "facets": Map([{"value": str, "hits": int}]), "shows": Map(int), "cursor": TEXT,
+    "note": str,
+}  # fmt: skip
+PLACE: Final = {
+    "topic": str, "partition": int, "offset": int, "position": str, "logical_timestamp": int, "tenant": str,
+    "type": str, "aggregate": str, "entities": [str], "actor": TEXT, "append_time": int, "system_time": WHOLE,
+    "event_time": WHOLE, "unit_id": TEXT, "outcome": str, "reason": TEXT, "detail": object, "original": TEXT,
+    "rows": [Map(object)], "behind": int, "index": {"name": TEXT, "shows": WHOLE, "said": str},
+}  # fmt: skip
+FILE: Final = {
+    "file": str, "version": object, "url": str, "time_index_key": object, "work_id_index_key": object,
+    "range_key": object, "metadata": Map(object), "size": WHOLE, "created": WHOLE, "logical_timestamp": int,
+    "system_time": int, "actor": TEXT,
+}  # fmt: skip
+RECORDED: Final = {"ok": bool, "event_id": str, "position": str, "outcome?": str, "reason?": str, "detail?": object,
+                   "of?": (str, int), "original?": Map(object)}  # fmt: skip
+RUN: Final = {"run": str, "program": str, "id": str, "start": WHOLE, "stop": int, "status": TEXT}
+ACCESS: Final = {"data": str, "access": str, "at": int, "component": TEXT, "metadata": (Map(object), None)}
+LINEAGE: Final = {
+    "start": str, "end": str, "relations": [Map(object)], "programs": Map(Map(object)), "data": Map(Map(object)),
+    "partial?": bool, "why?": str, "final?": bool,
+}  # fmt: skip
+COMPONENT: Final = {
+    "name": str, "state": str, "pid": WHOLE, "since_ms": WHOLE, "endpoint": TEXT, "log": TEXT, "exit_code": WHOLE,
+    "message": str, "mend": str, "restarts": int, "up_s": WHOLE,
+}  # fmt: skip
+STATUS: Final = {
+    "ok": bool, "home": str, "lake": str, "components": [COMPONENT],
+    "stages": [{"name": str, "freshness_s": (int, float, None), "reached": Map(object)}], "verdicts": Map(int),
+    "derived": [Map(object)], "unserved": [Map(object)],
+}  # fmt: skip
+DOMAIN: Final = {
+    "name": str, "state": str, "package": str, "kinds": [str], "commands": [str], "topic": TEXT, "problem?": str,
+}  # fmt: skip
+SHAPES: Final[Mapping[str, Printed]] = {
+    "config init": Printed({"ok": bool, "file": str}, "the file that was written"),
+    "config show": Printed(
+        Map((object, {"value": object, "from": str})), "each setting by its key; with `--origin`, with its source"
+    ),
+    "demo": Printed(
+        {"ok": bool, "python": str, "checks": Map(bool), "folder": str, "events": int, "try": [[str]],
+         "seconds": NUMBER,
+         "published": Map(object), "outcomes": Map(int), "counts": Map(int), "freshness_ms": object,
+         "searches": [Map(object)], "live_tag": Map(object), "rejected": Map(object), "entity": object,
+         "history": object, "files": Map(object), "lineage": Map(object), "as_at": object, "rebuild": Map(object)},
+        "what each step did, and whether it is as it must be",
+    ),
+    "doctor": Printed(
+        {"ok": bool, "checks": [{"part": str, "found": str, "needed": str, "verdict": str, "mend": str}]},
+        "every part that was looked at",
+    ),
+    "domains": Printed([DOMAIN], "every domain"),
+    "domains add": Printed(
+        {"ok": bool, "domain": str, "package": str, "kinds": [str], "topic": str}, "the domain that is served now"
+    ),
+    "emit": Printed(
+        (EMITTED, REFUSED, {"ok": bool, "unit": str, "events": [EMITTED]}),
+        "the result of each event, in the order of the input; with `--unit` one value, the unit's", lines=True,
+    ),
+    "files": Printed({"files": [FILE], "cursor": TEXT, "final": bool}, "a page of files"),
+    "files latest": Printed((FILE, None), "the newest file; null where there is none"),
+    "files record": Printed((RECORDED, {"ok": bool, "files": int}), "the result of each event of files", lines=True),
+    "history": Printed([{**ENTITY, "position": str}], "rows of the entity, oldest first"),
+    "lineage import": Printed(
+        {"ok": bool, "events": int, "facts": int, "refused": [{"line": int, "message": str}]}, "what came of the import"
+    ),
+    "lineage of": Printed(LINEAGE, "the lineage, in the source's shape"),
+    "rebuild index": Printed(
+        {"ok": bool, "index": str, "old": TEXT, "kept": bool, "resumed": bool, "thrown_away": [str], "documents": int,
+         "compared": int, "took_s": NUMBER},
+        "what the rebuild did",
+    ),
+    "rebuild lake": Printed(
+        {"ok": bool, "generation": int, "records": int, "seconds": NUMBER, "equal": bool,
+         "tables": Map({"digest": str, "before": TEXT})},
+        "what the rebuild did",
+    ),
+    "run": Printed(
+        {**RUN, "accesses": [ACCESS], "cursor": TEXT, "metadata": Map(METADATA), "final?": bool}, "the run"
+    ),
+    "runs": Printed({"runs": [RUN], "cursor": TEXT}, "a page of runs, the last begun first"),
+    "search": Printed(RESULTS, "a page of hits, best first"),
+    "shelve": Printed({"ok": bool, "shelved": str}, "the position that is passed over"),
+    "show": Printed({**ENTITY, "latest_write?": (WRITE, None), "final?": bool}, "the entity's row"),
+    "status": Printed(STATUS, "the services and stages; with `--watch` one such value a second", lines=True),
+    "suggest": Printed([{"text": str, "entities": int}], "the completions"),
+    "tail": Printed((CHANGE, STATE), "each change; with `--state` each state", lines=True),
+    "verify": Printed(
+        {"ok": bool, "checks": [{"name": str, "ok": bool, "said": str, "found": [str]}]}, "every check"
+    ),
+    "why": Printed({"event_id": TEXT, "made_at": WHOLE, "places": [PLACE]}, "each place where the event stands"),
+}  # fmt: skip
+"""By the command's words."""
+
+
+def faults(shape: Any, value: Any, place: str = "") -> list[str]:
+    """Where a value has not its shape; empty where it has."""
+    if isinstance(shape, tuple) and not isinstance(shape, Map):
+        tried = [faults(one_of, value, place) for one_of in shape]
+        return [] if [] in tried else min(tried, key=len)
+    if isinstance(shape, Map):
+        if not isinstance(value, Mapping):
+            return [f"{place}: {value!r:.80} is no object"]
+        return [text for key, entry in value.items() for text in faults(shape.value, entry, f"{place}.{key}")]
+    if isinstance(shape, Mapping):
+        return _faults_of_object(shape, value, place)
+    if isinstance(shape, list):
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            return [f"{place}: {value!r:.80} is no array"]
+        return [text for number, entry in enumerate(value) for text in faults(shape[0], entry, f"{place}[{number}]")]
+    right = value is None if shape is None else isinstance(value, shape)
+    right = right and (shape is object or shape is bool or not isinstance(value, bool))
+    return [] if right else [f"{place}: {value!r:.80} is no {_named(shape)}"]
+
+
+def _faults_of_object(shape: Mapping[str, Any], value: Any, place: str) -> list[str]:
+    if not isinstance(value, Mapping):
+        return [f"{place}: {value!r:.80} is no object"]
+    known = {name.removesuffix("?"): part for name, part in shape.items()}
+    lacking = [name for name in shape if not name.endswith("?") and name not in value]
+    return [
+        *(f"{place}: {name} is missing" for name in lacking),
+        *(f"{place}: {name} is not documented" for name in value if name not in known),
+        *(
+            text
+            for name, part in known.items()
+            if name in value
+            for text in faults(part, value[name], f"{place}.{name}")
+        ),
+    ]
+
+
+_NAMES: Final[Mapping[Any, str]] = {
+    str: "text", int: "whole number", float: "number", bool: "true or false", None: "null", object: "anything",
+}  # fmt: skip
+
+
+def _named(shape: Any) -> str:
+    return _NAMES[shape]
+
+
+def lines_of(shape: Any, indent: str = "") -> list[str]:
+    """A shape as it stands on the page."""
+    inner = indent + "  "
+    if isinstance(shape, Map):
+        return ["{", *_joined(f"{inner}NAME: ", lines_of(shape.value, inner)), f"{indent}}}"]
+    if isinstance(shape, tuple):
+        each = [lines_of(one_of, indent) for one_of in shape]
+        together: list[str] = each[0]
+        for lines in each[1:]:
+            together = [*together[:-1], f"{together[-1]} or {lines[0]}", *lines[1:]]
+        return together
+    if isinstance(shape, Mapping):
+        parts = [_joined(f"{inner}{name}: ", lines_of(part, inner)) for name, part in shape.items()]
+        return ["{", *(line for part in parts for line in part), f"{indent}}}"]
+    if isinstance(shape, list):
+        lines = lines_of(shape[0], indent)
+        return [f"[{lines[0]}", *lines[1:-1], f"{lines[-1]} …]"] if len(lines) > 1 else [f"[{lines[0]} …]"]
+    return [_named(shape)]
+
+
+def _joined(start: str, lines: list[str]) -> list[str]:
+    return [start + lines[0], *lines[1:]]

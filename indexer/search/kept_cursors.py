@@ -1,0 +1,101 @@
+"""Short texts for cursors: a name of 20 characters, under which the whole cursor is kept on this machine.
+
+A whole cursor holds a point in time and a URN, some 640 characters that nobody copies by hand. It is kept in memory,
+and in a folder of the user's own, so that the next command knows it too; the oldest go first. A whole cursor is taken
+as well as its name.
+Invariant: a name leads to the very text that it was made for, or to InvalidCursorError.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections import OrderedDict
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from ..errors import InvalidCursorError
+
+KEPT: Final = 1000
+"""Most cursors in memory, and about so many in the folder."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{20}")
+_NAME_BYTES: Final = 15
+_SWEEP_EVERY: Final = 64
+
+
+class KeptCursors:
+    """Cursors by their names; safe to use from several threads.
+
+    Args:
+        folder: where they are kept for other processes of this user; the user's cache where None.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = _own_folder() if folder is None else folder
+        self._lock = Lock()
+        self._whole: OrderedDict[str, str] = OrderedDict()
+        self._written = 0
+
+    def name(self, whole: str) -> str:
+        """The name of a cursor, from now on."""
+        name = _name_of(whole)
+        with self._lock:
+            self._whole[name] = whole
+            self._whole.move_to_end(name)
+            if len(self._whole) > KEPT:
+                self._whole.popitem(last=False)
+            self._written += 1
+            is_turn = self._written % _SWEEP_EVERY == 1
+        with suppress(OSError):  # a folder that cannot be written: this process alone knows it
+            self._write(name, whole)
+            if is_turn:
+                self._sweep()
+        return name
+
+    def whole(self, text: object) -> object:
+        """The cursor of a name; anything else as it is.
+
+        Raises:
+            InvalidCursorError: the name is not known here.
+        """
+        if not isinstance(text, str) or _NAME.fullmatch(text) is None:
+            return text
+        with self._lock:
+            whole = self._whole.get(text)
+        if whole is None:
+            with suppress(OSError, UnicodeDecodeError):
+                whole = (self._folder / text).read_text("ascii")
+        if whole is None or _name_of(whole) != text:
+            raise InvalidCursorError(
+                f"The cursor {text} is not known on this machine (the latest {KEPT:,} are).",
+                hint="Search again without it.",
+            )
+        return whole
+
+    def _write(self, name: str, whole: str) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = self._folder / f".{name}.{os.getpid()}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(whole)
+        draft.replace(self._folder / name)
+
+    def _sweep(self) -> None:
+        """Delete the oldest of the folder."""
+        aged = sorted((path.stat().st_mtime_ns, path) for path in self._folder.iterdir())
+        for _, path in aged[:-KEPT]:
+            path.unlink(missing_ok=True)
+
+
+def _name_of(whole: str) -> str:
+    digest = blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=_NAME_BYTES).digest()
+    return base64.urlsafe_b64encode(digest).decode()
+
+
+def _own_folder() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path(os.environ.get("HOME") or ".") / ".cache") / "metajournal" / "cursors"

@@ -1,0 +1,48 @@
+"""Asks the configured Kafka and Elasticsearch for an answer, whoever runs them, and words why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from ..schemas.setting_keys import scrubbed, url_shown
+from ..schemas.settings import Settings
+
+_ANSWER_S: Final = 3.0
+
+
+def kafka_answer(settings: Settings) -> str:
+    """What Kafka answers. Raises: whatever its client does where there is no answer."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({**settings.kafka, "log_level": 0})
+    return f"{len(admin.list_topics(timeout=_ANSWER_S).brokers)} broker(s)"
+
+
+def search_answer(settings: Settings) -> str:
+    """What Elasticsearch answers. Raises: whatever its client does where there is no answer."""
+    from elasticsearch import Elasticsearch
+
+    own = settings.elasticsearch
+    options: dict[str, Any] = {"api_key": own.api_key, "ca_certs": own.ca}
+    given = {key: value for key, value in options.items() if value}
+    with Elasticsearch(own.url, request_timeout=_ANSWER_S, max_retries=0, **given) as client:
+        return f"a {client.cluster.health().body['status']} cluster"
+
+
+ANSWERS: Final[Mapping[str, Callable[[Settings], str]]] = {"kafka": kafka_answer, "elasticsearch": search_answer}
+
+
+def endpoint(name: str, settings: Settings) -> str:
+    """Where one of these is said to be, for people to read."""
+    address = settings.kafka.get("bootstrap.servers", "") if name == "kafka" else settings.elasticsearch.url
+    return url_shown(address)
+
+
+def words(error: Exception, hidden: Sequence[str]) -> str:
+    """One line of an exception, without what the settings hide; librdkafka's have their words inside."""
+    from confluent_kafka import KafkaError
+
+    inner = error.args[0] if error.args else None
+    text = scrubbed(inner.str() if isinstance(inner, KafkaError) else str(error), hidden)
+    return text.splitlines()[0][:120] if text else type(error).__name__
