@@ -21,7 +21,8 @@ from ...schemas.limits import MAX_ENTRIES
 from ...schemas.times import time_ms
 from ...schemas.urn import Urn
 from ...values import bounded, is_text, json_value
-from ..catalog.urns import dataset, run
+from ..catalog import naming
+from ..catalog.urns import run
 from .events import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
 
 SCHEMA_URL: Final = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
@@ -193,7 +194,7 @@ def _data(event: Mapping[str, Any], side: str) -> Iterator[Urn]:
     for dataset_fields in _listed(event, side):
         namespace, name = _text(dataset_fields, "namespace"), _text(dataset_fields, "name")
         kind = namespace.removeprefix(_OTHER_KINDS)
-        yield dataset(namespace, name) if kind == namespace else Urn.parse(f"{kind}:{name}")
+        yield naming.data(namespace, name) if kind == namespace else Urn.parse(f"{kind}:{name}")
 
 
 def _listed(value: Mapping[str, Any], name: str) -> Sequence[Any]:
