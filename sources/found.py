@@ -113,7 +113,7 @@ def _cut(found: Found, limit: int) -> Found:
         _text(found.description or "", limit) or None,
         fields or None,
         properties,
-        tuple(sorted({_text(tag, limit) for tag in found.tags if tag and _fits(tag)})),
+        tuple(sorted({text for tag in found.tags if _fits(tag) and (text := _text(tag, limit))})),
         found.upstreams,
         columns,
         found.made_by,

@@ -42,6 +42,8 @@ SHARED: Final = ("description", "schema")
 """Properties that several sources may know, so that a mark lists whose they are."""
 RUN: Final = "run"
 """Behind the prefix: the run by which something is made of other data; what was told of it is not told again."""
+ENDED: Final = "ended_run"
+"""Behind the prefix: the last run that was ended without another one in its place, so that none is begun again."""
 REPLACED: Final = "REPLACED"
 DROPPED: Final = "DROPPED"
 """How the run of a view ends that has another definition now, and of one that is gone."""
@@ -171,10 +173,14 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
     shared_texts = {key: text for key, text in shared.items() if text and key not in others.keys}
     mark = Mark(tuple(shared_texts), tuple(tag for tag in found.tags if tag not in others.tags))
     stated = {f"{source.prefix}{key}": value for key, value in found.stated.items()}
+    run_key, ended_key = f"{source.prefix}{RUN}", f"{source.prefix}{ENDED}"
     told, now = _told(source, row), _run(source, found, row)
     facts = _made(found, told, now, at_ms)
     if now is not None:
-        stated[f"{source.prefix}{RUN}"] = str(now)
+        stated[run_key] = str(now)
+    ended = str(told) if told is not None and now is None else properties.get(ended_key)
+    if ended is not None:
+        stated[ended_key] = ended
     wanted = {**stated, **shared_texts, source.mark: mark.text}
     before = {key for key in properties if key.startswith(source.prefix)} | (set(own.keys) - set(others.keys))
     events: list[Any] = []
@@ -182,12 +188,14 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
         events.append(EntityRegistered(found.entity, found.description, shared_texts.get("schema")))
         properties = shared_texts
     new = {key: value for key, value in wanted.items() if properties.get(key) != value}
-    events += _removed(found.entity, (before & properties.keys()) - wanted.keys())
+    gone = (before & properties.keys()) - wanted.keys()
+    events += _removed(found.entity, gone - {run_key})
     gone_tags = (set(own.tags) - set(mark.tags) - set(others.tags)) & set(tags)
     events += [TagsRemoved(found.entity, sorted(gone_tags), scope=SYSTEM)] if gone_tags else []
     new_tags = set(mark.tags) - set(tags)
     events += [TagsAdded(found.entity, sorted(new_tags), scope=SYSTEM)] if new_tags else []
     events += [PropertiesSet(found.entity, some, SYSTEM) for some in _pieces(new, last=source.mark)]
+    events += _removed(found.entity, gone & {run_key})  # when it stands there that the run is ended
     if not events:
         return None
     return Step(found.entity, Change.CHANGE if live else Change.REGISTER, facts, tuple(events))
@@ -202,10 +210,13 @@ def _gone(source: Identity, entity: Urn, row: Held, at_ms: int) -> Step:
     if not marked and row.properties.get("created_by", "").startswith(f"{APP}/"):
         return Step(entity, Change.DELETE, facts, (EntityDeleted(entity),))
     own = _mark(source, row.properties)
+    ended_key = f"{source.prefix}{ENDED}"
     keys = {key for key in row.properties if key.startswith(source.prefix)} | {source.mark}
     keys |= set(own.keys) - set(others.keys)
+    keys -= {ended_key}
     tags = (set(own.tags) - set(others.tags)) & set(row.tags)
-    events: list[Any] = [TagsRemoved(entity, sorted(tags), scope=SYSTEM)] if tags else []
+    events: list[Any] = [PropertiesSet(entity, {ended_key: str(told)}, SYSTEM)] if told is not None else []
+    events += [TagsRemoved(entity, sorted(tags), scope=SYSTEM)] if tags else []
     events += _removed(entity, keys & row.properties.keys(), last=source.mark)
     return Step(entity, Change.RELEASE, facts, tuple(events))
 
@@ -244,10 +255,11 @@ def _schema_text(found: Found) -> str | None:
 
 
 def _told(source: Identity, row: Held | None) -> Urn | None:
-    """The run that was told of last and is not stopped."""
-    text = row.properties.get(f"{source.prefix}{RUN}") if row is not None and row.live else None
+    """The run that was told of last and is not ended."""
+    properties = row.properties if row is not None and row.live else {}
+    text = properties.get(f"{source.prefix}{RUN}")
     try:
-        told = None if text is None else Urn.parse(text)
+        told = None if text is None or text == properties.get(f"{source.prefix}{ENDED}") else Urn.parse(text)
     except InvalidUrnError:  # somebody has written something else there
         return None
     return told if told is not None and told.kind == "run" else None
@@ -260,7 +272,7 @@ def _run(source: Identity, found: Found, row: Held | None) -> Urn | None:
     """
     if found.upstreams is None:
         return None
-    told = _told(source, row)
+    told, properties = _told(source, row), row.properties if row is not None and row.live else {}
     content = [
         found.entity,
         *found.upstreams,
@@ -268,7 +280,7 @@ def _run(source: Identity, found: Found, row: Held | None) -> Urn | None:
     ]
     if told is not None and told.name.endswith(f"-{_digest(content)}"):
         return told
-    before = told or str(0 if row is None else row.deleted_at)
+    before = told or properties.get(f"{source.prefix}{ENDED}") or str(0 if row is None else row.deleted_at)
     number = f"{_digest([before])}-{_digest(content)}"
     try:
         return run(found.entity.parts[0], found.entity.name, "workflow", found.made_by, number)
