@@ -18,6 +18,7 @@ BUDGET_BYTES: Final = MAX_ENTITY_BYTES * 3 // 4
 """Room of one source in an entity: the rest is for other sources and for people."""
 TEXT_CHARS: Final = 65_536
 """Longest text of a description or value; longer ones are cut, and say so."""
+_KEY_CHARS: Final = 200
 _CUT_MARK: Final = " … [cut: {kept:,} of {total:,} characters kept]"
 
 Schema = tuple[tuple[str, str], ...]
@@ -88,12 +89,31 @@ def fitted(found: Found) -> Found:
     Texts lose what UTF-8 cannot carry. Properties whose keys are too long, and the last columns of a schema that is
     too large, are left out.
     """
+    if _is_plain(found):
+        return found
     cut = _cut(found, TEXT_CHARS)
     limit = TEXT_CHARS
     while _size(cut) > BUDGET_BYTES and limit > 1:
         limit //= 2
         cut = _cut(found, limit)
     return cut
+
+
+def _is_plain(found: Found) -> bool:
+    """Whether nothing is to be cut, which nearly always holds and is seen quickly."""
+    names, kinds = zip(*found.schema, strict=True) if found.schema else ((), ())
+    said = [found.description] if found.description else []
+    texts = [*found.properties.values(), *names, *kinds, *found.tags, *said]
+    keys = [*found.properties, *found.columns]
+    of = [column for columns in found.columns.values() for column in columns]
+    joined = "".join((*texts, *keys, *of))
+    if not (all(texts) and all(keys) and all(of) and all(found.columns.values()) and found.schema != ()):
+        return False
+    if found.description == "" or any(len(key) > _KEY_CHARS for key in (*keys, *found.tags)):
+        return False
+    if 6 * len(joined) + 60 * (len(texts) + len(keys) + len(of)) > BUDGET_BYTES:
+        return False
+    return joined.isascii() and list(found.tags) == sorted(set(found.tags))
 
 
 def _cut(found: Found, limit: int) -> Found:

@@ -185,8 +185,7 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
     before = {key for key in properties if key.startswith(source.prefix)} | (set(own.keys) - set(others.keys))
     events: list[Any] = []
     if not live:
-        events.append(EntityRegistered(found.entity, found.description, shared_texts.get("schema")))
-        properties = shared_texts
+        events.append(EntityRegistered(found.entity))  # the rest comes in one event, so that it is one change
     new = {key: value for key, value in wanted.items() if properties.get(key) != value}
     gone = (before & properties.keys()) - wanted.keys()
     events += _removed(found.entity, gone - {run_key})

@@ -217,10 +217,11 @@ def test_a_new_table_is_registered_with_its_mark_last() -> None:
     catalog = Catalog()
     found = Found(URNS[0], "What was bought", (("id", "int"),), {"type": "table"}, ("core",))
     registered, tagged, said = brought(catalog, SHOP, [found])
-    assert registered == EntityRegistered(URNS[0], "What was bought", '[["id","int"]]')
+    assert registered == EntityRegistered(URNS[0])
     assert tagged == TagsAdded(URNS[0], ["core"], SYSTEM)
+    properties = {"database.type": "table", "description": "What was bought", "schema": '[["id","int"]]'}
     mark = '{"keys":["description","schema"],"tags":["core"]}'
-    assert said == PropertiesSet(URNS[0], {"database.type": "table", "source.shop": mark}, SYSTEM)
+    assert said == PropertiesSet(URNS[0], {**properties, "source.shop": mark}, SYSTEM)
     assert [*said.properties][-1] == "source.shop"
 
 
