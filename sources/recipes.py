@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..schemas.errors import InputError
+from ..schemas.errors import InputError, MissingExtraError
 from .source import Source, checked_id
 
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -41,8 +41,10 @@ class Kind(NamedTuple):
 
 
 def _databases(options: Mapping[str, Any], source_id: str | None) -> Source:
-    from .databases.source import Databases
-
+    try:
+        from .databases.source import Databases
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("sources", "Reading databases") from error
     return Databases(
         options["url"], schemas=options.get("schemas", ()), exclude=options.get("exclude", ()), id=source_id,
         namespace=options.get("namespace"),

@@ -13,17 +13,32 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 from urllib.parse import quote, unquote
 
+from sqlalchemy import create_engine, inspect
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
 from ...domains.catalog.naming import SCHEMES, file_database, namespace_of, server
-from ...schemas.errors import InputError, MissingExtraError
+from ...schemas.errors import InputError
 from ...schemas.masking import MASK, scrubbed
 from ..source import SourceError, SourceUnavailableError
+from .inspecting import connected, schemas_of, tables_of
 from .reflected import Table, Unread
 
 FILES: Final = frozenset({"sqlite", "duckdb"})
 """Databases that are one file."""
 _WITHOUT_SCHEMAS: Final = frozenset({"sqlite", "mysql", "mariadb", "clickhouse", "hive", "teradata"})
 """Where a schema is the database, so that a table's name has two parts."""
-_REFUSED: Final = ("password", "authentication", "access denied", "login failed", "logon denied", "permission denied")
+_REFUSED: Final = (
+    "password",
+    "authentication",
+    "access denied",
+    "login failed",
+    "logon denied",
+    "permission denied",
+    'role "',
+)
+"""Words by which drivers say that somebody may not: each has codes of its own."""
 _DRIVERS: Final = {
     "postgresql": "psycopg[binary]", "mysql": "pymysql", "mariadb": "pymysql", "mssql": "pyodbc", "oracle": "oracledb",
     "duckdb": "duckdb", "snowflake": "snowflake-sqlalchemy", "trino": "trino[sqlalchemy]",
@@ -61,7 +76,12 @@ class Address:
     namespace: str
     named: str
     dialect: str
-    _url: Any = field(repr=False)
+    _url: URL = field(repr=False)
+
+    @property
+    def _path(self) -> str:
+        """The file of a database that is one."""
+        return self._url.database or ""
 
     @classmethod
     def of(cls, text: str, namespace: str | None = None) -> Address:
@@ -69,13 +89,7 @@ class Address:
 
         Raises:
             InputError: it is none.
-            MissingExtraError: SQLAlchemy is not installed.
         """
-        try:
-            from sqlalchemy.engine import make_url
-            from sqlalchemy.exc import ArgumentError
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("sources", "Reading databases") from error
         try:
             url = make_url(text)
         except (ArgumentError, ValueError):
@@ -119,9 +133,9 @@ class Address:
             SourceError: the driver is not installed, or the database refuses who asks.
             SourceUnavailableError: it does not answer, or broke off in the block.
         """
-        if self.dialect in FILES and not Path(self._url.database).is_file():
+        if self.dialect in FILES and not Path(self._path).is_file():
             raise SourceError(
-                f"There is no file {self._url.database}.",
+                f"There is no file {self._path}.",
                 hint="Check the path; four slashes begin an absolute one (sqlite:////data/shop.db).",
                 code="source-not-found",
             )
@@ -130,12 +144,6 @@ class Address:
 
     @contextmanager
     def _inspected(self) -> Iterator[Reader]:
-        from sqlalchemy import create_engine, inspect
-        from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
-        from sqlalchemy.pool import NullPool
-
-        from .inspecting import connected, schemas_of, tables_of
-
         try:
             engine = create_engine(self._to_open(), poolclass=NullPool)
         except (NoSuchModuleError, ModuleNotFoundError) as error:
@@ -160,11 +168,13 @@ class Address:
     def _duckdb(self) -> Iterator[Reader]:
         import duckdb
 
-        from .duckdb_catalog import database_of, schemas_of, tables_of
+        from . import duckdb_catalog
 
         try:
-            with duckdb.connect(self._url.database, read_only=True) as connection:
-                yield Reader(database_of(connection), "main", schemas_of(connection), partial(tables_of, connection))
+            with duckdb.connect(self._path, read_only=True) as connection:
+                schemas = duckdb_catalog.schemas_of(connection)
+                tables = partial(duckdb_catalog.tables_of, connection)
+                yield Reader(duckdb_catalog.database_of(connection), "main", schemas, tables)
         except duckdb.Error as error:
             self._fail(error)
 
@@ -172,7 +182,7 @@ class Address:
         if self.dialect != "sqlite":
             return self._url
         # Read-only, or SQLite would make a file that is not there, and lock one that is.
-        return self._url.set(database=f"file:{quote(self._url.database)}", query={"mode": "ro", "uri": "true"})
+        return self._url.set(database=f"file:{quote(self._path)}", query={"mode": "ro", "uri": "true"})
 
     def _fail(self, error: Exception) -> NoReturn:
         """Raises: SourceError, SourceUnavailableError: what a driver has said, without anything secret."""

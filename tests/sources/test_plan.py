@@ -197,7 +197,7 @@ class Runs(RuleBasedStateMachine):
 
     @invariant()
     def each_view_has_one_open_run_that_reads_what_it_is_made_of(self) -> None:
-        runs = {key[2].run: row for key, row in self.catalog.facts.items() if key[0] == "runs"}
+        runs = {row.run: row for key, row in self.catalog.facts.items() if key[0] == "runs"}
         touched: dict[str, set[tuple[str, str]]] = {}
         for key, row in self.catalog.facts.items():
             if key[0] == "accesses":
@@ -296,7 +296,7 @@ def test_what_people_registered_first_outlives_the_source() -> None:
 
 def test_a_view_that_goes_back_to_an_earlier_definition_is_a_new_run() -> None:
     catalog = Catalog()
-    runs = []
+    runs: list[Any] = []
     for upstreams in ((URNS[0],), (URNS[1],), (URNS[0],)):
         events = brought(catalog, SHOP, [Found(URNS[2], upstreams=upstreams)])
         assert [type(event) for event in events if isinstance(event, RunStopped)] == [RunStopped] * bool(runs)
