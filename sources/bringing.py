@@ -3,7 +3,8 @@
     1. the source is read whole; if that fails, nothing else happens
     2. the lake is waited for, until it holds all that is in the journal, and read at once
     3. `plan` compares; a dry run ends here
-    4. what was told of views goes first, acknowledged before the marks that say it was told; then entity by entity
+    4. of views first which runs are to be ended, then the lineage, each acknowledged before what follows from it; then
+       entity by entity
     5. the lake is waited for, so that whoever asks next finds it
 
 A kill anywhere is mended by the same run again: the plan says what is still lacking. A run that tells something, or
@@ -161,9 +162,10 @@ class Bringing:
         try:
             for event in comparison.program:
                 receipts.emit(event)
-            for fact in _facts(comparison.plan):
-                receipts.emit(fact)
-            self._journal.flush()
+            for told in (_notes(comparison.plan), _facts(comparison.plan)):
+                for event in told:
+                    receipts.emit(event)
+                self._journal.flush()
             for done, step in enumerate(comparison.plan.steps):
                 if done % _TELL_EVERY == 0:
                     self._tell(Progress("bring in", done, len(comparison.plan.steps)))
@@ -248,6 +250,11 @@ class _Receipts:
             outcome = receipt.outcome(timeout_s)
             if outcome.word in ("rejected", "shelved"):
                 self._brought.refused.append((entity, f"{outcome.word}: {getattr(outcome, 'reason', '')}"))
+
+
+def _notes(made: Plan) -> Iterator[Any]:
+    for step in made.steps:
+        yield from step.notes
 
 
 def _facts(made: Plan) -> Iterator[Any]:

@@ -43,7 +43,7 @@ SHARED: Final = ("description", "schema")
 RUN: Final = "run"
 """Behind the prefix: the run by which something is made of other data; what was told of it is not told again."""
 ENDED: Final = "ended_run"
-"""Behind the prefix: the last run that was ended without another one in its place, so that none is begun again."""
+"""Behind the prefix: the last run that was ended or is to be; it is noted first, so that it is never taken up again."""
 REPLACED: Final = "REPLACED"
 DROPPED: Final = "DROPPED"
 """How the run of a view ends that has another definition now, and of one that is gone."""
@@ -101,12 +101,14 @@ class Step:
     """What is to be told of one entity.
 
     Attributes:
-        facts: lineage, which is told first: a mark of it stands among the events.
+        notes: events that say which run is to be ended; they stand in the journal before that is told.
+        facts: lineage, which stands there before the events that say it was told.
         events: in their order, all of the entity.
     """
 
     entity: Urn
     change: Change
+    notes: tuple[Any, ...] = ()
     facts: tuple[Any, ...] = ()
     events: tuple[Any, ...] = ()
 
@@ -174,50 +176,49 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
     mark = Mark(tuple(shared_texts), tuple(tag for tag in found.tags if tag not in others.tags))
     stated = {f"{source.prefix}{key}": value for key, value in found.stated.items()}
     run_key, ended_key = f"{source.prefix}{RUN}", f"{source.prefix}{ENDED}"
-    told, now = _told(source, row), _run(source, found, row)
-    facts = _made(found, told, now, at_ms)
+    now = _run(source, found, row)
+    notes, ending = _ending(source, found.entity, row, now)
+    facts: list[Any] = [] if ending is None else [RunStopped(ending, at_ms, REPLACED)]
+    facts += [] if now is None or properties.get(run_key) == now else _begun(found, now, at_ms)
     if now is not None:
         stated[run_key] = str(now)
-    ended = str(told) if told is not None and now is None else properties.get(ended_key)
-    if ended is not None:
-        stated[ended_key] = ended
+    properties = {**properties, **{key: value for note in notes for key, value in note.properties.items()}}
+    if ended_key in properties:
+        stated[ended_key] = properties[ended_key]
     wanted = {**stated, **shared_texts, source.mark: mark.text}
     before = {key for key in properties if key.startswith(source.prefix)} | (set(own.keys) - set(others.keys))
     events: list[Any] = []
     if not live:
         events.append(EntityRegistered(found.entity))  # the rest comes in one event, so that it is one change
     new = {key: value for key, value in wanted.items() if properties.get(key) != value}
-    gone = (before & properties.keys()) - wanted.keys()
-    events += _removed(found.entity, gone - {run_key})
+    events += _removed(found.entity, (before & properties.keys()) - wanted.keys())
     gone_tags = (set(own.tags) - set(mark.tags) - set(others.tags)) & set(tags)
     events += [TagsRemoved(found.entity, sorted(gone_tags), scope=SYSTEM)] if gone_tags else []
     new_tags = set(mark.tags) - set(tags)
     events += [TagsAdded(found.entity, sorted(new_tags), scope=SYSTEM)] if new_tags else []
     events += [PropertiesSet(found.entity, some, SYSTEM) for some in _pieces(new, last=source.mark)]
-    events += _removed(found.entity, gone & {run_key})  # when it stands there that the run is ended
     if not events:
         return None
-    return Step(found.entity, Change.CHANGE if live else Change.REGISTER, facts, tuple(events))
+    return Step(found.entity, Change.CHANGE if live else Change.REGISTER, notes, tuple(facts), tuple(events))
 
 
 def _gone(source: Identity, entity: Urn, row: Held, at_ms: int) -> Step:
     """What is to be told of something that is there no more."""
-    told = _told(source, row)
-    facts = () if told is None else (RunStopped(told, at_ms, DROPPED),)
+    notes, ending = _ending(source, entity, row, None)
+    facts = () if ending is None else (RunStopped(ending, at_ms, DROPPED),)
     others = _others(source, row.properties)
     marked = any(key.startswith(MARK) and key != source.mark for key in row.properties)
     if not marked and row.properties.get("created_by", "").startswith(f"{APP}/"):
-        return Step(entity, Change.DELETE, facts, (EntityDeleted(entity),))
+        return Step(entity, Change.DELETE, notes, facts, (EntityDeleted(entity),))
     own = _mark(source, row.properties)
     ended_key = f"{source.prefix}{ENDED}"
     keys = {key for key in row.properties if key.startswith(source.prefix)} | {source.mark}
     keys |= set(own.keys) - set(others.keys)
     keys -= {ended_key}
     tags = (set(own.tags) - set(others.tags)) & set(row.tags)
-    events: list[Any] = [PropertiesSet(entity, {ended_key: str(told)}, SYSTEM)] if told is not None else []
-    events += [TagsRemoved(entity, sorted(tags), scope=SYSTEM)] if tags else []
+    events: list[Any] = [TagsRemoved(entity, sorted(tags), scope=SYSTEM)] if tags else []
     events += _removed(entity, keys & row.properties.keys(), last=source.mark)
-    return Step(entity, Change.RELEASE, facts, tuple(events))
+    return Step(entity, Change.RELEASE, notes, facts, tuple(events))
 
 
 def _mark(source: Identity, properties: Mapping[str, str]) -> Mark:
@@ -253,15 +254,27 @@ def _schema_text(found: Found) -> str | None:
 # Lineage of what is made of other data by its definition: one run, from when it was first seen to when it is no more.
 
 
-def _told(source: Identity, row: Held | None) -> Urn | None:
-    """The run that was told of last and is not ended."""
+def _told(source: Identity, row: Held | None) -> tuple[Urn | None, bool]:
+    """The run that was told of last, and whether it was to be ended since: by a run that was killed before its end."""
     properties = row.properties if row is not None and row.live else {}
     text = properties.get(f"{source.prefix}{RUN}")
     try:
-        told = None if text is None or text == properties.get(f"{source.prefix}{ENDED}") else Urn.parse(text)
+        told = None if text is None else Urn.parse(text)
     except InvalidUrnError:  # somebody has written something else there
-        return None
-    return told if told is not None and told.kind == "run" else None
+        return None, False
+    return (told if told is not None and told.kind == "run" else None), text == properties.get(
+        f"{source.prefix}{ENDED}"
+    )
+
+
+def _ending(
+    source: Identity, entity: Urn, row: Held | None, now: Urn | None
+) -> tuple[tuple[PropertiesSet, ...], Urn | None]:
+    """The run that is to be ended, and the note of it: a run that is noted is ended again and never taken up again."""
+    told, noted = _told(source, row)
+    if told is None or told == now:
+        return (), None
+    return (() if noted else (PropertiesSet(entity, {f"{source.prefix}{ENDED}": str(told)}, SYSTEM),)), told
 
 
 def _run(source: Identity, found: Found, row: Held | None) -> Urn | None:
@@ -271,13 +284,14 @@ def _run(source: Identity, found: Found, row: Held | None) -> Urn | None:
     """
     if found.upstreams is None:
         return None
-    told, properties = _told(source, row), row.properties if row is not None and row.live else {}
+    told, noted = _told(source, row)
+    properties = row.properties if row is not None and row.live else {}
     content = [
         found.entity,
         *found.upstreams,
         *(f"{name}<{','.join(of)}" for name, of in sorted(found.columns.items())),
     ]
-    if told is not None and told.name.endswith(f"-{_digest(content)}"):
+    if told is not None and not noted and told.name.endswith(f"-{_digest(content)}"):
         return told
     before = told or properties.get(f"{source.prefix}{ENDED}") or str(0 if row is None else row.deleted_at)
     number = f"{_digest([before])}-{_digest(content)}"
@@ -287,16 +301,11 @@ def _run(source: Identity, found: Found, row: Held | None) -> Urn | None:
         return None
 
 
-def _made(found: Found, told: Urn | None, now: Urn | None, at_ms: int) -> tuple[Any, ...]:
-    """The facts that are not told yet."""
-    if told == now:
-        return ()
-    facts: list[Any] = [] if told is None else [RunStopped(told, at_ms, REPLACED)]
-    if now is not None:
-        reads = [Access(data, READ, at_ms) for data in (found.upstreams or ())[:_KEPT_READS]]
-        wrote = Access(found.entity, WRITE, at_ms)
-        facts += [RunStarted(now, at_ms), AccessesRecorded(now, [*reads, wrote])]
-    return tuple(facts)
+def _begun(found: Found, now: Urn, at_ms: int) -> list[Any]:
+    """The facts of a run that begins."""
+    reads = [Access(data, READ, at_ms) for data in (found.upstreams or ())[:_KEPT_READS]]
+    wrote = Access(found.entity, WRITE, at_ms)
+    return [RunStarted(now, at_ms), AccessesRecorded(now, [*reads, wrote])]
 
 
 def _digest(texts: Iterable[str]) -> str:

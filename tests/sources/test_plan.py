@@ -81,7 +81,8 @@ def brought(
 ) -> list[Any]:
     """One run; of its events so many arrive before it is killed."""
     made = plan(source, found, held_of(catalog), whole=whole, at_ms=NOON + 1000 * catalog.records)
-    events = [fact for step in made.steps for fact in step.facts]
+    events = [note for step in made.steps for note in step.notes]
+    events += [fact for step in made.steps for fact in step.facts]
     events += [event for step in made.steps for event in step.events]
     for event in events:
         assert not event.validate(), event.validate()
@@ -303,7 +304,8 @@ def test_a_view_that_goes_back_to_an_earlier_definition_is_a_new_run() -> None:
         assert any(isinstance(event, AccessesRecorded) for event in events)
         runs += [event.run for event in events if isinstance(event, RunStarted)]
     assert len({*runs}) == 3
-    (dropped, deleted) = brought(catalog, SHOP, [])
+    (noted, dropped, deleted) = brought(catalog, SHOP, [])
+    assert noted.properties == {"database.ended_run": str(runs[-1])}
     assert (dropped.run, dropped.status, type(deleted)) == (runs[-1], "DROPPED", EntityDeleted)
 
 
