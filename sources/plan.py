@@ -194,9 +194,10 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
     events += _removed(found.entity, (before & properties.keys()) - wanted.keys())
     gone_tags = (set(own.tags) - set(mark.tags) - set(others.tags)) & set(tags)
     events += [TagsRemoved(found.entity, sorted(gone_tags), scope=SYSTEM)] if gone_tags else []
+    # What the mark lists goes before the mark, and comes after it: a kill leaves nothing that nobody lists.
+    events += [PropertiesSet(found.entity, some, SYSTEM) for some in _pieces(new, first=source.mark)]
     new_tags = set(mark.tags) - set(tags)
     events += [TagsAdded(found.entity, sorted(new_tags), scope=SYSTEM)] if new_tags else []
-    events += [PropertiesSet(found.entity, some, SYSTEM) for some in _pieces(new, last=source.mark)]
     if not events:
         return None
     return Step(found.entity, Change.CHANGE if live else Change.REGISTER, notes, tuple(facts), tuple(events))
@@ -240,9 +241,9 @@ def _removed(entity: Urn, keys: Iterable[str], last: str = "") -> list[Propertie
     ]
 
 
-def _pieces(properties: Mapping[str, str], last: str) -> list[dict[str, str]]:
-    """Properties as events take them, the last one in the last event."""
-    pairs = sorted(properties.items(), key=lambda pair: (pair[0] == last, pair[0]))
+def _pieces(properties: Mapping[str, str], first: str) -> list[dict[str, str]]:
+    """Properties as events take them, the first one in the first event."""
+    pairs = sorted(properties.items(), key=lambda pair: (pair[0] != first, pair[0]))
     return [dict(pairs[start : start + MAX_ENTRIES]) for start in range(0, len(pairs), MAX_ENTRIES)]
 
 
