@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypedDict, Typ
 
 from .consumers.followers import LAKE_PACKAGES, Follow, is_running, place_of
 from .consumers.lake_waits import LakeWaits
+from .producers.recorded.epochs import domain_of
 from .producers.topics import Epochs
 from .producers.waiting.futures import AwaitableFuture
 from .rules.entity import EntityRow
@@ -130,6 +131,7 @@ class LakeClient:
             timeout_s: seconds to wait for that.
         Raises:
             UnknownEntityError: it does not exist (then).
+            TopicMismatchError: its domain is refused, and `as_at` or `at_least` asks for what only the journal knows.
             NotFinalError: the lake has not reached that position, or the time is still to come.
             NotYetVisibleError: the lake did not hold `at_least` in time; `behind` says how much it lacks.
             InputError: `as_at`, `as_of` or `at_least` is nothing of these.
@@ -145,6 +147,7 @@ class LakeClient:
     ) -> Answer:  # fmt: skip
         """What `show` shows, with how far the lake is and whether an event still to come could change it."""
         urn, asked_point = Urn.parse(entity), point(as_at)
+        self._require_followed(urn.domain if asked_point is not None or at_least is not None else None)
         who = self._tenant(tenant)
         check_number("timeout_s", timeout_s)
         until = time.monotonic() + timeout_s
@@ -225,10 +228,18 @@ class LakeClient:
         check_number("timeout_s", timeout_s)
         return self._waits.add(marks_of("at_least", at_least), timeout_s)
 
+    def _require_followed(self, domain: str | None) -> None:
+        """Refuse what only a domain that is folded can answer for good. Raises: TopicMismatchError: it is refused."""
+        if domain is not None and (refusal := self.epochs.refusals.get(domain)) is not None:
+            raise refusal
+
     def _wait(self, at_least: Inside | None, timeout_s: float) -> None:
         check_number("timeout_s", timeout_s)
         if at_least is not None:
-            self.lake.wait(marks_of("at_least", at_least), timeout_s)
+            marks = marks_of("at_least", at_least)
+            for topic, _ in marks:
+                self._require_followed(domain_of(topic))
+            self.lake.wait(marks, timeout_s)
 
     def then(self, hits: Iterable[Hit | Urn | str], as_at: Point, *, tenant: str | None = None) -> list[Answer | None]:
         """What entities looked like at an earlier point, read from the lake: each hit of a search, in its place.
@@ -288,8 +299,11 @@ class LakeClient:
                 raise
             raise MissingExtraError("lake", "Reading the lake") from error
         where = self.settings.lake
-        partitions = {topic: epoch.partitions for topic, epoch in self.epochs.items()}
-        return LakeReader(Lake(where.path, where.storage_options), self.settings.journal.topics, partitions)
+        topics = self.epochs.topics
+        firsts = {topic: first for topic in topics if (first := self.epochs.first(topic))}
+        lake = Lake(where.path, where.storage_options)
+        partitions = {topic: epoch.partitions for topic, epoch in topics.items()}
+        return LakeReader(lake, self.settings.journal.topics, partitions, firsts=firsts)
 
 
 def point(as_at: Point | None) -> Cut | int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
-from .producers.recorded.served import missing_package, unserved
+from .producers.recorded.served import missing_package
 from .producers.topics import Epochs
 from .schemas.errors import InputError
 from .schemas.registry import domain_named, domains, role
@@ -32,7 +32,9 @@ def client_of(epochs: Epochs, name: str) -> Callable[[Any], Any]:
         )
     served = next((outside for outside in epochs.outside if outside.name == name), None)
     if served is None:
-        raise unserved(name, f"journal.domain({name!r})")
+        raise epochs.not_served(name, f"journal.domain({name!r})")
+    if name in epochs.refusals:
+        raise epochs.refusals[name]
     declared = domain_named(name)
     if declared is None or not declared.package:
         raise missing_package(name, served.package)

@@ -5,16 +5,23 @@ Thin: what is installed says `schemas.outside`, what is served the journal, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
 import click
 
-from ..schemas.errors import DomainError, KafkaUnavailableError, MissingExtraError, TopicMismatchError
-from ..schemas.outside import declaration, file_of, installed
+from ..schemas.domain import Domain
+from ..schemas.errors import (
+    DomainError,
+    KafkaUnavailableError,
+    MetajournalError,
+    MissingExtraError,
+    TopicMismatchError,
+)
+from ..schemas.outside import OWN_PACKAGE, declaration, file_of, installed
 from ..schemas.registry import domains as own_domains
-from ..schemas.registry import role
+from ..schemas.registry import is_joining, role
 from ..schemas.settings import Settings
 from ..terminal.options import SECONDS, Options, json_option, options
 from ..terminal.rendering import console, note, print_json, print_line, table
@@ -50,13 +57,15 @@ def domains(context: click.Context, given: Options, /, as_json: bool) -> None:
 def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
     """Every domain: its name, what it is here, its package, kinds, commands and journal topic."""
     names = settings.journal.topics
+    served, refused, away = _served(settings)
     for domain in own_domains():
-        state = "served" if domain.served else "reserved"
-        topic = names.journal(domain.journal or domain.name) if domain.served else None
+        state, problem = _own_state(settings, domain, domain.name in served, away)
+        state, problem = _unless_refused(refused, domain.journal or domain.name, state, problem)
+        topic = names.journal(domain.journal or domain.name) if state in ("served", "refused") else None
         commands = _names(role(domain.name, "commands")) if domain.served else []
-        yield _row(domain.name, state, "metajournal", domain.kind_names, topic, commands)
-    served, away = _served(settings)
-    for name in sorted({*served, *(brought_domain.name for brought_domain in installed())}):
+        yield _row(domain.name, state, OWN_PACKAGE, domain.kind_names, topic, commands, problem)
+    ours = {domain.name for domain in own_domains()}
+    for name in sorted({*served, *(brought_domain.name for brought_domain in installed())} - ours):
         recorded = served.get(name)
         brought = [brought_domain.package for brought_domain in installed() if brought_domain.name == name]
         declared, commands, problem = None, list[str](), None
@@ -67,11 +76,33 @@ def _listed(settings: Settings) -> Iterable[dict[str, Any]]:
             problem = str(error)
         if recorded is not None:
             state = "served" if brought else "served, not installed"
+            state, problem = _unless_refused(refused, name, state, problem)
             yield _row(name, state, recorded.package, recorded.kind_names, names.journal(name), commands, problem)
         else:
             kinds = declared.kind_names if declared is not None else ()
             state = "installed" if away is None else "installed, perhaps served"
             yield _row(name, state, " and ".join(brought), kinds, None, commands, problem or away)
+
+
+def _own_state(settings: Settings, domain: Domain, is_recorded: bool, away: str | None) -> tuple[str, str | None]:
+    """What one of our own domains is here, and what to do where it could be served and is not."""
+    from ..stack.unserved import why_unserved
+
+    if is_recorded or (domain.served and not is_joining(domain.name)):
+        return "served", None
+    if not domain.served:
+        return "reserved", None
+    if away is not None:
+        return "perhaps served", away
+    return "not served yet", f"{domain.name} is not served: {' '.join(why_unserved(settings, domain.name))}"
+
+
+def _unless_refused(
+    refused: Mapping[str, MetajournalError], name: str, state: str, problem: str | None
+) -> tuple[str, str | None]:
+    """State and problem of a domain; of one that is refused alone, why and what to do."""
+    error = refused.get(name)
+    return (state, problem) if error is None else ("refused", f"{error} {error.hint}")
 
 
 def _names(commands: ModuleType | None) -> list[str]:
@@ -98,14 +129,15 @@ def _row(
     return row if problem is None else {**row, "problem": problem}
 
 
-def _served(settings: Settings) -> tuple[dict[str, Any], str | None]:
-    """The domains from outside that the journal serves, by name; or why that is not known."""
+def _served(settings: Settings) -> tuple[dict[str, Any], Mapping[str, MetajournalError], str | None]:
+    """The domains that joined the journal, and why some are refused, by name; or why that is not known."""
     from ..producers.topics import check_topics
 
     try:
-        return {served.name: served for served in check_topics(settings).outside}, None
+        epochs = check_topics(settings)
+        return {served.name: served for served in epochs.outside}, epochs.refusals, None
     except (KafkaUnavailableError, TopicMismatchError) as error:
-        return {}, f"Which domains from outside are served is not known: {error}"
+        return {}, {}, f"Which domains are served is not known: {error}"
 
 
 @domains.command("add", short_help="Have this installation serve a domain that an installed package brings.")

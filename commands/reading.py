@@ -71,7 +71,6 @@ def history(
     A row's position, for --as-at and `metajournal why`, is TOPIC/PARTITION/LOGICAL_TIMESTAMP; with --json it stands in
     each row. With --as-of the changes stand in the order of their event times.
     """
-    from ..schemas.positions import Position
     from ..schemas.urn import Urn
     from ..terminal.views import history_view
     from ..values import entity_json, moment, positions
@@ -81,8 +80,7 @@ def history(
     most = None if limit is None else limit + 1  # the row before a page says what the page's first row changed
     with journal_of(given) as journal:
         entity_rows = journal.history(entity, limit=most, before=before, as_of=of, at_least=after)
-        place = journal.lake.place(given.settings.journal.tenant, entity)
-    rows = [{**entity_json(row), "position": str(Position(*place, row.logical_timestamp))} for row in entity_rows]
+        rows = [{**entity_json(row), "position": str(journal.lake.position_of(row))} for row in entity_rows]
     earlier, page = (rows[0], rows[1:]) if most is not None and len(rows) == most else (None, rows)
     if as_json:
         print_json(page)

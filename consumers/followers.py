@@ -14,7 +14,7 @@ from ..producers.verdicts import Outcome
 from ..producers.waiting.futures import AwaitableFuture
 from ..rules.entity import EntityRow
 from ..schemas.arguments import check_number
-from ..schemas.errors import InputError, MissingExtraError, UnservedDomainError
+from ..schemas.errors import InputError, MissingExtraError
 from ..schemas.hashing import partition_of, record_key
 from ..schemas.positions import Position
 from ..schemas.settings import Settings
@@ -140,10 +140,10 @@ class Follow:
 
 
 def place_of(settings: Settings, epochs: Epochs, entity: Urn, key: bytes) -> tuple[str, int]:
-    """The journal topic and partition of a key. Raises: UnservedDomainError."""
+    """The journal topic and partition of a key. Raises: UnservedDomainError, or TopicMismatchError: it is refused."""
     topic = settings.journal.topics.journal(entity.domain)
     if topic not in epochs:
-        raise UnservedDomainError(entity.domain, str(entity))
+        raise epochs.not_served(entity.domain, str(entity))
     return topic, partition_of(key, epochs[topic].partitions)
 
 

@@ -34,7 +34,7 @@ from confluent_kafka import KafkaException, Message
 from ..producers.topics import Epochs
 from ..schemas.errors import DecodeError, InputError, InvalidUrnError, KafkaUnavailableError, MetajournalError
 from ..schemas.positions import positions_of
-from ..schemas.registry import change_domains, owner_of_undeclared
+from ..schemas.registry import change_domains, is_joining, owner_of_undeclared
 from ..schemas.settings import Settings
 from .filters import Filter
 from .intake import Intake
@@ -115,6 +115,7 @@ class Subscription(Generic[T]):
         commit_interval_s: seconds between two commits of what is done; 0: after each.
     Raises:
         InputError: the domain is not served, or `since` is no point of its journal.
+        TopicMismatchError: the domain is refused: a topic of it is missing, or is another one than what is recorded.
         PositionExpired: what was asked for is no longer all in the topics; `earliest` is where one can begin.
         KafkaUnavailableError: no broker answers, or it refuses this client.
     """
@@ -139,6 +140,8 @@ class Subscription(Generic[T]):
         self._resumed = self._undone = False
         others = tuple(served.name for served in epochs.outside if served.has_changes)
         served = epochs.domains if compacted else change_domains() + others
+        if domain in epochs.refusals or (is_joining(domain) and domain not in epochs.domains):
+            raise epochs.not_served(domain, f"A subscription to {domain}")
         if domain not in served:
             raise InputError(f"There are no changes of {domain!r}.", hint=f"Served: {', '.join(served)}.")
         if group is not None and not _is_name(group):

@@ -114,6 +114,7 @@ class TableSpec:
             to write.
         version: of the function that derives its rows from those of other tables (`fold.derived`), from 1; 0: the fold
             makes them.
+        original: every lake has it, since the first version made it. What came later, only a lake that lists it.
     """
 
     name: str
@@ -127,6 +128,7 @@ class TableSpec:
     indexed: Mapping[str, str | None] = field(default_factory=dict)
     repeating: frozenset[str] = frozenset()
     version: int = 0
+    original: bool = False
 
 
 OF_HISTORIES: Final = frozenset({"tenant", "actor", "domain", "journal_partition", "seq", "deleted"})

@@ -10,7 +10,7 @@ import pyarrow as pa
 from ..rules.entity import EntityRow
 from ..schemas.domain import Domain
 from ..schemas.errors import DomainError
-from ..schemas.registry import for_each_domain, role, taken_in
+from ..schemas.registry import for_each_domain, is_joining, role, taken_in
 from .columns import ENTITIES, ENTITIES_TABLE, JOURNAL, JOURNAL_TABLE, OF_HISTORIES, FromDict, TableSpec
 from .entities import row_from_dict, rows_to_arrow
 
@@ -40,13 +40,14 @@ SPECS: Final[dict[str, TableSpec]] = {
         to_arrow=rows_to_arrow,
         from_dict=row_from_dict,
         repeating=OF_HISTORIES | {"kind", "namespace"},
+        original=True,
     ),
 }
 """What each table is declared as; the journal table first."""
 
 
 FROM_OUTSIDE: Final[dict[str, str]] = {}
-"""The domain of each table of a domain from outside: a lake has those of the domains that its journal serves."""
+"""The domain of each table of a domain that joins journals: a lake has those of the domains that its journal serves."""
 
 
 def _take(domain: Domain) -> None:
@@ -54,7 +55,7 @@ def _take(domain: Domain) -> None:
     if module is None:
         return
     named = {spec.name: spec for spec in cast(TablesFile, module).TABLES}
-    if domain in taken_in():
+    if domain in taken_in() or is_joining(domain.name):
         check_names(domain, named)
         FROM_OUTSIDE.update(dict.fromkeys(named, domain.name))
     SPECS.update(named)

@@ -25,7 +25,7 @@ from ..schemas.errors import (
 from ..schemas.hashing import partition_of
 from ..schemas.kinds import kinds_from_outside
 from ..schemas.positions import Cut, Position, behind, behind_text, cut_of
-from ..schemas.registry import served_domains
+from ..schemas.registry import owner_of_undeclared, served_domains
 from ..schemas.times import time_shown
 from ..schemas.topics import TopicNames
 from ..schemas.urn import Urn
@@ -89,12 +89,22 @@ class LakeReader:
         lake: where the tables are, or the views of it that other readers share.
         names: topic names, to find an entity's journal partition.
         partitions: number of partitions per journal topic.
+        firsts: of the topics of domains that took kinds over, the position below which rows of their entities are those
+            of the topic of before; all of these were judged when the domain was added.
     """
 
-    def __init__(self, lake: Lake | Views, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
+    def __init__(
+        self,
+        lake: Lake | Views,
+        names: TopicNames,
+        partitions: Mapping[str, int] | int,
+        *,
+        firsts: Mapping[str, int] | None = None,
+    ) -> None:
         self.views = views_of(lake)
         self._names = names
         self._partitions = partitions
+        self._firsts = firsts or {}
 
     def beside(self, queries: type[Q]) -> Q:
         """The queries of a domain over the same lake."""
@@ -241,6 +251,14 @@ class LakeReader:
         topic = self._names.journal(urn.domain)
         return topic, partition_of(f"{tenant}/{urn.aggregate}".encode(), self._count(topic))
 
+    def position_of(self, row: EntityRow) -> Position:
+        """Where the event stands that made a row; of a kind that was taken over maybe in the topic of before."""
+        topic = self._names.journal(Urn(row.urn).domain)
+        if row.logical_timestamp < self._firsts.get(topic, 0):
+            topic = self._names.journal(owner_of_undeclared())
+        partition = partition_of(f"{row.tenant}/{row.aggregate}".encode(), self._count(topic))
+        return Position(topic, partition, row.logical_timestamp)
+
     def _newest_rows(self, view: View, tenant: str, urn: Urn, below: int, limit: int | None) -> list[EntityRow]:
         most = "" if limit is None else f" limit {int(limit)}"
         return self._rows(
@@ -322,7 +340,7 @@ class LakeReader:
     def _key_and_mark(self, view: View, tenant: str, urn: Urn) -> tuple[PartitionKey, int]:
         """The journal partition of an entity and the journal table's mark there."""
         key = self.place(tenant, urn)
-        return key, view.journal.mark(key)
+        return key, max(view.journal.mark(key), self._firsts.get(key[0], 0))
 
     def _view(self, names: Sequence[str] = ()) -> View:
         """What a question about an entity reads, with further tables. Raises: UnavailableError: there is no lake."""

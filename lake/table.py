@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,13 @@ _CONFIGURATION = {
     "delta.logRetentionDuration": "interval 10 minutes",
 }
 _COMPACTION = "metajournal.compaction"
+_LISTED = "metajournal.tables"
+"""Property of the journal table: the history tables that were made for the lake, so that one of them can be gone."""
 _GLANCES_S = 60.0  # a tenth of what the log keeps its commits: the next one cannot have come and gone meanwhile
+
+
+def _listing(names: Collection[str]) -> dict[str, str]:
+    return {_LISTED: ",".join(sorted(names))} if names else {}
 
 
 @dataclass(frozen=True)
@@ -99,12 +105,13 @@ class Table:
         except DamagedTableError:
             return True
 
-    def create(self, retention_h: int = 1) -> None:
+    def create(self, retention_h: int = 1, listed: Collection[str] = ()) -> None:
         """Make the table when it is missing; a table made by somebody else in between is as good.
 
         Args:
             retention_h: hours that the log remembers removed files, which is how the vacuum knows their age. A table
                 made with other properties gets these.
+            listed: of a new journal table: names of the tables that are made beside it.
         """
         wanted = _CONFIGURATION | {
             "delta.deletedFileRetentionDuration": f"interval {retention_h} hours",
@@ -123,9 +130,22 @@ class Table:
             schema=self.schema,
             mode="ignore",
             partition_by=PARTITION_COLUMNS.get(self.name),
-            configuration=wanted,
+            configuration=wanted | _listing(listed),
+            raise_if_key_not_exists=False,
             storage_options=self.storage_options,
         )
+
+    def list_tables(self, names: Collection[str]) -> None:
+        """Have the journal table list the tables that were made beside it."""
+        if self.listed() != frozenset(names):
+            self.delta.alter.set_table_properties(
+                _listing(names), raise_if_not_exists=False, commit_properties=self._properties()
+            )
+
+    def listed(self) -> frozenset[str] | None:
+        """Names of the tables that were made beside the journal table; None where an earlier version made them."""
+        names = self.delta.metadata().configuration.get(_LISTED)
+        return None if names is None else frozenset(names.split(","))
 
     def is_newest(self) -> bool:
         """Whether nobody has committed since the last look, as one glance at a local log tells; if not, `refresh`."""

@@ -148,22 +148,23 @@ class Lake:
             self._beside[name] = Table(name, f"{self.path}/{versioned(name)}", self._options)
         return self._beside[name]
 
-    def create(self, new: Collection[str] = ()) -> None:
+    def create(self) -> None:
         """Make the tables that are missing.
 
-        Args:
-            new: domains from outside of which nothing was judged yet, so that none of their tables can be gone.
+        A new journal table comes last, since its properties list those that were made: what they do not list may be
+        new. One that is there already is left to `list_tables`.
+
         Raises:
-            DamagedTableError: a history table is gone from a lake that holds events; an empty one in its place would
-                make every entity unknown.
+            DamagedTableError: a history table that was once made is gone from a lake that holds events; an empty one in
+                its place would make every entity unknown.
         """
-        first = tables_of(new)
-        gone = [table for table in self.histories if table.name not in first and not table.exists()]
+        made = self._once_made()
+        gone = [table for table in self.histories if table.name in made and not table.exists()]
         if gone and self._holds_events():
             raise missing(gone[0].uri)
-        for name in self.tables:
+        for name in [*(name for name in self.tables if name != JOURNAL_TABLE), JOURNAL_TABLE]:
             try:
-                self.target(name).create(self._retention_h)
+                self.target(name).create(self._retention_h, self._listed() if name == JOURNAL_TABLE else ())
             except DamagedTableError:
                 if not SPECS[name].version:
                     raise  # one that is derived stops nobody but its own readers
@@ -175,6 +176,19 @@ class Lake:
         if moved:
             self._generations.swap(Pointer(self.generation, {**self._pointer.tables, **moved}))
             self._look()
+
+    def list_tables(self) -> None:
+        """Have the journal table list all tables, once it is known that this process may go on with the lake."""
+        self.journal.list_tables(self._listed())
+
+    def _once_made(self) -> frozenset[str]:
+        """Names of the history tables that were made for this lake at some time."""
+        listed = self.journal.listed() if self.journal.exists() else frozenset()
+        return frozenset(name for name, spec in SPECS.items() if spec.original) if listed is None else listed
+
+    def _listed(self) -> frozenset[str]:
+        """What the journal table is to list."""
+        return self._once_made() | {table.name for table in self.histories}
 
     def _holds_events(self) -> bool:
         return self.journal.exists() and self.journal.delta.version() > 0
@@ -295,7 +309,7 @@ class Lake:
         view._number = number
         view._overrides = {name: f"{folder(number)}/{versioned(name)}" for name in names}
         for name in names:
-            view.tables[name].create(self._retention_h)
+            view.tables[name].create(self._retention_h, self._listed() if name == JOURNAL_TABLE else ())
         return view
 
     def swap_to(self, number: int, hook: StepHook = passed) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from confluent_kafka import Producer
 
-from ..schemas.errors import InputError, QueueFullError, UnservedDomainError
+from ..schemas.errors import InputError, MetajournalError, QueueFullError
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
 from .pending import LatestEmits
@@ -36,6 +36,7 @@ class Committing:
         latest: what was emitted singly, by key.
         journals: the journal topics by domain.
         new_id, key, publish: the emitter's own.
+        not_served: the error of an event of a domain that is none of these.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Committing:
         new_id: Callable[[int], bytes],
         key: Callable[[str, str], bytes],
         publish: Callable[[str], None],
+        not_served: Callable[[str, str], MetajournalError],
     ) -> None:
         self.new_id = new_id
         self.key = key
@@ -56,6 +58,7 @@ class Committing:
         self._latest = latest
         self._journals = journals
         self._publish = publish
+        self._not_served = not_served
         self._transactions = Transactions(settings)
         self._lock = Lock()
         self._waiting = 0
@@ -65,7 +68,7 @@ class Committing:
         """Journal topic of an aggregate. Raises: UnservedDomainError."""
         journal = self._journals.get(aggregate.domain)
         if journal is None:
-            raise UnservedDomainError(aggregate.domain, aggregate)
+            raise self._not_served(aggregate.domain, aggregate)
         return journal
 
     def commit(self, event_types: Iterable[str], records: list[Outgoing], *, block_s: float) -> list[Message]:

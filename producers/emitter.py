@@ -30,7 +30,6 @@ from ..schemas.errors import (
     InvalidEventError,
     OutcomeUnknownError,
     QueueFullError,
-    UnservedDomainError,
 )
 from ..schemas.events.base import Event
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER, record_key
@@ -47,7 +46,7 @@ from .pending import LatestEmits
 from .published import SchemaPublisher
 from .receipts import Receipt
 from .recorded.late import late_faults
-from .recorded.served import missing_package, unserved
+from .recorded.served import missing_package
 from .topics import Epochs
 from .units import Unit
 from .verdicts import Outcome
@@ -136,7 +135,7 @@ class Emitter:
         self._latest_of = self._latest.by_key
         self._committing = Committing(
             settings, self._producer, self._latest, self._journals, new_id=self._new_id, key=self._key,
-            publish=self._publish,
+            publish=self._publish, not_served=epochs.not_served,
         )  # fmt: skip
         self._turn_is_due = cycle([False] * (_SERVE_EVERY - 1) + [True]).__next__
         self._turned = False
@@ -174,7 +173,8 @@ class Emitter:
         Raises:
             InvalidEventError: the event or an option is wrong; lists every fault with its field. Nothing was sent.
             EventTooLargeError: the encoded event exceeds the limit. Nothing was sent.
-            UnservedDomainError: the entity's domain is not served by this version. Nothing was sent.
+            UnservedDomainError: the entity's domain is not served, by this version or yet. Nothing was sent.
+            TopicMismatchError: its domain is refused: a topic of it is missing or another one. Nothing was sent.
             QueueFullError: too many events wait for their acknowledgement. Nothing was sent.
             KafkaUnavailableError: the event's schema could not be published. Nothing was sent.
         """
@@ -200,7 +200,7 @@ class Emitter:
         aggregate = entities[0].aggregate
         journal = self._journals.get(aggregate.domain)
         if journal is None:
-            raise UnservedDomainError(aggregate.domain, aggregate)
+            raise self._epochs.not_served(aggregate.domain, aggregate)
         if journal.is_outside and (faults := late_faults(event)):
             raise InvalidEventError(faults)
         event_type = event.TYPE
@@ -321,7 +321,7 @@ class Emitter:
         """Refuse an event of a domain that this journal does not serve, or whose package is not here."""
         name = event_type.partition(".")[0]
         if name not in self._journals and name not in _IN_OTHERS:
-            raise unserved(name, event_type)
+            raise self._epochs.not_served(name, event_type)
         declared = domain_named(name)
         if declared is not None and not declared.package:
             served = next(outside for outside in self._epochs.outside if outside.name == name)

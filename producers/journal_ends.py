@@ -82,7 +82,7 @@ class JournalEnds:
             return True
         if self._checked_s < arrived_s:
             now_s = time.monotonic()
-            self._epochs = check_journal(self._settings)
+            self._epochs = check_journal(self._settings, source[0])
             self._checked_s = now_s
             self._look(source, now_s)
         return position < self._ends.get(source, 0)

@@ -1,8 +1,8 @@
 """The topics of an installation: made with the right configuration, and held against the record of their epochs.
 
 Job: `ensure_topics` creates what is missing, `check_topics` says whether what is there is what the journal was written
-to. Left to others: names (schemas/topics), what the broker says of them (topic_admin), what a record tells of a domain
-from outside (served), the schemas topic's content (published).
+to. Left to others: names (schemas/topics), what the broker says of them (topic_admin), what is recorded as values
+(epochs, served), what differs (differences), having a domain join (adding), the schemas topic's content (published).
 Invariant: nobody writes to a journal topic that was made anew or got another number of partitions, because positions
 and the order within an aggregate would silently change.
 """
@@ -10,20 +10,26 @@ and the order within an aggregate would silently change.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from confluent_kafka.admin import TopicDescription
 
+from ..schemas.domain import Domain
 from ..schemas.errors import TopicMismatchError
+from ..schemas.outside import OWN_PACKAGE
 from ..schemas.positions import position
 from ..schemas.registry import changes_of, domain_named, owner_of_undeclared, served_domains
 from ..schemas.settings import Settings
 from .answers import Administrator
 from .compacted import read_all, write_all
 from .kafka import MESSAGE_BYTES
-from .recorded.served import Served, kind_fields, moved_from, obey, served_of
+from .recorded.differences import config_differences, mismatch, missing
+from .recorded.epochs import Epochs as Epochs
+from .recorded.epochs import TopicEpoch as TopicEpoch
+from .recorded.epochs import epoch_differences
+from .recorded.served import joined, kind_fields, obey, served_of
 from .recorded.topic_admin import Wanted, await_topics, configs, create, described, has_records
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -37,81 +43,40 @@ _SIZE: Final = {"max.message.bytes": str(MESSAGE_BYTES)}
 _STATE: Final = {"min.cleanable.dirty.ratio": "0.5"}
 SHELVE: Final = "shelve/"
 """Before the position, in the key of a record that shelves it."""
-_MEANS: Final = "going on could break the order of an aggregate or lose what is already written"
-
-
-@dataclass(frozen=True, slots=True)
-class TopicEpoch:
-    """What `<prefix>.epochs` records of one journal topic."""
-
-    topic: str
-    epoch: int
-    topic_id: str
-    partitions: int
-    served: Served | None = None
-    """The domain, where it is one from outside."""
-
-
-@dataclass(frozen=True, slots=True)
-class Epochs(Mapping[str, TopicEpoch]):
-    """The recorded journal topics by name, and the positions that an operator shelved."""
-
-    topics: Mapping[str, TopicEpoch]
-    shelved: frozenset[tuple[str, int, int]] = frozenset()
-    """(topic, partition, position): records that the stream passes over, as every rebuild does."""
-
-    @property
-    def outside(self) -> tuple[Served, ...]:
-        """The domains from outside that this journal serves, by name."""
-        return tuple(epoch.served for _, epoch in sorted(self.topics.items()) if epoch.served is not None)
-
-    @property
-    def domains(self) -> tuple[str, ...]:
-        """Names of all domains that this journal serves, our own first."""
-        return served_domains() + tuple(served.name for served in self.outside)
-
-    def moved(self, topic: str, partition: int) -> tuple[tuple[str, int], ...]:
-        """Kinds that were undeclared in a journal partition below a position."""
-        return moved_from(self.outside, topic, partition)
-
-    def first(self, topic: str) -> int:
-        """Rows of its entities below it are another topic's."""
-        served = self.topics[topic].served
-        return 0 if served is None else position(served.first_epoch, 0)
-
-    def __getitem__(self, topic: str) -> TopicEpoch:
-        return self.topics[topic]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.topics)
-
-    def __len__(self) -> int:
-        return len(self.topics)
 
 
 def wanted_topics(
     settings: Settings, partitions: Mapping[str, int] | None = None, outside: Iterable[str] = ()
 ) -> list[Wanted]:
-    """Every topic of the served domains.
+    """Every topic of the served domains. Arguments: as `wanted_of_domains`."""
+    wanted = wanted_of_domains(settings, partitions, outside)
+    return [topic for domain in wanted for topic in wanted[domain]]
+
+
+def wanted_of_domains(
+    settings: Settings, partitions: Mapping[str, int] | None = None, outside: Iterable[str] = ()
+) -> dict[str, list[Wanted]]:
+    """The topics of each served domain by its name; those that are everybody's stand with the owner of annotations.
 
     Args:
         settings: prefix, name of the change topic, partitions of a new journal topic.
         partitions: number of partitions by domain, where a journal topic exists already.
-        outside: names of the domains from outside that the journal serves.
+        outside: names of the domains that joined the journal.
     """
     names = settings.journal.topics
-    wanted = [
+    everybodys = [
         Wanted(names.schemas, 1, {**_COMPACT, **_WRITER_TIME, **_SIZE}),
         Wanted(names.epochs, 1, {**_COMPACT, **_WRITER_TIME, **_SIZE}),
         Wanted(names.dlq, 1, {**_MONTH, **_WRITER_TIME, **_SIZE}),
     ]
     owner = owner_of_undeclared()
+    wanted = {owner: everybodys}
     for domain in (*served_domains(), *outside):
         count = (partitions or {}).get(domain, settings.journal.partitions)
         # The topics of annotations are everybody's; they are counted with the domain that owns them.
         changes = [names.changes(name) for name in changes_of(domain) if name != owner or domain == owner]
         changes += [names.annotations_system] if domain == owner else []
-        wanted += topics_of(settings, domain, count, changes)
+        wanted[domain] = [*wanted.get(domain, []), *topics_of(settings, domain, count, changes)]
     return wanted
 
 
@@ -138,66 +103,87 @@ def ensure_topics(settings: Settings, *, timeout_s: float = 30.0, connect_timeou
     """Create the topics that are missing, record the journal topics' epochs, and check all.
 
     Idempotent, and safe when several processes do it at once: a topic that another one made is taken as it is, and
-    both record the same.
+    both record the same. A journal that is made here has all of our own domains; one that is there already is joined by
+    further ones when the stream starts (streaming.between.joining), since only that knows what is judged.
 
     Raises:
         KafkaUnavailableError: the broker does not answer in time.
         TopicMismatchError: what is there already is not as it must be.
     """
     admin = Administrator(settings).connect(connect_timeout_s)
-    descriptions, outside = _there(settings, admin, timeout_s)
+    descriptions, recorded = _there(settings, admin, timeout_s)
+    names, owner = settings.journal.topics, owner_of_undeclared()
+    new = recorded.waiting if names.journal(owner) not in recorded else ()
+    outside = [served.name for served in recorded.outside] + [domain.name for domain in new]
+    descriptions |= _more(settings, admin, outside, descriptions, timeout_s)
+    # What is recorded is never made anew: its events are gone, and another topic's would take their positions.
+    lost = {names.domain_of(topic) for topic in recorded if epoch_differences(recorded, topic, descriptions)}
+    if owner in lost:
+        raise mismatch(epoch_differences(recorded, names.journal(owner), descriptions))
     # Topics of a domain follow its journal topic's partitions, whatever the settings say by now.
-    names = settings.journal.topics
-    _require([topic for topic in map(names.journal, outside) if topic not in descriptions])
-    journals = {domain: names.journal(domain) for domain in (*served_domains(), *outside)}
+    journals = {domain: names.journal(domain) for domain in (*served_domains(), *outside) if domain not in lost}
     partitions = {
         domain: len(descriptions[topic].partitions) for domain, topic in journals.items() if topic in descriptions
     }
-    wanted = wanted_topics(settings, partitions, outside)
+    of_domains = wanted_of_domains(settings, partitions, outside)
+    wanted = [topic for domain in journals for topic in of_domains[domain]]
     create(admin, [topic for topic in wanted if topic.topic not in descriptions], timeout_s)
-    descriptions = await_topics(admin, [topic.topic for topic in wanted], timeout_s)
-    _record_epochs(settings, admin, [descriptions[names.journal(domain)] for domain in served_domains()], timeout_s)
+    descriptions |= await_topics(admin, [topic.topic for topic in wanted], timeout_s)
+    joined_topics = {names.journal(domain.name): domain for domain in new}
+    # In this order, within one partition: whoever sees a topic recorded that every journal has sees those of further
+    # domains too, and does not take the journal for an earlier version's.
+    first = [names.journal(domain) for domain in served_domains() if domain not in lost]
+    _record_epochs(
+        settings, admin, [descriptions[topic] for topic in (*joined_topics, *first)], joined_topics, timeout_s
+    )
     return _check(settings, admin, descriptions, outside, timeout_s)
 
 
-def _there(settings: Settings, admin: Administrator, timeout_s: float) -> tuple[dict[str, TopicDescription], list[str]]:
-    """The topics that exist, and the names of the domains from outside that are recorded."""
+def _there(settings: Settings, admin: Administrator, timeout_s: float) -> tuple[dict[str, TopicDescription], Epochs]:
+    """The topics that exist, and what is recorded of them."""
     descriptions = described(admin, [topic.topic for topic in wanted_topics(settings)], timeout_s)
     if settings.journal.topics.epochs not in descriptions:
-        return descriptions, []
-    outside = [served.name for served in read_epochs(settings, timeout_s=timeout_s).outside]
-    ours = {topic.topic for topic in wanted_topics(settings)}
-    more = [topic.topic for topic in wanted_topics(settings, None, outside) if topic.topic not in ours]
-    return {**descriptions, **(described(admin, more, timeout_s) if more else {})}, outside
+        return descriptions, Epochs({})
+    recorded = read_epochs(settings, timeout_s=timeout_s)
+    outside = [served.name for served in recorded.outside]
+    return {**descriptions, **_more(settings, admin, outside, descriptions, timeout_s)}, recorded
+
+
+def _more(
+    settings: Settings,
+    admin: Administrator,
+    outside: Iterable[str],
+    known: Mapping[str, TopicDescription],
+    timeout_s: float,
+) -> dict[str, TopicDescription]:
+    """The further topics that exist of domains that joined."""
+    first = {*known, *(topic.topic for topic in wanted_topics(settings))}
+    more = [topic.topic for topic in wanted_topics(settings, None, outside) if topic.topic not in first]
+    return described(admin, more, timeout_s) if more else {}
 
 
 def check_topics(settings: Settings, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
     """Hold the topics against what `<prefix>.epochs` records and what the journal needs.
 
+    Returns:
+        What is recorded. A domain of which a topic is missing, was made anew, has another number of partitions, takes
+        records that are too small for the journal, or keeps the wrong time, is refused alone (`Epochs.refused`).
     Raises:
         KafkaUnavailableError: the broker does not answer in time.
-        TopicMismatchError: a topic is missing, was made anew, has another number of partitions, takes records that
-            are too small for the journal, or keeps the wrong time; `differences` lists all of them.
+        TopicMismatchError: the same of the domain that owns undeclared kinds and annotations, which all others need, or
+            of a topic that is everybody's; `differences` lists all of them.
     """
     admin = Administrator(settings).connect(connect_timeout_s)
-    descriptions, outside = _there(settings, admin, timeout_s)
-    return _check(settings, admin, descriptions, outside, timeout_s)
+    descriptions, recorded = _there(settings, admin, timeout_s)
+    return _check(settings, admin, descriptions, [served.name for served in recorded.outside], timeout_s)
 
 
-def check_journal(settings: Settings, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
-    """Hold the journal topics alone against what `<prefix>.epochs` records; errors as `check_topics`."""
+def check_journal(settings: Settings, topic: str, *, timeout_s: float = 10.0, connect_timeout_s: float = 5.0) -> Epochs:
+    """Hold one journal topic, if it is one, against what `<prefix>.epochs` records now; errors as `check_epoch`."""
     admin = Administrator(settings).connect(connect_timeout_s)
-    ours = [settings.journal.topics.journal(domain) for domain in served_domains()]
-    descriptions = described(admin, ours, timeout_s)
-    _require([name for name in ours if name not in descriptions])
     epochs = read_epochs(settings, timeout_s=timeout_s)
-    others = [settings.journal.topics.journal(served.name) for served in epochs.outside]
-    descriptions |= described(admin, others, timeout_s) if others else {}
-    _require([name for name in others if name not in descriptions])
-    names = ours + others
-    differences = [text for name in names for text in _epoch_differences(epochs, descriptions[name])]
-    if differences:
-        raise _mismatch(differences)
+    if topic in epochs and (differences := epoch_differences(epochs, topic, described(admin, [topic], timeout_s))):
+        raise mismatch(differences)
     return epochs
 
 
@@ -208,14 +194,13 @@ def check_epoch(settings: Settings, epochs: Epochs, topic: str, *, timeout_s: fl
         KafkaUnavailableError: the broker does not answer in time.
         TopicMismatchError: the topic is missing, was made anew or has another number of partitions.
     """
-    descriptions = described(Administrator(settings), [topic], timeout_s)
-    differences = _epoch_differences(epochs, descriptions[topic]) if topic in descriptions else [f"{topic} is missing"]
+    differences = epoch_differences(epochs, topic, described(Administrator(settings), [topic], timeout_s))
     if differences:
-        raise _mismatch(differences)
+        raise mismatch(differences)
 
 
 def read_epochs(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
-    """What `<prefix>.epochs` says, held against nothing; the domains from outside that it serves are taken in.
+    """What `<prefix>.epochs` says, held against nothing; the domains that joined are taken in.
 
     Raises:
         TopicMismatchError: a record is damaged.
@@ -252,10 +237,15 @@ def _unreadable(topic: str, key: str) -> TopicMismatchError:
 
 
 def _record_epochs(
-    settings: Settings, admin: Administrator, journals: list[TopicDescription], timeout_s: float
+    settings: Settings,
+    admin: Administrator,
+    journals: list[TopicDescription],
+    joined_topics: Mapping[str, Domain],
+    timeout_s: float,
 ) -> None:
     """Record each journal topic that has no record yet; one that already holds events is not taken for a new one."""
-    unknown = [topic for topic in journals if topic.name not in read_epochs(settings, timeout_s=timeout_s)]
+    recorded = read_epochs(settings, timeout_s=timeout_s)
+    unknown = [topic for topic in journals if topic.name not in recorded]
     if not unknown:
         return
     filled = [topic for topic in unknown if has_records(admin, topic, timeout_s)]
@@ -264,22 +254,31 @@ def _record_epochs(
         again = read_epochs(settings, timeout_s=timeout_s)
         lost = [topic.name for topic in filled if topic.name not in again]
         if lost:
-            raise _mismatch([f"{topic} holds events, but no epoch is recorded of it" for topic in lost])
-    records = {
-        topic.name: {
-            "topic": topic.name, "epoch": 1, "topic_id": str(topic.topic_id), "partitions": len(topic.partitions),
-            "kinds": _kinds_of(settings.journal.topics.domain_of(topic.name)),
-        }
-        for topic in unknown
-        if topic not in filled
-    }  # fmt: skip
+            raise mismatch([f"{topic} holds events, but no epoch is recorded of it" for topic in lost])
+    cuts = {
+        topic.name: [position(1, 0)] * len(topic.partitions) for topic in journals if topic.name not in joined_topics
+    }
+    records = {}
+    for topic in unknown:
+        if topic not in filled:
+            about, domain = (topic.name, str(topic.topic_id), len(topic.partitions)), joined_topics.get(topic.name)
+            records[topic.name] = _first(settings, *about) if domain is None else _joined(domain, cuts, *about)
     encoded = {key: json.dumps(value).encode() for key, value in records.items()}
     write_all(settings, settings.journal.topics.epochs, encoded, timeout_s=timeout_s)
 
 
-def _kinds_of(name: str) -> list[dict[str, Any]]:
-    domain = domain_named(name)
-    return [] if domain is None else [kind_fields(kind) for kind in domain.kinds]
+def _first(settings: Settings, topic: str, topic_id: str, partitions: int) -> dict[str, Any]:
+    """The record of a topic that every journal has."""
+    domain = domain_named(settings.journal.topics.domain_of(topic))
+    kinds = [kind_fields(kind) for kind in (() if domain is None else domain.kinds)]
+    return {"topic": topic, "epoch": 1, "topic_id": topic_id, "partitions": partitions, "kinds": kinds}
+
+
+def _joined(
+    domain: Domain, cuts: Mapping[str, list[int]], topic: str, topic_id: str, partitions: int
+) -> dict[str, Any]:
+    """The record of a further topic that a journal has from its beginning on."""
+    return joined(domain, OWN_PACKAGE, 2, cuts).record(topic, 2, topic_id, partitions)
 
 
 def _check(
@@ -289,60 +288,39 @@ def _check(
     outside: Iterable[str],
     timeout_s: float,
 ) -> Epochs:
-    _require([topic.topic for topic in wanted_topics(settings, None, outside) if topic.topic not in descriptions])
+    names, owner, outside = settings.journal.topics, owner_of_undeclared(), list(outside)
+    if any(topic.topic not in descriptions for topic in wanted_of_domains(settings)[owner]):
+        raise _lacking(settings, descriptions, outside, timeout_s)
     epochs = read_epochs(settings, timeout_s=timeout_s)
-    names, domains = settings.journal.topics, (*served_domains(), *outside)
-    differences = [
-        text for domain in domains for text in _epoch_differences(epochs, descriptions[names.journal(domain)])
-    ]
-    partitions = {domain: len(descriptions[names.journal(domain)].partitions) for domain in domains}
-    wanted = wanted_topics(settings, partitions, outside)
-    found_configs = configs(admin, [topic.topic for topic in wanted], timeout_s)
-    for topic in wanted:
-        differences += _differences(topic, len(descriptions[topic.topic].partitions), found_configs[topic.topic])
-    if differences:
-        raise _mismatch(differences)
-    return epochs
+    journals = {domain: names.journal(domain) for domain in (*served_domains(), *outside)}
+    partitions = {
+        domain: len(descriptions[topic].partitions) for domain, topic in journals.items() if topic in descriptions
+    }
+    wanted = wanted_of_domains(settings, partitions, outside)
+    existing = [topic.topic for topics in wanted.values() for topic in topics if topic.topic in descriptions]
+    found_configs = configs(admin, existing, timeout_s)
+    differing: dict[str, tuple[str, ...]] = {}
+    for domain, topic in journals.items():
+        differences = epoch_differences(epochs, topic, descriptions)
+        for one in wanted[domain]:
+            if one.topic in found_configs:
+                count = len(descriptions[one.topic].partitions)
+                differences += config_differences(one, count, found_configs[one.topic])
+            elif one.topic != topic:
+                differences.append(f"{one.topic} is missing")
+        if differences:
+            differing[topic] = tuple(differences)
+    if names.journal(owner) in differing:
+        raise mismatch([text for texts in differing.values() for text in texts])
+    return replace(epochs, refused=differing)
 
 
-def _require(missing: list[str]) -> None:
-    if missing:
-        raise TopicMismatchError(
-            f"Topics are missing: {', '.join(missing)}.",
-            hint="Create them: `metajournal up` on one machine, or Journal.connect(create_topics=True) once.",
-            differences=tuple(f"{topic} is missing" for topic in missing),
-        )
-
-
-def _epoch_differences(epochs: Epochs, topic: TopicDescription) -> list[str]:
-    record = epochs.topics.get(topic.name)
-    if record is None:
-        return [f"{topic.name} has no record in the epochs topic"]
-    differences = []
-    if record.topic_id != str(topic.topic_id):
-        differences.append(f"{topic.name} was made anew (its id is {topic.topic_id}, recorded is {record.topic_id})")
-    if record.partitions != len(topic.partitions):
-        differences.append(f"{topic.name} has {len(topic.partitions)} partitions, recorded are {record.partitions}")
-    return differences
-
-
-def _differences(wanted: Wanted, partitions: int, config: Mapping[str, Any]) -> list[str]:
-    differences = []
-    if partitions != wanted.partitions:
-        differences.append(f"{wanted.topic} has {partitions} partitions, needed are {wanted.partitions}")
-    for key in wanted.checked:
-        has, needs = config[key], wanted.config[key]
-        fine = int(has) >= int(needs) if key == "max.message.bytes" else has == needs
-        if not fine:
-            least = "at least " if key == "max.message.bytes" else ""
-            differences.append(f"{wanted.topic} has {key}={has}, needed is {least}{needs}")
-    return differences
-
-
-def _mismatch(differences: list[str]) -> TopicMismatchError:
-    return TopicMismatchError(
-        f"{'; '.join(differences)}: {_MEANS}.",
-        hint="Look whether journal.prefix and kafka.bootstrap.servers are the right ones. A wrong configuration is"
-        " mended with kafka-configs; a topic that was made anew, or has other partitions, needs another prefix.",
-        differences=tuple(differences),
-    )
+def _lacking(
+    settings: Settings, descriptions: Mapping[str, TopicDescription], outside: Iterable[str], timeout_s: float
+) -> TopicMismatchError:
+    """The error of topics that everybody needs: they were never made, or one that was recorded is gone."""
+    names = [topic.topic for topic in wanted_topics(settings, None, outside) if topic.topic not in descriptions]
+    epochs_topic = settings.journal.topics.epochs
+    recorded = read_epochs(settings, timeout_s=timeout_s) if epochs_topic in descriptions else Epochs({})
+    gone = [f"{topic} is missing" for topic in names if topic in recorded]
+    return mismatch(gone) if gone else missing(names)

@@ -64,6 +64,10 @@ class Domain(NamedTuple):
         has_changes: it publishes change records on a topic of its own name.
         names_many: its events name many entities of an aggregate, so look-ups go by the events' headers and not by
             the records' keys.
+        original: every journal serves it, since the first version did. Any other domain with a topic of its own joins
+            a journal: it is served there from the position on that the journal's record tells (`registry.joining`).
+        reserved: its kinds that every version reserved before one served it, so that they never were the catalog's; of
+            one that is not served yet, those are all of them.
     """
 
     name: str
@@ -77,6 +81,8 @@ class Domain(NamedTuple):
     owns_undeclared_kinds: bool = False
     has_changes: bool = True
     names_many: bool = False
+    original: bool = False
+    reserved: tuple[str, ...] = ()
 
     @property
     def kind_names(self) -> frozenset[str]:

@@ -3,8 +3,8 @@
 The journal topic of an event follows from its entity's kind alone. The domains declare their kinds; one that none of
 them declares belongs to the domain that owns undeclared kinds, and is its own aggregate.
 
-A kind that a domain from outside took over was undeclared in records before that: whoever reads those does it within
-`undeclared`, which only that reader's own context feels.
+A kind that a domain took over when it joined a journal was undeclared in records before that: whoever reads those does
+it within `undeclared`, which only that reader's own context feels.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def domain_of_kind(name: str) -> str:
 
 
 def kinds_from_outside() -> frozenset[str]:
-    """The kinds of every domain from outside that a journal of this process serves."""
+    """The kinds of every domain that joined a journal of this process, from outside or of our own."""
     return frozenset(kind for domain in taken_in() for kind in domain.kind_names)
 
 

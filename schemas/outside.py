@@ -17,9 +17,11 @@ from typing import Final, NamedTuple
 
 from .domain import Domain
 from .errors import DomainError
-from .registry import domains, module_of
+from .registry import domains, joining, module_of
 
 GROUP: Final = "metajournal.domains"
+OWN_PACKAGE: Final = "metajournal"
+"""What a journal's record calls the package of a domain of our own that joined it."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
 _CLASH: Final = "Remove one of the two packages, or have one of them choose another word."
 
@@ -58,11 +60,14 @@ def look_again() -> None:
 
 
 def package_of(name: str) -> Installed | None:
-    """The package that brings a domain; None where none does.
+    """The package that brings a domain, this one for one of our own that joins journals; None where none does.
 
     Raises:
-        DomainError: two packages bring one of that name, or the name is one of our own.
+        DomainError: two packages bring one of that name, or the name is another one of our own.
     """
+    own = _own(name)
+    if own is not None:
+        return Installed(name, OWN_PACKAGE, own.package)
     several = [one for one in installed() if one.name == name]
     if len(several) > 1:
         who = " and ".join(f"{one.package} ({one.module})" for one in several)
@@ -75,16 +80,21 @@ def package_of(name: str) -> Installed | None:
     return several[0] if several else None
 
 
+def _own(name: str) -> Domain | None:
+    """A domain of our own that joins journals as those from outside do: no entry point tells of it."""
+    return next((domain for domain in joining() if domain.name == name), None)
+
+
 @cache
 def declaration(name: str) -> Domain | None:
-    """What a domain from outside declares; None where no package brings it.
+    """What a domain that joins journals declares; None where no package brings it.
 
     Raises:
         DomainError: as `package_of`, or the declaration cannot be loaded, or is none of a domain from outside.
     """
-    found = package_of(name)
-    if found is None:
-        return None
+    own, found = _own(name), package_of(name)
+    if own is not None or found is None:
+        return own
     try:
         domain = import_module(f"{found.module}.domain").DOMAIN
     except Exception as error:  # whatever a package does when it is imported
@@ -115,15 +125,22 @@ def _faults(found: Installed, domain: object) -> Iterable[str]:
         yield f"its package must be {found.module!r}, not {domain.package!r}"
     if domain.journal is not None or not domain.served or domain.owns_undeclared_kinds or not domain.kinds:
         yield "a domain from outside has kinds and a journal topic of its own, and owns no undeclared kinds"
+    if domain.original or domain.reserved:
+        yield "only metajournal's own domains are original, or have reserved kinds"
     yield from (f"{one} does not begin with {domain.name}." for one in domain.event_types if not _is_own(domain, one))
     for kind in domain.kinds:
-        owner = next((own.name for own in domains() if kind.name in own.kind_names), None)
+        owner = next((own.name for own in domains() if kind.name in _kinds_everywhere(own)), None)
         if owner is not None:
             yield f"its kind {kind.name} is declared by metajournal's own domain {owner}"
         if kind.domain != domain.name:
             yield f"its kind {kind.name} says that it belongs to {kind.domain}"
         if kind.aggregate_kind not in (None, *domain.kind_names):
             yield f"the aggregate of its kind {kind.name} is of another domain"
+
+
+def _kinds_everywhere(own: Domain) -> frozenset[str]:
+    """The kinds of a domain of our own that are its own in every journal: of one that joins, the reserved ones."""
+    return frozenset(own.reserved) if own in joining() else own.kind_names
 
 
 def _is_own(domain: Domain, event_type: str) -> bool:

@@ -1,9 +1,10 @@
 """The domains of this process, and the files of a domain by their roles.
 
 A domain is a folder below `domains/` (see `domain`); the layers name none of them, they ask here. Our own are all
-declared. Those from outside (`outside`) are taken in when a journal of this process serves them; which journal does
-is that journal's data, so what is asked here of "served" domains are our own. Invariant: what is declared never
-changes; domains are only added, before they are used.
+declared. The original ones every journal serves. All others join a journal: those from outside (`outside`), and our own
+that earlier versions did not serve (`joining`). They are taken in when a journal of this process serves them; which
+journal does is that journal's data, so what is asked here of "served" domains are our own. Invariant: what is declared
+never changes; domains are only added, before they are used.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ def domains() -> tuple[Domain, ...]:
 
 
 def taken_in() -> tuple[Domain, ...]:
-    """The domains from outside that journals of this process serve, by name."""
+    """The domains that joined journals of this process, by name: from outside, or our own that are `joining`."""
     return tuple(_outside[name] for name in sorted(_outside))
 
 
 def take_in(domain: Domain) -> None:
-    """Add a domain from outside, as a journal's record tells it; nothing where it is there already.
+    """Add a domain that joined a journal, as that journal's record tells it; nothing where it is there already.
 
     Args:
         domain: with the record's kinds; without a package where that is not installed.
@@ -67,8 +68,11 @@ def take_in(domain: Domain) -> None:
 
 
 def for_each_domain(take: Callable[[Domain], None]) -> None:
-    """Hand over every domain: those that are declared now, and each that is taken in later."""
-    for domain in (*domains(), *taken_in()):
+    """Hand over every domain: those that are declared now, and each that is taken in later.
+
+    One of our own that joins journals comes twice: first with its reserved kinds alone, then as a journal serves it.
+    """
+    for domain in (*map(_before_joining, domains()), *taken_in()):
         take(domain)
     _listeners.append(take)
 
@@ -85,8 +89,29 @@ def served() -> tuple[Domain, ...]:
 
 
 def served_domains() -> tuple[str, ...]:
-    """Names of our own domains that have a journal topic; of a journal, its `Epochs.domains` tells all."""
-    return tuple(domain.name for domain in served() if domain.journal is None)
+    """Names of the domains whose journal topic every journal has; of a journal, its `Epochs.domains` tells all."""
+    return tuple(domain.name for domain in served() if domain.journal is None and domain.original)
+
+
+def joining() -> tuple[Domain, ...]:
+    """Our own domains with a journal topic that earlier versions did not serve: a journal does once its record says so.
+
+    Until then their kinds are there what they were: those that were reserved belong to no topic, all others are kinds
+    that nobody declares.
+    """
+    return tuple(domain for domain in served() if domain.journal is None and not domain.original)
+
+
+def is_joining(name: str) -> bool:
+    """Whether a domain is one of `joining`."""
+    return any(domain.name == name for domain in joining())
+
+
+def _before_joining(domain: Domain) -> Domain:
+    """A domain of our own as it is where no journal tells of it."""
+    if not is_joining(domain.name):
+        return domain
+    return domain._replace(kinds=tuple(kind for kind in domain.kinds if kind.name in domain.reserved))
 
 
 @cache
@@ -100,7 +125,8 @@ def domains_in(topic_domain: str) -> tuple[Domain, ...]:
     ours = [
         domain for domain in served() if domain.owns_undeclared_kinds or topic_domain in (domain.name, domain.journal)
     ]
-    return (*ours, *(domain for domain in taken_in() if domain.name == topic_domain))
+    names = {domain.name for domain in ours}
+    return (*ours, *(domain for domain in taken_in() if domain.name == topic_domain and domain.name not in names))
 
 
 def changes_of(topic_domain: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from .parts import GROUPS, known_parts, parts_in
 from .places import cache_folder
 from .ports import free_ports
 from .privilege import unprivileged
+from .unserved import unserved_here
 from .versions import EXTRAS, JAVA_MINIMUM, PYTHON_MINIMUM
 
 Verdict = Literal["fine", "note", "missing", "wrong"]
@@ -161,6 +162,14 @@ def _services(settings: Settings) -> Iterator[Check]:
     servers, hidden = settings.kafka.get("bootstrap.servers", ""), hidden_texts(settings)
     yield _reach("Kafka", url_shown(servers), lambda: _kafka(settings), hidden)
     yield _reach("Elasticsearch", url_shown(settings.elasticsearch.url), lambda: _search(settings), hidden)
+    yield from _domains(settings)
+
+
+def _domains(settings: Settings) -> Iterator[Check]:
+    """Domains that the journal could serve and does not, or that are refused; nothing where no journal answers."""
+    needed = "every domain of this version is served"
+    for name, why, mend in unserved_here(settings):
+        yield Check(f"domain {name}", why, needed, "wrong", mend)
 
 
 def _reach(name: str, where: str, ask: Callable[[], str], hidden: Sequence[str]) -> Check:

@@ -83,12 +83,13 @@ class Status:
     """Events by outcome since the stream was started."""
     derived: tuple[Mapping[str, Any], ...] = ()
     """Derived tables as the stream tells of them; one that does not go on has `why`, where, and what mends it."""
+    unserved: tuple[Mapping[str, Any], ...] = ()
+    """Domains of this version that the stream does not serve: `name`, `why`, and what mends it (`mend`)."""
 
     @property
     def fine(self) -> bool:
-        return all(component.fine for component in self.components) and not any(
-            "why" in function for function in self.derived
-        )
+        halted = any("why" in function for function in self.derived)
+        return all(component.fine for component in self.components) and not halted and not self.unserved
 
 
 def status(home: Path) -> Status:
@@ -106,6 +107,7 @@ def status(home: Path) -> Status:
         stages,
         stream_report.get("verdicts") or {},
         tuple(stream_report.get("derived") or ()),
+        tuple(stream_report.get("unserved") or ()),
     )
 
 

@@ -183,6 +183,9 @@ def _rebuilt(
     say: Callable[[Progress], None],
     wait: Callable[[], None],
 ) -> Rebuilt:
+    if from_kafka and epochs.refused:
+        raise next(iter(epochs.refusals.values()))  # without its topic only the journal table tells of it
+    epochs = epochs.whole
     require_packages(epochs.outside)
     lake.include([served.name for served in epochs.outside])
     names = [table.name for table in lake.histories] + ([lake.journal.name] if from_kafka else [])
@@ -275,6 +278,7 @@ def take_offered(
     offered = lake.offered_generation()
     if offered is None:
         return None
+    epochs = epochs.whole
     try:
         finish(settings, epochs, lake, offered)
     except DamagedTableError as error:

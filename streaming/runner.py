@@ -28,12 +28,13 @@ from ..lake.storage.locks import only_one
 from ..lake.storage.requests import DomainRequests
 from ..lake.tables import Lake
 from ..producers.recorded.served import require_packages
-from ..producers.topics import Epochs, ensure_topics, wanted_topics
+from ..producers.topics import Epochs, ensure_topics, wanted_of_domains
 from ..schemas.errors import DamagedTableError, LakeWriteError, MetajournalError, StreamError, UnavailableError
 from ..schemas.positions import Cut, offset_of, position
 from ..schemas.setting_keys import hidden_texts
 from ..schemas.settings import Settings
 from .between.adding import answer_request
+from .between.joining import is_between, join_ours, told
 from .between.mending import wait_for_mend
 from .crash import CrashPoints
 from .derived.server import Beside
@@ -90,7 +91,8 @@ class Stream:
         self._requests = DomainRequests(settings.lake.path, settings.lake.storage_options)
         self._epochs = Epochs({})
         self._again = False
-        """Whether what this journal serves has changed, so that the query begins anew."""
+        """Whether what this journal serves has changed, or is to be, so that the query begins anew."""
+        self._waits_to_join = False
         self._said_idle: dict[PartitionKey, float] = {}
         metrics, hidden = settings.stream.metrics_file, hidden_texts(settings)
         self._status = StatusFile(settings.stack.home, "stream", metrics, hidden=hidden)
@@ -184,19 +186,21 @@ class Stream:
 
     def _fold_from_marks(self, session: SparkSession) -> None:
         """One run of the query, from the marks until it is stopped or fails."""
-        epochs = self._epochs = ensure_topics(self._settings)
+        epochs = ensure_topics(self._settings)
         self._again = False
-        require_packages(epochs.outside)
         asked = self._settings.lake
         lake = Lake(asked.path, asked.storage_options, vacuum_retention_h=asked.vacuum_retention_h)
+        epochs = self._epochs = self._joined(epochs, lake)
+        require_packages(epochs.outside)
         outside = [served.name for served in epochs.outside]
         lake.include(outside)
-        lake.create(new=[name for name in outside if self._is_new(name, epochs, lake)])
+        lake.create()
         Staging(asked.path, asked.storage_options).clear_all()
         publisher = self._publisher(epochs)
         self._engine = engine = Engine(self._settings, epochs, lake, publisher)
         self._derived = self._tended(lake, engine)
         ends = self._check(engine, epochs)
+        lake.list_tables()
         self._checkpoint = self._fresh_checkpoint()
         self._failure = None
         engine.repeat_outcomes(engine.places)
@@ -221,6 +225,18 @@ class Stream:
             publisher.close()
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
+    def _joined(self, epochs: Epochs, lake: Lake) -> Epochs:
+        """Have our own domains join that have not; where a batch was begun and is not done, that is judged before."""
+        for error in epochs.refusals.values():
+            _log.warning("%s %s", error, error.hint)
+        self._waits_to_join = bool(epochs.waiting) and not is_between(lake, epochs)
+        if self._waits_to_join:
+            self._status.unserved(told(epochs.refusals))
+            return epochs
+        epochs, refusals = join_ours(self._settings, epochs, lake)
+        self._status.unserved(told({**epochs.refusals, **refusals}))
+        return epochs
+
     def _tended(self, lake: Lake, engine: Engine) -> DerivedTables | None:
         if not self._settings.stream.derived:
             return None
@@ -229,23 +245,14 @@ class Stream:
         brought = brought_by(self._epochs.outside)
         return DerivedTables(lake, list(engine.places), Beside(), hook, crash_at=crash_at, outside=brought)
 
-    def _is_new(self, domain: str, epochs: Epochs, lake: Lake) -> bool:
-        """Whether no event of a domain was judged yet."""
-        topic = self._settings.journal.topics.journal(domain)
-        marks = (
-            [lake.journal.mark((topic, partition)) for partition in range(epochs[topic].partitions)]
-            if lake.journal.exists()
-            else []
-        )
-        return not any(marks)
-
     def _publisher(self, epochs: Epochs) -> Publisher:
-        wanted = wanted_topics(
+        wanted = wanted_of_domains(
             self._settings,
             {self._settings.journal.topics.domain_of(topic): epoch.partitions for topic, epoch in epochs.items()},
             [served.name for served in epochs.outside],
         )
-        targets = {topic.topic: topic.partitions for topic in wanted if topic.topic not in epochs}
+        published = [topic for domain in epochs.domains for topic in wanted[domain]]
+        targets = {topic.topic: topic.partitions for topic in published if topic.topic not in epochs}
         ends = {place: high for place, (_, high) in watermarks(self._settings, _places(targets)).items()}
         return Publisher(self._settings, targets, ends, self._stop.is_set, self._say)
 
@@ -368,7 +375,9 @@ class Stream:
         number = engine.take_over() if self._derived is None else engine.take_over(self._derived.fill_first)
         if number is not None:
             _log.info("Generation %d of the lake is the live one from now on.", number)
-        if answer_request(self._settings, self._requests, engine.lake, self._epochs, engine.marks):
+        if self._waits_to_join:
+            self._again = is_between(engine.lake, self._epochs)
+        elif answer_request(self._settings, self._requests, engine.lake, self._epochs, engine.marks):
             _log.info("Another domain is served from now on.")
             self._again = True
         if self._derived is not None and self._derived.tend():

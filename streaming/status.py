@@ -95,6 +95,10 @@ class StatusFile:
         """How far derived tables are, and why some do not go on (`DerivedTables.status`)."""
         self._facts["derived"] = list(functions)
 
+    def unserved(self, domains: Sequence[Mapping[str, Any]]) -> None:
+        """Domains that are not served, each with its `name`, `why`, and what mends it (`mend`)."""
+        self._facts["unserved"] = list(domains)
+
     def _write_if_due(self) -> None:
         if time.monotonic() - self._written >= _EVERY_S:
             self._write()

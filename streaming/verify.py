@@ -72,6 +72,9 @@ def verify_lake(
     lake.include([served.name for served in epochs.outside])
     keys = [(topic, partition) for topic, epoch in epochs.items() for partition in range(epoch.partitions)]
     ends = {key: high for key, (_, high) in watermarks(settings, keys).items()}
+    for domain, error in epochs.refusals.items():
+        yield Check(f"domain-{domain}", False, str(error), tuple(error.data["differences"]), error.hint)
+    epochs = epochs.whole
     try:
         lake.refresh([lake.journal.name])
     except DamagedTableError as error:

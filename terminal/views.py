@@ -168,6 +168,7 @@ def status_json(status: Any) -> dict[str, Any]:
         "stages": stages,
         "verdicts": known["verdicts"],
         "derived": list(known["derived"]),
+        "unserved": list(known["unserved"]),
     }
 
 
@@ -194,6 +195,7 @@ def status_view(status: Mapping[str, Any]) -> RenderableType:
         Text(),
         fields({"of the stream's latest run": _counted(status["verdicts"])}),
         *_derived(status["derived"]),
+        *_unserved(status["unserved"]),
     )
 
 
@@ -210,6 +212,12 @@ def _derived(functions: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
         if "why" in function or not function["complete"]
     ]
     return [Text(), table(["derived tables", "state", "at", "what to do"], rows)] if rows else []
+
+
+def _unserved(domains: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """Domains of this version that are not served, with why and what to do."""
+    rows = [(domain["name"], verdict("failed"), f"{domain['why']} {domain['mend']}") for domain in domains]
+    return [Text(), table(["domain not served", "state", "what to do"], rows)] if rows else []
 
 
 def status_line(status: Mapping[str, Any]) -> str:

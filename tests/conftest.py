@@ -6,11 +6,13 @@ users type share one installation, and keep to entities of their own.
 
 from __future__ import annotations
 
+import ast
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck
@@ -19,6 +21,7 @@ from hypothesis import settings as properties
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, LakeSettings, Settings, StackSettings
 from tests.demonstration import Demonstration, demonstrated
 from tests.installation import Installation, installed
+from tests.kept import Kept
 from tests.properties import examples
 from tests.services import Services, docker_answers, planned_source, shared
 
@@ -28,9 +31,11 @@ properties.register_profile(
 properties.load_profile("metajournal")
 """How long an example takes says how busy the machine is, and decides nothing."""
 
+T = TypeVar("T")
 _told = pytest.StashKey[list[str]]()
-_SHARED = ("installation", "demonstration")
-"""Set-ups of the whole run that take a while: of several processes, one has each."""
+_SHARED = ("demonstration", "installation")
+"""Set-ups that take a while, in the order in which one process has them; of several processes, one has each."""
+_kept = pytest.StashKey[dict[str, Kept[Any]]]()
 
 
 def pytest_report_header() -> str:
@@ -40,8 +45,8 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that asks for a service is a service test, whether it says so or not; docker's need an engine.
 
-    Long tests come first. Tests on the installation come last: its stream would take time from all others. (Of several
-    processes, one has it.)
+    Long tests come first. Tests of one set-up stand in a row, and come last: its stream takes time from all others. (Of
+    several processes, one has it.)
     """
     items.sort(key=_turn)
     for item in items:
@@ -54,13 +59,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> int:
-    if "installation" in _fixtures(item):
-        return 2
-    return 0 if item.get_closest_marker("long") else 1
+    shared = [2 + number for number, name in enumerate(_SHARED) if name in _fixtures(item)]
+    return max(shared, default=0 if item.get_closest_marker("long") else 1)
 
 
-def _fixtures(item: pytest.Item) -> Sequence[str]:
+def _fixtures(item: pytest.Item | None) -> Sequence[str]:
     return getattr(item, "fixturenames", ())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A set-up ends with the last of the tests in a row that use it: idle, it takes a quarter of a core."""
+    kept = item.config.stash.get(_kept, {})
+    for name in set(kept).difference(_fixtures(nextitem)):
+        kept.pop(name).close()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -70,18 +82,26 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByWhatIsShared(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return _shared_by(config.rootpath / nodeid.partition("::")[0]) or nodeid
+            name, _, test = nodeid.partition("::")
+            file = config.rootpath / name
+            return name if _has_module_fixture(file) else _shared_in(file).get(test.partition("[")[0], nodeid)
 
     return ByWhatIsShared(config, log)
 
 
 @cache
-def _shared_by(file: Path) -> str | None:
-    """Name of the set-up that a file's tests share; this process knows their files alone, and not their fixtures."""
+def _shared_in(file: Path) -> dict[str, str]:
+    """Set-up that each test of a file shares, by the test's name; this process knows files alone, and no fixtures."""
     text = file.read_text("utf-8")
-    if any(f"{name}: {name.title()}" in text for name in _SHARED):
-        return " and ".join(_SHARED)  # some files use both
-    return str(file) if 'scope="module"' in text else None
+    if not any(f"{name}: {name.title()}" in text for name in _SHARED):
+        return {}
+    functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]
+    return {one.name: given.arg for one in functions for given in one.args.args if given.arg in _SHARED}
+
+
+@cache
+def _has_module_fixture(file: Path) -> bool:
+    return 'scope="module"' in file.read_text("utf-8")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -120,18 +140,26 @@ def elasticsearch(services: Services) -> str:
     return services.elasticsearch_url
 
 
-@pytest.fixture(scope="session")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A running installation, made by `metajournal up` with services of its own; one for the whole run."""
-    with installed(tmp_path_factory.mktemp("an installation, größer")) as running:
-        yield running
+@pytest.fixture
+def installation(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """A running installation, made by `metajournal up` with services of its own; one for all who ask for it."""
+    made = _keep(pytestconfig, "installation", lambda: installed(tmp_path_factory.mktemp("an installation, größer")))
+    return made.get()
 
 
-@pytest.fixture(scope="session")
-def demonstration() -> Iterator[Demonstration]:
+@pytest.fixture
+def demonstration(pytestconfig: pytest.Config) -> Demonstration:
     """The whole demo, run once for all who look at what it says."""
-    with demonstrated() as run:
-        yield run
+    return _keep(pytestconfig, "demonstration", demonstrated).get()
+
+
+def _keep(config: pytest.Config, name: str, make: Callable[[], AbstractContextManager[T]]) -> Kept[T]:
+    """The set-up of this name; it ends with the run if no test in between is the last one to use it."""
+    kept = config.stash.setdefault(_kept, {})
+    if name not in kept:
+        kept[name] = Kept(make)
+        config.add_cleanup(kept[name].close)
+    return kept[name]
 
 
 @pytest.fixture

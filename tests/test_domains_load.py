@@ -13,7 +13,8 @@ from tests.toys.installing import install_toys
 _ROOT = Path(__file__).parents[1]
 _LOAD_EACH = """
 import os, sys, traceback
-import numpy, polars, pyarrow, pyarrow.compute  # so that only our own modules are loaded by each child
+import deltalake, duckdb, numpy, orjson, pandas, polars, pyarrow.compute, pyarrow.dataset
+# so that only our own modules are loaded by each child
 from importlib import import_module
 for module in sys.argv[2:]:
     child = os.fork()

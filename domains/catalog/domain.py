@@ -30,4 +30,5 @@ DOMAIN: Final = Domain(
     ),
     reasons=("unknown-entity", "too-large"),
     owns_undeclared_kinds=True,
+    original=True,
 )

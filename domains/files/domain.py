@@ -13,4 +13,5 @@ DOMAIN: Final = Domain(
     event_types=("files.FilesRecorded.1",),
     reasons=("too-large",),
     names_many=True,
+    original=True,
 )

@@ -118,5 +118,6 @@ TABLES: Final = (
         group_rows=2_048,
         indexed={"work_id": None, "file_id": "supersedes"},
         repeating=OF_HISTORIES | {"file_where", "file_what", "supersedes", "version"},
+        original=True,
     ),
 )

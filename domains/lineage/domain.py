@@ -17,4 +17,5 @@ DOMAIN: Final = Domain(
     ),
     imports=("catalog",),
     journal="catalog",
+    original=True,
 )

@@ -65,6 +65,7 @@ def _spec(
         to_arrow=to_arrow(row, schema, json=_JSON),
         from_dict=from_dict(row, json=_JSON),
         repeating=OF_HISTORIES | few,
+        original=True,
     )
 
 

@@ -33,7 +33,7 @@ from .flights import Flights
 from .intake import Intake, Taken
 from .patience import Patience, StartOver, Stopped
 from .progress import Progress
-from .serving import domains_of
+from .serving import domains_of, waits
 from .status import StatusFile
 
 _log = logging.getLogger("metajournal.indexer")
@@ -41,6 +41,8 @@ _IDLE_S: Final = 0.25
 _BREATH_S: Final = 0.05
 _STORE_OFFSETS_S: Final = 5.0
 _LOOK_S: Final = 1.0
+_ASK_S: Final = 5.0
+"""How often the journal is asked for further domains, while one of our own has yet to join."""
 HANDOVER_S: Final = 30.0
 """How long an indexer stands back for a rebuild that is about to swap the alias."""
 _BACKLOG_S: Final = 10.0
@@ -76,6 +78,8 @@ class Indexer:
         self._unshown_s = 0.0
         self._stored_s = 0.0
         self._looked_s = 0.0
+        self._asked_s = 0.0
+        self._domains: tuple[str, ...] = ()
         self._documents = 0
         self._counted_s = 0.0
         self._recount = True
@@ -124,7 +128,7 @@ class Indexer:
         shown = self._calling(patience, "read its positions", lambda: read_shown(self._client, self._target))
         shown = self._handed_over(stop, patience, shown)
         most = self._settings.indexer.bulk_documents
-        domains = domains_of(self._settings, patience)
+        domains = self._domains = domains_of(self._settings, patience)
         intake = self._intake = Intake(self._settings, patience, most, self._passed_over, domains)
         try:
             progress = self._progress = Progress(shown.vector, shown.offsets, intake.state_topics)
@@ -157,6 +161,7 @@ class Indexer:
             shown = self._store(patience, progress, shown)
         if time.monotonic() - self._looked_s >= _LOOK_S:
             self._still_there(patience, shown)
+            self._look_for_joined(patience)
         problem = intake.problem()
         if problem != self._message:
             self._say(problem)
@@ -257,6 +262,13 @@ class Indexer:
             raise StartOver(f"searches use {name} now")
         if current.token != shown.token:
             raise StartOver("its index was made anew, or written by someone else")
+
+    def _look_for_joined(self, patience: Patience) -> None:
+        """Begin anew once a domain of our own has joined the journal; asked only while one has not."""
+        if waits(self._domains) and time.monotonic() - self._asked_s >= _ASK_S:
+            self._asked_s = time.monotonic()
+            if domains_of(self._settings, patience) != self._domains:
+                raise StartOver("another domain has joined the journal")
 
     def _handed_over(self, stop: threading.Event, patience: Patience, shown: Shown) -> Shown:
         """Wait while a rebuilt index is taking this one's place; one that never does has been killed."""

@@ -1,4 +1,4 @@
-"""Topics and record of a domain from outside, made when an installation begins to serve it.
+"""Topics and record of a domain that joins a journal, made when an installation begins to serve it.
 
 The record is written last: until it stands, nothing has changed. Topics that an interrupted attempt left behind are
 taken as they are, since nobody can have written into them.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from ...schemas.domain import Domain
 from ...schemas.errors import DomainError
@@ -18,7 +17,7 @@ from ...schemas.settings import Settings
 from ..answers import Administrator
 from ..compacted import write_all
 from ..topics import Epochs, check_topics, topics_of
-from .served import Served
+from .served import joined
 from .topic_admin import await_topics, create, described, has_records
 
 
@@ -31,7 +30,7 @@ def serve(
     *,
     timeout_s: float = 30.0,
 ) -> Epochs:
-    """Make the topics of a domain from outside, and record that this journal serves it.
+    """Make the topics of a domain that joins, and record that this journal serves it.
 
     Args:
         settings: names, how to reach Kafka.
@@ -60,8 +59,7 @@ def serve(
         )
     create(admin, [topic_wanted for topic_wanted in wanted if topic_wanted.topic not in there], timeout_s)
     description = await_topics(admin, [topic_wanted.topic for topic_wanted in wanted], timeout_s)[topic]
-    served = Served(domain.name, package, domain.kinds, domain.has_changes, first.epoch + 1, cuts)
-    record: dict[str, Any] = {"topic": topic, "epoch": first.epoch + 1, "topic_id": str(description.topic_id)}
-    record |= {"partitions": len(description.partitions), **served.fields()}
+    served = joined(domain, package, first.epoch + 1, cuts)
+    record = served.record(topic, first.epoch + 1, str(description.topic_id), len(description.partitions))
     write_all(settings, names.epochs, {topic: json.dumps(record).encode()}, timeout_s=timeout_s)
     return check_topics(settings, timeout_s=timeout_s)

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from ...schemas.domain import MANY, Choice, Domain, Kind
 from ...schemas.errors import DomainError, UnservedDomainError
-from ...schemas.outside import Installed, declaration, package_of
-from ...schemas.registry import domain_named, take_in, taken_in
+from ...schemas.outside import OWN_PACKAGE, Installed, declaration, package_of
+from ...schemas.registry import domain_named, is_joining, take_in, taken_in
 
 NEVER: Final = 1 << 62
 """Above every position: a kind that another journal of this process serves, and this one does not."""
@@ -22,7 +22,7 @@ NEVER: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A domain from outside, as a journal serves it.
+    """A domain that joined a journal, from outside or of our own, as that journal serves it.
 
     Args:
         name: the domain's.
@@ -33,6 +33,7 @@ class Served:
             entity here is newer than all that the catalog ever told of it.
         cuts: for each journal topic that there was, the next position of each partition when the domain was added:
             below it its kinds are read as undeclared, as they were when those records were judged.
+        reserved: those of its kinds that were never undeclared: no cut is theirs.
     """
 
     name: str
@@ -41,11 +42,17 @@ class Served:
     has_changes: bool
     first_epoch: int
     cuts: Mapping[str, Sequence[int]]
+    reserved: tuple[str, ...] = ()
 
     @property
     def kind_names(self) -> frozenset[str]:
         """Names of its kinds."""
         return frozenset(kind.name for kind in self.kinds)
+
+    @property
+    def taken_over(self) -> frozenset[str]:
+        """Names of its kinds that were undeclared, so the catalog's, below the cuts."""
+        return self.kind_names.difference(self.reserved)
 
     def cut(self, topic: str, partition: int) -> int:
         """The next position of a journal partition when the domain was added; 0 where there was none."""
@@ -61,7 +68,17 @@ class Served:
             "changes": self.has_changes,
             "first_epoch": self.first_epoch,
             "cuts": {topic: list(marks) for topic, marks in self.cuts.items()},
+            **({"reserved": list(self.reserved)} if self.reserved else {}),
         }
+
+    def record(self, topic: str, epoch: int, topic_id: str, partitions: int) -> dict[str, Any]:
+        """The whole record of its journal topic."""
+        return {"topic": topic, "epoch": epoch, "topic_id": topic_id, "partitions": partitions, **self.fields()}
+
+
+def joined(domain: Domain, package: str, first_epoch: int, cuts: Mapping[str, Sequence[int]]) -> Served:
+    """What a journal's record tells of a domain that joins it now."""
+    return Served(domain.name, package, domain.kinds, domain.has_changes, first_epoch, cuts, domain.reserved)
 
 
 def kind_fields(kind: Kind) -> dict[str, Any]:
@@ -75,7 +92,7 @@ def kind_fields(kind: Kind) -> dict[str, Any]:
 
 
 def served_of(record: Mapping[str, Any]) -> Served | None:
-    """What a topic's record tells of a domain from outside; None of one of our own.
+    """What a topic's record tells of a domain that joined the journal; None of one that every journal serves.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: the fields are damaged.
@@ -85,7 +102,9 @@ def served_of(record: Mapping[str, Any]) -> Served | None:
     name = str(record["domain"])
     kinds = tuple(_kind_of(row, name) for row in record["kinds"])
     cuts = {str(topic): tuple(map(int, marks)) for topic, marks in record["cuts"].items()}
-    return Served(name, str(record["package"]), kinds, bool(record["changes"]), int(record["first_epoch"]), cuts)
+    reserved = tuple(map(str, record.get("reserved", ())))
+    changes, first_epoch = bool(record["changes"]), int(record["first_epoch"])
+    return Served(name, str(record["package"]), kinds, changes, first_epoch, cuts, reserved)
 
 
 def _kind_of(row: Mapping[str, Any], domain: str) -> Kind:
@@ -104,25 +123,27 @@ def obey(served: Served) -> None:
     Raises:
         DomainError: its package is broken, or another journal of this process serves one of its kinds otherwise.
     """
-    known = domain_named(served.name)
+    known = next((domain for domain in taken_in() if domain.name == served.name), None)
     if known is not None and known.kinds == served.kinds:
         return
-    declared = declaration(served.name) if package_of(served.name) is not None else None
+    reserved_here = domain_named(served.name) is not None and not is_joining(served.name)
+    declared = declaration(served.name) if not reserved_here and package_of(served.name) is not None else None
     if declared is None:
         declared = Domain(served.name, "", has_changes=served.has_changes)
-    take_in(declared._replace(kinds=served.kinds, has_changes=served.has_changes))
+    take_in(declared._replace(kinds=served.kinds, has_changes=served.has_changes, reserved=served.reserved))
 
 
 def moved_from(several: Sequence[Served], topic: str, partition: int) -> tuple[tuple[str, int], ...]:
-    """The kinds from outside that were undeclared in a journal partition, each with where that ends.
+    """The kinds of domains that joined that were undeclared in a journal partition, each with where that ends.
 
-    None in a topic that is younger than the domain.
+    None in a topic that is younger than the domain, and no kind that was reserved: nobody ever read it as undeclared.
 
     Args:
-        several: the domains from outside that the journal serves.
+        several: the domains that joined the journal.
     """
-    here = {kind: served.cut(topic, partition) for served in several for kind in served.kind_names}
-    elsewhere = {kind: NEVER for domain in taken_in() for kind in domain.kind_names if kind not in here}
+    here = {kind: served.cut(topic, partition) for served in several for kind in served.taken_over}
+    others = (kind for domain in taken_in() for kind in domain.kind_names.difference(domain.reserved))
+    elsewhere = {kind: NEVER for kind in others if kind not in here}
     return tuple(sorted((kind, cut) for kind, cut in {**elsewhere, **here}.items() if cut))
 
 
@@ -136,6 +157,8 @@ def require_packages(several: Sequence[Served]) -> None:
         brought = package_of(served.name)
         if brought is None:
             raise missing_package(served.name, served.package)
+        if OWN_PACKAGE in (served.package, brought.package) and served.package != brought.package:
+            raise _other_package(served, brought)
         declared = declaration(served.name)
         assert declared is not None  # a package brings it
         if declared.kinds != served.kinds or declared.has_changes != served.has_changes:
@@ -144,6 +167,14 @@ def require_packages(several: Sequence[Served]) -> None:
 
 def missing_package(name: str, package: str) -> DomainError:
     """The error of who would need a domain's package and does not have it."""
+    if package == OWN_PACKAGE:
+        return DomainError(
+            f"This journal serves the domain {name}, which this version of metajournal does not have.",
+            code="missing-domain",
+            hint="Upgrade metajournal, on every machine of the cluster. Then start again; nothing is lost meanwhile.",
+            domain=name,
+            package=package,
+        )
     return DomainError(
         f"This journal serves the domain {name}, which the package {package} brings; it is not installed here.",
         code="missing-domain",
@@ -157,12 +188,26 @@ def missing_package(name: str, package: str) -> DomainError:
 def unserved(name: str, what: str) -> UnservedDomainError:
     """The error of who has a domain's package, where the journal does not serve that domain."""
     error = UnservedDomainError(name, what)
-    error.advise(
-        f"`metajournal domains add {name}` has this installation serve it; connect again afterwards."
-        if package_of(name) is not None
-        else error.hint
-    )
+    if is_joining(name):
+        error.advise(
+            "This version serves it, and the journal does as soon as the stream of this version has taken it over: "
+            "start it (`metajournal up`), and connect again. `metajournal domains` says where something is in its way."
+        )
+    elif domain_named(name) is None and package_of(name) is not None:
+        error.advise(f"`metajournal domains add {name}` has this installation serve it; connect again afterwards.")
     return error
+
+
+def _other_package(served: Served, brought: Installed) -> DomainError:
+    return DomainError(
+        f"The journal serves {served.name} by the package {served.package}; "
+        f"{brought.package} has one of that name too.",
+        code="declared-twice",
+        hint=f"Only the rules of {served.package} may go on here: stay with the version of {brought.package} that has "
+        f"no domain {served.name}, or begin a journal under another prefix.",
+        domain=served.name,
+        package=served.package,
+    )
 
 
 def _other_declaration(served: Served, brought: Installed, declared: Domain) -> DomainError:

@@ -75,8 +75,10 @@ def header_schema() -> Any:
 def all_contracts() -> tuple[Contract, ...]:
     """Every known version, current and former, in the order of their file names; of the domains from outside those
     that a journal of this process serves."""
-    brought = [domain for domain in taken_in() if domain.package]
-    return tuple(contract for domain in (*served(), *brought) for contract in contracts_of(domain))
+    ours = served()
+    names = {domain.name for domain in ours}
+    brought = [domain for domain in taken_in() if domain.package and domain.name not in names]
+    return tuple(contract for domain in (*ours, *brought) for contract in contracts_of(domain))
 
 
 def contracts_of(domain: Domain) -> list[Contract]:

@@ -1,4 +1,4 @@
-"""Having an installation serve a domain from outside: when it may, and from which positions on.
+"""Having a domain join an installation, from outside or of our own: when it may, and from which positions on.
 
 The kinds of the domain were undeclared, so the catalog's, up to a cut: the marks of the lake, at which everything below
 is judged and nothing above. So only whoever writes the lake can draw it: the stream does, between two batches; where
@@ -54,6 +54,8 @@ def add_domain(settings: Settings, name: str, *, timeout_s: float = 60.0) -> Epo
     """
     domain, package = whole_domain(name)
     epochs = check_topics(settings)
+    if name in epochs.refusals:
+        raise epochs.refusals[name]
     if name in epochs.domains:
         return epochs
     until = time.monotonic() + timeout_s
@@ -101,7 +103,7 @@ def answer_request(settings: Settings, requests: DomainRequests, lake: Lake, epo
     if name is None:
         return False
     try:
-        if name in epochs.domains:
+        if name in epochs.whole.domains:
             requests.answer(Answered(name))
             return False
         look_again()
@@ -133,8 +135,14 @@ def added(settings: Settings, domain: Domain, package: str, epochs: Epochs, lake
         lake: as far as its marks.
         marks: the next position of every journal partition: the cut.
     Raises:
-        DomainError: another served domain has one of its kinds, or an entity of one of them lives.
+        DomainError: another served domain has one of its kinds, an entity of one of them lives, or a domain is refused.
     """
+    if epochs.refused:
+        raise DomainError(
+            f"{domain.name} cannot join while {', '.join(epochs.refusals)} is refused: nobody knows the cut there.",
+            code="domain-refused",
+            hint="Mend that first: `metajournal domains` says what is wrong with it, and what to do.",
+        )
     for served in epochs.outside:
         both = sorted(served.kind_names & domain.kind_names)
         if both:
@@ -185,7 +193,7 @@ def _living(lake: Lake, domain: Domain) -> list[str]:
     if not entities.exists():
         return []
     entities.refresh()
-    kinds = ", ".join(quoted(name) for name in sorted(domain.kind_names))
+    kinds = ", ".join(quoted(name) for name in sorted(domain.kind_names.difference(domain.reserved))) or "''"
     newest = "row_number() over (partition by tenant, urn order by logical_timestamp desc, seq desc) as age"
     rows = entities.sql(
         f"select urn from (select urn, deleted, {newest} from entities where kind in ({kinds})) "

@@ -17,7 +17,7 @@ from ...schemas.domain import Domain
 from ...schemas.encoding.known import contracts_of
 from ...schemas.errors import DomainError
 from ...schemas.outside import Installed, check_kinds, declaration, package_of
-from ...schemas.registry import module_of
+from ...schemas.registry import domains, module_of
 from .fault import fault_in
 
 _GIVES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -43,11 +43,19 @@ def whole_domain(name: str) -> tuple[Domain, str]:
     """A domain that an installed package brings, with the package's name.
 
     Raises:
-        DomainError: there is none, another package has one of its kinds or tables, or it is not whole: a file of it
-            does not load, or it lacks what another one names.
+        DomainError: there is none, it is one of our own, another package has one of its kinds or tables, or it is not
+            whole: a file of it does not load, or it lacks what another one names.
     """
     brought, domain = package_of(name), declaration(name)
     if brought is None or domain is None:
+        own = next((one for one in domains() if one.name == name), None)
+        if own is not None:
+            text = "there is nothing to add" if own.served else "this version does not serve it yet"
+            raise DomainError(
+                f"{name} is one of metajournal's own domains: {text}.",
+                code="own-domain",
+                hint="A start of the stream has every own domain served; `metajournal domains` lists them.",
+            )
         raise DomainError(
             f"No installed package brings a domain {name!r}.",
             code="missing-domain",

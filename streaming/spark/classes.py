@@ -13,7 +13,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -21,8 +23,8 @@ from typing import Final
 _log = logging.getLogger(__name__)
 _RECORDING_S: Final = 180
 _SCRATCH: Final = "recording-"
-_OTHERS: Final = 1
-"""How many archives of other Sparks and Javas stay: each takes 150 MB."""
+_UNUSED_S: Final = 7 * 86_400
+"""How long an archive of another Spark or Java stays after its last use: each takes 150 MB."""
 
 
 def archive_of(folder: Path) -> Path | None:
@@ -43,7 +45,11 @@ def archive_of(folder: Path) -> Path | None:
 def archived_beside(jars: Sequence[str]) -> list[str]:
     """Java's option that takes classes from the archive in the jars' folder; nothing where there is none."""
     path = archive_of(Path(jars[0]).parent) if jars else None
-    return [f"-XX:SharedArchiveFile={path}"] if path and path.is_file() and path.stat().st_size else []
+    if path is None or not path.is_file() or not path.stat().st_size:
+        return []
+    with suppress(OSError):  # of another user
+        os.utime(path)
+    return [f"-XX:SharedArchiveFile={path}"]
 
 
 def record(path: Path) -> None:
@@ -59,9 +65,9 @@ def record(path: Path) -> None:
         if _interrupted(recorded):
             return
         recorded.touch()
-        others = sorted(path.parent.glob("classes-*.jsa"), key=lambda other: other.stat().st_mtime, reverse=True)
-        for other in others[_OTHERS:]:
-            other.unlink()
+        for other in path.parent.glob("classes-*.jsa"):
+            if other.stat().st_mtime < time.time() - _UNUSED_S:
+                other.unlink()
         recorded.replace(path)
 
 

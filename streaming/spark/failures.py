@@ -19,7 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from ...lake.storage.faults import as_write_error, disk_full, is_full
 from ...reporting import ending
 from ...schemas.errors import LakeWriteError, StreamError, UnavailableError
-from ...schemas.registry import taken_in
+from ...schemas.registry import is_joining, taken_in
 from ..between.fault import fault_in
 from .session import checkpoint_damaged
 
@@ -113,7 +113,7 @@ def meaning(failed: BaseException, lake: str, checkpoint: str) -> Exception:
 
 def failed_in_domain(error: BaseException) -> StreamError | None:
     """The error of a file of a domain from outside; None where none of them is to blame."""
-    fault = fault_in(error, taken_in())
+    fault = fault_in(error, [domain for domain in taken_in() if not is_joining(domain.name)])
     if fault is None:
         return None
     return StreamError(

@@ -13,6 +13,7 @@ from metajournal.lake.declared import SPECS
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.table import Table
 from metajournal.lake.tables import Lake
+from metajournal.schemas.domain import Domain, Kind
 from metajournal.schemas.errors import (
     InvalidPositionError,
     NotFinalError,
@@ -22,8 +23,10 @@ from metajournal.schemas.errors import (
 )
 from metajournal.schemas.positions import Position, position
 from metajournal.schemas.topics import TopicNames
+from metajournal.schemas.urn import urn
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
+from tests.outside.taking_in import taken_in
 from tests.streaming.harness import TOPIC, Crash, EndsAt, Fold, placed
 
 PURCHASES, OTHER = dataset("default", "purchases"), dataset("default", "orders")
@@ -135,6 +138,30 @@ def test_history_is_every_row_oldest_first(fold: Fold) -> None:
     rows = reader(fold).history("default", PURCHASES)
     assert [row.user_properties.get("owner") for row in rows] == [None, "ali", "bea", None, None]
     assert [row.deleted for row in rows] == [False, False, False, True, False]
+
+
+def test_rows_of_before_a_kind_was_taken_over_are_read_and_say_which_topic_they_are_of(tmp_path: Path) -> None:
+    """Before the domain's own topic holds anything, too: all that the catalog's holds of it was judged by then."""
+    fold, game = Fold(tmp_path, PARTITIONS), urn("game", "chess", "knight")
+    events = [EntityRegistered(game), EntityDeleted(game)]
+    fold.batch(placed([record_of(event, number) for number, event in enumerate(events)], PARTITIONS))
+    catalog, games = TopicNames().journal("catalog"), TopicNames().journal("games")
+    known = {catalog: PARTITIONS, games: 3}
+    taken_over = LakeReader(Lake(str(fold.path)), TopicNames(), known, firsts={games: position(2, 0)})
+    of_before = reader(fold).history("default", game)
+    kinds = (Kind("league", "games", 1, 1), Kind("game", "games", 2, 2, "league", 1))
+    with taken_in(Domain("games", "", kinds=kinds)):
+        now = urn("game", "chess", "knight")
+        assert now.aggregate == "league:chess"
+        rows = taken_over.history("default", now)
+        assert [row.deleted for row in rows] == [False, True]
+        assert rows == of_before
+        assert {row.aggregate for row in rows} == {str(now)}
+        with pytest.raises(UnknownEntityError, match="any more: it was deleted"):
+            taken_over.current("default", now)
+        places = [taken_over.position_of(row) for row in rows]
+    assert [(place.topic, place.value) for place in places] == [(catalog, row.logical_timestamp) for row in rows]
+    assert {place.partition for place in places} == {reader(fold).place("default", game)[1]}
 
 
 def test_history_comes_page_by_page_from_the_newest_back(fold: Fold) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal.lake.columns import ENTITIES, JOURNAL
+from metajournal.lake.declared import SPECS, history_tables
 from metajournal.lake.entities import COLUMNS, row_from_dict, rows_to_arrow
 from metajournal.lake.tables import Lake, Reached, quoted
 from metajournal.rules.entity import EntityRow
@@ -115,6 +118,68 @@ def test_a_table_that_is_gone_is_not_made_anew_under_a_journal_that_holds_events
         lake_at(tmp_path)
     assert "metajournal rebuild lake" in refused.value.hint
     assert not (tmp_path / "entities").exists()
+
+
+def folded_to(lake: Lake, mark: int) -> None:
+    """The journal table holds events."""
+    lake.journal.append(JOURNAL.empty_table(), Reached({KEY: mark}, {}, {"catalog": "rules-1"}))
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A history table that a later version brings."""
+    spec = replace(SPECS["runs"], name="shelves", original=False)
+    monkeypatch.setitem(SPECS, spec.name, spec)
+    return spec.name
+
+
+def test_a_table_that_a_later_version_brings_is_made_at_its_first_start(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    folded_to(lake_at(tmp_path), (1 << 40) + 1)
+    name = request.getfixturevalue("later")
+    lake_at(tmp_path).list_tables()
+    assert (tmp_path / name).exists()
+    shutil.rmtree(tmp_path / name)
+    with pytest.raises(DamagedTableError, match=r"'shelves'.* is gone"):
+        lake_at(tmp_path)
+
+
+@pytest.mark.parametrize("unfinished", [True, False])
+def test_a_start_that_was_killed_before_it_listed_a_new_table_is_done_again(
+    tmp_path: Path, later: str, unfinished: bool
+) -> None:
+    spec = SPECS.pop(later)
+    folded_to(lake_at(tmp_path), (1 << 40) + 1)
+    SPECS[later] = spec
+    if unfinished:
+        Lake(str(tmp_path)).tables[later].create()
+    assert Lake(str(tmp_path)).journal.listed() == frozenset(name for name in history_tables() if name != later)
+    lake_at(tmp_path).list_tables()
+    assert Lake(str(tmp_path)).journal.listed() == frozenset(history_tables())
+
+
+def test_a_lake_of_before_tables_were_listed_has_the_original_ones(tmp_path: Path, later: str) -> None:
+    lake = lake_at(tmp_path)
+    folded_to(lake, (1 << 40) + 1)
+    log = tmp_path / "journal" / "_delta_log" / f"{0:020}.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        line.get("metaData", {}).get("configuration", {}).pop("metajournal.tables", None)
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert Lake(str(tmp_path)).journal.listed() is None
+    shutil.rmtree(tmp_path / later)
+    lake_at(tmp_path).list_tables()
+    assert later in (Lake(str(tmp_path)).journal.listed() or ())
+    shutil.rmtree(tmp_path / "runs")
+    with pytest.raises(DamagedTableError, match=r"'runs'.* is gone"):
+        lake_at(tmp_path)
+
+
+def test_a_generation_of_the_journal_table_lists_the_tables_too(tmp_path: Path) -> None:
+    lake = lake_at(tmp_path)
+    folded_to(lake, (1 << 40) + 1)
+    assert lake.begin_generation(["journal"]).journal.listed() == frozenset(history_tables())
 
 
 def test_compaction_keeps_rows_and_marks_and_leaves_few_files(tmp_path: Path) -> None:

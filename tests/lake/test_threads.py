@@ -19,6 +19,7 @@ from metajournal.schemas.errors import InputError, InvalidPositionError, NotFina
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import LakeSettings, Settings
 from tests.builders import header_for, record_of
+from tests.properties import examples
 from tests.streaming.harness import TOPIC, Fold, placed
 from tests.wait import eventually
 
@@ -70,7 +71,7 @@ def test_no_thread_is_told_final_without_the_row_because_another_one_looked_at_t
 
 
 def test_eight_threads_beside_a_stream_are_never_told_final_without_the_row(tmp_path: Path) -> None:
-    events = [EntityRegistered(PURCHASES), *(PropertiesSet(PURCHASES, {"n": str(one)}) for one in range(60))]
+    events = [EntityRegistered(PURCHASES), *(PropertiesSet(PURCHASES, {"n": str(one)}) for one in range(examples(60)))]
     records = placed([record_of(one, number, header=header_for(one, number)) for number, one in enumerate(events)], 1)
     fold = Fold(tmp_path, 1)
     fold.batch(records, until=records[:1])

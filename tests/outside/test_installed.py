@@ -84,7 +84,7 @@ LISTED = """
 import json
 from metajournal.commands import domains
 from metajournal.schemas.settings import Settings
-domains._served = lambda settings: ({}, None)
+domains._served = lambda settings: ({}, {}, None)
 print(json.dumps({row["name"]: row["commands"] for row in domains._listed(Settings())}))
 """
 EXPLAINED = """
@@ -172,8 +172,8 @@ def test_clashes_name_both_packages(tmp_path: Path) -> None:
         ("fine", "fine", "fine", "thing"),
     ):
         install(site, package, {domain: module}, declaring(folders, module, domain, kinds))
-    asked = ("dolls", "games", "sports", "copies", "files", "fine", "nothing")
-    dolls, games, sports, copies, files, fine, nothing = python(ASKED, site, words=asked)
+    asked = ("dolls", "games", "sports", "copies", "files", "fine", "nothing", "lineage", "repositories")
+    dolls, games, sports, copies, files, fine, nothing, *ours = python(ASKED, site, words=asked)
     assert dolls.startswith("declared-twice: Two packages declare the domain dolls: toys-one (toys_one) and toys-two (")
     assert "Two packages declare the kind game: games-one (domain games) and games-two (domain sports)" in games
     assert "Two packages declare the kind game: games-two (domain sports) and games-one (domain games)" in sports
@@ -183,6 +183,10 @@ def test_clashes_name_both_packages(tmp_path: Path) -> None:
     assert files == "declared-twice: filing declares the domain files, which metajournal declares itself."
     assert fine == "fine"
     assert nothing.startswith("missing-domain: No installed package brings a domain 'nothing'")
+    assert ours == [
+        "own-domain: lineage is one of metajournal's own domains: there is nothing to add.",
+        "own-domain: repositories is one of metajournal's own domains: this version does not serve it yet.",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,9 @@ def before_it_is_served(has: Beside, lacks: Beside) -> None:
     assert [one["state"] for one in told(has.command("domains", "--json")) if one["name"] == "toys"] == ["installed"]
     assert lacks.python(ENDED) == ["Accepted", "Accepted"]
     assert told(has.command("domains", "add", "toys", "--json"))["kinds"] == ["toy", "toybox"]
+    *_, ended = told(has.command("history", "toy:attic/bear", "--json"))
+    assert ended["deleted"]
+    assert told(has.command("why", ended["position"], "--json"))["event_id"] == ended["event_id"]
     assert [one["state"] for one in told(lacks.command("domains", "--json")) if one["name"] == "toys"] == [
         "served, not installed"
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,16 +80,25 @@ def test_only_an_archive_with_content_is_used(machine: Path) -> None:
     assert archived_beside([]) == []
 
 
-def test_where_none_can_be_recorded_an_empty_one_says_so_and_old_ones_make_room(machine: Path) -> None:
-    others = [machine / "parts" / f"classes-{number}.jsa" for number in range(3)]
-    for at, other in enumerate(others):
+def test_where_none_can_be_recorded_an_empty_one_says_so_and_unused_ones_make_room(machine: Path) -> None:
+    """Several environments on one machine each have one: were only the newest kept, they would record in turns."""
+    others = [machine / "parts" / f"classes-{number}.jsa" for number in range(5)]
+    for days, other in zip((0, 1, 6, 8, 100), others, strict=True):
         other.write_bytes(b"classes")
-        os.utime(other, (at, at))
+        used = time.time() - days * 86_400
+        os.utime(other, (used, used))
     (machine / "parts/recording-x").mkdir()  # as one that was killed leaves it
     (machine / "parts/recording-x/classes.jsa").touch()
     record(own_archive(machine))  # this Java ends at once
     assert own_archive(machine).read_bytes() == b""
-    assert sorted((machine / "parts").iterdir()) == sorted([own_archive(machine), others[-1]])
+    assert sorted((machine / "parts").iterdir()) == sorted([own_archive(machine), *others[:3]])
+
+
+def test_a_use_of_an_archive_is_noted(machine: Path) -> None:
+    own_archive(machine).write_bytes(b"classes")
+    os.utime(own_archive(machine), (0, 0))
+    assert archived_beside([str(machine / "parts/connector.jar")])
+    assert own_archive(machine).stat().st_mtime > time.time() - 60
 
 
 def test_a_recording_that_is_interrupted_is_tried_again_the_next_time(machine: Path) -> None:

@@ -26,18 +26,20 @@ from tests.wait import eventually
 
 pytestmark = [pytest.mark.services, pytest.mark.long]
 _SPARK = Path(pyspark.__file__).parent
+_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""As the driver has it: none of these five lives long enough for more."""
 
 
 @contextmanager
 def server(log: Path, *arguments: str) -> Iterator[None]:
     """One of Spark's standalone servers."""
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(_SPARK)}
+    own = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(_SPARK), "SPARK_DAEMON_JAVA_OPTS": _JAVA}
     with log.open("ab") as file:
         process = subprocess.Popen(
             [str(_SPARK / "bin" / "spark-class"), *arguments],
             stdout=file,
             stderr=file,
-            env=environment,
+            env={**os.environ, **own},
             preexec_fn=end_with_parent,
         )
     try:
@@ -81,7 +83,12 @@ def test_a_cluster_folds_a_backlog_on_all_its_executors(settings: Settings, tmp_
     write(settings, generated(240))
     (web,) = free_ports(1)
     with cluster(tmp_path, 2) as url:
-        spark = {"spark.ui.enabled": "true", "spark.ui.port": str(web), "spark.executor.memory": "600m"}
+        spark = {
+            "spark.ui.enabled": "true",
+            "spark.ui.port": str(web),
+            "spark.executor.memory": "600m",
+            "spark.executor.extraJavaOptions": _JAVA,
+        }
         asked = with_stream(settings, master=url, spark=spark, wide_events=1, max_events_per_batch=80)
         with running_stream(asked, tmp_path / "stream.log") as process:
             eventually(lambda: folded_to_the_end(settings), 180, f"the fold to the journal's end ({process.log})")

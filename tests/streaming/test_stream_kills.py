@@ -29,20 +29,28 @@ from tests.wait import eventually
 pytestmark = [pytest.mark.services, pytest.mark.long]
 
 
-@cache  # drawing one takes seconds
 def generated(count: int) -> list[JournalRecord]:
-    """A journal of at least this many records, the same at every run."""
+    """A journal of at least this many records, the same at every run; a shorter one begins as a longer one does."""
     found: list[JournalRecord] = []
+    for part in drawn():
+        if len(found) >= count:
+            return found
+        found.extend(part)
+    raise AssertionError(f"{len(found)} records are drawn, not {count}")
+
+
+@cache  # drawing takes seconds
+def drawn() -> list[list[JournalRecord]]:
+    """Parts of a journal, in order."""
+    drawn: list[list[JournalRecord]] = []
 
     @examples(max_examples=60, database=None, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(journals(), min_size=3, max_size=6))
     def take(parts: list[list[JournalRecord]]) -> None:
-        if len(found) < count:
-            found.extend(record for part in parts for record in part)
+        drawn.append([record for part in parts for record in part])
 
     take()
-    assert len(found) >= count
-    return found
+    return drawn
 
 
 def with_stream(settings: Settings, **changes: Any) -> Settings:
