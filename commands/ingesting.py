@@ -60,7 +60,7 @@ _TIMEOUT = click.option(
     "--timeout", "timeout_s", type=SECONDS, default=120.0, show_default=True, metavar="SECONDS",
     help="How long to wait for the lake.",
 )  # fmt: skip
-_ID = click.option("--id", "source_id", metavar="NAME", help="Name of the source; keep it the same. Default: of URL.")
+_ID = click.option("--id", "source_id", metavar="NAME", help="Name of the source; keep it the same.")
 
 
 @click.group(invoke_without_command=True, short_help="Bring in what databases and other systems hold.")
@@ -124,6 +124,63 @@ def databases(
     from ..sources.recipes import source_of
 
     source = source_of("databases", asked, os.environ, source_id)
+    return _rounds(given, [source], _Rounds(dry, every_s, timeout_s, as_json, many=False))
+
+
+@ingest.command("dbt", short_help="Models, sources, tests and runs of a dbt project.")
+@click.argument("target_dir", metavar="TARGET_DIR")
+@click.option("--namespace", metavar="NAME", help="What lineage calls the database, as postgres://db.acme:5432.")
+@click.option("--profiles", metavar="FILE", help="profiles.yml, if it is not where dbt looks for it.")
+@click.option("--target", metavar="NAME", help="Output of the profile. Default: that of the last run, else its own.")
+@_ID
+@_DRY
+@_EVERY
+@_TIMEOUT
+@json_option
+@options
+def dbt(
+    given: Options, /, source_id: str | None, dry: bool, every_s: float | None, timeout_s: float, as_json: bool,
+    **asked: Any,
+) -> int:  # fmt: skip
+    """Models, seeds, snapshots, sources and exposures with columns, owners, tags and tests, and the lineage of runs.
+
+    TARGET_DIR is where dbt writes manifest.json; catalog.json and run_results.json are read too where they are there.
+
+    \b
+    metajournal ingest dbt target
+    metajournal ingest dbt target --namespace postgres://db.acme:5432 --dry-run
+    """
+    from ..sources.recipes import source_of
+
+    source = source_of("dbt", asked, os.environ, source_id)
+    return _rounds(given, [source], _Rounds(dry, every_s, timeout_s, as_json, many=False))
+
+
+@ingest.command("openlineage", short_help="Datasets, jobs and runs of files with OpenLineage events.")
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option(
+    "--register/--no-register", default=True, show_default=True, help="Register datasets and jobs, not only their runs."
+)
+@_ID
+@_DRY
+@_EVERY
+@_TIMEOUT
+@json_option
+@options
+def openlineage(
+    given: Options, /, source_id: str | None, dry: bool, every_s: float | None, timeout_s: float, as_json: bool,
+    **asked: Any,
+) -> int:  # fmt: skip
+    """Datasets and jobs with schema, documentation, owners, tags and data source, and the lineage of runs.
+
+    FILES hold run, dataset and job events: JSON lines, or one JSON array. Nothing is deleted.
+
+    \b
+    metajournal ingest openlineage events/*.jsonl
+    """
+    from ..sources.recipes import source_of
+
+    source = source_of("openlineage", asked, os.environ, source_id)
     return _rounds(given, [source], _Rounds(dry, every_s, timeout_s, as_json, many=False))
 
 
@@ -237,7 +294,8 @@ def _json(source: Source, comparison: Comparison, brought: Brought, dry: bool, s
         "found": comparison.entities,
         **{word: {"count": len(urns), "first": [str(urn) for urn in urns[:NAMES]]} for word, urns in changes.items()},
         "unchanged": comparison.plan.unchanged,
-        "kept": comparison.plan.kept,
+        "runs": comparison.runs,
+        "kept": comparison.plan.kept if source.lists_all else 0,
         "problems": [{"what": problem.what, "why": problem.why} for problem in comparison.problems],
         "refused": [{"entity": entity, "why": why} for entity, why in brought.refused],
         "events": brought.events,
@@ -251,6 +309,7 @@ def _show(answer: dict[str, Any]) -> None:
     out = console()
     line = ", ".join(f"{answer[word]['count']:,} {word}" for word in _WORDS.values() if answer[word]["count"])
     would = "would be: " if answer["dry_run"] else ""
+    line += f"{', ' if line else ''}{answer['runs']:,} runs" if answer["runs"] else ""
     same = f"{answer['unchanged']:,} unchanged"
     print_line(
         safe(f"{answer['source']}: {would}{f'{line}, ' if line else ''}{same} ({answer['seconds']:.1f} s)"), out=out

@@ -3,8 +3,8 @@
     1. the source is read whole; if that fails, nothing else happens
     2. the lake is waited for, until it holds all that is in the journal, and read at once
     3. `plan` compares; a dry run ends here
-    4. of views first which runs are to be ended, then the lineage, each acknowledged before what follows from it; then
-       entity by entity
+    4. of views first which runs are to be begun and ended, then the lineage, each acknowledged before what follows from
+       it; then entity by entity
     5. the lake is waited for, so that whoever asks next finds it
 
 A kill anywhere is mended by the same run again: the plan says what is still lacking. A run that tells something, or
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -29,9 +29,9 @@ from ..schemas.errors import InputError, MetajournalError
 from ..schemas.ids import id_text
 from ..schemas.limits import MAX_ENTRIES
 from ..schemas.urn import Urn
-from .found import Found, Problem, Progress
+from .found import Found, Past, Problem, Progress
 from .plan import Change, Held, Plan, plan
-from .present import covers, journal_end, opened, recorded_covers
+from .present import covers, journal_end, opened, recorded_covers, recorded_texts
 from .source import Source
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ CATALOG: Final = dataset("metajournal", "catalog")
 """What the runs of all sources write, as lineage names it: the journal's own knowledge, not the data."""
 COVERS: Final = "covers"
 """SYSTEM property of a source's program: how the URNs begin of what it ever brought and has not taken away."""
+TOLD: Final = "told"
+"""SYSTEM property of a source's program: the ids of what it told of the system's own runs, the newest last."""
 DONE: Final = {
     Change.REGISTER: "registered",
     Change.CHANGE: "changed",
@@ -53,6 +55,8 @@ COMPLETED: Final = "COMPLETED"
 FAILED: Final = "FAILED"
 _BLOCK_S: Final = 60.0
 _TELL_EVERY: Final = 500
+_TOLD_CHARS: Final = 100_000
+"""How much of the ids is kept; what is told again beyond changes nothing, for the facts of a run are the same."""
 
 Tell = Callable[[Progress], None]
 
@@ -73,6 +77,8 @@ class Comparison:
         problems: what could not be read; where there is any, nothing is deleted.
         entities: number of entities that were found.
         program: what is to be told of the source's program.
+        past: lineage of the system's own runs that was not told yet.
+        after: what is to be told of the program when that is acknowledged.
     """
 
     plan: Plan
@@ -80,6 +86,18 @@ class Comparison:
     entities: int
     began_ms: int
     program: tuple[Any, ...] = ()
+    past: tuple[Any, ...] = ()
+    after: tuple[Any, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """Number of the system's own runs that are told."""
+        return len({fact.run for fact in self.past})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to tell."""
+        return not self.plan.steps and not self.past
 
 
 @dataclass(slots=True)
@@ -129,7 +147,7 @@ class Bringing:
         """
         began_ms = time.time_ns() // 1_000_000
         try:
-            found, problems = self._read()
+            found, pasts, problems = self._read()
         except MetajournalError:
             if not dry:
                 self._tell_failure(began_ms)
@@ -143,9 +161,15 @@ class Bringing:
         self._tell(Progress("read what the journal holds"))
         held = self._held(before | now)
         self._tell(Progress("compare"))
-        compared = plan(self._source.identity, found, held, whole=not problems, at_ms=began_ms)
-        about = self._about_program(own, before | now) if compared.steps else ()
-        return Comparison(compared, tuple(problems), len(found), began_ms, about)
+        whole = not problems and self._source.lists_all
+        compared = plan(self._source.identity, found, held, whole=whole, at_ms=began_ms)
+        known = own.properties if own is not None and own.live else {}
+        told = recorded_texts(known.get(TOLD))
+        new = [past for past in pasts if past.id not in told]
+        about = self._about_program(known, before | now) if compared.steps or new else ()
+        facts = tuple(fact for past in new for fact in past.facts)
+        after = (PropertiesSet(program, {TOLD: _told_text(told, new)}, SYSTEM),) if new else ()
+        return Comparison(compared, tuple(problems), len(found), began_ms, about, facts, after)
 
     def bring(self, comparison: Comparison) -> Brought:
         """Tell what is to be told, and wait until the lake holds it.
@@ -154,7 +178,7 @@ class Bringing:
             MetajournalError: as `Journal.emit`, `Journal.flush` and `Journal.wait`.
         """
         brought = Brought()
-        if not comparison.plan.steps:
+        if comparison.is_empty:
             return brought
         run = brought.run = self._run(comparison.began_ms)
         receipts = _Receipts(self._journal, self._source.identity.actor, brought)
@@ -162,7 +186,7 @@ class Bringing:
         try:
             for event in comparison.program:
                 receipts.emit(event)
-            for told in (_notes(comparison.plan), _facts(comparison.plan)):
+            for told in (_notes(comparison.plan), (*_facts(comparison.plan), *comparison.past), comparison.after):
                 for event in told:
                     receipts.emit(event)
                 self._journal.flush()
@@ -184,24 +208,27 @@ class Bringing:
         self._journal.wait([receipt.position for receipt in receipts.kept], timeout_s=self._timeout_s)
         return brought
 
-    def _read(self) -> tuple[list[Found], list[Problem]]:
+    def _read(self) -> tuple[list[Found], list[Past], list[Problem]]:
         found: list[Found] = []
+        pasts: list[Past] = []
         problems: list[Problem] = []
         for one in self._source.read(self._tell):
             if isinstance(one, Found):
                 found.append(one)
+            elif isinstance(one, Past):
+                pasts.append(one)
             else:
                 problems.append(one)
-        return found, problems
+        return found, pasts, problems
 
     def _held(self, begins: set[str]) -> dict[str, Held]:
         return self._journal.opened("sources", opened).within(self._tenant, begins)
 
-    def _about_program(self, own: Held | None, begins: set[str]) -> tuple[Any, ...]:
+    def _about_program(self, known: Mapping[str, str], begins: set[str]) -> tuple[Any, ...]:
         """What is to be told of the source's program, so that a later run knows where to look."""
         identity = self._source.identity
         text = json.dumps(sorted(begins))
-        if own is not None and own.live and own.properties.get(COVERS) == text:
+        if known.get(COVERS) == text:
             return ()
         said = f"Brings {identity.kind} into the catalog."
         return EntityRegistered(identity.program, said), PropertiesSet(identity.program, {COVERS: text}, SYSTEM)
@@ -250,6 +277,14 @@ class _Receipts:
             outcome = receipt.outcome(timeout_s)
             if outcome.word in ("rejected", "shelved"):
                 self._brought.refused.append((entity, f"{outcome.word}: {getattr(outcome, 'reason', '')}"))
+
+
+def _told_text(told: Iterable[str], new: Iterable[Past]) -> str:
+    """The ids of what was told, without the oldest where they are too many."""
+    ids = list(dict.fromkeys((*told, *(past.id for past in new))))
+    while len(text := json.dumps(ids)) > _TOLD_CHARS:
+        del ids[: max(1, len(ids) // 4)]
+    return text
 
 
 def _notes(made: Plan) -> Iterator[Any]:

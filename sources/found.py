@@ -1,6 +1,6 @@
 """What a source finds in its system: entities with what is to be said of them, and what could not be read.
 
-Values only. A source yields `Found` and `Problem` in any order; `plan` compares them with what the journal holds.
+Values only. A source yields `Found`, `Past` and `Problem` in any order; `plan` compares with what the journal holds.
 Invariant: a `Found` says all that its source says of the entity; what is missing in it is to be missing there too.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from ..schemas.hashing import canonical_json
 from ..schemas.limits import MAX_ENTITY_BYTES, MAX_KEY_BYTES
@@ -38,6 +38,8 @@ class Found:
         upstreams: the data that it is made of by its own definition (a view), sorted; None: it is no such thing.
         columns: of its columns those upstream, as `<name of the data>.<column>`, where that is known.
         made_by: what makes it, the last part of a program's URN.
+        keeps: of what nothing is known this time, so that what the source said of it before stays: keys of properties
+            without the prefix, beginnings of such keys with a star behind them, `description`, `schema`, `tags`.
     """
 
     entity: Urn
@@ -48,11 +50,29 @@ class Found:
     upstreams: tuple[Urn, ...] | None = None
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     made_by: str = "view"
+    keeps: frozenset[str] = frozenset()
+
+    def is_kept(self, key: str) -> bool:
+        """Whether what was said of a key before stays where nothing is said of it now."""
+        return key in self.keeps or any(key.startswith(name[:-1]) for name in self.keeps if name.endswith("*"))
 
     @property
     def stated(self) -> dict[str, str]:
         """Its properties, those about its columns' upstreams included."""
         return {**self.properties, **{f"upstream.{name}": ", ".join(of) for name, of in self.columns.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Runs in the system that are over, told together and once: those of one invocation, of one file of events.
+
+    Attributes:
+        id: tells it from every other of the source; what was told by it is not told again.
+        facts: events of lineage, in any order.
+    """
+
+    id: str
+    facts: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +157,7 @@ def _cut(found: Found, limit: int) -> Found:
         found.upstreams,
         columns,
         found.made_by,
+        frozenset(map(_utf8, found.keeps)),
     )
 
 
@@ -146,10 +167,14 @@ def _fits(key: str) -> bool:
 
 
 def _text(text: str, limit: int) -> str:
-    whole = text.encode("utf-8", "ignore").decode()
+    whole = _utf8(text)
     if len(whole) <= limit:
         return whole
     return whole[:limit].rstrip() + _CUT_MARK.format(kept=limit, total=len(whole))
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "ignore").decode()
 
 
 def _size(found: Found) -> int:

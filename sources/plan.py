@@ -42,8 +42,12 @@ SHARED: Final = ("description", "schema")
 """Properties that several sources may know, so that a mark lists whose they are."""
 RUN: Final = "run"
 """Behind the prefix: the run by which something is made of other data; what was told of it is not told again."""
+BEGUN: Final = "begun_run"
+"""Behind the prefix: the run that was begun or is to be; it is noted first, so that one that nothing more was told of
+is ended too."""
 ENDED: Final = "ended_run"
-"""Behind the prefix: the last run that was ended or is to be; it is noted first, so that it is never taken up again."""
+"""Behind the prefix: the runs that were ended last or are to be, parted by blanks; they are noted first, so that none
+is ever taken up again."""
 REPLACED: Final = "REPLACED"
 DROPPED: Final = "DROPPED"
 """How the run of a view ends that has another definition now, and of one that is gone."""
@@ -101,7 +105,7 @@ class Step:
     """What is to be told of one entity.
 
     Attributes:
-        notes: events that say which run is to be ended; they stand in the journal before that is told.
+        notes: events that say which runs are to be begun and ended; they stand in the journal before that is told.
         facts: lineage, which stands there before the events that say it was told.
         events: in their order, all of the entity.
     """
@@ -173,22 +177,31 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
     own, others = _mark(source, properties), _others(source, properties)
     shared = {"description": found.description, "schema": _schema_text(found)}
     shared_texts = {key: text for key, text in shared.items() if text and key not in others.keys}
-    mark = Mark(tuple(shared_texts), tuple(tag for tag in found.tags if tag not in others.tags))
+    for key in {*own.keys} & found.keeps & properties.keys():
+        shared_texts.setdefault(key, properties[key])
+    own_tags = {*found.tags, *(own.tags if "tags" in found.keeps else ())}
+    mark = Mark(tuple(sorted(shared_texts)), tuple(sorted(own_tags - {*others.tags})))
     stated = {f"{source.prefix}{key}": value for key, value in found.stated.items()}
-    run_key, ended_key = f"{source.prefix}{RUN}", f"{source.prefix}{ENDED}"
+    if found.keeps:
+        own_keys = (key for key in properties if key.startswith(source.prefix))
+        kept = {key: properties[key] for key in own_keys if found.is_kept(key.removeprefix(source.prefix))}
+        stated = {**kept, **stated}
     now = _run(source, found, row)
-    notes, ending = _ending(source, found.entity, row, now)
-    facts: list[Any] = [] if ending is None else [RunStopped(ending, at_ms, REPLACED)]
-    facts += [] if now is None or properties.get(run_key) == now else _begun(found, now, at_ms)
+    notes, ending = _noted(source, found.entity, row, now)
+    facts: list[Any] = [RunStopped(run, at_ms, REPLACED) for run in ending]
+    facts += [] if now is None or properties.get(f"{source.prefix}{RUN}") == now else _begun(found, now, at_ms)
     if now is not None:
-        stated[run_key] = str(now)
-    properties = {**properties, **{key: value for note in notes for key, value in note.properties.items()}}
-    if ended_key in properties:
+        stated |= {f"{source.prefix}{key}": str(now) for key in (RUN, BEGUN)}
+    if notes and not live:
+        notes.insert(0, EntityRegistered(found.entity))
+    for note in notes[-1:]:
+        properties = {**properties, **note.properties}
+    if (ended_key := f"{source.prefix}{ENDED}") in properties:
         stated[ended_key] = properties[ended_key]
     wanted = {**stated, **shared_texts, source.mark: mark.text}
     before = {key for key in properties if key.startswith(source.prefix)} | (set(own.keys) - set(others.keys))
     events: list[Any] = []
-    if not live:
+    if not live and not notes:
         events.append(EntityRegistered(found.entity))  # the rest comes in one event, so that it is one change
     new = {key: value for key, value in wanted.items() if properties.get(key) != value}
     events += _removed(found.entity, (before & properties.keys()) - wanted.keys())
@@ -200,13 +213,13 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
     events += [TagsAdded(found.entity, sorted(new_tags), scope=SYSTEM)] if new_tags else []
     if not events:
         return None
-    return Step(found.entity, Change.CHANGE if live else Change.REGISTER, notes, tuple(facts), tuple(events))
+    return Step(found.entity, Change.CHANGE if live else Change.REGISTER, tuple(notes), tuple(facts), tuple(events))
 
 
 def _gone(source: Identity, entity: Urn, row: Held, at_ms: int) -> Step:
     """What is to be told of something that is there no more."""
-    notes, ending = _ending(source, entity, row, None)
-    facts = () if ending is None else (RunStopped(ending, at_ms, DROPPED),)
+    noted, ending = _noted(source, entity, row, None)
+    notes, facts = tuple(noted), tuple(RunStopped(run, at_ms, DROPPED) for run in ending)
     others = _others(source, row.properties)
     marked = any(key.startswith(MARK) and key != source.mark for key in row.properties)
     if not marked and row.properties.get("created_by", "").startswith(f"{APP}/"):
@@ -255,47 +268,72 @@ def _schema_text(found: Found) -> str | None:
 # Lineage of what is made of other data by its definition: one run, from when it was first seen to when it is no more.
 
 
-def _told(source: Identity, row: Held | None) -> tuple[Urn | None, bool]:
-    """The run that was told of last, and whether it was to be ended since: by a run that was killed before its end."""
-    properties = row.properties if row is not None and row.live else {}
-    text = properties.get(f"{source.prefix}{RUN}")
+class _Runs(NamedTuple):
+    """What is noted of an entity's runs.
+
+    Attributes:
+        told: the run that everything was told of.
+        begun: the run that was to be begun last; another than `told` after a kill before its end.
+        ended: the runs that were to be ended last.
+    """
+
+    told: Urn | None
+    begun: Urn | None
+    ended: tuple[Urn, ...]
+
+    @classmethod
+    def of(cls, source: Identity, row: Held | None) -> _Runs:
+        properties = row.properties if row is not None and row.live else {}
+        told, begun, ended = (
+            tuple(filter(None, map(_as_run, properties.get(f"{source.prefix}{key}", "").split())))
+            for key in (RUN, BEGUN, ENDED)
+        )
+        return cls(next(iter(told), None), next(iter(begun), None), ended)
+
+
+def _as_run(text: str) -> Urn | None:
+    """A run's URN; None where somebody has written something else there."""
     try:
-        told = None if text is None else Urn.parse(text)
-    except InvalidUrnError:  # somebody has written something else there
-        return None, False
-    return (told if told is not None and told.kind == "run" else None), text == properties.get(
-        f"{source.prefix}{ENDED}"
-    )
+        urn = Urn.parse(text)
+    except InvalidUrnError:
+        return None
+    return urn if urn.kind == "run" else None
 
 
-def _ending(
-    source: Identity, entity: Urn, row: Held | None, now: Urn | None
-) -> tuple[tuple[PropertiesSet, ...], Urn | None]:
-    """The run that is to be ended, and the note of it: a run that is noted is ended again and never taken up again."""
-    told, noted = _told(source, row)
-    if told is None or told == now:
-        return (), None
-    return (() if noted else (PropertiesSet(entity, {f"{source.prefix}{ENDED}": str(told)}, SYSTEM),)), told
+def _noted(source: Identity, entity: Urn, row: Held | None, now: Urn | None) -> tuple[list[Any], list[Urn]]:
+    """The note of which runs begin and end, none where nothing is to be noted, and the runs that are to be ended.
+
+    A run that is noted as ended is ended again until nothing of it is left to be told, and never taken up again.
+    """
+    told, begun, ended = _Runs.of(source, row)
+    killed = begun is not None and begun != told
+    ending = [run for run in dict.fromkeys((*(ended if killed else ()), told, begun)) if run is not None and run != now]
+    note = {}
+    if ending and not {*ending} <= {*ended}:
+        note[f"{source.prefix}{ENDED}"] = " ".join(ending)
+    if now is not None and begun != now:
+        note[f"{source.prefix}{BEGUN}"] = str(now)
+    return ([PropertiesSet(entity, note, SYSTEM)] if note else []), ending
 
 
 def _run(source: Identity, found: Found, row: Held | None) -> Urn | None:
-    """The run by which a view is made of other data now: another one whenever that changes, the same after a kill.
+    """The run by which something is made of other data now: another one whenever that changes, the same after a kill.
 
     None where it is made of nothing else, or no URN can hold the name.
     """
     if found.upstreams is None:
         return None
-    told, noted = _told(source, row)
-    properties = row.properties if row is not None and row.live else {}
+    runs = _Runs.of(source, row)
     content = [
         found.entity,
         *found.upstreams,
         *(f"{name}<{','.join(of)}" for name, of in sorted(found.columns.items())),
     ]
-    if told is not None and not noted and told.name.endswith(f"-{_digest(content)}"):
-        return told
-    before = told or properties.get(f"{source.prefix}{ENDED}") or str(0 if row is None else row.deleted_at)
-    number = f"{_digest([before])}-{_digest(content)}"
+    for known in (runs.begun, runs.told):
+        if known is not None and known not in runs.ended and known.name.endswith(f"-{_digest(content)}"):
+            return known
+    before = [str(0 if row is None else row.deleted_at), *filter(None, (runs.told, runs.begun)), *runs.ended]
+    number = f"{_digest(before)}-{_digest(content)}"
     try:
         return run(found.entity.parts[0], found.entity.name, "workflow", found.made_by, number)
     except InvalidUrnError:

@@ -102,11 +102,16 @@ def opened(lake: LakeReader) -> PresentEntities:
 
 def recorded_covers(text: str | None) -> set[str]:
     """The beginnings of URNs that a source's program lists; none where something else stands there."""
+    return {begin for begin in recorded_texts(text) if ":" in begin}
+
+
+def recorded_texts(text: str | None) -> list[str]:
+    """The texts that a source's program lists; none where something else stands there."""
     try:
         value = json.loads(text or "[]")
     except ValueError:
-        return set()
-    return {one for one in value if isinstance(one, str) and ":" in one} if isinstance(value, list) else set()
+        return []
+    return [listed for listed in value if isinstance(listed, str)] if isinstance(value, list) else []
 
 
 def journal_end(journal: ConnectedJournal) -> Cut:

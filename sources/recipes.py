@@ -32,12 +32,14 @@ class Kind(NamedTuple):
         make: makes one of its options and its id (None: one that follows from them).
         texts: options that are one text each; those of `required` must be there.
         lists: options that are several texts.
+        flags: options that are true or false.
     """
 
     make: Callable[[Mapping[str, Any], str | None], Source]
     required: tuple[str, ...]
     texts: tuple[str, ...] = ()
     lists: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
 
 
 def _databases(options: Mapping[str, Any], source_id: str | None) -> Source:
@@ -51,8 +53,29 @@ def _databases(options: Mapping[str, Any], source_id: str | None) -> Source:
     )  # fmt: skip
 
 
+def _dbt(options: Mapping[str, Any], source_id: str | None) -> Source:
+    try:
+        from .dbt.source import Dbt
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("sources", "Reading dbt's artifacts") from error
+    return Dbt(
+        options["target_dir"], namespace=options.get("namespace"), profiles=options.get("profiles"),
+        target=options.get("target"), id=source_id,
+    )  # fmt: skip
+
+
+def _openlineage(options: Mapping[str, Any], source_id: str | None) -> Source:
+    try:
+        from .openlineage.source import OpenLineageFiles
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("sources", "Bringing OpenLineage files in") from error
+    return OpenLineageFiles(options["files"], register=options.get("register", True), id=source_id)
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     "databases": Kind(_databases, required=("url",), texts=("namespace",), lists=("schemas", "exclude")),
+    "dbt": Kind(_dbt, required=("target_dir",), texts=("namespace", "profiles", "target")),
+    "openlineage": Kind(_openlineage, required=("files",), lists=("files",), flags=("register",)),
 }
 """Every kind by the word that a recipe and the command line have for it."""
 
@@ -74,7 +97,7 @@ def source_of(
     if known is None:
         raise InputError(f"There is no source {kind!r:.80}.", code="no-such-source", hint=_near(kind, KINDS))
     given = {name: value for name, value in options.items() if value not in (None, (), [])}
-    names = (*known.required, *known.texts, *known.lists)
+    names = (*known.required, *known.texts, *known.lists, *known.flags)
     for name in given:
         if name not in names:
             raise _bad_recipe(f"A source of {kind} has no option {name!r:.80}.", _near(name, names))
@@ -83,6 +106,11 @@ def source_of(
             raise _bad_recipe(f"A source of {kind} needs the option {name!r}.", f'Add {name} = "…".')
     made: dict[str, Any] = {}
     for name, value in given.items():
+        if name in known.flags:
+            if not isinstance(value, bool):
+                raise _bad_recipe(f"The option {name!r} must be true or false.", "")
+            made[name] = value
+            continue
         values = list(value) if name in known.lists and isinstance(value, list | tuple) else [value]
         if not all(isinstance(text, str) for text in values) or (name not in known.lists and len(values) != 1):
             raise _bad_recipe(

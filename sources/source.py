@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from ..domains.catalog.urns import program
 from ..schemas.errors import InputError, OperatorError, UnavailableError
 from ..schemas.urn import Urn
-from .found import Found, Problem, Progress
+from .found import Found, Past, Problem, Progress
 
 APP: Final = "ingest"
 """Namespace of the programs that sources are."""
@@ -65,8 +65,12 @@ class Source(Protocol):
     def systems(self) -> Sequence[Urn]:
         """What a run of it reads, as lineage names it: a database, a bucket, a cluster."""
 
-    def read(self, tell: Tell) -> Iterator[Found | Problem]:
-        """All that the system holds, each entity once.
+    @property
+    def lists_all(self) -> bool:
+        """Whether a whole read names everything that is there; if not, what is not found is not gone."""
+
+    def read(self, tell: Tell) -> Iterator[Found | Past | Problem]:
+        """All that the system holds, each entity once, and the runs in it that are over.
 
         It is whole when it comes to its end without a `Problem`.
 

@@ -47,6 +47,9 @@ PORTS: Final[Mapping[str, int]] = MappingProxyType(
 )
 """The port of a system whose address names none; of others it is left out."""
 
+TWO_PARTS: Final = frozenset({"sqlite", "mysql", "mariadb", "clickhouse", "hive", "teradata"})
+"""Systems in which a schema is the database, so that a table's name has two parts."""
+
 LOCALHOST: Final = "localhost"
 """The host of an address that names none: a server behind a socket of the file system."""
 

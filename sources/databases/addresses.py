@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from ...domains.catalog.naming import SCHEMES, file_database, namespace_of, server
+from ...domains.catalog.naming import SCHEMES, TWO_PARTS, file_database, namespace_of, server
 from ...schemas.errors import InputError
 from ...schemas.masking import MASK, scrubbed
 from ..source import SourceError, SourceUnavailableError
@@ -27,8 +27,6 @@ from .reflected import Table, Unread
 
 FILES: Final = frozenset({"sqlite", "duckdb"})
 """Databases that are one file."""
-_WITHOUT_SCHEMAS: Final = frozenset({"sqlite", "mysql", "mariadb", "clickhouse", "hive", "teradata"})
-"""Where a schema is the database, so that a table's name has two parts."""
 _REFUSED: Final = (
     "password",
     "authentication",
@@ -123,7 +121,7 @@ class Address:
     @property
     def has_schemas(self) -> bool:
         """Whether a table's name has three parts, the database first."""
-        return self.dialect not in _WITHOUT_SCHEMAS
+        return self.dialect not in TWO_PARTS
 
     @contextmanager
     def opened(self) -> Iterator[Reader]:

@@ -52,6 +52,8 @@ class Databases:
         """The database."""
         return (data(self._address.namespace, self._address.named),)
 
+    lists_all: Final = True
+
     def read(self, tell: Tell) -> Iterator[Found | Problem]:
         """As `Source.read`."""
         tables: dict[tuple[str, str], Table] = {}

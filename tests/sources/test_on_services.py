@@ -16,10 +16,12 @@ import pytest
 from metajournal.domains.catalog.naming import data
 from tests.installation import CLI, Installation
 from tests.sources.databases import SHOP, Database, postgres, sqlite
+from tests.sources.dbt_shop import made, run_dbt
+from tests.sources.test_openlineage_files import ORDERS, event
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "bring-in-a-database.md").read_text("utf-8")
+PAGES = Path(__file__).parents[2] / "docs" / "how-to"
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,22 @@ def ran(installation: Installation, *words: str, code: int = 0) -> Any:
     done = installation.metajournal("ingest", *words, "--json")
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)
+
+
+def blocks_of(page: str) -> list[str]:
+    """What a how-to has its reader type into the shell, but for installing."""
+    blocks = re.findall(r"```bash\n(.*?)```", (PAGES / page).read_text("utf-8"), re.DOTALL)
+    return [block for block in blocks if "pip install" not in block]
+
+
+def typed_in(installation: Installation, folder: Path, block: str, **variables: str) -> str:
+    """What the commands of a block print, on both streams; all of them succeed."""
+    done = subprocess.run(
+        ["bash", "-ec", block], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
+        env={**installation.environment, **variables}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, block + done.stdout
+    return done.stdout
 
 
 def counts(said: Any) -> tuple[int, int, int, int]:
@@ -57,18 +75,13 @@ def test_the_commands_of_the_how_to_do_what_it_says(installation: Installation, 
     url = re.sub(r"/postgres\?", "/shop?", server.url)
     with_shop = Database(url, lambda statements: _execute(url, statements))
     with_shop.execute([*SHOP, "comment on column orders.amount is 'net of taxes'"])
-    blocks = [block for block in re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL) if "pip install" not in block]
 
     def typed(block: str) -> str:
-        done = subprocess.run(
-            ["bash", "-ec", block], capture_output=True, text=True, cwd=installation.folder,
-            env={**installation.environment, "SHOP_URL": url}, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, block + done.stdout + done.stderr
-        assert "shop?" not in done.stdout + done.stderr
-        return done.stdout
+        out = typed_in(installation, installation.folder, block, SHOP_URL=url)
+        assert "shop?" not in out
+        return out
 
-    dry, first, search, lineage, tag, recipe = blocks
+    dry, first, search, lineage, tag, recipe = blocks_of("bring-in-a-database.md")
     assert "would be: 5 registered" in typed(dry)
     assert "5 registered" in typed(first)
     orders = data("postgres://db.acme:5432", "shop.public.orders")
@@ -87,6 +100,46 @@ def test_the_commands_of_the_how_to_do_what_it_says(installation: Installation, 
     said = ran(installation, *words)
     assert (counts(said), said["events"], said["run"]) == ((0, 0, 0, 4), 0, None)
     assert shown(installation, orders)["user"]["tags"] == ["pii"]
+
+
+def test_the_commands_of_the_how_to_for_dbt_do_what_it_says(installation: Installation, tmp_path: Path) -> None:
+    """Models are found by owner, tag, column and failed test; lineage goes through; the second run is silent."""
+    made(tmp_path)
+    _, dry, ingest, search, lineage = blocks_of("bring-in-a-dbt-project.md")
+    assert "would be: 5 registered, 3 runs" in typed_in(installation, tmp_path, dry)
+    assert "5 registered, 3 runs" in typed_in(installation, tmp_path, ingest)
+    orders, totals = (data("postgres://db.acme:5432", f"shop.public.{name}") for name in ("orders", "totals"))
+    for query in ("dbt.owner:sales", "schema:amount", "dbt.test.*:fail"):
+        eventually(lambda query=query: {*searched(installation, query)} & {orders, totals}, 30)  # type: ignore[misc]
+    assert typed_in(installation, tmp_path, search).count("shop.public.orders") >= 3
+    seen = typed_in(installation, tmp_path, lineage)
+    assert data("postgres://db.acme:5432", "shop.raw.orders") in seen
+    assert "COMPLETED" in seen
+    words = ("dbt", str(tmp_path / "target"), "--namespace", "postgres://db.acme:5432", "--id", "shop")
+    said = ran(installation, *words)
+    assert (counts(said), said["events"], said["runs"], said["run"]) == ((0, 0, 0, 5), 0, 0, None)
+    (tmp_path / "models" / "totals.sql").unlink()
+    text = (tmp_path / "models" / "schema.yml").read_text("utf-8")
+    text = text[: text.index("  - name: totals")]
+    (tmp_path / "models" / "schema.yml").write_text(text, "utf-8")
+    run_dbt(tmp_path, "compile")
+    assert counts(ran(installation, *words)) == (0, 0, 2, 3)
+    (tmp_path / "target" / "manifest.json").write_text("{", "utf-8")
+    assert ran(installation, *words, code=1)["error"]["code"] == "source-unreadable"
+
+
+def test_the_commands_of_the_how_to_for_openlineage_do_what_it_says(installation: Installation, tmp_path: Path) -> None:
+    """What lineage knows is found; the same files again emit nothing; an exported job has its own name."""
+    (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(event(hour))}\n" for hour in (11, 12)), "utf-8")
+    ingest, search = blocks_of("bring-in-openlineage-files.md")
+    assert "3 registered, 2 runs" in typed_in(installation, tmp_path, ingest)
+    eventually(lambda: searched(installation, "openlineage.owner:sales") == [ORDERS], 30)
+    assert typed_in(installation, tmp_path, search).count(ORDERS) >= 2
+    said = ran(installation, "openlineage", str(tmp_path / "events.jsonl"))
+    assert (counts(said), said["events"], said["runs"]) == ((0, 0, 0, 3), 0, 0)
+    exported = installation.metajournal("lineage", "export", ORDERS)
+    jobs = [json.loads(line)["job"] for line in exported.stdout.splitlines()]
+    assert {"namespace": "airflow", "name": "load.orders"} in jobs
 
 
 def _execute(url: str, statements: Any) -> None:

@@ -41,7 +41,7 @@ DBT = Identity("dbt", "models", "dbt.")
 NAMES = ("orders", "customers", "totals", "ünï/code")
 URNS = tuple(dataset("postgres://db:5432", f"shop.public.{name}") for name in NAMES)
 
-RUNS = ("database.run", "database.ended_run")
+RUNS = ("database.run", "database.begun_run", "database.ended_run")
 
 keys = st.sampled_from(["type", "comment.id", "comment.name", "primary_key"])
 texts = st.sampled_from(["a", "b", "größer"])
@@ -64,7 +64,7 @@ def held_of(catalog: Catalog) -> dict[str, Held]:
     return {
         urn: Held(not row.deleted, gone.get(urn, 0), row.system_properties, row.system_tags)
         for (_, urn), row in catalog.newest.items()
-        if row.kind == "dataset"
+        if row.kind in ("dataset", "program")
     }
 
 
@@ -188,7 +188,9 @@ class Runs(RuleBasedStateMachine):
             assert rest == said | entry.program
             assert set(row.system_tags) == set(found.tags if found else ())
             marks = set() if found is None else {"source.shop"}
-            marks |= {"database.run"} if found is not None and found.upstreams is not None else set()
+            marks |= (
+                {"database.run", "database.begun_run"} if found is not None and found.upstreams is not None else set()
+            )
             assert own.keys() - {"database.ended_run"} == marks
 
     @invariant()
@@ -197,9 +199,10 @@ class Runs(RuleBasedStateMachine):
         assert plan(SHOP, found, held_of(self.catalog), whole=True, at_ms=NOON).steps == []
 
     @invariant()
-    def each_view_has_one_open_run_that_reads_what_it_is_made_of(self) -> None:
+    def the_open_runs_are_those_of_the_views_and_read_what_they_are_made_of(self) -> None:
         runs = {row.run: row for key, row in self.catalog.facts.items() if key[0] == "runs"}
         touched: dict[str, set[tuple[str, str]]] = {}
+        current = set[str]()
         for key, row in self.catalog.facts.items():
             if key[0] == "accesses":
                 touched.setdefault(row.run, set()).add((row.data, row.access))
@@ -207,7 +210,9 @@ class Runs(RuleBasedStateMachine):
             if entry.found is not None and entry.found.upstreams is not None:
                 run = self.catalog.newest["default", urn].system_properties["database.run"]
                 assert runs[run].stop is None
+                current.add(run)
                 assert touched[run] == {(data, "read") for data in entry.found.upstreams} | {(urn, "write")}
+        assert {run for run, row in runs.items() if row.stop is None} == current
 
 
 TestRuns = Runs.TestCase
