@@ -22,6 +22,7 @@ from ...domains.catalog.naming import SCHEMES, TWO_PARTS, file_database, namespa
 from ...schemas.errors import InputError
 from ...schemas.masking import MASK, scrubbed
 from ..source import SourceError, SourceUnavailableError
+from . import postgres_catalog
 from .inspecting import connected, schemas_of, tables_of
 from .reflected import Table, Unread
 
@@ -154,9 +155,10 @@ class Address:
                 schemas = schemas_of(connection)
                 if not self.has_schemas and self.dialect != "sqlite" and self._url.database:
                     schemas = [name for name in schemas if name == self._url.database]
+                of = tables_of
                 if self.dialect == "postgresql":
-                    default = "public"
-                yield Reader(self.named, default, schemas, partial(tables_of, connection))
+                    default, of = "public", postgres_catalog.tables_of
+                yield Reader(self.named, default, schemas, partial(of, connection))
         except (DBAPIError, SQLAlchemyError) as error:
             self._fail(error)
         finally:

@@ -18,10 +18,6 @@ from .reflected import MATERIALIZED_VIEW, TABLE, VIEW, Column, ForeignKey, Table
 OWN: Final = frozenset({"information_schema", "pg_catalog", "performance_schema", "mysql", "sys"})
 """Schemas in which databases describe themselves."""
 _POSTGRES: Final = "postgresql"
-_VIEWS_OF_POSTGRES: Final = text(
-    """select n.nspname, c.relname, pg_get_viewdef(c.oid) from pg_catalog.pg_class c
-    join pg_catalog.pg_namespace n on n.oid = c.relnamespace where c.relkind in ('v', 'm') and n.nspname = :schema"""
-)
 Wanted = Callable[[str], bool]
 
 
@@ -95,9 +91,6 @@ def tables_of(connection: Connection, schema: str, wanted: Wanted) -> Iterator[T
 
 
 def _definitions(connection: Connection, inspector: Inspector, schema: str, views: Collection[str]) -> dict[str, str]:
-    if connection.dialect.name == _POSTGRES:
-        rows = connection.execute(_VIEWS_OF_POSTGRES, {"schema": schema})
-        return {name: sql for _, name, sql in rows if name in views and sql}
     found = {}
     for name in views:
         sql = _optional(connection, partial(inspector.get_view_definition, name, schema), None)
@@ -113,8 +106,8 @@ def _optional(connection: Connection, ask: Callable[[], Any], otherwise: Any) ->
     except NotImplementedError:
         return otherwise
     except DBAPIError as error:
-        if error.connection_invalidated or connection.dialect.name in (_POSTGRES, "sqlite"):
-            raise  # these two know all that is asked, so that is a failure and not an answer
+        if error.connection_invalidated or connection.dialect.name == "sqlite":
+            raise  # it knows all that is asked, so that is a failure and not an answer
         return otherwise
     except SQLAlchemyError:
         return otherwise

@@ -35,6 +35,7 @@ from tests.sources.dbt_projects import (
     source,
     written,
 )
+from tests.sources.dbt_shop import VERSIONS, target, without_totals
 from tests.sources.test_plan import DBT, brought, held_of
 
 BUILT_MS = 1_767_268_800_000
@@ -283,6 +284,27 @@ def test_whatever_changes_between_runs_the_catalog_ends_at_what_the_project_says
         assert touched == {of(read) for read in reads}
     again = plan(DBT, found, held_of(ledger), whole=True, at_ms=NOON)
     assert again.steps == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_real_versions_of_dbt_write_is_read(tmp_path: Path, version: str) -> None:
+    """Models, sources, exposures, owners, columns, tests and runs are the same from each."""
+    found, (past,), problems = read(target(tmp_path, version))
+    assert ({*found}, problems) == ({"countries", "orders", "totals", "weekly"}, [])
+    orders, raw = of("orders"), of("orders", "raw")
+    every = {one.entity: one for one in Dbt(str(tmp_path / "target"), namespace=NAMESPACE).read(lambda _: None)
+             if isinstance(one, Found)}  # fmt: skip
+    assert every.keys() == {orders, raw, of("totals"), of("countries"), data("dbt://shop", "exposure.weekly")}
+    assert every[orders].schema == (("id", "integer"), ("customer", "integer"), ("amount", "decimal(10,2)"))
+    assert (every[orders].upstreams, every[orders].tags) == ((raw,), ("nightly",))
+    verdicts = {key: value for key, value in every[orders].properties.items() if key.startswith("test.")}
+    assert verdicts == {"test.not_null_orders_id": "pass", "test.unique_orders_id": "pass"}
+    totals = every[of("totals")].properties
+    assert (totals["owner"], totals["status"]) == ("Sales, sales@acme.org", "success")
+    assert totals["test.not_null_totals_total"].startswith("fail: Got 1 result")
+    assert len([fact for fact in past.facts if isinstance(fact, RunStopped) and fact.status == "COMPLETED"]) == 3
+    without_totals(tmp_path / "target")
+    assert {*read(tmp_path / "target")[0]} == {"countries", "orders"}
 
 
 def test_a_duckdb_file_has_the_names_that_its_scan_has(tmp_path: Path) -> None:

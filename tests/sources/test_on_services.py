@@ -16,7 +16,7 @@ import pytest
 from metajournal.domains.catalog.naming import data
 from tests.installation import CLI, Installation
 from tests.sources.databases import SHOP, Database, postgres, sqlite
-from tests.sources.dbt_shop import made, run_dbt
+from tests.sources.dbt_shop import target, without_totals
 from tests.sources.test_openlineage_files import ORDERS, event
 from tests.wait import eventually
 
@@ -104,7 +104,7 @@ def test_the_commands_of_the_how_to_do_what_it_says(installation: Installation, 
 
 def test_the_commands_of_the_how_to_for_dbt_do_what_it_says(installation: Installation, tmp_path: Path) -> None:
     """Models are found by owner, tag, column and failed test; lineage goes through; the second run is silent."""
-    made(tmp_path)
+    folder = target(tmp_path)
     _, dry, ingest, search, lineage = blocks_of("bring-in-a-dbt-project.md")
     assert "would be: 5 registered, 3 runs" in typed_in(installation, tmp_path, dry)
     assert "5 registered, 3 runs" in typed_in(installation, tmp_path, ingest)
@@ -118,11 +118,7 @@ def test_the_commands_of_the_how_to_for_dbt_do_what_it_says(installation: Instal
     words = ("dbt", str(tmp_path / "target"), "--namespace", "postgres://db.acme:5432", "--id", "shop")
     said = ran(installation, *words)
     assert (counts(said), said["events"], said["runs"], said["run"]) == ((0, 0, 0, 5), 0, 0, None)
-    (tmp_path / "models" / "totals.sql").unlink()
-    text = (tmp_path / "models" / "schema.yml").read_text("utf-8")
-    text = text[: text.index("  - name: totals")]
-    (tmp_path / "models" / "schema.yml").write_text(text, "utf-8")
-    run_dbt(tmp_path, "compile")
+    without_totals(folder)
     assert counts(ran(installation, *words)) == (0, 0, 2, 3)
     (tmp_path / "target" / "manifest.json").write_text("{", "utf-8")
     assert ran(installation, *words, code=1)["error"]["code"] == "source-unreadable"
