@@ -1,9 +1,9 @@
 """What is to be told so that the journal holds what a source found: events, entity by entity. Pure.
 
-A source's own are, on each entity: the SYSTEM property `source.<id>` (its mark), the properties with its prefix, and of
-`description`, `schema` and the SYSTEM tags those that its mark lists. Everything else is somebody else's and stays: all
-of scope USER, and what other sources and programs say in SYSTEM. Of two sources that would both say the description or
-schema, the one that said it first keeps it.
+A source's own are, on each entity: the SYSTEM property `source.<kind>.<id>` (its mark), the properties with its prefix,
+and of `description`, `schema` and the SYSTEM tags those that its mark lists. Everything else is somebody else's and
+stays: all of scope USER, and what other sources and programs say in SYSTEM. Of two sources that would both say the
+description or schema, the one that said it first keeps it.
 
 An entity that is gone is deleted where a source registered it (its `created_by` says so) and no other source has a
 mark on it; else only the source's own goes. Nothing goes after a read that was not whole.
@@ -313,6 +313,8 @@ def _noted(source: Identity, entity: Urn, row: Held | None, now: Urn | None) -> 
         note[f"{source.prefix}{ENDED}"] = " ".join(ending)
     if now is not None and begun != now:
         note[f"{source.prefix}{BEGUN}"] = str(now)
+    if note and (row is None or not row.live or source.mark not in row.properties):
+        note[source.mark] = Mark().text  # or nobody would know whose the note is, after a kill
     return ([PropertiesSet(entity, note, SYSTEM)] if note else []), ending
 
 

@@ -18,7 +18,7 @@ APP: Final = "ingest"
 """Namespace of the programs that sources are."""
 SERVICE: Final = "service"
 MARK: Final = "source."
-"""How the SYSTEM property begins by which a source knows what it brought; behind it stands the source's id."""
+"""How the SYSTEM property begins by which a source knows what it brought; behind it stand the source's kind and id."""
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 Tell = Callable[[Progress], None]
@@ -46,7 +46,7 @@ class Identity(NamedTuple):
     @property
     def mark(self) -> str:
         """The SYSTEM property of what it brought."""
-        return f"{MARK}{self.id}"
+        return f"{MARK}{self.kind}.{self.id}"
 
     @property
     def program(self) -> Urn:

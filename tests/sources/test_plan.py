@@ -187,7 +187,7 @@ class Runs(RuleBasedStateMachine):
                 said |= {} if not found.schema else {"schema": canonical_json([*map(list, found.schema)]).decode()}
             assert rest == said | entry.program
             assert set(row.system_tags) == set(found.tags if found else ())
-            marks = set() if found is None else {"source.shop"}
+            marks = set() if found is None else {"source.databases.shop"}
             marks |= (
                 {"database.run", "database.begun_run"} if found is not None and found.upstreams is not None else set()
             )
@@ -227,7 +227,7 @@ def test_a_new_table_is_registered_and_marked_before_it_is_tagged() -> None:
     assert tagged == TagsAdded(URNS[0], ["core"], SYSTEM)
     properties = {"database.type": "table", "description": "What was bought", "schema": '[["id","int"]]'}
     mark = '{"keys":["description","schema"],"tags":["core"]}'
-    assert said == PropertiesSet(URNS[0], {**properties, "source.shop": mark}, SYSTEM)
+    assert said == PropertiesSet(URNS[0], {**properties, "source.databases.shop": mark}, SYSTEM)
 
 
 def test_a_changed_column_is_one_event() -> None:
@@ -244,7 +244,7 @@ def test_a_comment_that_is_gone_is_removed_and_nothing_else() -> None:
     removed, untagged, said = brought(catalog, SHOP, [Found(URNS[0], properties={"type": "table"})])
     assert removed == PropertiesRemoved(URNS[0], ["database.comment.id"], scope=SYSTEM)
     assert untagged == TagsRemoved(URNS[0], ["a"], scope=SYSTEM)
-    assert said.properties == {"source.shop": '{"keys":[],"tags":[]}'}
+    assert said.properties == {"source.databases.shop": '{"keys":[],"tags":[]}'}
 
 
 def test_a_renamed_table_is_one_that_is_gone_and_a_new_one() -> None:
@@ -313,12 +313,34 @@ def test_a_view_that_goes_back_to_an_earlier_definition_is_a_new_run() -> None:
     assert (dropped.run, dropped.status, type(deleted)) == (runs[-1], "DROPPED", EntityDeleted)
 
 
+def test_a_note_that_a_kill_left_on_an_entity_of_peoples_is_taken_away() -> None:
+    catalog = Catalog()
+    judged(catalog, EntityRegistered(URNS[0]), "carol")
+    brought(catalog, SHOP, [Found(URNS[0], upstreams=(URNS[1],))], most=1)
+    brought(catalog, SHOP, [])
+    row = catalog.newest["default", URNS[0]]
+    assert (row.deleted, stated(row.system_properties).keys() - {"database.ended_run"}) == (False, set())
+
+
+def test_sources_of_two_kinds_may_have_one_id() -> None:
+    """Each knows its own, so that the one deletes nothing of the other's."""
+    catalog = Catalog()
+    brought(catalog, SHOP, [Found(URNS[0])])
+    brought(catalog, Identity("dbt", "shop", "dbt."), [Found(URNS[1])])
+    assert brought(catalog, SHOP, [Found(URNS[0])]) == []
+    assert not catalog.newest["default", URNS[0]].deleted
+
+
 def test_a_mark_that_somebody_has_overwritten_is_set_right() -> None:
     catalog = Catalog()
     found = Found(URNS[0], "d", upstreams=(URNS[1],))
     brought(catalog, SHOP, [found])
     for garbage in ("", "null", "[]", '{"keys": 1}', '{"keys": [1, null]}', "no json"):
-        judged(catalog, PropertiesSet(URNS[0], {"source.shop": garbage, "database.run": "no run"}, SYSTEM), "mallory")
+        judged(
+            catalog,
+            PropertiesSet(URNS[0], {"source.databases.shop": garbage, "database.run": "no run"}, SYSTEM),
+            "mallory",
+        )
         assert brought(catalog, SHOP, [found])
         assert brought(catalog, SHOP, [found]) == []
 
