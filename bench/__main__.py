@@ -18,6 +18,7 @@ from rich.table import Table
 
 from bench import catchup, derived, emit, file_ingest, files, follower, index, latency, lineage, rebuild, search, steady
 from bench import show as entity_show
+from bench import sources as bringing_in
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, Settings
 from metajournal.stack.services import Stack
 
@@ -75,6 +76,10 @@ def _follower(say: Say) -> list[dict[str, Any]]:
     return [{**figure, "most": 1.0} for figure in follower.measure(say=say)]
 
 
+def _sources(say: Say) -> list[dict[str, Any]]:
+    return bringing_in.measure(say=say)
+
+
 def _steady_derived(say: Say) -> list[dict[str, Any]]:
     return steady.run(say, derived=True)
 
@@ -90,6 +95,7 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "show": ("one entity among a million, with a fresh handle", _show),
     "lineage": ("a lineage of 200 nodes among a million accesses, with a fresh handle", _lineage),
     "follower": ("emit to verdict ahead of the stream, and opening a follower", _follower),
+    "sources": ("10,000 tables and 5,000 models brought in, and once more without a change", _sources),
     "latency": ("emit to searchable at 100 events a second", _latency),
     "derived": ("emit to the lake with derived tables being made over without; the latest write to data", derived.run),
     "steady-derived": ("the same as steady, with derived tables being made and a follower", _steady_derived),

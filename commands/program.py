@@ -21,6 +21,7 @@ from ..terminal.logs import keep_quiet
 from ..terminal.options import Options
 from .configuration import CONFIGURATION
 from .domains import DOMAINS
+from .ingesting import INGESTING
 from .reading import READING
 from .rebuild import REBUILDING
 from .refolding import REFOLDING
@@ -103,7 +104,7 @@ def _connect(settings: Settings) -> Journal:
 
 
 for _command in (
-    *WRITING, *READING, *TRACING, *OF_DOMAINS, *SERVICES, *REBUILDING, *REFOLDING, *DOMAINS, *CONFIGURATION,
+    *WRITING, *INGESTING, *READING, *TRACING, *OF_DOMAINS, *SERVICES, *REBUILDING, *REFOLDING, *DOMAINS, *CONFIGURATION,
     *COMPLETING,
 ):  # fmt: skip
     main.add_command(_command)

@@ -21,15 +21,18 @@ from ...schemas.limits import MAX_ENTRIES
 from ...schemas.times import time_ms
 from ...schemas.urn import Urn
 from ...values import bounded, is_text, json_value
-from ..catalog.urns import dataset, run
+from ..catalog import naming
+from ..catalog.urns import run
 from .events import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
 
 SCHEMA_URL: Final = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 PRODUCER: Final = "urn:metajournal:openlineage"
 FACET: Final = "metajournal_run"
 _FACET_URL: Final = "urn:metajournal:openlineage:RunFacet:1"
-_OTHER_KINDS: Final = "metajournal://"
+OTHER_KINDS: Final = "metajournal://"
 """How the namespace of data begins that is no dataset: `metajournal://stream`, and its name is the URN's path."""
+WORKFLOW: Final = "workflow"
+"""What a job of OpenLineage is: the workflow of the app of its name."""
 _STATUS_OF: Final = {"COMPLETE": "COMPLETED", "FAIL": "FAILED", "ABORT": "KILLED"}
 _TYPE_OF: Final = {status: event_type for event_type, status in _STATUS_OF.items()}
 _TYPES: Final = frozenset({*_STATUS_OF, "START", "RUNNING", "OTHER"})
@@ -64,14 +67,23 @@ def read_events(lines: Iterable[str]) -> Iterator[Read]:
     Args:
         lines: of a file; empty ones are passed over.
     """
-    for number, text in enumerate(_texts(lines), 1):
+    for number, value, fault in read_values(lines):
+        if fault is not None:
+            yield Read(number, [], fault)
+            continue
         try:
-            value = json_value(text) if isinstance(text, str) else text
             yield Read(number, facts_of(value), None)
         except MetajournalError as error:
             yield Read(number, [], error.message)
+
+
+def read_values(lines: Iterable[str]) -> Iterator[tuple[int, Any, str | None]]:
+    """The JSON values of a file as `read_events` takes it: number from 1, value, and why it is none (None: it is)."""
+    for number, text in enumerate(_texts(lines), 1):
+        try:
+            yield number, json_value(text) if isinstance(text, str) else text, None
         except ValueError as error:
-            yield Read(number, [], f"it is not JSON: {error}")
+            yield number, None, f"it is not JSON: {error}"
 
 
 def _texts(lines: Iterable[str]) -> Iterator[Any]:
@@ -124,16 +136,44 @@ def facts_of(event: Any) -> list[Any]:
         raise NoRunEventError(
             f"Only run events can be imported, and this is a {'dataset' if 'dataset' in event else 'job'} event."
         )
-    text = _text(event, "eventTime")
-    try:
-        at_ms = time_ms(text, zone_required=True)
-    except ValueError:
-        raise NoRunEventError(f"eventTime is not a time with a zone: {text[:80]!r}.") from None
+    at_ms = event_time_ms(event)
     facet = _facet(event)
     try:
-        facts = _facts(_run_of(event, facet), at_ms, event, facet)
+        return _checked(_facts(_run_of(event, facet), at_ms, event, facet))
     except InvalidUrnError as error:
         raise NoRunEventError(error.message) from error
+
+
+def facts_of_job(event: Mapping[str, Any]) -> list[Any]:
+    """The facts that a job event tells: what the job reads and writes by its definition, as a run that goes on.
+
+    Another definition is another run; the earlier one is not ended, as nothing says when it was.
+
+    Raises:
+        NoRunEventError: as `facts_of`.
+    """
+    at_ms = event_time_ms(event)
+    job, name = _text(event, "job", "namespace"), _text(event, "job", "name")
+    try:
+        accesses = _accesses(event, at_ms)
+        content = sorted(f"{access.access} {access.data}" for access in accesses)
+        of = run(job, name, WORKFLOW, name, f"definition-{uuid5(NAMESPACE_URL, chr(10).join(content))}")
+        return _checked(_told(of, accesses))
+    except InvalidUrnError as error:
+        raise NoRunEventError(error.message) from error
+
+
+def event_time_ms(event: Any) -> int:
+    """When an event happened. Raises: NoRunEventError: it does not say."""
+    text = _text(event, "eventTime")
+    try:
+        return time_ms(text, zone_required=True)
+    except ValueError:
+        raise NoRunEventError(f"eventTime is not a time with a zone: {text[:80]!r}.") from None
+
+
+def _checked(facts: list[Any]) -> list[Any]:
+    """Raises: NoRunEventError: a fact is not valid."""
     faults = [fault for fact in facts for fault in fact.validate()]
     if faults:
         raise NoRunEventError("; ".join(map(str, faults)))
@@ -149,9 +189,13 @@ def _facts(of: Urn, at_ms: int, event: Mapping[str, Any], facet: Mapping[str, An
     if status and kind not in (None, "START", "RUNNING"):
         facts.append(RunStopped(of, at_ms, status))
     accesses = _own_accesses(facet) if "run" in facet else _accesses(event, at_ms)
-    for start in range(0, len(accesses), MAX_ENTRIES):
-        facts.append(AccessesRecorded(of, accesses[start : start + MAX_ENTRIES]))
-    return facts
+    return facts + _told(of, accesses)
+
+
+def _told(of: Urn, accesses: Sequence[Access]) -> list[Any]:
+    return [
+        AccessesRecorded(of, accesses[start : start + MAX_ENTRIES]) for start in range(0, len(accesses), MAX_ENTRIES)
+    ]
 
 
 def _own_accesses(facet: Mapping[str, Any]) -> list[Access]:
@@ -175,13 +219,18 @@ def _run_of(event: Mapping[str, Any], facet: Mapping[str, Any]) -> Urn:
     if isinstance(named, str):
         return Urn.parse(named)
     job, name = _text(event, "job", "namespace"), _text(event, "job", "name")
-    return run(job, name, "workflow", name, _canonical(_text(event, "run", "runId")))
+    return run(job, name, WORKFLOW, name, _canonical(_text(event, "run", "runId")))
 
 
 def _canonical(run_id: str) -> str:
     """A UUID in its one form, lower case and nothing around it (RFC 9562, section 4); any other id as it is."""
     match = _UUID.fullmatch(run_id)
     return run_id if match is None else str(UUID(run_id.lower()))
+
+
+def is_own(event: Any) -> bool:
+    """Whether a run event is one of ours that has come back: its job is a program of another name."""
+    return "run" in _facet(event)
 
 
 def _facet(event: Any) -> Mapping[str, Any]:
@@ -194,8 +243,8 @@ def _facet(event: Any) -> Mapping[str, Any]:
 def _data(event: Mapping[str, Any], side: str) -> Iterator[Urn]:
     for dataset_fields in _listed(event, side):
         namespace, name = _text(dataset_fields, "namespace"), _text(dataset_fields, "name")
-        kind = namespace.removeprefix(_OTHER_KINDS)
-        yield dataset(namespace, name) if kind == namespace else Urn.parse(f"{kind}:{name}")
+        kind = namespace.removeprefix(OTHER_KINDS)
+        yield naming.data(namespace, name) if kind == namespace else Urn.parse(f"{kind}:{name}")
 
 
 def _listed(value: Mapping[str, Any], name: str) -> Sequence[Any]:
@@ -242,12 +291,19 @@ def _event(
         "eventType": kind,
         "eventTime": _time(at_ms),
         "run": {"runId": _run_id(run), "facets": {FACET: facet}},
-        "job": {"namespace": namespace, "name": f"{application}.{program_type}.{name}"},
+        "job": {"namespace": namespace, "name": _job_name(application, program_type, name)},
         "inputs": [_dataset(Urn.parse(urn)) for urn in _each(accesses, READ)],
         "outputs": [_dataset(Urn.parse(urn)) for urn in _each(accesses, WRITE)],
         "producer": PRODUCER,
         "schemaURL": SCHEMA_URL,
     }
+
+
+def _job_name(application: str, program_type: str, name: str) -> str:
+    """The job's own name where it came from OpenLineage; else one that tells the program from every other."""
+    if program_type == WORKFLOW and application == name:
+        return name
+    return f"{application}.{program_type}.{name}"
 
 
 def _present(access: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,9 +323,9 @@ def _run_id(run: Mapping[str, Any]) -> str:
 
 
 def _dataset(data: Urn) -> dict[str, str]:
-    if data.kind == "dataset" and not data.parts[0].startswith(_OTHER_KINDS):
+    if data.kind == "dataset" and not data.parts[0].startswith(OTHER_KINDS):
         return {"namespace": data.parts[0], "name": data.parts[1]}
-    return {"namespace": f"{_OTHER_KINDS}{data.kind}", "name": data.path}
+    return {"namespace": f"{OTHER_KINDS}{data.kind}", "name": data.path}
 
 
 def _time(at_ms: int) -> str:

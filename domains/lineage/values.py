@@ -2,7 +2,8 @@
 
 A lineage has the source's shape. Two things are decided here that the source leaves open: `data` is always the data and
 `program` the program (its sample swaps them in half its rows), and a `.` inside a part of a dotted id is written `%2E`,
-so that no two entities share one. Source: docs/concepts.md; the source text's section Lineage Output JSON.
+so that no two entities share one. Beside each `id` stands the `urn`, which commands take. Source: docs/concepts.md; the
+source text's section Lineage Output JSON.
 """
 
 from __future__ import annotations
@@ -132,10 +133,10 @@ def dotted(entity: Urn) -> str:
 
 def _program(program: Urn) -> dict[str, Any]:
     namespace, application, kind, name = program.parts
-    return {"id": {"namespace": namespace, "application": application, "type": kind, "id": name}}
+    return {"id": {"namespace": namespace, "application": application, "type": kind, "id": name}, "urn": str(program)}
 
 
 def _data(data: Urn) -> dict[str, Any]:
     """Names of datasets and streams are decoded; of any other kind the id is the path as written, which none shares."""
     name = data.name if data.kind in ("dataset", "stream") else data.path
-    return {"id": {"namespace": data.namespace, "type": data.kind, "id": name}}
+    return {"id": {"namespace": data.namespace, "type": data.kind, "id": name}, "urn": str(data)}

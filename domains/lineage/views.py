@@ -17,7 +17,6 @@ from ...terminal.rendering import fields, safe, shortened, table, time_text, ver
 
 _ARROWS = {"read": "→ read by", "write": "← written by", None: "– accessed by"}
 _BACK = {"read": "← reads", "write": "→ writes", None: "– touches"}
-_WIDTH = 100
 
 
 def lineage_view(answer: Mapping[str, Any], data: Urn, *, within: bool = False) -> RenderableType:
@@ -30,8 +29,9 @@ def lineage_view(answer: Mapping[str, Any], data: Urn, *, within: bool = False) 
 
     relations = answer["relations"]
     root = dotted(data)
-    tree = Tree(_name(root))
-    _Drawing(relations).unfold(tree, root)
+    urns = {name: shown["urn"] for side in ("programs", "data") for name, shown in answer[side].items()}
+    tree = Tree(_name(str(data)))
+    _Drawing(relations, urns).unfold(tree, root)
     programs, others = len(answer["programs"]), len(answer["data"])
     notes = [f"{programs:,} programs, {others:,} data, {len(relations):,} relations"]
     notes += [f"incomplete: {answer['why']}"] if answer.get("partial") else []
@@ -42,9 +42,14 @@ def lineage_view(answer: Mapping[str, Any], data: Urn, *, within: bool = False) 
 
 
 class _Drawing:
-    """Draws breadth first, so that each node is unfolded where it is nearest to the root."""
+    """Draws breadth first, so that each node is unfolded where it is nearest to the root.
 
-    def __init__(self, relations: list[dict[str, Any]]) -> None:
+    Args:
+        urns: of the nodes, by their ids in the relations.
+    """
+
+    def __init__(self, relations: list[dict[str, Any]], urns: Mapping[str, str]) -> None:
+        self._urns = urns
         self._of_data: dict[str, list[dict[str, Any]]] = {}
         self._of_program: dict[str, list[dict[str, Any]]] = {}
         for relation in relations:
@@ -58,7 +63,7 @@ class _Drawing:
             for branch, node, above in waiting:
                 for other, label in self._beside(node, above):
                     more = "" if other not in seen else "  (shown elsewhere)"
-                    new = branch.add(Text.assemble(label, (more, "dim")))
+                    new = branch.add(_whole(Text.assemble(label, (more, "dim"))))
                     if other not in seen:
                         seen.add(other)
                         following.append((new, other, node))
@@ -72,7 +77,7 @@ class _Drawing:
         for relation in self._of_program.get(node, []):
             beside.setdefault(relation["data"], []).append(relation)
         return [
-            (other, _related(other, relations, _ARROWS if node in self._of_data else _BACK))
+            (other, _related(self._urns[other], relations, _ARROWS if node in self._of_data else _BACK))
             for other, relations in sorted(beside.items())
             if other != above
         ]
@@ -84,8 +89,15 @@ def _related(other: str, relations: list[dict[str, Any]], arrows: Mapping[str | 
     return Text.assemble((f"{how} ", "dim"), _name(other), (f"  {runs:,} run{'' if runs == 1 else 's'}", "dim"))
 
 
-def _name(node: str) -> Text:
-    return Text(shortened(node, _WIDTH), style="bold")
+def _name(urn: str) -> Text:
+    """A URN, whole: it is there to be pasted into the next command."""
+    return _whole(Text(safe(urn), style="bold"))
+
+
+def _whole(line: Text) -> Text:
+    """A line that is not broken."""
+    line.no_wrap, line.overflow = True, "ignore"
+    return line
 
 
 def runs_view(shown: Mapping[str, Any]) -> RenderableType:

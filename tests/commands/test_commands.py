@@ -25,7 +25,9 @@ def run(*words: str) -> Result:
 def test_help_lists_exactly_the_commands_that_are_there() -> None:
     listed = run("--help").stdout.partition("Commands:")[2]
     words = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
-    there = "completion config demo doctor domains down emit files history index lineage rebuild run runs search "
+    there = (
+        "completion config demo doctor domains down emit files history index ingest lineage rebuild run runs search "
+    )
     there += "shelve show status stream suggest tail up verify why"
     assert words == there.split()
     for word in words:

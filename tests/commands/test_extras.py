@@ -56,3 +56,14 @@ def test_nothing_is_started_without_the_extra_stream(
     assert result.exit_code == 1
     assert result.stderr.startswith("error[missing-extra]: Starting everything")
     assert "metajournal[stream]" in result.stderr
+
+
+@pytest.mark.parametrize("package", ["sqlalchemy", "sqlglot"])
+def test_databases_cannot_be_read_without_the_extra_sources(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
+    names = [name for name in sys.modules if name.startswith(("metajournal.sources.databases", f"{package}."))]
+    for name in names:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    result = CliRunner().invoke(main, ["ingest", "databases", "sqlite:////nowhere.db", "--json"])
+    assert (result.exit_code, json.loads(result.stdout)["error"]["code"]) == (1, "missing-extra")
+    assert "metajournal[sources]" in json.loads(result.stdout)["error"]["hint"]

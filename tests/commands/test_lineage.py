@@ -42,7 +42,8 @@ def relation(data: str, program: str, access: str | None, *runs: str) -> dict[st
 
 def answer(*relations: dict[str, Any], **more: Any) -> dict[str, Any]:
     named: dict[str, Any] = {
-        side: {one[name]: {} for one in relations} for side, name in (("programs", "program"), ("data", "data"))
+        "programs": {one["program"]: {"urn": f"program:d/app/spark/{one['program'][12:]}"} for one in relations},
+        "data": {one["data"]: {"urn": f"dataset:d/{one['data'][10:]}"} for one in relations},
     }
     return {"start": "0", "end": "1", "relations": list(relations), **named, **more}
 
@@ -56,12 +57,12 @@ def test_a_lineage_is_drawn_as_a_tree_with_each_node_unfolded_once() -> None:
         relation("raw", "print", None, "3"),
     )
     assert drawn(lineage_views.lineage_view(told, dataset("d", "raw"))).splitlines() == [
-        "dataset.d.raw",
-        "├── – accessed by spark.d.app.print  1 run",
-        "│   └── ← reads, → writes dataset.d.clean  1 run",
-        "│       └── ← written by spark.d.app.wash  2 runs  (shown elsewhere)",
-        "└── → read by spark.d.app.wash  2 runs",
-        "    └── → writes dataset.d.clean  2 runs  (shown elsewhere)",
+        "dataset:d/raw",
+        "├── – accessed by program:d/app/spark/print  1 run",
+        "│   └── ← reads, → writes dataset:d/clean  1 run",
+        "│       └── ← written by program:d/app/spark/wash  2 runs  (shown elsewhere)",
+        "└── → read by program:d/app/spark/wash  2 runs",
+        "    └── → writes dataset:d/clean  2 runs  (shown elsewhere)",
         "2 programs, 2 data, 5 relations",
     ]
 
@@ -70,11 +71,11 @@ def test_what_is_not_all_or_not_final_is_said() -> None:
     told = answer(relation("raw", "w\x1b[2J", "read", "1"), partial=True, why="there are more", final=False)
     text = drawn(lineage_views.lineage_view(told, dataset("d", "raw")))
     assert "incomplete: there are more; not final: facts that arrive later may change it" in text
-    assert "spark.d.app.w\\x1b[2J" in text
+    assert "program:d/app/spark/w\\x1b[2J" in text
     nothing = drawn(lineage_views.lineage_view(answer(), dataset("d", "raw")))
-    assert nothing.splitlines() == ["dataset.d.raw", "no access to it is known"]
+    assert nothing.splitlines() == ["dataset:d/raw", "no access to it is known"]
     nothing = drawn(lineage_views.lineage_view(answer(), dataset("d", "raw"), within=True))
-    assert nothing.splitlines() == ["dataset.d.raw", "no access to it is known in this window"]
+    assert nothing.splitlines() == ["dataset:d/raw", "no access to it is known in this window"]
 
 
 def test_a_fact_is_typed_like_any_event() -> None:

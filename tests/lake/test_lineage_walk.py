@@ -175,7 +175,8 @@ def test_the_answer_has_the_sources_shape() -> None:
         ],
         "programs": {
             "flow.default.PurchaseHistory.PurchaseFlow": {
-                "id": {"namespace": "default", "application": "PurchaseHistory", "type": "flow", "id": "PurchaseFlow"}
+                "id": {"namespace": "default", "application": "PurchaseHistory", "type": "flow", "id": "PurchaseFlow"},
+                "urn": "program:default/PurchaseHistory/flow/PurchaseFlow",
             },
             "service.default.PurchaseHistory.PurchaseHistoryService": {
                 "id": {
@@ -183,16 +184,27 @@ def test_the_answer_has_the_sources_shape() -> None:
                     "application": "PurchaseHistory",
                     "type": "service",
                     "id": "PurchaseHistoryService",
-                }
+                },
+                "urn": "program:default/PurchaseHistory/service/PurchaseHistoryService",
             },
         },
         "data": {
             "dataset.default.frequentCustomers": {
-                "id": {"namespace": "default", "type": "dataset", "id": "frequentCustomers"}
+                "id": {"namespace": "default", "type": "dataset", "id": "frequentCustomers"},
+                "urn": "dataset:default/frequentCustomers",
             },
-            "dataset.default.history": {"id": {"namespace": "default", "type": "dataset", "id": "history"}},
-            "dataset.default.purchases": {"id": {"namespace": "default", "type": "dataset", "id": "purchases"}},
-            "stream.default.purchaseStream": {"id": {"namespace": "default", "type": "stream", "id": "purchaseStream"}},
+            "dataset.default.history": {
+                "id": {"namespace": "default", "type": "dataset", "id": "history"},
+                "urn": "dataset:default/history",
+            },
+            "dataset.default.purchases": {
+                "id": {"namespace": "default", "type": "dataset", "id": "purchases"},
+                "urn": "dataset:default/purchases",
+            },
+            "stream.default.purchaseStream": {
+                "id": {"namespace": "default", "type": "stream", "id": "purchaseStream"},
+                "urn": "stream:default/purchaseStream",
+            },
         },
     }
 

@@ -1,0 +1,351 @@
+"""`metajournal ingest`: bring in what real systems hold, once or again and again.
+
+Thin: options become sources, `sources/bringing.py` reads, compares and tells, and here that is worded.
+Invariant: a password is never printed; with `--json` each round prints one JSON value; what ends one source ends
+neither the others nor the rounds to come.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ..schemas.errors import InputError, MetajournalError
+from ..terminal.exits import FINE, PROBLEM, exit_code
+from ..terminal.options import SECONDS, Options, json_option, options
+from ..terminal.rendering import console, print_error, print_json, print_line, safe
+from ..values import error_json
+from .journals import journal_of
+
+if TYPE_CHECKING:
+    from ..client import Journal
+    from ..sources.bringing import Brought, Comparison
+    from ..sources.found import Progress
+    from ..sources.source import Source
+
+NAMES: Final = 5
+"""Names shown of what is registered, changed and deleted."""
+_TELL_S: Final = 1.0
+_INTERVAL: Final = re.compile(r"(\d+)(s|m|h|d)")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_WORDS: Final = {"register": "registered", "change": "changed", "delete": "deleted", "release": "released"}
+
+
+class _Interval(click.ParamType[float]):
+    """A time between runs, `10m`."""
+
+    name = "interval"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        match = _INTERVAL.fullmatch(value)
+        if match is None or not int(match[1]):
+            self.fail(f"{value!r} is not a time between runs: write 30s, 10m, 2h or 1d.", param, ctx)
+        return float(int(match[1]) * _SECONDS[match[2]])
+
+
+_DRY = click.option("--dry-run", "dry", is_flag=True, help="Show what would be brought in, and change nothing.")
+_EVERY = click.option("--every", "every_s", type=_Interval(), metavar="TIME", help="Again and again: 30s, 10m, 2h, 1d.")
+_TIMEOUT = click.option(
+    "--timeout", "timeout_s", type=SECONDS, default=120.0, show_default=True, metavar="SECONDS",
+    help="How long to wait for the lake.",
+)  # fmt: skip
+_ID = click.option("--id", "source_id", metavar="NAME", help="Name of the source; keep it the same.")
+
+
+@click.group(invoke_without_command=True, short_help="Bring in what databases and other systems hold.")
+@click.option("--recipe", "file", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with sources.")
+@_DRY
+@_EVERY
+@_TIMEOUT
+@json_option
+@options
+@click.pass_context
+def ingest(
+    context: click.Context, /, given: Options, file: Path | None, dry: bool, every_s: float | None, timeout_s: float,
+    as_json: bool,
+) -> int | None:  # fmt: skip
+    """Bring in what real systems hold: register what is new, change what changed, delete what is gone.
+
+    What people added stays. Only what the same source brought is deleted, and only if all of it could be read. A second
+    run without a change emits nothing; one that was killed goes on when it is run again.
+
+    \b
+    metajournal ingest databases postgresql://reader@db.acme/shop --dry-run
+    metajournal ingest --recipe sources.toml --every 10m
+    """
+    from ..sources.recipes import sources_of
+
+    if context.invoked_subcommand is not None:
+        if file is not None or dry or every_s is not None or as_json:
+            raise click.UsageError("Options stand behind the source, and --recipe goes without one.")
+        return None
+    if file is None:
+        raise click.UsageError("Name a source, or --recipe FILE.")
+    sources = sources_of(file, os.environ)
+    return _rounds(given, sources, _Rounds(dry, every_s, timeout_s, as_json, many=True))
+
+
+@ingest.command("databases", short_help="Schemas, tables, views, columns, comments and keys of a database.")
+@click.argument("url", metavar="URL")
+@click.option("--schema", "schemas", metavar="PATTERN", multiple=True, help="Only this schema; may be repeated.")
+@click.option(
+    "--exclude", metavar="PATTERN", multiple=True, help="Leave out a schema, or schema.table; may be repeated."
+)
+@click.option("--namespace", metavar="NAME", help="What lineage calls the server, as postgres://db.acme:5432.")
+@_ID
+@_DRY
+@_EVERY
+@_TIMEOUT
+@json_option
+@options
+def databases(
+    given: Options, /, source_id: str | None, dry: bool, every_s: float | None, timeout_s: float, as_json: bool,
+    **asked: Any,
+) -> int:  # fmt: skip
+    """Schemas, tables and views with columns, comments and keys, and what views are made of.
+
+    URL is an address of SQLAlchemy; the driver is yours to install. ${NAME} in it is a variable of the environment.
+
+    \b
+    metajournal ingest databases 'postgresql://reader:${PASSWORD}@db.acme/shop' --exclude '*.tmp_*'
+    metajournal ingest databases duckdb:////data/shop.duckdb --every 10m
+    """
+    from ..sources.recipes import source_of
+
+    source = source_of("databases", asked, os.environ, source_id)
+    return _rounds(given, [source], _Rounds(dry, every_s, timeout_s, as_json, many=False))
+
+
+@ingest.command("dbt", short_help="Models, sources, tests and runs of a dbt project.")
+@click.argument("target_dir", metavar="TARGET_DIR")
+@click.option("--namespace", metavar="NAME", help="What lineage calls the database, as postgres://db.acme:5432.")
+@click.option("--profiles", metavar="FILE", help="profiles.yml, if it is not where dbt looks for it.")
+@click.option("--target", metavar="NAME", help="Output of the profile. Default: that of the last run, else its own.")
+@_ID
+@_DRY
+@_EVERY
+@_TIMEOUT
+@json_option
+@options
+def dbt(
+    given: Options, /, source_id: str | None, dry: bool, every_s: float | None, timeout_s: float, as_json: bool,
+    **asked: Any,
+) -> int:  # fmt: skip
+    """Models, seeds, snapshots, sources and exposures with columns, owners, tags and tests, and the lineage of runs.
+
+    TARGET_DIR is where dbt writes manifest.json; catalog.json and run_results.json are read too where they are there.
+
+    \b
+    metajournal ingest dbt target
+    metajournal ingest dbt target --namespace postgres://db.acme:5432 --dry-run
+    """
+    from ..sources.recipes import source_of
+
+    source = source_of("dbt", asked, os.environ, source_id)
+    return _rounds(given, [source], _Rounds(dry, every_s, timeout_s, as_json, many=False))
+
+
+@ingest.command("openlineage", short_help="Datasets, jobs and runs of files with OpenLineage events.")
+@click.argument("files", nargs=-1, required=True, metavar="FILES...")
+@click.option(
+    "--register/--no-register", default=True, show_default=True, help="Register datasets and jobs, not only their runs."
+)
+@_ID
+@_DRY
+@_EVERY
+@_TIMEOUT
+@json_option
+@options
+def openlineage(
+    given: Options, /, source_id: str | None, dry: bool, every_s: float | None, timeout_s: float, as_json: bool,
+    **asked: Any,
+) -> int:  # fmt: skip
+    """Datasets and jobs with schema, documentation, owners, tags and data source, and the lineage of runs.
+
+    FILES hold run, dataset and job events: JSON lines, or one JSON array. Nothing is deleted.
+
+    \b
+    metajournal ingest openlineage events/*.jsonl
+    """
+    from ..sources.recipes import source_of
+
+    source = source_of("openlineage", asked, os.environ, source_id)
+    return _rounds(given, [source], _Rounds(dry, every_s, timeout_s, as_json, many=False))
+
+
+class _Rounds:
+    """How sources are brought in.
+
+    Args:
+        many: JSON is a list of what each source gave, also where that is one.
+    """
+
+    def __init__(self, dry: bool, every_s: float | None, timeout_s: float, as_json: bool, *, many: bool) -> None:
+        self.dry = dry
+        self.every_s = every_s
+        self.timeout_s = timeout_s
+        self.as_json = as_json
+        self.many = many
+
+
+def _rounds(given: Options, sources: Sequence[Source], how: _Rounds) -> int:
+    ids = [source.identity.id for source in sources]
+    if len({*ids}) < len(ids):
+        raise InputError("Two sources have one id.", code="bad-recipe", hint="Give each one of its own.")
+    with journal_of(given) as journal:
+        if how.every_s is None:
+            return _round(journal, sources, how)
+        with _stoppable() as stopped:
+            try:
+                while not stopped(0.0):
+                    began = time.monotonic()
+                    _round(journal, sources, how)
+                    if stopped(max(0.0, began + how.every_s - time.monotonic())):
+                        break
+            except KeyboardInterrupt:  # in the middle of a run: the next one goes on
+                pass
+        return FINE
+
+
+@contextmanager
+def _stoppable() -> Iterator[Callable[[float], bool]]:
+    """A wait that SIGTERM and Ctrl-C end; a run that they meet is left at once."""
+    waiting, asked = threading.Event(), threading.Event()
+    idle = False
+
+    def stop(_number: int, _frame: object) -> None:
+        asked.set()
+        waiting.set()
+        if not idle:
+            raise KeyboardInterrupt
+
+    def wait(seconds: float) -> bool:
+        nonlocal idle
+        idle = True
+        waiting.wait(seconds)
+        idle = False
+        return asked.is_set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield wait
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _round(journal: Journal, sources: Sequence[Source], how: _Rounds) -> int:
+    """Each source once; returns the exit code of the first that had trouble."""
+    code, answers = FINE, []
+    for source in sources:
+        try:
+            answer = _brought(journal, source, how)
+        except MetajournalError as error:
+            if not how.many and how.every_s is None:
+                raise
+            code = code or exit_code(error)
+            answers.append(
+                {"source": source.identity.id, **error_json(error.code, error.message, error.hint, error.data)}
+            )
+            if not how.as_json:
+                print_error(error.code, f"{source.identity.id}: {error.message}", error.hint, as_json=False)
+            continue
+        code = code or (FINE if answer["ok"] else PROBLEM)
+        answers.append(answer)
+        if not how.as_json:
+            _show(answer)
+    if how.as_json:
+        whole = {"ok": all(answer["ok"] for answer in answers), "sources": answers}
+        print_json(whole if how.many else answers[0])
+    return code
+
+
+def _brought(journal: Journal, source: Source, how: _Rounds) -> dict[str, Any]:
+    from ..sources.bringing import Bringing, Brought
+
+    began = time.monotonic()
+    lines = _Lines(source.identity.id, silent=how.as_json)
+    bringing = Bringing(journal, source, lines.tell, timeout_s=how.timeout_s)
+    comparison = bringing.compare(dry=how.dry)
+    brought = Brought() if how.dry else bringing.bring(comparison)
+    return _json(source, comparison, brought, how.dry, time.monotonic() - began)
+
+
+def _json(source: Source, comparison: Comparison, brought: Brought, dry: bool, seconds: float) -> dict[str, Any]:
+    from ..sources.plan import Change
+
+    changes = {_WORDS[change]: comparison.plan.of(change) for change in Change}
+    return {
+        "ok": not comparison.problems and not brought.refused,
+        "source": source.identity.id,
+        "kind": source.identity.kind,
+        "dry_run": dry,
+        "found": comparison.entities,
+        **{word: {"count": len(urns), "first": [str(urn) for urn in urns[:NAMES]]} for word, urns in changes.items()},
+        "unchanged": comparison.plan.unchanged,
+        "runs": comparison.runs,
+        "kept": comparison.plan.kept if source.lists_all else 0,
+        "problems": [{"what": problem.what, "why": problem.why} for problem in comparison.problems],
+        "refused": [{"entity": entity, "why": why} for entity, why in brought.refused],
+        "events": brought.events,
+        "run": None if brought.run is None else str(brought.run),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _show(answer: dict[str, Any]) -> None:
+    """What a run did, or would do."""
+    out = console()
+    line = ", ".join(f"{answer[word]['count']:,} {word}" for word in _WORDS.values() if answer[word]["count"])
+    would = "would be: " if answer["dry_run"] else ""
+    line += f"{', ' if line else ''}{answer['runs']:,} runs" if answer["runs"] else ""
+    same = f"{answer['unchanged']:,} unchanged"
+    print_line(
+        safe(f"{answer['source']}: {would}{f'{line}, ' if line else ''}{same} ({answer['seconds']:.1f} s)"), out=out
+    )
+    for word in _WORDS.values():
+        for urn in answer[word]["first"]:
+            print_line(f"  {word}: {urn}", out=out)
+        if answer[word]["count"] > NAMES:
+            print_line(f"  {word}: … and {answer[word]['count'] - NAMES:,} more", out=out)
+    for problem in answer["problems"]:
+        print_line(safe(f"  not read: {problem['what']}: {problem['why']}"), out=out)
+    if answer["problems"]:
+        print_line(
+            f"  Not everything could be read, so nothing was deleted; {answer['kept']:,} not found stay.", out=out
+        )
+    for refused in answer["refused"]:
+        print_line(safe(f"  refused: {refused['entity']}: {refused['why']}"), out=out)
+
+
+class _Lines:
+    """Progress on standard error: a line a second, and each new thing that is done."""
+
+    def __init__(self, source: str, *, silent: bool) -> None:
+        self._source = source
+        self._out = None if silent else console(stderr=True)
+        self._printed_s = 0.0
+        self._doing = ""
+
+    def tell(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if self._out is None or (progress.doing == self._doing and now - self._printed_s < _TELL_S):
+            return
+        self._printed_s, self._doing = now, progress.doing
+        of = "" if progress.of is None else f" of {progress.of:,}"
+        count = f": {progress.done:,}{of}" if progress.done or progress.of else ""
+        print_line(safe(f"{self._source}: {progress.doing}{count}"), out=self._out)
+
+
+INGESTING: tuple[click.Command, ...] = (ingest,)

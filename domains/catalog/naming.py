@@ -1,0 +1,117 @@
+"""How the names of other systems become URNs, by the naming rules of OpenLineage: `dataset:<namespace>/<name>`.
+
+The namespace says which system (`postgres://db.acme:5432`), the name what in it (`shop.public.orders`); the URN builder
+percent-encodes each. Whoever names data of another system does it here, so that what a scan registers and what lineage
+names are one entity. Pure: no name is looked up, and no alias of a host is known.
+
+Invariant: a namespace that is spelled by these rules already stays as it is, so to spell one twice changes nothing.
+Source: OpenLineage, spec/Naming.md; docs/naming.md says what is decided here where that is silent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from ...schemas.urn import Urn
+from .urns import dataset
+
+SCHEMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "postgresql": "postgres",
+        "mariadb": "mysql",
+        "sqlserver": "mssql",
+        "s3a": "s3",
+        "s3n": "s3",
+        "abfs": "abfss",
+        "wasb": "wasbs",
+    }
+)
+"""Other words for a scheme, and the one that is written: drivers and file systems have several for one system."""
+
+PORTS: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        "postgres": 5432,
+        "mysql": 3306,
+        "mssql": 1433,
+        "oracle": 1521,
+        "redshift": 5439,
+        "trino": 8080,
+        "clickhouse": 8123,
+        "cockroachdb": 26257,
+        "teradata": 1025,
+        "kafka": 9092,
+    }
+)
+"""The port of a system whose address names none; of others it is left out."""
+
+TWO_PARTS: Final = frozenset({"sqlite", "mysql", "mariadb", "clickhouse", "hive", "teradata"})
+"""Systems in which a schema is the database, so that a table's name has two parts."""
+
+LOCALHOST: Final = "localhost"
+"""The host of an address that names none: a server behind a socket of the file system."""
+
+_AUTHORITY: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]*)", re.IGNORECASE)
+_HOST_AND_PORT: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d+))?")
+_SYSTEMS: Final = frozenset(PORTS)
+"""Schemes whose authority is a host and a port; of every other one (`s3://bucket`) nothing but the scheme is known."""
+
+
+def data(namespace: str, name: str) -> Urn:
+    """The URN of data of another system.
+
+    Args:
+        namespace: the system, in any spelling that `namespace_of` takes.
+        name: what the system calls it, whole: `shop.public.orders`, `/data/orders.csv`, a topic.
+    Raises:
+        InvalidUrnError: the name is empty, holds a lone surrogate, or the URN is too long.
+    """
+    return dataset(namespace_of(namespace), name)
+
+
+def namespace_of(text: str) -> str:
+    """A namespace in its one spelling: the scheme's word, host in small letters, the port always, nobody's password.
+
+    What is no address, or one of a system that is not known, stays as it is.
+    """
+    found = _AUTHORITY.fullmatch(text)
+    if found is None:
+        return text
+    scheme, authority = found[1].lower(), found[2]
+    scheme = SCHEMES.get(scheme, scheme)
+    if scheme not in _SYSTEMS:
+        return f"{scheme}://{authority}"
+    parts = _HOST_AND_PORT.fullmatch(authority.rpartition("@")[2])
+    return f"{scheme}://{authority}" if parts is None else server(scheme, parts[1], int(parts[2]) if parts[2] else None)
+
+
+def server(scheme: str, host: str | None, port: int | None = None) -> str:
+    """The namespace of a system behind a host and a port.
+
+    Args:
+        scheme: `postgres`, or another word for it (`postgresql`).
+        host: a name or an address; None or empty: this machine.
+        port: the system's usual one where None.
+    """
+    scheme = SCHEMES.get(scheme.lower(), scheme.lower())
+    number = PORTS.get(scheme) if port is None else port
+    name = (host or LOCALHOST).lower()
+    if ":" in name and not name.startswith("["):
+        name = f"[{name}]"
+    return f"{scheme}://{name}" if number is None else f"{scheme}://{name}:{number}"
+
+
+def file_database(scheme: str, path: str) -> str:
+    """The namespace of a database in one file, `sqlite:///data/shop.db`.
+
+    Args:
+        path: absolute, separated by `/`.
+    """
+    return f"{scheme.lower()}://{path}"
+
+
+def table_name(*parts: str | None) -> str:
+    """A name of its parts from the outermost in, `shop.public.orders`; those that a system has not are left out."""
+    return ".".join(part for part in parts if part)

@@ -1,0 +1,140 @@
+"""Reads a database with SQLAlchemy's inspector, schema by schema and in bulk: one query for all columns, one for keys.
+
+What the dialect cannot say (comments, keys) is missing, and no error. What breaks the connection ends the reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy.engine.reflection import Inspector, ObjectKind, ObjectScope
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from .reflected import MATERIALIZED_VIEW, TABLE, VIEW, Column, ForeignKey, Table, Unread
+
+OWN: Final = frozenset({"information_schema", "pg_catalog", "performance_schema", "mysql", "sys"})
+"""Schemas in which databases describe themselves."""
+_POSTGRES: Final = "postgresql"
+Wanted = Callable[[str], bool]
+
+
+def connected(engine: Engine) -> Connection:
+    """A connection that reads one state of the database, where it can say so."""
+    connection = engine.connect()
+    if engine.dialect.name == _POSTGRES:
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        connection = connection.execution_options(**options)
+        # So that the text of a view names the schema of each table in it.
+        connection.execute(text("set search_path to ''"))
+    return connection
+
+
+def schemas_of(connection: Connection) -> list[str]:
+    """The schemas of users, sorted."""
+    return sorted(set(inspect(connection).get_schema_names()) - OWN)
+
+
+def tables_of(connection: Connection, schema: str, wanted: Wanted) -> Iterator[Table | Unread]:
+    """The tables and views of a schema.
+
+    Args:
+        wanted: says of a table's name whether it is read.
+    Raises:
+        sqlalchemy.exc.DBAPIError: the connection broke.
+    """
+    inspector = inspect(connection)
+    dialect = connection.dialect.name
+    kinds = dict.fromkeys(inspector.get_table_names(schema), TABLE)
+    kinds |= dict.fromkeys(inspector.get_view_names(schema), VIEW)
+    kinds |= dict.fromkeys(
+        _optional(connection, partial(inspector.get_materialized_view_names, schema), []), MATERIALIZED_VIEW
+    )
+    if dialect == "sqlite":
+        kinds = {name: kind for name, kind in kinds.items() if not name.startswith("sqlite_")}
+    names = sorted(filter(wanted, kinds))
+    if not names:
+        return
+    # A list of names makes the question longer; it is left out where all are asked for.
+    asked: dict[str, Any] = {"schema": schema, "kind": ObjectKind.ANY, "scope": ObjectScope.DEFAULT}
+    if len(names) < len(kinds):
+        asked["filter_names"] = names
+    columns = _of_names(inspector.get_multi_columns(**asked))
+    primary = _of_names(_optional(connection, partial(inspector.get_multi_pk_constraint, **asked), {}))
+    foreign = _of_names(_optional(connection, partial(inspector.get_multi_foreign_keys, **asked), {}))
+    comments = _of_names(_optional(connection, partial(inspector.get_multi_table_comment, **asked), {}))
+    views = {name for name in names if kinds[name] != TABLE}
+    definitions = _definitions(connection, inspector, schema, views) if views else {}
+    typed = _Types(connection.dialect)
+    for name in names:
+        if name not in columns:
+            yield Unread(f"{schema}.{name}", "its columns cannot be read")
+            continue
+        yield Table(
+            schema,
+            name,
+            kinds[name],
+            tuple(Column(one["name"], typed(one["type"]), one.get("comment") or None) for one in columns[name]),
+            (comments.get(name) or {}).get("text") or None,
+            tuple((primary.get(name) or {}).get("constrained_columns") or ()),
+            tuple(
+                ForeignKey(
+                    tuple(key["constrained_columns"]), key.get("referred_schema") or schema, key["referred_table"],
+                    tuple(key.get("referred_columns") or ()),
+                )
+                for key in foreign.get(name) or ()
+            ),
+            definitions.get(name),
+        )  # fmt: skip
+
+
+def _definitions(connection: Connection, inspector: Inspector, schema: str, views: Collection[str]) -> dict[str, str]:
+    found = {}
+    for name in views:
+        sql = _optional(connection, partial(inspector.get_view_definition, name, schema), None)
+        if sql:
+            found[name] = str(sql)
+    return found
+
+
+def _optional(connection: Connection, ask: Callable[[], Any], otherwise: Any) -> Any:
+    """An answer that not every database gives. Raises: sqlalchemy.exc.DBAPIError: the connection broke."""
+    try:
+        return ask()
+    except NotImplementedError:
+        return otherwise
+    except DBAPIError as error:
+        if error.connection_invalidated or connection.dialect.name == "sqlite":
+            raise  # it knows all that is asked, so that is a failure and not an answer
+        return otherwise
+    except SQLAlchemyError:
+        return otherwise
+
+
+def _of_names(multi: Mapping[Any, Any]) -> dict[str, Any]:
+    """What was said of many tables of one schema, by their names."""
+    return {name: said for (_, name), said in multi.items()}
+
+
+class _Types:
+    """Types as the database writes them; each different one is spelled once."""
+
+    def __init__(self, dialect: Any) -> None:
+        self._dialect = dialect
+        self._spelled: dict[tuple[type, str], str] = {}
+
+    def __call__(self, kind: Any) -> str:
+        key = type(kind), str(kind.__dict__)
+        found = self._spelled.get(key)
+        if found is None:
+            found = self._spelled[key] = self._spell(kind)
+        return found
+
+    def _spell(self, kind: Any) -> str:
+        try:
+            return str(kind.compile(dialect=self._dialect)).lower()
+        except SQLAlchemyError:
+            name = type(kind).__name__
+            return "unknown" if name == "NullType" else name.lower()

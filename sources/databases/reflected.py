@@ -1,0 +1,52 @@
+"""What a database says of its tables and views: values, whatever it was asked by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TABLE = "table"
+VIEW = "view"
+MATERIALIZED_VIEW = "materialized view"
+
+
+class Column(NamedTuple):
+    """A column; its type as the database writes it."""
+
+    name: str
+    type: str
+    comment: str | None = None
+
+
+class ForeignKey(NamedTuple):
+    """Columns that hold the key of another table."""
+
+    columns: tuple[str, ...]
+    schema: str | None
+    table: str
+    referred: tuple[str, ...]
+
+
+class Table(NamedTuple):
+    """A table or view.
+
+    Attributes:
+        schema: the schema that it stands in; None where the database has none.
+        kind: `table`, `view` or `materialized view`.
+        definition: SQL of a view; None: not known.
+    """
+
+    schema: str | None
+    name: str
+    kind: str
+    columns: tuple[Column, ...]
+    comment: str | None = None
+    primary_key: tuple[str, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    definition: str | None = None
+
+
+class Unread(NamedTuple):
+    """A schema or table that could not be read, and why."""
+
+    name: str
+    why: str

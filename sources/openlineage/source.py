@@ -1,0 +1,162 @@
+"""Files of OpenLineage events as a source: run, dataset and job events, as JSON lines or arrays.
+
+Runs become facts of lineage, as `metajournal lineage import` tells them; what the events say of datasets and jobs
+becomes entities, so that a search finds what lineage knows. Files tell of some data and never of all, so nothing is
+deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from ...domains.catalog import naming
+from ...domains.catalog.urns import program
+from ...domains.lineage.openlineage import (
+    OTHER_KINDS,
+    WORKFLOW,
+    NoRunEventError,
+    event_time_ms,
+    facts_of,
+    facts_of_job,
+    is_own,
+    read_values,
+)
+from ...schemas.errors import InvalidUrnError
+from ...schemas.hashing import canonical_json
+from ...schemas.urn import Urn
+from ..found import Found, Past, Problem, Progress
+from ..source import Identity, SourceError, Tell, checked_id
+from .facets import Facets
+
+KIND: Final = "openlineage"
+PREFIX: Final = "openlineage."
+PIECE: Final = 500
+"""Events whose runs are told together: what is added to a file later makes no more than these be told again."""
+
+
+class OpenLineageFiles:
+    """Files of events.
+
+    Args:
+        files: paths, read in their order.
+        register: whether datasets and jobs become entities; else runs alone are told.
+        id: the source's; `openlineage` where None.
+    Raises:
+        InputError: the id is none.
+    """
+
+    lists_all: Final = False
+
+    def __init__(self, files: Sequence[str], *, register: bool = True, id: str | None = None) -> None:  # noqa: A002
+        self._files = [Path(file).expanduser().absolute() for file in files]
+        self._register = register
+        self.identity = Identity(KIND, KIND if id is None else checked_id(id), PREFIX)
+
+    @property
+    def systems(self) -> tuple[Urn, ...]:
+        """The files."""
+        return tuple(naming.data("file", file.as_posix()) for file in self._files)
+
+    def read(self, tell: Tell) -> Iterator[Found | Past | Problem]:
+        """As `Source.read`."""
+        known = _Known()
+        for file in self._files:
+            try:
+                with file.open(encoding="utf-8", errors="surrogateescape") as lines:
+                    yield from self._events(file, lines, known, tell)
+            except OSError as error:
+                raise SourceError(
+                    f"{file} cannot be read: {error.strerror}.", code="source-not-found", hint="Check the path."
+                ) from error
+        if self._register:
+            yield from known.found()
+
+    def _events(self, file: Path, lines: Any, known: _Known, tell: Tell) -> Iterator[Past | Problem]:
+        piece = _Piece()
+        for number, value, fault in read_values(lines):
+            try:
+                if fault is not None:
+                    raise NoRunEventError(fault)
+                facts = _facts(value)
+                known.add(value, event_time_ms(value))
+            except (NoRunEventError, InvalidUrnError) as error:
+                yield Problem(f"{file.name}, event {number}", error.message)
+                continue
+            piece.add(value, facts)
+            if number % PIECE == 0:
+                tell(Progress(f"read {file.name}", number))
+                yield from piece.past
+                piece = _Piece()
+        yield from piece.past
+
+
+class _Piece:
+    """Some events' facts, and the digest by which they are known."""
+
+    def __init__(self) -> None:
+        self._facts: list[Any] = []
+        self._digest = blake2b(digest_size=12)
+
+    def add(self, value: Any, facts: list[Any]) -> None:
+        self._facts += facts
+        self._digest.update(canonical_json(value))
+
+    @property
+    def past(self) -> list[Past]:
+        """What was added, if anything was."""
+        return [Past(self._digest.hexdigest(), tuple(self._facts))] if self._facts else []
+
+
+class _Known:
+    """What the events say of datasets and jobs."""
+
+    def __init__(self) -> None:
+        self._facets: dict[Urn, Facets] = {}
+
+    def add(self, event: Mapping[str, Any], at_ms: int) -> None:
+        """Raises: InvalidUrnError: a name makes no URN."""
+        every = [event.get("dataset"), *_listed(event, "inputs"), *_listed(event, "outputs")]
+        for dataset in every:
+            if isinstance(dataset, Mapping) and not str(dataset.get("namespace")).startswith(OTHER_KINDS):
+                entity = naming.data(_name(dataset, "namespace"), _name(dataset, "name"))
+                self._of(entity, is_job=False).add(dataset.get("facets"), at_ms)
+        if isinstance(job := event.get("job"), Mapping) and not is_own(event):
+            name = _name(job, "name")
+            entity = program(_name(job, "namespace"), name, WORKFLOW, name)
+            self._of(entity, is_job=True).add(job.get("facets"), at_ms)
+
+    def _of(self, entity: Urn, *, is_job: bool) -> Facets:
+        if entity not in self._facets:
+            self._facets[entity] = Facets(entity, is_job=is_job)
+        return self._facets[entity]
+
+    def found(self) -> Iterator[Found]:
+        """Each dataset and job once."""
+        for facets in self._facets.values():
+            yield facets.found()
+
+
+def _facts(event: Any) -> list[Any]:
+    """Raises: NoRunEventError: it is no event of OpenLineage."""
+    if isinstance(event, Mapping) and "run" not in event:
+        if "dataset" in event:
+            return []
+        if "job" in event:
+            return facts_of_job(event)
+    return facts_of(event)
+
+
+def _listed(event: Mapping[str, Any], name: str) -> list[Any]:
+    listed = event.get(name)
+    return listed if isinstance(listed, list) else []
+
+
+def _name(value: Mapping[str, Any], name: str) -> str:
+    """Raises: NoRunEventError: it is missing."""
+    text = value.get(name)
+    if not isinstance(text, str) or not text:
+        raise NoRunEventError(f"{name} is missing or no text.")
+    return text

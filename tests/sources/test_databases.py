@@ -1,0 +1,207 @@
+"""What is read of real databases: SQLite, DuckDB and PostgreSQL say the same of the same shop."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from metajournal.domains.catalog.naming import data
+from metajournal.schemas.errors import InputError
+from metajournal.sources.databases.addresses import shown_url
+from metajournal.sources.databases.source import Databases
+from metajournal.sources.found import Found
+from metajournal.sources.recipes import source_of, sources_of
+from metajournal.sources.source import SourceError, SourceUnavailableError
+from tests.sources.databases import SHOP, Database, in_duckdb, postgres, sqlite
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Database]:
+    with tempfile.TemporaryDirectory() as folder, postgres(Path(folder)) as database:
+        yield database
+
+
+@pytest.fixture(params=["sqlite", "duckdb", "postgres"])
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    """The shop in each database; in PostgreSQL a new one each time."""
+    if request.param == "postgres":
+        database: Database = request.getfixturevalue("server")
+        database.execute(["drop schema public cascade", "create schema public", "drop schema if exists more cascade"])
+    else:
+        database = sqlite(tmp_path / "a shop.db") if request.param == "sqlite" else in_duckdb(tmp_path / "shop.duckdb")
+    database.execute(SHOP)
+    return database
+
+
+def found_in(database: Database, **how: object) -> dict[str, Found]:
+    """What is found, by its last name."""
+    found = list(Databases(database.url, **how).read(lambda _: None))  # type: ignore[arg-type]
+    assert all(isinstance(one, Found) for one in found), found
+    return {one.entity.name.rpartition(".")[2]: one for one in found if isinstance(one, Found)}
+
+
+def test_tables_have_columns_and_keys(shop: Database) -> None:
+    found = found_in(shop)
+    assert [name for name, _ in found["orders"].schema or ()] == ["id", "customer", "amount"]
+    assert dict(found["orders"].schema or ())["amount"].replace(" ", "").endswith("(10,2)")
+    properties = found["orders"].properties
+    assert (properties["type"], properties["primary_key"]) == ("table", "id")
+    assert properties["foreign_key.customer"] == f"{found['customers'].entity.name}.id"
+    assert properties["schema"] == found["orders"].entity.name.rpartition(".")[0]
+
+
+def test_a_view_is_made_of_its_tables_column_by_column(shop: Database) -> None:
+    found = found_in(shop)
+    orders, customers = found["orders"].entity, found["customers"].entity
+    assert found["totals"].upstreams == tuple(sorted([orders, customers]))
+    assert found["totals"].columns == {"name": (f"{customers.name}.name",), "total": (f"{orders.name}.amount",)}
+    assert found["totals"].properties["type"] == "view"
+    assert found["orders"].upstreams is None
+
+
+def test_what_is_left_out_is_not_read(shop: Database) -> None:
+    shop.execute(["create table tmp_1(id integer)"])
+    assert "tmp_1" in found_in(shop)
+    assert "tmp_1" not in found_in(shop, exclude=["*.tmp_*"])
+    with pytest.raises(SourceError, match="No schema") as refused:
+        found_in(shop, schemas=["nowhere"])
+    assert refused.value.code == "no-such-schema"
+
+
+def test_names_of_any_characters_come_through(shop: Database) -> None:
+    shop.execute(['create table "Größe / a.b"("Zwei Wörter" integer, "select" integer)'])
+    found = [one for one in found_in(shop).values() if "Größe" in one.entity.name]
+    assert [[name for name, _ in one.schema or ()] for one in found] == [["Zwei Wörter", "select"]]
+
+
+def test_comments_are_descriptions_and_properties(tmp_path: Path, server: Database) -> None:
+    for database in (in_duckdb(tmp_path / "commented.duckdb"), server):
+        database.execute([
+            "drop table if exists commented", "create table commented(id integer)",
+            "comment on table commented is 'Who buys'", "comment on column commented.id is 'the key'",
+        ])  # fmt: skip
+        found = found_in(database)["commented"]
+        assert (found.description, found.properties["comment.id"]) == ("Who buys", "the key")
+
+
+def test_postgres_has_schemas_materialized_views_and_types_of_its_own(server: Database) -> None:
+    server.execute([
+        "drop schema if exists more cascade", "create schema more", "create type more.mood as enum ('good', 'bad')",
+        "create table more.people(id bigint primary key, mood more.mood, at timestamptz)",
+        "create materialized view more.happy as select * from more.people where mood = 'good'",
+        "create view more.happier as with h as (select id from more.happy) select h.id as one from h",
+    ])  # fmt: skip
+    found = found_in(server, schemas=["more"])
+    assert found["people"].schema == (("id", "bigint"), ("mood", "more.mood"), ("at", "timestamp with time zone"))
+    assert found["happy"].properties["type"] == "materialized view"
+    assert found["happy"].upstreams == (found["people"].entity,)
+    assert found["happier"].columns == {"one": (f"{found['happy'].entity.name}.id",)}
+    assert found["more"].properties["type"] == "schema"
+    assert found["people"].entity == data("postgres://localhost:5432", "postgres.more.people")
+
+
+def test_a_server_that_is_reached_by_another_name_is_named_as_lineage_names_it(server: Database) -> None:
+    source = Databases(server.url, namespace="postgresql://DB.acme")
+    assert source.systems == (data("postgres://db.acme:5432", "postgres"),)
+
+
+def test_a_view_that_cannot_be_read_is_a_view_without_upstreams(tmp_path: Path) -> None:
+    database = in_duckdb(tmp_path / "odd.duckdb")
+    database.execute(["create view odd as select * from range(3)", "create view v as from odd select count(*) as n"])
+    assert found_in(database)["odd"].upstreams == ()
+    assert found_in(database)["v"].upstreams in (None, (found_in(database)["odd"].entity,))
+
+
+def test_a_connection_that_breaks_in_the_middle_ends_the_reading(server: Database) -> None:
+    server.execute(["drop schema if exists a1 cascade", "create schema a1", "create table a1.t(id int)"])
+    reading = Databases(server.url).read(lambda _: None)
+    next(reading)
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()")
+    with pytest.raises(SourceUnavailableError):
+        list(reading)
+
+
+def test_a_refused_user_is_told_so_without_the_password(server: Database) -> None:
+    server.execute(["drop role if exists nobody_at_all"])
+    with pytest.raises((SourceError, SourceUnavailableError)) as refused:
+        list(Databases(server.url.replace("postgres:@", "nobody_at_all:geheim@")).read(lambda _: None))
+    assert "geheim" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "code"),
+    [
+        ("sqlite:////nowhere/shop.db", SourceError, "source-not-found"),
+        ("postgresql://u:geheim@localhost:1/shop", SourceUnavailableError, "source-unavailable"),
+        ("oracle://u:geheim@localhost/shop", SourceError, "missing-driver"),
+        ("nonsense", InputError, "bad-source-address"),
+        ("sqlite://", InputError, "bad-source-address"),
+        ("geheim@://", InputError, "bad-source-address"),
+    ],
+)
+def test_each_failure_has_a_code_and_a_hint_and_shows_no_password(url: str, kind: type[Exception], code: str) -> None:
+    with pytest.raises(kind) as failed:
+        list(Databases(url).read(lambda _: None))
+    error = failed.value
+    assert (error.code, bool(error.hint)) == (code, True)  # type: ignore[attr-defined]
+    assert "geheim" not in f"{error}{error.__notes__}{error.__dict__}"
+
+
+def test_a_file_that_is_no_database_is_an_error_and_not_an_empty_one(tmp_path: Path) -> None:
+    for name, scheme in (("a.db", "sqlite"), ("a.duckdb", "duckdb")):
+        (tmp_path / name).write_text("no database, but long enough to be looked at as one" * 100)
+        with pytest.raises((SourceError, SourceUnavailableError)):
+            list(Databases(f"{scheme}:///{tmp_path / name}").read(lambda _: None))
+
+
+def test_reading_a_file_leaves_it_as_it_was(tmp_path: Path) -> None:
+    database = sqlite(tmp_path / "shop.db")
+    database.execute(SHOP)
+    before = (tmp_path / "shop.db").read_bytes(), sorted(tmp_path.iterdir())
+    found_in(database)
+    assert ((tmp_path / "shop.db").read_bytes(), sorted(tmp_path.iterdir())) == before
+
+
+def test_an_address_is_shown_without_its_password() -> None:
+    assert shown_url("postgresql://u:p%40ss@h/shop?password=x") == "postgresql://u:********@h/shop"
+    assert "geheim" not in repr(Databases("postgresql://u:geheim@h/shop")._address)
+
+
+def test_a_recipe_names_sources_with_variables_of_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "sources.toml"
+    file.write_text('[shop]\nsource = "databases"\nurl = "postgresql://u:${PASSWORD}@h/shop"\nexclude = ["tmp"]\n')
+    (shop,) = sources_of(file, {"PASSWORD": "geheim"})
+    assert shop.identity.id == "shop"
+    assert shop.systems == (data("postgres://h:5432", "shop"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "names no source"),
+        ("[shop]\nurl = 'sqlite:///x'", "does not say which source"),
+        ("[shop]\nsource = 'database'\nurl = 'x'", "no source 'database'"),
+        ("[shop]\nsource = 'databases'", "needs the option 'url'"),
+        ("[shop]\nsource = 'databases'\nurl = 'sqlite:///x'\nschema = 'a'", "no option 'schema'"),
+        ("[shop]\nsource = 'databases'\nurl = 1", "must be a text"),
+        ("[shop]\nsource = 'databases'\nurl = '${NOT_SET}'", "no variable NOT_SET"),
+        ("[SHOP!]\nsource = 'databases'", "not valid TOML"),
+        ("['A b']\nsource = 'databases'\nurl = 'sqlite:///x'", "not a valid source id"),
+        ("password = 'geheim", "not valid TOML"),
+    ],
+)
+def test_what_is_wrong_with_a_recipe_is_said(tmp_path: Path, text: str, words: str) -> None:
+    (file := tmp_path / "sources.toml").write_text(text)
+    with pytest.raises(InputError, match=words) as wrong:
+        sources_of(file, {})
+    assert "geheim" not in str(wrong.value)
+
+
+def test_the_id_follows_from_the_address_and_not_from_user_or_password() -> None:
+    ids = {source_of("databases", {"url": f"postgresql://{who}@db/shop"}, {}).identity.id for who in ("a:b", "c:d")}
+    assert ids == {"postgres-db-5432-shop"}
