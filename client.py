@@ -228,7 +228,7 @@ class Journal(LakeClient):
         )  # fmt: skip
 
     changes = subscribe
-    """The same by another name."""
+    """Another name for `subscribe`."""
 
     @known_arguments("A subscription")
     def states(

@@ -1,4 +1,4 @@
-"""A database of 10,000 tables and 200,000 columns brought in: the first run, and one that finds everything as it was.
+"""Bring in a database of 10,000 tables and 200,000 columns: the first run, and one without a change.
 And a dbt project of 5,000 models with 100,000 columns and 10,000 tests, with the runs of all models.
 
 A real PostgreSQL with 20 schemas, a tenth of the tables views over two others; `metajournal up`; each run with a fresh

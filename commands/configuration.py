@@ -34,9 +34,9 @@ def config_show(given: Options, /, origin: bool, as_json: bool) -> None:
 @json_option
 @options
 def config_init(given: Options, /, file: Path, as_json: bool) -> None:
-    """Write a settings file to begin with: every key with its meaning, each at its default.
+    """Write a settings file to start from: every key with its meaning and its default.
 
-    FILE is metajournal.toml of the working folder where it is not given; one that is there is never overwritten.
+    FILE is metajournal.toml in the working folder by default. An existing file is never overwritten.
     """
     from ..terminal.settings_file import settings_file
 
@@ -45,13 +45,13 @@ def config_init(given: Options, /, file: Path, as_json: bool) -> None:
             out.write(settings_file())
     except FileExistsError as error:
         raise InputError(
-            f"{file} is there already.", code="file-exists", hint="Name another file, or move this one away first."
+            f"{file} already exists.", code="file-exists", hint="Name another file, or move this one first."
         ) from error
     except OSError as error:
         raise InputError(
             f"{file} cannot be written: {error.strerror}.",
             code="file-not-written",
-            hint="Name a file in a folder of yours.",
+            hint="Name a file in a folder that you may write to.",
         ) from error
     print_json({"ok": True, "file": str(file)}) if as_json else print_line(f"wrote {file}")
 

@@ -1,8 +1,8 @@
-"""`metajournal ingest`: bring in what real systems hold, once or again and again.
+"""`metajournal ingest`: bring in metadata from databases and other systems, once or repeatedly.
 
-Thin: options become sources, `sources/bringing.py` reads, compares and tells, and here that is worded.
-Invariant: a password is never printed; with `--json` each round prints one JSON value; what ends one source ends
-neither the others nor the rounds to come.
+Thin: options become sources, `sources/bringing.py` reads, compares and emits; the output is worded here.
+Invariant: a password is never printed; with `--json` each round prints one JSON value; an error of one source ends
+neither the others nor later rounds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..sources.source import Source
 
 NAMES: Final = 5
-"""Names shown of what is registered, changed and deleted."""
+"""Maximum number of names shown of what is registered, changed and deleted."""
 _TELL_S: Final = 1.0
 _INTERVAL: Final = re.compile(r"(\d+)(s|m|h|d)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -41,7 +41,7 @@ _WORDS: Final = {"register": "registered", "change": "changed", "delete": "delet
 
 
 class _Interval(click.ParamType[float]):
-    """A time between runs, `10m`."""
+    """An interval between runs, `10m`."""
 
     name = "interval"
 
@@ -50,20 +50,22 @@ class _Interval(click.ParamType[float]):
             return value
         match = _INTERVAL.fullmatch(value)
         if match is None or not int(match[1]):
-            self.fail(f"{value!r} is not a time between runs: write 30s, 10m, 2h or 1d.", param, ctx)
+            self.fail(f"{value!r} is not an interval: write 30s, 10m, 2h or 1d.", param, ctx)
         return float(int(match[1]) * _SECONDS[match[2]])
 
 
 _DRY = click.option("--dry-run", "dry", is_flag=True, help="Show what would be brought in, and change nothing.")
-_EVERY = click.option("--every", "every_s", type=_Interval(), metavar="TIME", help="Again and again: 30s, 10m, 2h, 1d.")
+_EVERY = click.option(
+    "--every", "every_s", type=_Interval(), metavar="TIME", help="Repeat at this interval: 30s, 10m, 2h, 1d."
+)
 _TIMEOUT = click.option(
     "--timeout", "timeout_s", type=SECONDS, default=120.0, show_default=True, metavar="SECONDS",
     help="How long to wait for the lake.",
 )  # fmt: skip
-_ID = click.option("--id", "source_id", metavar="NAME", help="Name of the source; keep it the same.")
+_ID = click.option("--id", "source_id", metavar="NAME", help="Name of the source; use the same one in every run.")
 
 
-@click.group(invoke_without_command=True, short_help="Bring in what databases and other systems hold.")
+@click.group(invoke_without_command=True, short_help="Bring in metadata from databases and other systems.")
 @click.option("--recipe", "file", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with sources.")
 @_DRY
 @_EVERY
@@ -75,10 +77,10 @@ def ingest(
     context: click.Context, /, given: Options, file: Path | None, dry: bool, every_s: float | None, timeout_s: float,
     as_json: bool,
 ) -> int | None:  # fmt: skip
-    """Bring in what real systems hold: register what is new, change what changed, delete what is gone.
+    """Bring in metadata from other systems: register what is new, update what changed, delete what is gone.
 
-    What people added stays. Only what the same source brought is deleted, and only if all of it could be read. A second
-    run without a change emits nothing; one that was killed goes on when it is run again.
+    What people added stays. Only entities that the same source brought in are deleted, and only if everything could be
+    read. A second run without a change emits nothing; a killed run is completed by running it again.
 
     \b
     metajournal ingest databases postgresql://reader@db.acme/shop --dry-run
@@ -88,7 +90,7 @@ def ingest(
 
     if context.invoked_subcommand is not None:
         if file is not None or dry or every_s is not None or as_json:
-            raise click.UsageError("Options stand behind the source, and --recipe goes without one.")
+            raise click.UsageError("Options go after the source, and --recipe takes no source.")
         return None
     if file is None:
         raise click.UsageError("Name a source, or --recipe FILE.")
@@ -99,10 +101,8 @@ def ingest(
 @ingest.command("databases", short_help="Schemas, tables, views, columns, comments and keys of a database.")
 @click.argument("url", metavar="URL")
 @click.option("--schema", "schemas", metavar="PATTERN", multiple=True, help="Only this schema; may be repeated.")
-@click.option(
-    "--exclude", metavar="PATTERN", multiple=True, help="Leave out a schema, or schema.table; may be repeated."
-)
-@click.option("--namespace", metavar="NAME", help="What lineage calls the server, as postgres://db.acme:5432.")
+@click.option("--exclude", metavar="PATTERN", multiple=True, help="Omit this schema, or schema.table; may be repeated.")
+@click.option("--namespace", metavar="NAME", help="The server's name in lineage, like postgres://db.acme:5432.")
 @_ID
 @_DRY
 @_EVERY
@@ -113,9 +113,9 @@ def databases(
     given: Options, /, source_id: str | None, dry: bool, every_s: float | None, timeout_s: float, as_json: bool,
     **asked: Any,
 ) -> int:  # fmt: skip
-    """Schemas, tables and views with columns, comments and keys, and what views are made of.
+    """Schemas, tables and views with columns, comments and keys, and the lineage of views.
 
-    URL is an address of SQLAlchemy; the driver is yours to install. ${NAME} in it is a variable of the environment.
+    URL is a SQLAlchemy URL; install its driver yourself. ${NAME} in it stands for an environment variable.
 
     \b
     metajournal ingest databases 'postgresql://reader:${PASSWORD}@db.acme/shop' --exclude '*.tmp_*'
@@ -129,9 +129,11 @@ def databases(
 
 @ingest.command("dbt", short_help="Models, sources, tests and runs of a dbt project.")
 @click.argument("target_dir", metavar="TARGET_DIR")
-@click.option("--namespace", metavar="NAME", help="What lineage calls the database, as postgres://db.acme:5432.")
+@click.option("--namespace", metavar="NAME", help="The database's name in lineage, like postgres://db.acme:5432.")
 @click.option("--profiles", metavar="FILE", help="profiles.yml, if it is not where dbt looks for it.")
-@click.option("--target", metavar="NAME", help="Output of the profile. Default: that of the last run, else its own.")
+@click.option(
+    "--target", metavar="NAME", help="Output of the profile. Default: that of the last run, or the profile's default."
+)
 @_ID
 @_DRY
 @_EVERY
@@ -144,7 +146,7 @@ def dbt(
 ) -> int:  # fmt: skip
     """Models, seeds, snapshots, sources and exposures with columns, owners, tags and tests, and the lineage of runs.
 
-    TARGET_DIR is where dbt writes manifest.json; catalog.json and run_results.json are read too where they are there.
+    TARGET_DIR is where dbt writes manifest.json; catalog.json and run_results.json are read too if they exist.
 
     \b
     metajournal ingest dbt target
@@ -156,7 +158,7 @@ def dbt(
     return _rounds(given, [source], _Rounds(dry, every_s, timeout_s, as_json, many=False))
 
 
-@ingest.command("openlineage", short_help="Datasets, jobs and runs of files with OpenLineage events.")
+@ingest.command("openlineage", short_help="Datasets, jobs and runs from files of OpenLineage events.")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @click.option(
     "--register/--no-register", default=True, show_default=True, help="Register datasets and jobs, not only their runs."
@@ -173,7 +175,7 @@ def openlineage(
 ) -> int:  # fmt: skip
     """Datasets and jobs with schema, documentation, owners, tags and data source, and the lineage of runs.
 
-    FILES hold run, dataset and job events: JSON lines, or one JSON array. Nothing is deleted.
+    FILES contain run, dataset and job events, as JSON lines or one JSON array. Nothing is deleted.
 
     \b
     metajournal ingest openlineage events/*.jsonl
@@ -188,7 +190,7 @@ class _Rounds:
     """How sources are brought in.
 
     Args:
-        many: JSON is a list of what each source gave, also where that is one.
+        many: JSON is a list of each source's result, even for a single one.
     """
 
     def __init__(self, dry: bool, every_s: float | None, timeout_s: float, as_json: bool, *, many: bool) -> None:
@@ -202,7 +204,7 @@ class _Rounds:
 def _rounds(given: Options, sources: Sequence[Source], how: _Rounds) -> int:
     ids = [source.identity.id for source in sources]
     if len({*ids}) < len(ids):
-        raise InputError("Two sources have one id.", code="bad-recipe", hint="Give each one of its own.")
+        raise InputError("Two sources have the same id.", code="bad-recipe", hint="Give each its own id.")
     with journal_of(given) as journal:
         if how.every_s is None:
             return _round(journal, sources, how)
@@ -213,14 +215,14 @@ def _rounds(given: Options, sources: Sequence[Source], how: _Rounds) -> int:
                     _round(journal, sources, how)
                     if stopped(max(0.0, began + how.every_s - time.monotonic())):
                         break
-            except KeyboardInterrupt:  # in the middle of a run: the next one goes on
+            except KeyboardInterrupt:  # in the middle of a run: the next one completes it
                 pass
         return FINE
 
 
 @contextmanager
 def _stoppable() -> Iterator[Callable[[float], bool]]:
-    """A wait that SIGTERM and Ctrl-C end; a run that they meet is left at once."""
+    """A wait that SIGTERM and Ctrl-C end; they interrupt a run at once."""
     waiting, asked = threading.Event(), threading.Event()
     idle = False
 
@@ -246,7 +248,7 @@ def _stoppable() -> Iterator[Callable[[float], bool]]:
 
 
 def _round(journal: Journal, sources: Sequence[Source], how: _Rounds) -> int:
-    """Each source once; returns the exit code of the first that had trouble."""
+    """Run each source once; returns the exit code of the first that failed."""
     code, answers = FINE, []
     for source in sources:
         try:
@@ -305,7 +307,7 @@ def _json(source: Source, comparison: Comparison, brought: Brought, dry: bool, s
 
 
 def _show(answer: dict[str, Any]) -> None:
-    """What a run did, or would do."""
+    """Print what a run did, or would do."""
     out = console()
     line = ", ".join(f"{answer[word]['count']:,} {word}" for word in _WORDS.values() if answer[word]["count"])
     would = "would be: " if answer["dry_run"] else ""
@@ -323,14 +325,15 @@ def _show(answer: dict[str, Any]) -> None:
         print_line(safe(f"  not read: {problem['what']}: {problem['why']}"), out=out)
     if answer["problems"]:
         print_line(
-            f"  Not everything could be read, so nothing was deleted; {answer['kept']:,} not found stay.", out=out
+            f"  Not everything could be read, so nothing was deleted; {answer['kept']:,} entities not found were kept.",
+            out=out,
         )
     for refused in answer["refused"]:
         print_line(safe(f"  refused: {refused['entity']}: {refused['why']}"), out=out)
 
 
 class _Lines:
-    """Progress on standard error: a line a second, and each new thing that is done."""
+    """Progress on standard error: a line per second, and one for each new step."""
 
     def __init__(self, source: str, *, silent: bool) -> None:
         self._source = source

@@ -128,7 +128,7 @@ def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool,
 def _interruptible(subscription: Subscription[Any]) -> Iterator[None]:
     """The first Ctrl-C or SIGTERM ends the loop between two lines, so that each printed line counts as done.
 
-    A second one cuts.
+    A second one ends it at once.
     """
 
     def stop(number: int, frame: object) -> None:

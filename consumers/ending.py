@@ -1,11 +1,11 @@
-"""SIGTERM ends a process that has subscriptions as Ctrl-C does: blocks are left, and its groups go on at once.
+"""SIGTERM ends a process with subscriptions as Ctrl-C does: blocks are left, and its groups go on at once.
 
-Python's own answer to SIGTERM ends the process on the spot; the broker then keeps a group's partitions for it until the
-session expires, 45 s later. Service managers, containers and `kill` send SIGTERM, so a subscription answers it while it
-is open: the main thread leaves by `SystemExit`, other threads' iterations end. A second SIGTERM cuts.
+By default SIGTERM ends a Python process on the spot; the broker then reserves the group's partitions for it until the
+session expires, 45 s later. Service managers, containers and `kill` send SIGTERM, so a subscription handles it while it
+is open: the main thread raises `SystemExit`, other threads' iterations end. A second SIGTERM ends the process at once.
 
-Invariants: a handler that the program has set, before or after, counts instead; without an open subscription, and in a
-child that was forked, SIGTERM does what it did before.
+Invariants: a handler that the program has set, before or after, takes precedence; without an open subscription, and in
+a forked child, SIGTERM does what it did before.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXIT_CODE: Final = 128 + signal.SIGTERM
 
 
 class Stoppable(Protocol):
-    """What can be told to end."""
+    """Something that can be asked to end."""
 
     def stop(self) -> None:
         """End soon; called in a signal handler."""
@@ -36,7 +36,7 @@ _owner_pid = 0
 
 
 def opened(subscription: Stoppable) -> None:
-    """Have SIGTERM end this process in an orderly way from now on, where nobody else has a say in it."""
+    """From now on SIGTERM ends this process in an orderly way, unless the program has its own handler."""
     global _owner_pid
     _open[id(subscription)] = weakref.ref(subscription)
     if _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -45,7 +45,7 @@ def opened(subscription: Stoppable) -> None:
 
 
 def closed(subscription: Stoppable) -> None:
-    """The subscription no longer asks for that."""
+    """The subscription no longer needs that."""
     _open.pop(id(subscription), None)
     if not _open and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _end:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -63,9 +63,9 @@ def _end(number: int, frame: object) -> None:
 
 
 def _close_all() -> None:
-    """Close what other threads have open.
+    """Close the subscriptions of other threads.
 
-    Python 3.11 takes a thread whose `join` was interrupted for ended, and does not wait for it.
+    Python 3.11 treats a thread whose `join` was interrupted as ended, and does not wait for it.
     """
     for subscription in _still_open():
         subscription.close()

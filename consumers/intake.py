@@ -32,7 +32,7 @@ from .watermarks import LookUp
 MOST: Final = 2000
 """Records that are kept before they are delivered."""
 _HEARTBEAT_MS: Final = 1000
-"""So soon a member hears that another one has left; librdkafka's default is 3 s."""
+"""How soon a member learns that another one has left; librdkafka's default is 3 s."""
 _PAUSE_S: Final = 0.5
 _ASK_AGAIN_S: Final = 1.0
 _ANSWER_S: Final = 1.0

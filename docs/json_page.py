@@ -12,19 +12,18 @@ def json_page() -> list[str]:
         "# JSON",
         "",
         *prose(
-            "What each command prints with `--json`: one value on one line, or one such value on each line where that",
-            "is said. A name with `?` may be missing; `NAME` stands for names that are not metajournal's. Times are",
-            "milliseconds since 1970, UTC. Names may be added by later versions. An error is one value, on standard",
-            "output too:",
+            "What each command prints with `--json`: one value on one line, or, where stated, one such value per line.",
+            "A name with `?` may be missing; `NAME` stands for any name. Times are milliseconds since 1970, UTC. Later",
+            "versions may add names. An error is one value, also on standard output:",
         ),
         "```",
         *lines_of(ERROR),
         "```",
         "",
-        *prose("Its `error` has `code`, `message` and `hint`, and what [the error](errors.md) carries."),
+        *prose("Its `error` has `code`, `message` and `hint`, and the attributes of [the error](errors.md)."),
     ]
     for command, printed in SHAPES.items():
-        each = ", on each line" if printed.lines else ""
+        each = ", one per line" if printed.lines else ""
         lines += [f"## metajournal {command}", "", f"{printed.said[0].upper()}{printed.said[1:]}{each}.", ""]
         lines += ["```", *lines_of(printed.shape), "```", ""]
     return lines

@@ -1,7 +1,7 @@
-"""The shape of what each command prints with `--json`, for the reference page and for the tests that hold it.
+"""The shape of what each command prints with `--json`, for the reference page and for the tests that check it.
 
 A shape is a type of Python, None, a tuple of alternatives, a list of one shape for each entry, a mapping of names to
-shapes (`name?` may be missing), or `Map` where the names are anybody's.
+shapes (`name?` may be missing), or `Map` for any names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Printed(NamedTuple):
 
     Attributes:
         shape: of the value.
-        lines: whether it prints one such value on each line, instead of one alone.
+        lines: whether it prints one such value per line, instead of a single one.
         said: what it is.
     """
 
@@ -92,6 +92,15 @@ STATUS: Final = {
 DOMAIN: Final = {
     "name": str, "state": str, "package": str, "kinds": [str], "commands": [str], "topic": TEXT, "problem?": str,
 }  # fmt: skip
+_INGESTED: Final = "what was read and emitted; with `--every` one such value per round"
+BROUGHT: Final = {"count": int, "first": [str]}
+INGESTED: Final = {
+    "ok": bool, "source": str, "kind": str, "dry_run": bool, "found": int, "registered": BROUGHT, "changed": BROUGHT,
+    "deleted": BROUGHT, "released": BROUGHT, "unchanged": int, "runs": int, "kept": int,
+    "problems": [{"what": str, "why": str}], "refused": [{"entity": str, "why": str}], "events": int, "run": TEXT,
+    "seconds": NUMBER,
+}  # fmt: skip
+NOT_INGESTED: Final = {"source": str, **ERROR}
 SHAPES: Final[Mapping[str, Printed]] = {
     "config init": Printed({"ok": bool, "file": str}, "the file that was written"),
     "config show": Printed(
@@ -103,26 +112,33 @@ SHAPES: Final[Mapping[str, Printed]] = {
          "published": Map(object), "outcomes": Map(int), "counts": Map(int), "freshness_ms": object,
          "searches": [Map(object)], "live_tag": Map(object), "rejected": Map(object), "entity": object,
          "history": object, "files": Map(object), "lineage": Map(object), "as_at": object, "rebuild": Map(object)},
-        "what each step did, and whether it is as it must be",
+        "what each step did, and whether it is correct",
     ),
     "doctor": Printed(
         {"ok": bool, "checks": [{"part": str, "found": str, "needed": str, "verdict": str, "mend": str}]},
-        "every part that was looked at",
+        "every component that was checked",
     ),
     "domains": Printed([DOMAIN], "every domain"),
     "domains add": Printed(
-        {"ok": bool, "domain": str, "package": str, "kinds": [str], "topic": str}, "the domain that is served now"
+        {"ok": bool, "domain": str, "package": str, "kinds": [str], "topic": str}, "the domain that is now served"
     ),
     "emit": Printed(
         (EMITTED, REFUSED, {"ok": bool, "unit": str, "events": [EMITTED]}),
         "the result of each event, in the order of the input; with `--unit` one value, the unit's", lines=True,
     ),
     "files": Printed({"files": [FILE], "cursor": TEXT, "final": bool}, "a page of files"),
-    "files latest": Printed((FILE, None), "the newest file; null where there is none"),
+    "files latest": Printed((FILE, None), "the newest file; null if there is none"),
     "files record": Printed((RECORDED, {"ok": bool, "files": int}), "the result of each event of files", lines=True),
     "history": Printed([{**ENTITY, "position": str}], "rows of the entity, oldest first"),
+    "ingest": Printed(
+        {"ok": bool, "sources": [(INGESTED, NOT_INGESTED)]},
+        "the result of each source of the recipe; with `--every` one such value per round", lines=True,
+    ),
+    "ingest databases": Printed((INGESTED, NOT_INGESTED), _INGESTED, lines=True),
+    "ingest dbt": Printed((INGESTED, NOT_INGESTED), _INGESTED, lines=True),
+    "ingest openlineage": Printed((INGESTED, NOT_INGESTED), _INGESTED, lines=True),
     "lineage import": Printed(
-        {"ok": bool, "events": int, "facts": int, "refused": [{"line": int, "message": str}]}, "what came of the import"
+        {"ok": bool, "events": int, "facts": int, "refused": [{"line": int, "message": str}]}, "its result"
     ),
     "lineage of": Printed(LINEAGE, "the lineage, in the source's shape"),
     "rebuild index": Printed(
@@ -138,9 +154,9 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "run": Printed(
         {**RUN, "accesses": [ACCESS], "cursor": TEXT, "metadata": Map(METADATA), "final?": bool}, "the run"
     ),
-    "runs": Printed({"runs": [RUN], "cursor": TEXT}, "a page of runs, the last begun first"),
+    "runs": Printed({"runs": [RUN], "cursor": TEXT}, "a page of runs, the latest start first"),
     "search": Printed(RESULTS, "a page of hits, best first"),
-    "shelve": Printed({"ok": bool, "shelved": str}, "the position that is passed over"),
+    "shelve": Printed({"ok": bool, "shelved": str}, "the position that is skipped"),
     "show": Printed({**ENTITY, "latest_write?": (WRITE, None), "final?": bool}, "the entity's row"),
     "status": Printed(STATUS, "the services and stages; with `--watch` one such value a second", lines=True),
     "suggest": Printed([{"text": str, "entities": int}], "the completions"),
@@ -148,13 +164,13 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "verify": Printed(
         {"ok": bool, "checks": [{"name": str, "ok": bool, "said": str, "found": [str]}]}, "every check"
     ),
-    "why": Printed({"event_id": TEXT, "made_at": WHOLE, "places": [PLACE]}, "each place where the event stands"),
+    "why": Printed({"event_id": TEXT, "made_at": WHOLE, "places": [PLACE]}, "each place where the event is stored"),
 }  # fmt: skip
-"""By the command's words."""
+"""By the command's name."""
 
 
 def faults(shape: Any, value: Any, place: str = "") -> list[str]:
-    """Where a value has not its shape; empty where it has."""
+    """Where a value differs from its shape; empty if it does not."""
     if isinstance(shape, tuple) and not isinstance(shape, Map):
         tried = [faults(one_of, value, place) for one_of in shape]
         return [] if [] in tried else min(tried, key=len)
@@ -200,7 +216,7 @@ def _named(shape: Any) -> str:
 
 
 def lines_of(shape: Any, indent: str = "") -> list[str]:
-    """A shape as it stands on the page."""
+    """A shape as shown on the page."""
     inner = indent + "  "
     if isinstance(shape, Map):
         return ["{", *_joined(f"{inner}NAME: ", lines_of(shape.value, inner)), f"{indent}}}"]

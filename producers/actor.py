@@ -1,4 +1,4 @@
-"""Who emits where nobody says it: the user of the operating system whose process it is."""
+"""The default actor of events: the operating system's user that runs the process."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..schemas.settings import Settings
 
 
 def actor_of(settings: Settings) -> str | None:
-    """Who emits with these settings, where an emit does not say it; None: nobody is named."""
+    """The actor of events that do not name one, by these settings; None: nobody is named."""
     actor = settings.journal.actor
     return system_user() if actor is None else actor or None
 
 
 @cache
 def system_user() -> str:
-    """The user of this process; its number where the system has no name for it, as in some containers."""
+    """The user of this process; its number if the system has no name for it, as in some containers."""
     try:
         import pwd
 

@@ -36,7 +36,7 @@ def check_names(given: Iterable[str], known: Sequence[str], what: str) -> None:
     Args:
         given: names that the caller wrote.
         known: names that there are.
-        what: what they are arguments of, as a sentence begins: "A search".
+        what: what the arguments belong to, as the beginning of a sentence: "A search".
     Raises:
         InputError: names the argument and the nearest known one.
     """
@@ -102,12 +102,12 @@ def renamed(**names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def known_arguments(what: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Have a method refuse an argument that it has not with the nearest one that it has, as `check_names` does.
+    """Make a method refuse unknown arguments and suggest the nearest known one, as `check_names` does.
 
-    Its signature, for readers and type checkers, stays its own.
+    Its signature, for readers and type checkers, stays the same.
 
     Args:
-        what: what they are arguments of, as a sentence begins: "A search".
+        what: what the arguments belong to, as the beginning of a sentence: "A search".
     """
 
     def decorated(function: Callable[P, R]) -> Callable[P, R]:

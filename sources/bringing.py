@@ -1,14 +1,14 @@
-"""Brings what a source finds into the journal: read, compare, tell; once, or again and again.
+"""Brings what a source finds into the journal: read, compare, emit.
 
-    1. the source is read whole; if that fails, nothing else happens
-    2. the lake is waited for, until it holds all that is in the journal, and read at once
+    1. the source is read completely; if that fails, nothing else happens
+    2. wait until the lake contains everything in the journal, and read it in bulk
     3. `plan` compares; a dry run ends here
-    4. of views first which runs are to be begun and ended, then the lineage, each acknowledged before what follows from
-       it; then entity by entity
-    5. the lake is waited for, so that whoever asks next finds it
+    4. for views first a note of the runs to start and stop, then the lineage, each acknowledged before what follows
+       from it; then entity by entity
+    5. wait for the lake, so that the next reader finds it
 
-A kill anywhere is mended by the same run again: the plan says what is still lacking. A run that tells something, or
-fails, is a run of the source's program itself; one that finds everything as it was leaves nothing behind.
+After a kill anywhere the same run completes the work: the plan contains what is still missing. A run that emits
+anything, or fails, is recorded as a run of the source's program; one that finds no change records nothing.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ if TYPE_CHECKING:
     from ..schemas.arguments import Inside
 
 CATALOG: Final = dataset("metajournal", "catalog")
-"""What the runs of all sources write, as lineage names it: the journal's own knowledge, not the data."""
+"""What the runs of all sources write, as named in lineage: the journal's metadata, not the data."""
 COVERS: Final = "covers"
-"""SYSTEM property of a source's program: how the URNs begin of what it ever brought and has not taken away."""
+"""SYSTEM property of a source's program: URN prefixes of the entities that it brought in and has not removed."""
 TOLD: Final = "told"
-"""SYSTEM property of a source's program: the ids of what it told of the system's own runs, the newest last."""
+"""SYSTEM property of a source's program: ids of the system's own runs that it has emitted, the newest last."""
 DONE: Final = {
     Change.REGISTER: "registered",
     Change.CHANGE: "changed",
     Change.DELETE: "deleted",
     Change.RELEASE: "released",
 }
-"""What has become of the entities of a plan, in a word."""
+"""What happened to the entities of a plan, in one word."""
 COMPLETED: Final = "COMPLETED"
 FAILED: Final = "FAILED"
 _BLOCK_S: Final = 60.0
 _TELL_EVERY: Final = 500
 _TOLD_CHARS: Final = 100_000
-"""How much of the ids is kept; what is told again beyond changes nothing, for the facts of a run are the same."""
+"""Maximum size of the kept ids; emitting older runs again changes nothing, as the facts of a run are the same."""
 
 Tell = Callable[[Progress], None]
 
@@ -70,7 +70,7 @@ class WaitingJournal(ConnectedJournal, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a run is to tell.
+    """What a run is going to emit.
 
     Attributes:
         plan: what is to be told of each entity.
@@ -102,7 +102,7 @@ class Comparison:
 
 @dataclass(slots=True)
 class Brought:
-    """What a run has told.
+    """What a run has emitted.
 
     Attributes:
         events: number of events, facts included.
@@ -158,7 +158,7 @@ class Bringing:
         own = self._held({f"{program}"}).get(program)
         before = recorded_covers(own.properties.get(COVERS)) if own is not None and own.live else set()
         now = covers(one.entity for one in found)
-        self._tell(Progress("read what the journal holds"))
+        self._tell(Progress("read the journal's contents"))
         held = self._held(before | now)
         self._tell(Progress("compare"))
         whole = not problems and self._source.lists_all
@@ -203,7 +203,7 @@ class Bringing:
         receipts.emit(self._touched(run, comparison))
         receipts.emit(RunStopped(run, time.time_ns() // 1_000_000, COMPLETED))
         self._journal.flush()
-        self._tell(Progress("wait until it shows"))
+        self._tell(Progress("wait until it is visible"))
         receipts.check(self._timeout_s)
         self._journal.wait([receipt.position for receipt in receipts.kept], timeout_s=self._timeout_s)
         return brought
@@ -230,7 +230,7 @@ class Bringing:
         text = json.dumps(sorted(begins))
         if known.get(COVERS) == text:
             return ()
-        said = f"Brings {identity.kind} into the catalog."
+        said = f"Ingests {identity.kind} into the catalog."
         return EntityRegistered(identity.program, said), PropertiesSet(identity.program, {COVERS: text}, SYSTEM)
 
     def _run(self, began_ms: int) -> Urn:

@@ -1,7 +1,7 @@
-"""What a source finds in its system: entities with what is to be said of them, and what could not be read.
+"""What a source finds in its system: entities with their metadata, and what could not be read.
 
 Values only. A source yields `Found`, `Past` and `Problem` in any order; `plan` compares with what the journal holds.
-Invariant: a `Found` says all that its source says of the entity; what is missing in it is to be missing there too.
+Invariant: a `Found` contains everything its source says of the entity; what it omits is removed there too.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..schemas.limits import MAX_ENTITY_BYTES, MAX_KEY_BYTES
 from ..schemas.urn import Urn
 
 BUDGET_BYTES: Final = MAX_ENTITY_BYTES * 3 // 4
-"""Room of one source in an entity: the rest is for other sources and for people."""
+"""Maximum size of one source's metadata in an entity: the rest is for other sources and for people."""
 TEXT_CHARS: Final = 65_536
-"""Longest text of a description or value; longer ones are cut, and say so."""
+"""Maximum length of a description or value; longer ones are truncated, and say so."""
 _KEY_CHARS: Final = 200
 _CUT_MARK: Final = " … [cut: {kept:,} of {total:,} characters kept]"
 
@@ -77,11 +77,11 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something of the system that could not be read: the read is not whole, so it deletes nothing.
+    """Something in the system that could not be read: the read is incomplete, so nothing is deleted.
 
     Attributes:
-        what: name of the thing, as its system has it.
-        why: one sentence, without anything secret.
+        what: name of the thing in its system.
+        why: one sentence, without secrets.
     """
 
     what: str
@@ -90,12 +90,12 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a reading is.
+    """Progress of a read.
 
     Attributes:
-        doing: what is done, for people.
-        done: how much of it.
-        of: how much it is; None: not known.
+        doing: the current step, for people.
+        done: number done.
+        of: total number; None: not known.
     """
 
     doing: str

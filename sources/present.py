@@ -136,6 +136,6 @@ def journal_end(journal: ConnectedJournal) -> Cut:
             ends[topic, partition] = (known.epoch << EPOCH_SHIFT) + int(high)
         return ends
     except KafkaException as error:
-        raise KafkaUnavailableError(f"Where {topic} ends cannot be asked: {error.args[0].str()}.") from error
+        raise KafkaUnavailableError(f"The end of {topic} could not be read: {error.args[0].str()}.") from error
     finally:
         consumer.close()

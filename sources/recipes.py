@@ -1,4 +1,4 @@
-"""Which sources there are, and how one is made of what a recipe or a command says.
+"""The kinds of sources, and how to create one from a recipe or a command.
 
 A recipe is a TOML file with a table for each source, named by its id:
 
@@ -7,7 +7,7 @@ A recipe is a TOML file with a table for each source, named by its id:
     url = "postgresql://reader:${SHOP_PASSWORD}@db.acme/shop"
     exclude = ["*.tmp_*"]
 
-`${NAME}` in any text is that variable of the environment. Each kind of source is loaded when it is first asked for.
+`${NAME}` in any text stands for that environment variable. Each kind of source is loaded when it is first needed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 class Kind(NamedTuple):
-    """A sort of source.
+    """A kind of source.
 
     Attributes:
         make: makes one of its options and its id (None: one that follows from them).
@@ -68,7 +68,7 @@ def _openlineage(options: Mapping[str, Any], source_id: str | None) -> Source:
     try:
         from .openlineage.source import OpenLineageFiles
     except ModuleNotFoundError as error:
-        raise MissingExtraError("sources", "Bringing OpenLineage files in") from error
+        raise MissingExtraError("sources", "Reading OpenLineage files") from error
     return OpenLineageFiles(options["files"], register=options.get("register", True), id=source_id)
 
 
@@ -77,33 +77,33 @@ KINDS: Final[Mapping[str, Kind]] = {
     "dbt": Kind(_dbt, required=("target_dir",), texts=("namespace", "profiles", "target")),
     "openlineage": Kind(_openlineage, required=("files",), lists=("files",), flags=("register",)),
 }
-"""Every kind by the word that a recipe and the command line have for it."""
+"""Every kind by its name in recipes and on the command line."""
 
 
 def source_of(
     kind: str, options: Mapping[str, Any], environ: Mapping[str, str], source_id: str | None = None
 ) -> Source:
-    """A source of what was said about it.
+    """Create a source from its options.
 
     Args:
         options: by name; None and empty ones count as not given.
         environ: the variables that texts may name.
-        source_id: its id; one that follows from the options where None.
+        source_id: its id; None: one derived from the options.
     Raises:
         InputError: an option is unknown, missing, of the wrong type, or names a variable that is not set.
         MissingExtraError, SourceError: what the source needs is not installed.
     """
     known = KINDS.get(kind)
     if known is None:
-        raise InputError(f"There is no source {kind!r:.80}.", code="no-such-source", hint=_near(kind, KINDS))
+        raise InputError(f"There is no kind of source {kind!r:.80}.", code="no-such-source", hint=_near(kind, KINDS))
     given = {name: value for name, value in options.items() if value not in (None, (), [])}
     names = (*known.required, *known.texts, *known.lists, *known.flags)
     for name in given:
         if name not in names:
-            raise _bad_recipe(f"A source of {kind} has no option {name!r:.80}.", _near(name, names))
+            raise _bad_recipe(f"A {kind} source has no option {name!r:.80}.", _near(name, names))
     for name in known.required:
         if name not in given:
-            raise _bad_recipe(f"A source of {kind} needs the option {name!r}.", f'Add {name} = "…".')
+            raise _bad_recipe(f"A {kind} source needs the option {name!r}.", f'Add {name} = "…".')
     made: dict[str, Any] = {}
     for name, value in given.items():
         if name in known.flags:
@@ -114,7 +114,7 @@ def source_of(
         values = list(value) if name in known.lists and isinstance(value, list | tuple) else [value]
         if not all(isinstance(text, str) for text in values) or (name not in known.lists and len(values) != 1):
             raise _bad_recipe(
-                f"The option {name!r} must be {'a list of texts' if name in known.lists else 'a text'}.", ""
+                f"The option {name!r} must be {'a list of strings' if name in known.lists else 'a string'}.", ""
             )
         texts = [expanded(text, environ) for text in values]
         made[name] = texts if name in known.lists else texts[0]
@@ -134,13 +134,13 @@ def sources_of(file: Path, environ: Mapping[str, str]) -> list[Source]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise _bad_recipe(f"The recipe {file} is not valid TOML: {_place(error)}", "Correct it there.") from None
     if not tables:
-        raise _bad_recipe(f"The recipe {file} names no source.", 'Begin one: [shop], then source = "databases".')
+        raise _bad_recipe(f"The recipe {file} names no source.", 'Add one: [shop], then source = "databases".')
     made = []
     for name, options in tables.items():
         if not isinstance(options, dict) or not isinstance(options.get("source"), str):
             raise _bad_recipe(
-                f"{name!r:.80} in {file} does not say which source it is.",
-                f'Write [{name}] and below it source = "databases" (one of {", ".join(KINDS)}).',
+                f"{name!r:.80} in {file} does not say which kind of source it is.",
+                f'Write [{name}], and below it source = "databases" (one of {", ".join(KINDS)}).',
             )
         rest = {key: value for key, value in options.items() if key != "source"}
         made.append(source_of(options["source"], rest, environ, checked_id(name)))
@@ -153,7 +153,7 @@ def expanded(text: str, environ: Mapping[str, str]) -> str:
     def value(match: re.Match[str]) -> str:
         if match[1] not in environ:
             raise InputError(
-                f"The environment has no variable {match[1]}.",
+                f"The environment variable {match[1]} is not set.",
                 code="no-such-variable",
                 hint=f"export {match[1]}=…, then run the same command again.",
             )
@@ -163,14 +163,14 @@ def expanded(text: str, environ: Mapping[str, str]) -> str:
 
 
 def _place(error: Exception) -> str:
-    """Where a file is wrong, without its text, which may hold a password."""
+    """The position of an error in a file, without its text, which may contain a password."""
     found = re.search(r"at line \d+, column \d+|at end of document", str(error))
     return f"{found[0]}." if found else "it is not UTF-8 text."
 
 
 def _near(name: str, known: Any) -> str:
     near = get_close_matches(name, list(known), 1)
-    return f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
+    return f"Did you mean {near[0]}?" if near else f"Possible values: {', '.join(known)}."
 
 
 def _bad_recipe(message: str, hint: str) -> InputError:

@@ -1,6 +1,6 @@
-"""What a source is: something that reads one real system and says what it found there.
+"""What a source is: it reads one real system and reports what it found there.
 
-Left to whom: what of it is new is `plan`'s, sending is `bringing`'s. A source knows nothing of the journal.
+`plan` determines what of it is new, `bringing` sends it. A source knows nothing of the journal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ APP: Final = "ingest"
 """Namespace of the programs that sources are."""
 SERVICE: Final = "service"
 MARK: Final = "source."
-"""How the SYSTEM property begins by which a source knows what it brought; behind it stand the source's kind and id."""
+"""Prefix of the SYSTEM property by which a source recognizes its entities; the source's kind and id follow."""
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 Tell = Callable[[Progress], None]
@@ -26,12 +26,12 @@ Tell = Callable[[Progress], None]
 
 
 class Identity(NamedTuple):
-    """Who brings something in.
+    """Identity of a source.
 
     Attributes:
         kind: what sort of source it is, `databases`.
         id: its own name, the same in every run; `[a-z0-9][a-z0-9._-]*`, at most 64 characters.
-        prefix: how the keys of its properties begin, `database.`; all SYSTEM properties with it are the source's.
+        prefix: prefix of its properties' keys, `database.`; all SYSTEM properties with it belong to the source.
     """
 
     kind: str
@@ -40,17 +40,17 @@ class Identity(NamedTuple):
 
     @property
     def actor(self) -> str:
-        """Who its events are by."""
+        """The actor of its events."""
         return f"{APP}/{self.kind}/{self.id}"
 
     @property
     def mark(self) -> str:
-        """The SYSTEM property of what it brought."""
+        """The SYSTEM property on its entities."""
         return f"{MARK}{self.kind}.{self.id}"
 
     @property
     def program(self) -> Urn:
-        """Whose runs its runs are."""
+        """The program whose runs are the runs of this source."""
         return program(APP, self.kind, SERVICE, self.id)
 
 
@@ -59,55 +59,55 @@ class Source(Protocol):
 
     @property
     def identity(self) -> Identity:
-        """Who it is."""
+        """Its identity."""
 
     @property
     def systems(self) -> Sequence[Urn]:
-        """What a run of it reads, as lineage names it: a database, a bucket, a cluster."""
+        """What it reads, as named in lineage: a database, a bucket, a cluster."""
 
     @property
     def lists_all(self) -> bool:
-        """Whether a whole read names everything that is there; if not, what is not found is not gone."""
+        """Whether a complete read lists everything that exists; if not, what is not found may still exist."""
 
     def read(self, tell: Tell) -> Iterator[Found | Past | Problem]:
-        """All that the system holds, each entity once, and the runs in it that are over.
+        """Everything in the system, each entity once, and its finished runs.
 
-        It is whole when it comes to its end without a `Problem`.
+        The read is complete if it ends without a `Problem`.
 
         Raises:
-            SourceError, SourceUnavailableError: the system cannot be read, or not any further.
+            SourceError, SourceUnavailableError: the system cannot be read, or not completely.
         """
 
 
 class SourceError(OperatorError):
-    """A source cannot be read as it was asked for; nothing was brought in or deleted."""
+    """A source cannot be read as requested; nothing was added or deleted."""
 
     CODE = "source-unreadable"
-    HINT = "Correct what is named, and run the same command again: it goes on from what is there."
+    HINT = "Correct this, then run the same command again."
 
 
 class SourceUnavailableError(UnavailableError):
-    """A source's system does not answer, or ended while it was read; nothing was brought in or deleted."""
+    """A source's system does not answer, or stopped while it was read; nothing was added or deleted."""
 
     CODE = "source-unavailable"
-    HINT = "Check that the system runs and can be reached from here, then run the same command again."
+    HINT = "Check that the system is running and can be reached from here, then run the same command again."
 
 
 def checked_id(text: str) -> str:
     """A source's id.
 
     Raises:
-        InputError: it is none.
+        InputError: it is not valid.
     """
     if not _ID.fullmatch(text):
         raise InputError(
             f"{text!r:.80} is not a valid source id.",
             code="bad-source-id",
-            hint="Use at most 64 small letters, digits, `.`, `_` and `-`, beginning with a letter or digit.",
+            hint="Use at most 64 lower-case letters, digits, `.`, `_` and `-`, beginning with a letter or digit.",
         )
     return text
 
 
 def id_of(text: str) -> str:
-    """An id that follows from any text: what an id cannot hold is a dash."""
+    """An id derived from any text; characters that an id cannot contain become dashes."""
     return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._")[:64].rstrip("-._") or "source"

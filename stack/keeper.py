@@ -4,8 +4,8 @@ It runs as a plain script, so it imports nothing but the standard library and st
 read end of a pipe whose write end only the owner has: the system closes that end however the owner dies. The parent's
 id is watched as well, in case a forked child of the owner has inherited the write end. An owner that
 writes a byte into the pipe lets go: from then on the server is kept until somebody ends this process with SIGTERM, and
-a server that fails is started again: after a second, then after twice as long each time, up to five minutes. One that
-ended by itself with exit code 0 was asked to, and is not.
+a server that fails is restarted: after a second, then after twice as long each time, up to five minutes. One that
+ended with exit code 0 was asked to end, and is not restarted.
 
 Invariants: when this process is gone, so is the server; `state` (JSON) then says with which exit code it ended. A disk
 that takes neither state nor log does not end the server: the state is written as soon as there is room.
@@ -30,9 +30,9 @@ _PARENT_DEATH_SIGNAL = 1  # prctl(PR_SET_PDEATHSIG), see prctl(2)
 _POLL_S = 0.2
 _FIRST_DELAY_S, _MOST_DELAY_S = 1.0, 300.0
 _WELL_S = 60.0
-"""A server that ran so long was well: the next delay is the first one again."""
+"""After this much uptime the next delay is the first one again."""
 NOTE = "metajournal keeper: "
-"""How lines of the log begin that this process writes."""
+"""Prefix of the log lines that this process writes."""
 
 
 def main(arguments: list[str]) -> int:
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
 
 
 class _Keeper:
-    """Runs one command, again and again where it fails once its owner has let go."""
+    """Runs one command, and restarts it when it fails after its owner has let go."""
 
     def __init__(self, options: argparse.Namespace, command: list[str]) -> None:
         self._command = command
@@ -78,7 +78,7 @@ class _Keeper:
             if self._asked or self._owned or code == 0:
                 return code if code >= 0 else 128 - code
             self._state.add(again_ms=_now_ms() + int(delay_s * 1000))
-            self._note(f"exit code {code}; starting it again in {delay_s:g} s")
+            self._note(f"exit code {code}; restarting in {delay_s:g} s")
             if self._is_asked_within(delay_s):
                 self._state.add(again_ms=None)
                 return code if code >= 0 else 128 - code
@@ -115,7 +115,7 @@ class _Keeper:
         return server.returncode
 
     def _logged_ms(self) -> int | None:
-        """When the server last wrote into its log, which this process goes on with."""
+        """When the server last wrote to its log, to which this process appends."""
         try:
             return int(self._log.stat().st_mtime * 1000)
         except OSError:
@@ -128,7 +128,7 @@ class _Keeper:
         return self._asked
 
     def _look(self, pause_s: float) -> None:
-        """Wait so long for a word: to end, or that the owner lets go; an owner that is gone has said to end."""
+        """Wait for a request to end, or for the owner to let go; the owner's death counts as a request to end."""
         ready, _, _ = select.select([self._ask_to_stop, *([self._owner_fd] if self._owned else [])], [], [], pause_s)
         if self._owned and self._owner_fd in ready and os.read(self._owner_fd, 1):
             self._owned = False
@@ -176,7 +176,7 @@ class _State:
         self.write()
 
     def add(self, **state: int | None) -> None:
-        """Say the same as before, and this."""
+        """Write the same state as before, and these fields."""
         self.say(**{**self._fields, **state})
 
     def write(self) -> None:

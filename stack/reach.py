@@ -1,4 +1,4 @@
-"""Asks the configured Kafka and Elasticsearch for an answer, whoever runs them, and words why there is none."""
+"""Checks whether the configured Kafka and Elasticsearch answer, whoever runs them, and describes why not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ANSWER_S: Final = 3.0
 
 
 def kafka_answer(settings: Settings) -> str:
-    """What Kafka answers. Raises: whatever its client does where there is no answer."""
+    """Kafka's answer. Raises: any error of its client if there is none."""
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({**settings.kafka, "log_level": 0})
@@ -20,7 +20,7 @@ def kafka_answer(settings: Settings) -> str:
 
 
 def search_answer(settings: Settings) -> str:
-    """What Elasticsearch answers. Raises: whatever its client does where there is no answer."""
+    """Elasticsearch's answer. Raises: any error of its client if there is none."""
     from elasticsearch import Elasticsearch
 
     own = settings.elasticsearch
@@ -34,13 +34,13 @@ ANSWERS: Final[Mapping[str, Callable[[Settings], str]]] = {"kafka": kafka_answer
 
 
 def endpoint(name: str, settings: Settings) -> str:
-    """Where one of these is said to be, for people to read."""
+    """The configured address of one of these, for people to read."""
     address = settings.kafka.get("bootstrap.servers", "") if name == "kafka" else settings.elasticsearch.url
     return url_shown(address)
 
 
 def words(error: Exception, hidden: Sequence[str]) -> str:
-    """One line of an exception, without what the settings hide; librdkafka's have their words inside."""
+    """One line of an exception, without the settings' secrets; librdkafka's have their text inside."""
     from confluent_kafka import KafkaError
 
     inner = error.args[0] if error.args else None

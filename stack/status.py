@@ -1,8 +1,8 @@
 """How the system of one folder goes: each component's state, and how fresh each stage of an event's flow is.
 
 It only reads: processes by pid and start time, ports, and what the stream and the indexer say about themselves once a
-second. What `up` has not started in the folder may run elsewhere: the configured endpoints are asked. Nothing is asked
-of Kafka or Elasticsearch beyond whether they answer.
+second. Services that `up` has not started in the folder may run elsewhere: the configured endpoints are checked.
+Nothing is asked of Kafka or Elasticsearch beyond whether they answer.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Component:
     mend: str = ""
     """The command that helps; empty when nothing is wrong."""
     restarts: int = 0
-    """How often it was started again by itself since `up`."""
+    """How often it was restarted automatically since `up`."""
 
     @property
     def fine(self) -> bool:
@@ -181,7 +181,7 @@ def _behind(index: Stage, lake: Stage, unshown_s: float | None) -> Stage:
 
 
 def _elsewhere(names: Sequence[str], settings: Settings) -> dict[str, Component]:
-    """Services that `up` has not started here, as the configured endpoints answer."""
+    """Services that `up` has not started here, according to the configured endpoints."""
     if not names:
         return {}
     with ThreadPoolExecutor(len(names)) as pool:
@@ -194,7 +194,7 @@ def _asked(name: str, settings: Settings) -> Component:
         ANSWERS[name](settings)
         return Component(name, "running", endpoint=place)
     except Exception as error:
-        if _LOCAL.search(place):  # nobody else's: it is `up` that starts one
+        if _LOCAL.search(place):  # on this machine `up` starts it
             return Component(name, "not started", mend="metajournal up")
         why = f"no answer: {words(error, hidden_texts(settings))}"
         mend = f"start it, or correct {_KEYS[name]}; then: metajournal doctor"
@@ -224,7 +224,7 @@ def _component(name: str, entry: Entry | None, report: Mapping[str, Any]) -> Com
 
 
 def _unkept(name: str, report: Mapping[str, Any]) -> Component:
-    """A component that `up` has not started here; one that was started by itself (`metajournal stream`) says so."""
+    """A component that `up` has not started here; one that was started separately (`metajournal stream`) reports so."""
     pid = report.get("pid")
     fresh = time.time() - int(report.get("written_ms", 0)) / 1000 <= STALE_S
     if fresh and isinstance(pid, int) and ProcessId.of(pid) is not None:
@@ -235,17 +235,17 @@ def _unkept(name: str, report: Mapping[str, Any]) -> Component:
 
 
 def _restarting(ended: Component, again_ms: int) -> Component:
-    """A component whose keeper is going to start it again."""
+    """A component whose keeper is about to restart it."""
     wait_s = max(0.0, again_ms / 1000 - time.time())
-    return replace(ended, state="restarting", message=f"{ended.message}; starting again in {wait_s:.0f} s")
+    return replace(ended, state="restarting", message=f"{ended.message}; restarting in {wait_s:.0f} s")
 
 
 def _restarted(component: Component, kept: Mapping[str, Any]) -> str:
-    """That a component was started again by itself, and why; empty where it was not."""
+    """A sentence that a component was restarted, and why; empty if it was not."""
     if not component.restarts or kept.get("last_exit_code") is None:
         return ""
     times = "once" if component.restarts == 1 else f"{component.restarts} times"
-    return f"{LABELS[component.name]} {ending(kept['last_exit_code'])} and was started again ({times} since up)"
+    return f"{LABELS[component.name]} {ending(kept['last_exit_code'])} and was restarted ({times} since up)"
 
 
 def _how_it_ended(name: str, log: Path, kept: Mapping[str, Any]) -> str:

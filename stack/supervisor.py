@@ -67,10 +67,10 @@ def up(
     commands: Mapping[str, Sequence[str]] = COMMANDS,
     timeout_s: float = 120,
 ) -> Run:
-    """Start what does not run in this folder, wait until it is ready, and let it run on without this process.
+    """Start what is not running in this folder, wait until it is ready, and leave it running without this process.
 
-    What runs is left alone; stream and indexer are started again where the settings are others than theirs. The ports
-    of the last time are used again where free.
+    What is running is left alone; stream and indexer are restarted if their settings have changed. The previous
+    ports are used again if they are free.
 
     Args:
         report: told about downloads.
@@ -157,13 +157,13 @@ def _start_own(
     tell: Tell,
     timeout_s: float,
 ) -> Run:
-    """Start stream and indexer where they do not run with these settings, add them to `kept`, and wait for them."""
+    """Start stream and indexer unless they run with these settings, add them to `kept`, and wait for them."""
     kafka, search = (run.components[name].endpoint or "" for name in ("kafka", "elasticsearch"))
     own = settled(settings, home, bootstrap_servers=kafka, elasticsearch_url=search)
     text = settings_text(own, home)
     stale = [name for name in GRACE_S if name in commands and name in run.components]
     if stale and text != _read_text(home / SETTINGS_FILE):
-        tell(f"{_listed(stale)} had other settings and {'is' if len(stale) == 1 else 'are'} started again")
+        tell(f"{_listed(stale)} had other settings and {'is' if len(stale) == 1 else 'are'} restarted")
         _end_all(home, run, names=stale)
         run = run.without(*stale)
     write_private(home / SETTINGS_FILE, text)

@@ -41,7 +41,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "": ("confluent-kafka", "elasticsearch", "click", "rich"),
     "lake": ("deltalake", "pyarrow", "duckdb", "polars", "orjson"),
     "stream": ("pyspark", "delta-spark", "pandas", "numpy"),
-    "sources": ("SQLAlchemy", "sqlglot"),
+    "sources": ("SQLAlchemy", "sqlglot", "PyYAML"),
     "all": ("packaging",),
 }
 """Distributions by the extra that brings them ("" is the light client); `doctor` looks for each."""

@@ -8,7 +8,7 @@ from rich.console import Console
 
 
 class PatientConsole(Console):
-    """A console that leaves it to the command's end what a reader that went away means, and cuts no line off."""
+    """A console that leaves a closed pipe to the end of the command, and truncates no line."""
 
     def print(self, *objects: Any, crop: bool = False, **how: Any) -> None:
         super().print(*objects, crop=crop, **how)

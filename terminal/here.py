@@ -1,8 +1,8 @@
-"""Commands as their reader can type them here.
+"""Commands as the reader can type them here.
 
 Messages name `metajournal up` and `pip install 'metajournal[stream]'`. In a clone whose `.venv` is not activated the
 first is not on the PATH, and no package index has the second. So the process of one command rewrites both, when it
-prints them, to what works from the working folder; a program that runs commands inside of itself leaves them alone.
+prints them, to what works from the working folder; a program that runs commands in its own process leaves them alone.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def rewrite_commands(names: Collection[str]) -> None:
 
 
 def as_typed_here(text: str) -> str:
-    """A text whose commands work when they are typed in the working folder."""
+    """A text whose commands work as typed in the working folder."""
     if _commands is None or "metajournal" not in text:
         return text
     return _INSTALL.sub(_installed, _commands.sub(lambda _: _program(), text))
 
 
 def _program() -> str:
-    """How this program is started: by its name, where the shell finds just this one under it."""
+    """How this program is started: by its name, if that is what the shell finds under it."""
     beside = Path(sys.executable).parent / "metajournal"
     named = shutil.which("metajournal")
     if named is not None and Path(named).parent.resolve() == beside.parent.resolve():
@@ -55,7 +55,7 @@ def _seen(path: Path) -> str:
 
 
 def _relative(path: Path) -> str:
-    """A path as seen from the working folder, where it lies below that."""
+    """A path relative to the working folder, if it is below it."""
     try:
         return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
     except OSError:  # the working folder is gone

@@ -85,17 +85,17 @@ class Pairs:
 
 
 def _whole(text: Text) -> Text:
-    """A text whose lines are never broken."""
+    """A text whose lines are never wrapped."""
     whole = text.copy()
     whole.no_wrap, whole.overflow = True, "ignore"
     return whole
 
 
 def longest_word(text: Text) -> int:
-    """Cells that the longest word of a text takes."""
+    """Width of the longest word of a text, in cells."""
     return max((Text(word).cell_len for word in text.plain.split()), default=0)
 
 
 def longest_line(text: Text) -> int:
-    """Cells that the longest line of a text takes."""
+    """Width of the longest line of a text, in cells."""
     return max((Text(line).cell_len for line in text.plain.splitlines()), default=0)

@@ -1,4 +1,4 @@
-"""A settings file to begin with: every key with its meaning and its default, none of them set."""
+"""A settings file to start from: every key with its meaning and its default, none of them set."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..schemas.settings import Settings
 
 _WIDTH: Final = 100
 _HEAD: Final = """\
-# Settings of metajournal; each is at its default until its `# ` is taken away. What wins over this file, and what it
-# may say where nobody named it: docs/reference/configuration.md. What is in force: metajournal config show --origin
+# Settings of metajournal. To change one, remove its `# `. What overrides this file, and what it may set if it was only
+# found in the working folder: docs/reference/configuration.md. Current values: metajournal config show --origin
 """
 _KAFKA: Final = """\
-# librdkafka's own dotted keys, handed on to every client.
+# librdkafka's own dotted keys, passed to every client.
 """
 
 
@@ -50,7 +50,7 @@ def _comment(text: str) -> str:
 
 
 def field_docs(kind: type[Any]) -> dict[str, str]:
-    """The text behind each field of a class of settings."""
+    """The text below each field of a class of settings."""
     tree = ast.parse(inspect.getsource(settings_module))
     [body] = [node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == kind.__name__]
     meanings = {}

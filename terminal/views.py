@@ -55,7 +55,7 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
 
 
 def _columns(properties: Mapping[str, str]) -> list[RenderableType] | None:
-    """An entity's schema as a table of its columns, nested ones after their parent; None where none can be read."""
+    """An entity's schema as a table of its columns, nested ones after their parent; None if none can be read."""
     from ..indexer.schema_fields import schema_fields
 
     columns = schema_fields(properties.get("schema", ""))
@@ -67,7 +67,7 @@ def _columns(properties: Mapping[str, str]) -> list[RenderableType] | None:
     ]
     parts: list[RenderableType] = [Text("schema", style="bold"), table(["  column", "type"], rows)]
     if more := max(0, len(columns) - MOST_COLUMNS):
-        parts.append(Text(f"  and {more:,} more; --json has them all", style="dim"))
+        parts.append(Text(f"  and {more:,} more; --json prints them all", style="dim"))
     return parts
 
 
@@ -283,7 +283,7 @@ def doctor_json(checks: Iterable[Any]) -> dict[str, Any]:
 
 
 def doctor_view(report: Mapping[str, Any]) -> RenderableType:
-    """Every part; what mends it stands once, below the last part that it mends."""
+    """Every part; each remedy is printed once, below the last part that it applies to."""
     shown: list[tuple[object, ...]] = []
     checks = report["checks"]
     mends = [check["mend"] for check in checks]

@@ -185,7 +185,7 @@ class PropertiesSet(CatalogEvent):
 
 @dataclass(frozen=True, slots=True, init=False)
 class PropertiesReplaced(CatalogEvent):
-    """The properties of one scope are these and no others; what the fold itself keeps in SYSTEM stays."""
+    """Replaces all properties of one scope; properties that the fold itself maintains in SYSTEM stay."""
 
     TYPE: ClassVar[str] = "catalog.PropertiesReplaced.1"
 

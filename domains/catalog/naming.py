@@ -29,7 +29,7 @@ SCHEMES: Final[Mapping[str, str]] = MappingProxyType(
         "wasb": "wasbs",
     }
 )
-"""Other words for a scheme, and the one that is written: drivers and file systems have several for one system."""
+"""Synonyms of a scheme, and the one that is used: drivers and file systems have several for one system."""
 
 PORTS: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -45,13 +45,13 @@ PORTS: Final[Mapping[str, int]] = MappingProxyType(
         "kafka": 9092,
     }
 )
-"""The port of a system whose address names none; of others it is left out."""
+"""Default ports; for other systems a missing port is omitted."""
 
 TWO_PARTS: Final = frozenset({"sqlite", "mysql", "mariadb", "clickhouse", "hive", "teradata"})
 """Systems in which a schema is the database, so that a table's name has two parts."""
 
 LOCALHOST: Final = "localhost"
-"""The host of an address that names none: a server behind a socket of the file system."""
+"""The host of an address without one: a server behind a Unix socket."""
 
 _AUTHORITY: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]*)", re.IGNORECASE)
 _HOST_AND_PORT: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d+))?")
@@ -72,7 +72,7 @@ def data(namespace: str, name: str) -> Urn:
 
 
 def namespace_of(text: str) -> str:
-    """A namespace in its one spelling: the scheme's word, host in small letters, the port always, nobody's password.
+    """A namespace in its one spelling: canonical scheme, host in lower case, always the port, no password.
 
     What is no address, or one of a system that is not known, stays as it is.
     """
@@ -113,5 +113,5 @@ def file_database(scheme: str, path: str) -> str:
 
 
 def table_name(*parts: str | None) -> str:
-    """A name of its parts from the outermost in, `shop.public.orders`; those that a system has not are left out."""
+    """A name from its parts, outermost first, `shop.public.orders`; missing parts are omitted."""
     return ".".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""Events of the catalog from what people type: an Avro schema may be the JSON object itself, not only its text."""
+"""Typed events of the catalog: an Avro schema may be given as the JSON object itself, not only as text."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ PRODUCER: Final = "urn:metajournal:openlineage"
 FACET: Final = "metajournal_run"
 _FACET_URL: Final = "urn:metajournal:openlineage:RunFacet:1"
 OTHER_KINDS: Final = "metajournal://"
-"""How the namespace of data begins that is no dataset: `metajournal://stream`, and its name is the URN's path."""
+"""Namespace prefix of data that is not a dataset: `metajournal://stream`, and its name is the URN's path."""
 WORKFLOW: Final = "workflow"
-"""What a job of OpenLineage is: the workflow of the app of its name."""
+"""Program type of an OpenLineage job: the workflow of the app of the same name."""
 _STATUS_OF: Final = {"COMPLETE": "COMPLETED", "FAIL": "FAILED", "ABORT": "KILLED"}
 _TYPE_OF: Final = {status: event_type for event_type, status in _STATUS_OF.items()}
 _TYPES: Final = frozenset({*_STATUS_OF, "START", "RUNNING", "OTHER"})
@@ -145,9 +145,9 @@ def facts_of(event: Any) -> list[Any]:
 
 
 def facts_of_job(event: Mapping[str, Any]) -> list[Any]:
-    """The facts that a job event tells: what the job reads and writes by its definition, as a run that goes on.
+    """The facts of a job event: what the job reads and writes by its definition, as a run without an end.
 
-    Another definition is another run; the earlier one is not ended, as nothing says when it was.
+    A changed definition is another run; the earlier one is not ended, as its end is not known.
 
     Raises:
         NoRunEventError: as `facts_of`.
@@ -164,7 +164,7 @@ def facts_of_job(event: Mapping[str, Any]) -> list[Any]:
 
 
 def event_time_ms(event: Any) -> int:
-    """When an event happened. Raises: NoRunEventError: it does not say."""
+    """When an event happened. Raises: NoRunEventError: its eventTime is missing or invalid."""
     text = _text(event, "eventTime")
     try:
         return time_ms(text, zone_required=True)
@@ -229,7 +229,7 @@ def _canonical(run_id: str) -> str:
 
 
 def is_own(event: Any) -> bool:
-    """Whether a run event is one of ours that has come back: its job is a program of another name."""
+    """Whether a run event was exported by metajournal: its job is a program of another name."""
     return "run" in _facet(event)
 
 
@@ -300,7 +300,7 @@ def _event(
 
 
 def _job_name(application: str, program_type: str, name: str) -> str:
-    """The job's own name where it came from OpenLineage; else one that tells the program from every other."""
+    """The job's own name if it came from OpenLineage; else one that identifies the program."""
     if program_type == WORKFLOW and application == name:
         return name
     return f"{application}.{program_type}.{name}"

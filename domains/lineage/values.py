@@ -2,7 +2,7 @@
 
 A lineage has the source's shape. Two things are decided here that the source leaves open: `data` is always the data and
 `program` the program (its sample swaps them in half its rows), and a `.` inside a part of a dotted id is written `%2E`,
-so that no two entities share one. Beside each `id` stands the `urn`, which commands take. Source: docs/concepts.md; the
+so that no two entities share one. Beside each `id` is the `urn`, which commands accept. Source: docs/concepts.md; the
 source text's section Lineage Output JSON.
 """
 

@@ -90,12 +90,12 @@ def _related(other: str, relations: list[dict[str, Any]], arrows: Mapping[str | 
 
 
 def _name(urn: str) -> Text:
-    """A URN, whole: it is there to be pasted into the next command."""
+    """A complete URN, to be pasted into the next command."""
     return _whole(Text(safe(urn), style="bold"))
 
 
 def _whole(line: Text) -> Text:
-    """A line that is not broken."""
+    """A line that is never wrapped."""
     line.no_wrap, line.overflow = True, "ignore"
     return line
 

@@ -1,9 +1,9 @@
-"""Short texts for cursors: a name of 20 characters, under which the whole cursor is kept on this machine.
+"""Short names for cursors: 20 characters, under which the full cursor is kept on this machine.
 
-A whole cursor holds a point in time and a URN, some 640 characters that nobody copies by hand. It is kept in memory,
-and in a folder of the user's own, so that the next command knows it too; the oldest go first. A whole cursor is taken
-as well as its name.
-Invariant: a name leads to the very text that it was made for, or to InvalidCursorError.
+A full cursor contains a point in time and a URN, some 640 characters that nobody copies by hand. It is kept in memory,
+and in a folder of the user, so that the next command knows it too; the oldest are deleted first. A full cursor is
+accepted as well as its name.
+Invariant: a name leads to exactly the text that it was created for, or to InvalidCursorError.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Final
 from ..errors import InvalidCursorError
 
 KEPT: Final = 1000
-"""Most cursors in memory, and about so many in the folder."""
+"""Maximum number of cursors in memory, and roughly in the folder."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{20}")
 _NAME_BYTES: Final = 15
 _SWEEP_EVERY: Final = 64
@@ -31,7 +31,7 @@ class KeptCursors:
     """Cursors by their names; safe to use from several threads.
 
     Args:
-        folder: where they are kept for other processes of this user; the user's cache where None.
+        folder: where they are kept for other processes of this user; None: the user's cache.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -50,7 +50,7 @@ class KeptCursors:
                 self._whole.popitem(last=False)
             self._written += 1
             is_turn = self._written % _SWEEP_EVERY == 1
-        with suppress(OSError):  # a folder that cannot be written: this process alone knows it
+        with suppress(OSError):  # the folder cannot be written to: only this process knows it
             self._write(name, whole)
             if is_turn:
                 self._sweep()
@@ -71,7 +71,7 @@ class KeptCursors:
                 whole = (self._folder / text).read_text("ascii")
         if whole is None or _name_of(whole) != text:
             raise InvalidCursorError(
-                f"The cursor {text} is not known on this machine (the latest {KEPT:,} are).",
+                f"The cursor {text} is not known on this machine, which keeps the latest {KEPT:,}.",
                 hint="Search again without it.",
             )
         return whole

@@ -12,7 +12,7 @@ from ..errors import Fault, InvalidUrnError
 from ..urn import Urn
 
 _MOST_SHOWN: Final = 1e20
-"""Greater numbers are no longer shown: they may have thousands of digits."""
+"""Larger numbers are not shown: they may have thousands of digits."""
 
 
 class Event(Protocol):
@@ -76,7 +76,7 @@ def text_fault(value: Any, *, empty: bool = True, limit_bytes: int | None = None
 
 
 def _named(value: Any) -> str:
-    """What is no text, for a sentence; of a number also how it is written as text."""
+    """A value that is not text, for a sentence; for a number, also how to write it as text."""
     if isinstance(value, bool):
         return f'{value}: write "{str(value).lower()}"'
     if isinstance(value, int | float) and abs(value) < _MOST_SHOWN:

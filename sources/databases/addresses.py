@@ -111,7 +111,7 @@ class Address:
         name = url.database or ""
         if not name or name == ":memory:" or name.startswith(("file:", "md:")):
             raise InputError(
-                "A database in memory has no name, so nothing of it could be found again.",
+                "A database in memory has no name, so its tables could not be recognized again.",
                 code="bad-source-address",
                 hint=f"Give the path of a file: {dialect}:////data/shop.db is absolute, {dialect}:///shop.db is not.",
             )
@@ -135,7 +135,7 @@ class Address:
         if self.dialect in FILES and not Path(self._path).is_file():
             raise SourceError(
                 f"There is no file {self._path}.",
-                hint="Check the path; four slashes begin an absolute one (sqlite:////data/shop.db).",
+                hint="Check the path; an absolute one begins with four slashes (sqlite:////data/shop.db).",
                 code="source-not-found",
             )
         with self._duckdb() if self.dialect == "duckdb" else self._inspected() as reader:
@@ -192,13 +192,11 @@ class Address:
             raise SourceError(
                 f"The database at {self.namespace} refuses this user: {shown}",
                 code="not-authenticated",
-                hint="Check user, password and rights to read; nothing was changed.",
+                hint="Check user, password and read permissions; nothing was changed.",
             ) from None
         if "file is not a database" in said or "not a valid DuckDB" in said:
             raise SourceError(f"{self.namespace} cannot be read: {shown}", code="source-unreadable") from None
-        raise SourceUnavailableError(
-            f"The database at {self.namespace} cannot be read (any further): {shown}"
-        ) from None
+        raise SourceUnavailableError(f"The database at {self.namespace} cannot be read completely: {shown}") from None
 
     def scrubbed(self, text: str) -> str:
         """A text of somebody else's without the password, encoded or not."""
@@ -238,7 +236,7 @@ def _socket_host(url: Any) -> str | None:
 def _no_address() -> InputError:
     """It does not show what was given: that may hold a password."""
     return InputError(
-        "That is not a valid address of a database.",
+        "This is not a valid database URL.",
         code="bad-source-address",
-        hint="Like postgresql://user:password@host:5432/shop, sqlite:////data/shop.db or duckdb:////data/shop.duckdb.",
+        hint="Write it like postgresql://user:password@host:5432/shop, sqlite:////data/shop.db or duckdb:////data/shop.duckdb.",
     )

@@ -74,7 +74,7 @@ class Databases:
         describing = _Describing(names, self._address.dialect, reader.default_schema, tables)
         for done, table in enumerate(tables.values()):
             if done % _TELL_EVERY == 0:
-                tell(Progress("look into views", done, len(tables)))
+                tell(Progress("analyze views", done, len(tables)))
             try:
                 yield describing.found(table)
             except InvalidUrnError as error:
@@ -85,9 +85,9 @@ class Databases:
         wanted = [schema for schema in schemas if self._is_wanted(schema)]
         if not wanted:
             raise SourceError(
-                f"No schema of {self._address.namespace} is to be read.",
+                f"No schema of {self._address.namespace} is selected.",
                 code="no-such-schema",
-                hint=f"It has {', '.join(schemas[:20]) or 'none that this user sees'}; see --schema and --exclude.",
+                hint=f"It has {', '.join(schemas[:20]) or 'none that this user can see'}; see --schema and --exclude.",
             )
         return wanted
 

@@ -1,4 +1,4 @@
-"""The files that dbt writes into a project's target folder: read, checked for the versions that are understood.
+"""The files that dbt writes into a project's target folder: read, checked for the versions that are supported.
 
 The manifest must be there; the catalog (`dbt docs generate`) and the run results may be missing, and are then None:
 what they would say is left as it was. Source: https://schemas.getdbt.com, manifest 7 to 12, catalog 1, run-results 4
@@ -19,7 +19,7 @@ import orjson
 from ..source import SourceError
 
 VERSIONS: Final[Mapping[str, range]] = {"manifest": range(7, 13), "catalog": range(1, 2), "run-results": range(4, 7)}
-"""Versions that are understood of each file, by the word in its schema's address."""
+"""Versions that are supported of each file, by the word in its schema's address."""
 _SCHEMA: Final = re.compile(r"/dbt/([a-z-]+)/v(\d+)(?:\.json)?$")
 
 
@@ -73,13 +73,13 @@ def _read(path: Path, kind: str, *parts: str) -> Mapping[str, Any] | None:
     value = _value(path, content)
     version = _version(value, kind)
     if version is None or not all(isinstance(value.get(part), Mapping) for part in parts):
-        raise _not_written_by_dbt(path, f"it is no {kind} of dbt")
+        raise _not_written_by_dbt(path, f"it is not a {kind} of dbt")
     if version not in VERSIONS[kind]:
         known = VERSIONS[kind]
         raise SourceError(
-            f"{path} is version {version} of dbt's {kind}; versions {known.start} to {known.stop - 1} are understood.",
+            f"{path} is version {version} of dbt's {kind}; versions {known.start} to {known.stop - 1} are supported.",
             code="unsupported-version",
-            hint="Write it again by a dbt of 1.3 or later, or upgrade metajournal.",
+            hint="Generate it again with dbt 1.3 or later, or upgrade metajournal.",
         )
     return value
 
@@ -93,7 +93,7 @@ def _value(path: Path, content: bytes) -> dict[str, Any]:
         except (ValueError, RecursionError):
             raise _not_written_by_dbt(path, "it is not JSON, or is being written") from None
     if not isinstance(value, dict):
-        raise _not_written_by_dbt(path, "it is no JSON object")
+        raise _not_written_by_dbt(path, "it is not a JSON object")
     return value
 
 

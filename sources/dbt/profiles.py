@@ -65,7 +65,7 @@ def _of_output(adapter: str, path: Path, project: Path, output: Mapping[str, Any
     def known(name: str) -> str:
         text = _rendered(output.get(name), environ)
         if not text:
-            raise _unknown(adapter, f"the profile in {path} does not say its {name}")
+            raise _unknown(adapter, f"the profile in {path} does not contain its {name}")
         return text
 
     kind = known("type") if "type" in output else adapter
@@ -131,14 +131,14 @@ def _unknown(adapter: str, why: str) -> SourceError:
         "sqlite": "sqlite://<absolute path>",
     }.get(adapter, f"{SCHEMES.get(adapter, adapter) or '<system>'}://<host>:<port>")
     return SourceError(
-        f"Which database the project writes to is not known: {why}.",
+        f"The database that the project writes to is not known: {why}.",
         code="unknown-namespace",
-        hint=f"Give --namespace {example}, as lineage names it (docs/naming.md), or --profiles PATH of profiles.yml.",
+        hint=f"Give --namespace {example}, its name in lineage (docs/naming.md), or --profiles PATH of profiles.yml.",
     )
 
 
 def checked_namespace(text: str) -> str:
     """A namespace that was given. Raises: InputError: it is empty."""
     if not text.strip():
-        raise InputError("The namespace is empty.", code="bad-recipe", hint="Give one, as postgres://db.acme:5432.")
+        raise InputError("The namespace is empty.", code="bad-recipe", hint="Give one, like postgres://db.acme:5432.")
     return namespace_of(text.strip())

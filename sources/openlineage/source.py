@@ -158,5 +158,5 @@ def _name(value: Mapping[str, Any], name: str) -> str:
     """Raises: NoRunEventError: it is missing."""
     text = value.get(name)
     if not isinstance(text, str) or not text:
-        raise NoRunEventError(f"{name} is missing or no text.")
+        raise NoRunEventError(f"{name} is missing or not text.")
     return text

@@ -186,18 +186,18 @@ def test_a_component_that_waits_to_be_started_again_shows_how_it_ended_and_when(
     alive = ProcessId.of(os.getpid())
     assert alive is not None
     log, state = tmp_path / "indexer.log", tmp_path / "indexer.state"
-    log.write_text(f"{WARNING}\n{NOTE}exit code 1; starting it again in 64 s\n")
+    log.write_text(f"{WARNING}\n{NOTE}exit code 1; restarting in 64 s\n")
     now_ms = int(time.time() * 1000)
     kept = {"exit_code": 1, "ended_ms": now_ms, "logged_ms": now_ms, "again_ms": now_ms + 64_000, "restarts": 6}
     state.write_text(json.dumps(kept))
     waiting = _component("indexer", Entry(alive, 0, str(log), str(state)), {})
     assert (waiting.state, waiting.restarts, waiting.fine, waiting.pid) == ("restarting", 6, False, None)
-    how = f"the indexer ended with exit code 1; the last message of its log: {WARNING}; starting again in "
+    how = f"the indexer ended with exit code 1; the last message of its log: {WARNING}; restarting in "
     assert waiting.message.startswith(how)
     assert waiting.mend == f"See {log}, then run: metajournal up"
     state.write_text(json.dumps({**kept, "logged_ms": now_ms - 480_000}))
     quiet = _component("indexer", Entry(alive, 0, str(log), str(state)), {})
-    assert "; its log says nothing of the last 480 s before; starting again in " in quiet.message
+    assert "; its log has no entry of the last 480 s before; restarting in " in quiet.message
 
 
 def test_a_component_that_waits_shows_what_ends_the_waiting(tmp_path: Path) -> None:

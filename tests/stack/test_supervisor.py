@@ -110,7 +110,7 @@ def what_dies_is_started_again_by_itself(home: Path) -> None:
     eventually(lambda: status(home).fine and pids(home)["indexer"] != killed, 20, "the indexer once more")
     indexer = next(component for component in status(home).components if component.name == "indexer")
     assert indexer.restarts == 1
-    assert indexer.message == ("the indexer was killed by signal 9 (SIGKILL) and was started again (once since up)")
+    assert indexer.message == ("the indexer was killed by signal 9 (SIGKILL) and was restarted (once since up)")
     assert {**before, "indexer": indexer.pid} == pids(home)
 
 
@@ -144,7 +144,7 @@ def up_with_other_settings_starts_stream_and_indexer_again(home: Path, settings:
     eventually(lambda: not entry.keeper.alive, 10, "the keeper's end")
     messages = list[str]()
     up(home, replace(settings, journal=JournalSettings(prefix="other")), commands=COMMANDS, tell=messages.append)
-    assert "the stream had other settings and is started again" in messages
+    assert "the stream had other settings and is restarted" in messages
     after = pids(home)
     assert after["stream"] != before["stream"]
     assert {name: after[name] for name in ALL[:2]} == {name: before[name] for name in ALL[:2]}
