@@ -1,14 +1,14 @@
-"""What is to be told so that the journal holds what a source found: events, entity by entity. Pure.
+"""Plans the events that bring the journal in line with what a source found, entity by entity. Pure.
 
-A source's own are, on each entity: the SYSTEM property `source.<kind>.<id>` (its mark), the properties with its prefix,
-and of `description`, `schema` and the SYSTEM tags those that its mark lists. Everything else is somebody else's and
-stays: all of scope USER, and what other sources and programs say in SYSTEM. Of two sources that would both say the
-description or schema, the one that said it first keeps it.
+On each entity a source owns the SYSTEM property `source.<kind>.<id>` (its mark), the properties with its prefix, and
+those of `description`, `schema` and the SYSTEM tags that its mark lists. Everything else belongs to others and stays:
+all of scope USER, and what other sources and programs set in SYSTEM. If two sources could set the description or
+schema, the one that set it first keeps it.
 
-An entity that is gone is deleted where a source registered it (its `created_by` says so) and no other source has a
-mark on it; else only the source's own goes. Nothing goes after a read that was not whole.
-Invariant: what a plan's events make of the journal, planned again with the same findings, gives no events; a plan cut
-anywhere, planned again, leads to the same end.
+An entity that no longer exists is deleted if a source registered it (see its `created_by`) and no other source has a
+mark on it; otherwise only the source's own metadata is removed. Nothing is removed after an incomplete read.
+Invariant: planning again after a plan's events, with the same findings, gives no events; a plan interrupted anywhere,
+planned again, leads to the same result.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ from .found import Found, fitted
 from .source import APP, MARK, Identity
 
 SHARED: Final = ("description", "schema")
-"""Properties that several sources may know, so that a mark lists whose they are."""
+"""Properties that several sources may set, so that the mark lists which ones a source owns."""
 RUN: Final = "run"
-"""Behind the prefix: the run by which something is made of other data; what was told of it is not told again."""
+"""Key after the prefix: the run that represents an entity's lineage; its facts are not emitted again."""
 BEGUN: Final = "begun_run"
-"""Behind the prefix: the run that was begun or is to be; it is noted first, so that one that nothing more was told of
-is ended too."""
+"""Key after the prefix: the run that was or will be started. It is noted first, so that it is also stopped if nothing
+more of it was emitted."""
 ENDED: Final = "ended_run"
-"""Behind the prefix: the runs that were ended last or are to be, parted by blanks; they are noted first, so that none
-is ever taken up again."""
+"""Key after the prefix: the runs that were or will be stopped last, separated by spaces. They are noted first, so that
+none is ever resumed."""
 REPLACED: Final = "REPLACED"
 DROPPED: Final = "DROPPED"
-"""How the run of a view ends that has another definition now, and of one that is gone."""
+"""Final status of a view's run when its definition has changed, and when the view is gone."""
 _KEPT_READS: Final = MAX_ENTRIES - 1  # and the write
 
 
 class Held(NamedTuple):
-    """What the journal holds of an entity.
+    """The state of an entity in the journal.
 
     Attributes:
-        live: whether it is there; if not, it was deleted.
-        deleted_at: logical timestamp of its last deletion; 0 where it never was.
+        live: whether it exists; if not, it was deleted.
+        deleted_at: logical timestamp of its last deletion; 0 if it never was deleted.
         properties, tags: of scope SYSTEM.
     """
 
@@ -70,7 +70,7 @@ class Held(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """What a source says is its own of an entity, besides the properties with its prefix."""
+    """What a source owns of an entity, besides the properties with its prefix."""
 
     keys: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Mark(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Mark:
-        """The mark of a property's value; an empty one where somebody has written something else there."""
+        """The mark of a property's value; an empty one if somebody has written something else there."""
         try:
             value = json.loads(text)
             return cls(*[tuple(sorted(filter(_is_text, value.get(name, ())))) for name in cls._fields])
@@ -91,22 +91,22 @@ class Mark(NamedTuple):
 
 
 class Change(StrEnum):
-    """What becomes of an entity."""
+    """What happens to an entity."""
 
     REGISTER = "register"
     CHANGE = "change"
     DELETE = "delete"
     RELEASE = "release"
-    """The source says nothing more of it; it stays, since somebody else registered or describes it."""
+    """The source's metadata is removed; the entity stays, since somebody else registered or describes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is to be told of one entity.
+    """What is to be emitted about one entity.
 
     Attributes:
-        notes: events that say which runs are to be begun and ended; they stand in the journal before that is told.
-        facts: lineage, which stands there before the events that say it was told.
+        notes: events that note which runs are to start and stop; they must be in the journal first.
+        facts: lineage, which must be there before the events that say it was emitted.
         events: in their order, all of the entity.
     """
 
@@ -119,10 +119,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be told, and how much stays as it is.
+    """What is to be emitted, and how much is unchanged.
 
     Attributes:
-        kept: entities that were not found and stay, because the read was not whole.
+        kept: entities that were not found and stay, because the read was incomplete.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -130,18 +130,18 @@ class Plan:
     kept: int = 0
 
     def of(self, change: Change) -> list[Urn]:
-        """The entities with which this happens."""
+        """The entities to which this happens."""
         return [step.entity for step in self.steps if step.change == change]
 
 
 def plan(source: Identity, found: Iterable[Found], held: Mapping[str, Held], *, whole: bool, at_ms: int) -> Plan:
-    """Compare what a source found with what the journal holds.
+    """Compare what a source found with the contents of the journal.
 
     Args:
-        found: of an entity that comes twice, the first counts.
+        found: if an entity comes twice, the first one counts.
         held: by URN, at least all that was found or has the source's mark, deleted ones included.
-        whole: whether everything was read, so that what was not found is gone.
-        at_ms: when the reading began, milliseconds UTC: the time of the facts.
+        whole: whether everything was read, so that what was not found no longer exists.
+        at_ms: when the read began, milliseconds UTC: the time of the facts.
     """
     made, seen = Plan(), set[str]()
     unchanged = kept = 0
@@ -163,14 +163,14 @@ def plan(source: Identity, found: Iterable[Found], held: Mapping[str, Held], *, 
 
 
 def is_of(source: Identity, row: Held) -> bool:
-    """Whether a source brought an entity: it has its mark; or none yet, after a kill, and was registered by it."""
+    """Whether a source brought in an entity: it has its mark or, after a kill, no mark but was registered by it."""
     if source.mark in row.properties:
         return True
     return row.properties.get("created_by") == source.actor and not any(key.startswith(MARK) for key in row.properties)
 
 
 def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Step | None:
-    """What is to be told of something that is there; None: nothing."""
+    """What is to be emitted about an existing entity; None: nothing."""
     live = row is not None and row.live
     properties: Mapping[str, str] = row.properties if row is not None and live else {}
     tags = row.tags if row is not None and live else ()
@@ -217,7 +217,7 @@ def _stated(source: Identity, found: Found, row: Held | None, at_ms: int) -> Ste
 
 
 def _gone(source: Identity, entity: Urn, row: Held, at_ms: int) -> Step:
-    """What is to be told of something that is there no more."""
+    """What is to be emitted about an entity that no longer exists."""
     noted, ending = _noted(source, entity, row, None)
     notes, facts = tuple(noted), tuple(RunStopped(run, at_ms, DROPPED) for run in ending)
     others = _others(source, row.properties)
@@ -240,7 +240,7 @@ def _mark(source: Identity, properties: Mapping[str, str]) -> Mark:
 
 
 def _others(source: Identity, properties: Mapping[str, str]) -> Mark:
-    """What other sources say is theirs."""
+    """What other sources own."""
     marks = [Mark.read(value) for key, value in properties.items() if key.startswith(MARK) and key != source.mark]
     return Mark(tuple(key for mark in marks for key in mark.keys), tuple(tag for mark in marks for tag in mark.tags))
 
@@ -269,12 +269,12 @@ def _schema_text(found: Found) -> str | None:
 
 
 class _Runs(NamedTuple):
-    """What is noted of an entity's runs.
+    """What is noted about an entity's runs.
 
     Attributes:
-        told: the run that everything was told of.
-        begun: the run that was to be begun last; another than `told` after a kill before its end.
-        ended: the runs that were to be ended last.
+        told: the run whose facts were all emitted.
+        begun: the run to start last; different from `told` after a kill in between.
+        ended: the runs to stop last.
     """
 
     told: Urn | None
@@ -292,7 +292,7 @@ class _Runs(NamedTuple):
 
 
 def _as_run(text: str) -> Urn | None:
-    """A run's URN; None where somebody has written something else there."""
+    """A run's URN; None if somebody has written something else there."""
     try:
         urn = Urn.parse(text)
     except InvalidUrnError:
@@ -301,9 +301,9 @@ def _as_run(text: str) -> Urn | None:
 
 
 def _noted(source: Identity, entity: Urn, row: Held | None, now: Urn | None) -> tuple[list[Any], list[Urn]]:
-    """The note of which runs begin and end, none where nothing is to be noted, and the runs that are to be ended.
+    """The note of which runs start and stop (none if there is nothing to note), and the runs to stop.
 
-    A run that is noted as ended is ended again until nothing of it is left to be told, and never taken up again.
+    A run that is noted as stopped is stopped again until all of it is emitted, and never resumed.
     """
     told, begun, ended = _Runs.of(source, row)
     killed = begun is not None and begun != told
@@ -319,9 +319,9 @@ def _noted(source: Identity, entity: Urn, row: Held | None, now: Urn | None) -> 
 
 
 def _run(source: Identity, found: Found, row: Held | None) -> Urn | None:
-    """The run by which something is made of other data now: another one whenever that changes, the same after a kill.
+    """The run that represents an entity's present lineage: a new one whenever that changes, the same after a kill.
 
-    None where it is made of nothing else, or no URN can hold the name.
+    None if the entity reads nothing, or its name does not fit into a URN.
     """
     if found.upstreams is None:
         return None

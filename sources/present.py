@@ -1,8 +1,8 @@
-"""What the journal holds of the entities of some namespaces, read from the lake at once.
+"""The journal's state of the entities of some namespaces, read from the lake in bulk.
 
-One pruned read of the table `entities`, by tenant and the beginnings of URNs; nothing is looked up singly. The lake is
-waited for until it holds all that stood in the journal when the read was asked for, so that a run knows what the one
-before it has told, also one that was killed.
+One pruned read of the table `entities`, by tenant and URN prefixes; there are no single look-ups. The read waits until
+the lake contains everything that was in the journal when it was requested, so that a run knows what the previous one
+has emitted, even if that was killed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ANSWER_S: Final = 5.0
 
 
 def covers(entities: Iterable[Urn]) -> set[str]:
-    """How the URNs begin that share kind and namespace with some entities: `dataset:shop/`."""
+    """URN prefixes of the kinds and namespaces of some entities: `dataset:shop/`."""
     return {f"{urn.kind}:{urn.path.partition('/')[0]}/" for urn in entities}
 
 
@@ -47,7 +47,7 @@ class PresentEntities(Queries):
 
     @asked_anew
     def within(self, tenant: str, begins: Collection[str]) -> dict[str, Held]:
-        """The entities whose URNs begin so, deleted ones included, by URN.
+        """The entities whose URNs have these prefixes, deleted ones included, by URN.
 
         Raises:
             UnavailableError: there is no lake.
@@ -78,12 +78,12 @@ def _held(deleted: bool, deleted_at: int, keys: list[str] | None, values: list[s
 
 
 def _after(begin: str) -> str:
-    """The least text behind all that begin with an ASCII text."""
+    """The first string that sorts after all strings with an ASCII prefix."""
     return begin[:-1] + chr(ord(begin[-1]) + 1)
 
 
 def _may_hold(file: Any, tenant: str, begins: Iterable[str]) -> bool:
-    """Whether a file's statistics leave it open that it has such rows."""
+    """Whether a file may have such rows, by its statistics."""
     if not _overlap(file.get("min.tenant"), file.get("max.tenant"), tenant, tenant):
         return False
     if file.get("min.tenant") != file.get("max.tenant"):
@@ -96,17 +96,17 @@ def _overlap(least: str | None, greatest: str | None, begin: str, end: str) -> b
 
 
 def opened(lake: LakeReader) -> PresentEntities:
-    """What reads entities in bulk, over the same lake."""
+    """A bulk reader of entities, over the same lake."""
     return lake.beside(PresentEntities)
 
 
 def recorded_covers(text: str | None) -> set[str]:
-    """The beginnings of URNs that a source's program lists; none where something else stands there."""
+    """The URN prefixes that a source's program lists; none if the property contains anything else."""
     return {begin for begin in recorded_texts(text) if ":" in begin}
 
 
 def recorded_texts(text: str | None) -> list[str]:
-    """The texts that a source's program lists; none where something else stands there."""
+    """The strings that a source's program lists; none if the property contains anything else."""
     try:
         value = json.loads(text or "[]")
     except ValueError:
@@ -118,7 +118,7 @@ def journal_end(journal: ConnectedJournal) -> Cut:
     """The next position of each partition of the catalog's journal topic, as it is now: what is committed.
 
     Raises:
-        KafkaUnavailableError: Kafka does not say.
+        KafkaUnavailableError: Kafka does not answer.
     """
     topic = journal.settings.journal.topics.journal(TOPIC)
     known = journal.epochs[topic]

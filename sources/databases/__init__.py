@@ -1,1 +1,1 @@
-"""Databases as a source: schemas, tables and views with columns, comments and keys, and what views are made of."""
+"""Databases as a source: schemas, tables and views with columns, comments and keys, and the lineage of views."""

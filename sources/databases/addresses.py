@@ -1,6 +1,6 @@
-"""Addresses of databases: how lineage names the server, how it is opened, and what went wrong in plain words.
+"""Addresses of databases: the server's name in lineage, how it is opened, and errors in plain words.
 
-Invariant: a password stands in the address alone: no error, property, name or `repr` shows it.
+Invariant: a password is in the address only: no error, property, name or `repr` shows it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .inspecting import connected, schemas_of, tables_of
 from .reflected import Table, Unread
 
 FILES: Final = frozenset({"sqlite", "duckdb"})
-"""Databases that are one file."""
+"""Databases in a single file."""
 _REFUSED: Final = (
     "password",
     "authentication",
@@ -37,7 +37,7 @@ _REFUSED: Final = (
     "permission denied",
     'role "',
 )
-"""Words by which drivers say that somebody may not: each has codes of its own."""
+"""Words in drivers' messages that mean access was denied: each driver has its own codes."""
 _DRIVERS: Final = {
     "postgresql": "psycopg[binary]", "mysql": "pymysql", "mariadb": "pymysql", "mssql": "pyodbc", "oracle": "oracledb",
     "duckdb": "duckdb", "snowflake": "snowflake-sqlalchemy", "trino": "trino[sqlalchemy]",
@@ -50,10 +50,10 @@ class Reader:
     """An opened database.
 
     Attributes:
-        database: what it calls itself.
-        default_schema: where a name without a schema is looked for.
-        schemas: those of users.
-        tables: the tables of a schema whose names are wanted.
+        database: its own name.
+        default_schema: the schema of names without one.
+        schemas: users' schemas.
+        tables: reads the tables of a schema whose names are selected.
     """
 
     database: str
@@ -67,9 +67,9 @@ class Address:
     """Where a database is.
 
     Attributes:
-        namespace: what lineage calls the server or file.
-        named: what it calls the database, as far as the address says.
-        dialect: SQLAlchemy's word for the sort of database.
+        namespace: the server's or file's name in lineage.
+        named: the database's name, as far as the address contains it.
+        dialect: SQLAlchemy's name for the kind of database.
     """
 
     namespace: str
@@ -87,7 +87,7 @@ class Address:
         """Read an address of SQLAlchemy.
 
         Raises:
-            InputError: it is none.
+            InputError: it is not valid.
         """
         try:
             url = make_url(text)
@@ -126,11 +126,11 @@ class Address:
 
     @contextmanager
     def opened(self) -> Iterator[Reader]:
-        """The database, opened for reading alone.
+        """The database, opened read-only.
 
         Raises:
-            SourceError: the driver is not installed, or the database refuses who asks.
-            SourceUnavailableError: it does not answer, or broke off in the block.
+            SourceError: the driver is not installed, or the database refuses the user.
+            SourceUnavailableError: it does not answer, or the connection broke in the block.
         """
         if self.dialect in FILES and not Path(self._path).is_file():
             raise SourceError(
@@ -185,7 +185,7 @@ class Address:
         return self._url.set(database=f"file:{quote(self._path)}", query={"mode": "ro", "uri": "true"})
 
     def _fail(self, error: Exception) -> NoReturn:
-        """Raises: SourceError, SourceUnavailableError: what a driver has said, without anything secret."""
+        """Raises: SourceError, SourceUnavailableError: the driver's message, without secrets."""
         said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         shown = self.scrubbed(said)
         if any(word in said.lower() for word in _REFUSED):
@@ -199,7 +199,7 @@ class Address:
         raise SourceUnavailableError(f"The database at {self.namespace} cannot be read completely: {shown}") from None
 
     def scrubbed(self, text: str) -> str:
-        """A text of somebody else's without the password, encoded or not."""
+        """A driver's text without the password, encoded or not."""
         secret = self._url.password
         return text if not secret else scrubbed(text, {str(secret), quote(str(secret)), quote(str(secret), safe="")})
 
@@ -213,7 +213,7 @@ class Address:
 
 
 def shown_url(text: str) -> str:
-    """An address as it may be shown: without password and query."""
+    """An address that can be shown: without password and query."""
     before, found, behind = text.partition("://")
     user, at, rest = behind.rpartition("@")
     name, colon, _ = user.partition(":")
@@ -234,7 +234,7 @@ def _socket_host(url: Any) -> str | None:
 
 
 def _no_address() -> InputError:
-    """It does not show what was given: that may hold a password."""
+    """The error does not show the URL, which may contain a password."""
     return InputError(
         "This is not a valid database URL.",
         code="bad-source-address",

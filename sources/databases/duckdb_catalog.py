@@ -1,4 +1,4 @@
-"""Reads a DuckDB file by its own catalog functions: SQLAlchemy's inspector asks for what DuckDB has not."""
+"""Reads a DuckDB file by its own catalog functions: SQLAlchemy's inspector needs catalogs that DuckDB lacks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OWN = "database_name = current_database() and not internal"
 
 
 def schemas_of(connection: Any) -> list[str]:
-    """The schemas of users, sorted; `main` is there always."""
+    """The schemas of users, sorted; `main` always exists."""
     rows = connection.execute(
         "select schema_name from duckdb_schemas() where database_name = current_database()"
         " and (not internal or schema_name = 'main') order by 1"
@@ -22,7 +22,7 @@ def schemas_of(connection: Any) -> list[str]:
 
 
 def database_of(connection: Any) -> str:
-    """What DuckDB calls the file."""
+    """DuckDB's name of the file."""
     return str(connection.execute("select current_database()").fetchone()[0])
 
 

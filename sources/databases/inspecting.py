@@ -1,6 +1,6 @@
 """Reads a database with SQLAlchemy's inspector, schema by schema and in bulk: one query for all columns, one for keys.
 
-What the dialect cannot say (comments, keys) is missing, and no error. What breaks the connection ends the reading.
+What the dialect does not provide (comments, keys) is missing, without an error. A broken connection ends the read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Wanted = Callable[[str], bool]
 
 
 def connected(engine: Engine) -> Connection:
-    """A connection that reads one state of the database, where it can say so."""
+    """A connection that reads one snapshot of the database, if the dialect can do that."""
     connection = engine.connect()
     if engine.dialect.name == _POSTGRES:
         options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
@@ -41,7 +41,7 @@ def tables_of(connection: Connection, schema: str, wanted: Wanted) -> Iterator[T
     """The tables and views of a schema.
 
     Args:
-        wanted: says of a table's name whether it is read.
+        wanted: whether to read a table, by its name.
     Raises:
         sqlalchemy.exc.DBAPIError: the connection broke.
     """
@@ -100,7 +100,7 @@ def _definitions(connection: Connection, inspector: Inspector, schema: str, view
 
 
 def _optional(connection: Connection, ask: Callable[[], Any], otherwise: Any) -> Any:
-    """An answer that not every database gives. Raises: sqlalchemy.exc.DBAPIError: the connection broke."""
+    """A result that not every database provides. Raises: sqlalchemy.exc.DBAPIError: the connection broke."""
     try:
         return ask()
     except NotImplementedError:
@@ -114,12 +114,12 @@ def _optional(connection: Connection, ask: Callable[[], Any], otherwise: Any) ->
 
 
 def _of_names(multi: Mapping[Any, Any]) -> dict[str, Any]:
-    """What was said of many tables of one schema, by their names."""
+    """Results for many tables of one schema, by their names."""
     return {name: said for (_, name), said in multi.items()}
 
 
 class _Types:
-    """Types as the database writes them; each different one is spelled once."""
+    """Types as the database writes them; each distinct one is rendered once."""
 
     def __init__(self, dialect: Any) -> None:
         self._dialect = dialect

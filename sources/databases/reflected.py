@@ -1,4 +1,4 @@
-"""What a database says of its tables and views: values, whatever it was asked by."""
+"""What a database says about its tables and views: values, independent of the reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Column(NamedTuple):
 
 
 class ForeignKey(NamedTuple):
-    """Columns that hold the key of another table."""
+    """Columns that reference another table's key."""
 
     columns: tuple[str, ...]
     schema: str | None
@@ -30,7 +30,7 @@ class Table(NamedTuple):
     """A table or view.
 
     Attributes:
-        schema: the schema that it stands in; None where the database has none.
+        schema: its schema; None if the database has none.
         kind: `table`, `view` or `materialized view`.
         definition: SQL of a view; None: not known.
     """

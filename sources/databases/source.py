@@ -1,7 +1,7 @@
-"""A database as a source: what is read becomes entities, by the names that lineage has for them.
+"""A database as a source: its tables become entities, under the same names as in lineage.
 
 The database, its schemas, tables and views are datasets. A table has its columns as schema; comments and keys are
-SYSTEM properties, so that a search finds them by their words and by their column. What a view is made of is lineage.
+SYSTEM properties, so that search finds them by their words and by their column. What a view reads is lineage.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Databases:
 
     Args:
         url: of SQLAlchemy, `postgresql+psycopg://user:password@host/shop`, `sqlite:///shop.db`; never shown or stored.
-        schemas: patterns of schemas to read, all where none is given; `*` stands for anything.
-        exclude: patterns of what is left out: `schema`, `schema.table`.
-        id: the source's; one that follows from the address where None.
-        namespace: what lineage calls the server, where it is reached by another name.
+        schemas: patterns of schemas to read, all if empty; `*` matches anything.
+        exclude: patterns of what to omit: `schema`, `schema.table`.
+        id: the source's; None: one derived from the address.
+        namespace: the server's name in lineage, if it is reached by another name.
     Raises:
-        InputError: the address or the id is none.
+        InputError: the address or the id is not valid.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Databases:
                 yield Problem(f"{table.schema}.{table.name}"[:200], error.message)
 
     def _wanted(self, schemas: Sequence[str]) -> list[str]:
-        """Those to read. Raises: SourceError: none is, which would read as if all of their tables were gone."""
+        """The schemas to read. Raises: SourceError: there is none, which would look as if all tables were gone."""
         wanted = [schema for schema in schemas if self._is_wanted(schema)]
         if not wanted:
             raise SourceError(
@@ -101,7 +101,7 @@ class Databases:
 
 
 class _Names:
-    """What the database's own names are as URNs."""
+    """URNs of the database's own names."""
 
     def __init__(self, address: Address, database: str) -> None:
         self._namespace = address.namespace
@@ -109,7 +109,7 @@ class _Names:
         self._whole = database
 
     def of(self, *name: str) -> str:
-        """A name as lineage has it; of three parts the first is another database."""
+        """A name as used in lineage; of three parts the first is another database."""
         return table_name(*name) if len(name) > 2 else table_name(self._database, *name)
 
     def urn(self, *name: str) -> Urn:
@@ -118,7 +118,7 @@ class _Names:
 
 
 class _Describing:
-    """Says of each table what is known of it, views by what they are made of."""
+    """Turns each table into a `Found`, views with their lineage."""
 
     def __init__(
         self, names: _Names, dialect: str, default: str | None, tables: Mapping[tuple[str, str], Table]
@@ -130,7 +130,7 @@ class _Describing:
         self._folded = {(schema.casefold(), name.casefold()): (schema, name) for schema, name in tables}
 
     def found(self, table: Table) -> Found:
-        """Raises: InvalidUrnError: no URN can hold its name."""
+        """Raises: InvalidUrnError: its name does not fit into a URN."""
         schema = table.schema or ""
         made = self._made_of(table)
         return Found(
@@ -190,7 +190,7 @@ class _Describing:
         return self._folded.get((name[0].casefold(), name[1].casefold()), name)
 
     def _upstreams(self, table: Table, made: MadeOf) -> tuple[Urn, ...]:
-        """The data that a view is made of; a name that no URN can hold is left out."""
+        """The data that a view reads; names that do not fit into a URN are omitted."""
         urns = set()
         for name in made.tables:
             try:

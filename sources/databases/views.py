@@ -1,6 +1,6 @@
-"""What a view is made of, from its SQL: the tables, and of each column those that it comes from.
+"""What a view reads, from its SQL: the tables, and for each column the columns that it comes from.
 
-By sqlglot's parser. What it cannot read of a view is missing: first the columns, then the tables; it is never an error.
+With sqlglot's parser. What it cannot parse is missing: first the columns, then the tables; it is never an error.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ DIALECTS: Final[Mapping[str, str]] = {
     "mariadb": "mysql",
     "cockroachdb": "postgres",
 }
-"""What sqlglot calls dialects that SQLAlchemy calls otherwise."""
+"""sqlglot's names for dialects, where SQLAlchemy's differ."""
 MOST_SQL: Final = 200_000
 MOST_COLUMNS: Final = 300
 """Characters of a definition and columns of a view beyond which the columns are not followed: it would take seconds."""
 _PLAIN: Final = re.compile(r"\w+(\.\w+)*")
 
 Name = tuple[str, ...]
-"""A table as SQL names it, from the outermost part in: ("public", "orders")."""
+"""A table's name in SQL, outermost part first: ("public", "orders")."""
 Resolve = Callable[[Name], Name]
 """The whole name of a table that SQL names: its schema and its own name, and before them its database if another."""
 
 
 class MadeOf(NamedTuple):
-    """What a view is made of, by whole names.
+    """What a view reads, by full names.
 
     Attributes:
         columns: of the view's columns those that each comes from, with their tables.
@@ -47,11 +47,11 @@ class MadeOf(NamedTuple):
 def made_of(
     sql: str, dialect: str, names: Sequence[str], resolve: Resolve, columns_of: Callable[[Name], Mapping[str, str]]
 ) -> MadeOf | None:
-    """What a view is made of; None where its SQL cannot be read.
+    """What a view reads; None if its SQL cannot be parsed.
 
     Args:
         sql: its definition, `create view` or the query alone.
-        dialect: SQLAlchemy's word.
+        dialect: SQLAlchemy's name.
         names: of its columns, in their order.
         columns_of: columns with types of a table; none of one that is not known.
     """

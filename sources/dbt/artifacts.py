@@ -1,8 +1,8 @@
 """The files that dbt writes into a project's target folder: read, checked for the versions that are supported.
 
-The manifest must be there; the catalog (`dbt docs generate`) and the run results may be missing, and are then None:
-what they would say is left as it was. Source: https://schemas.getdbt.com, manifest 7 to 12, catalog 1, run-results 4
-to 6.
+The manifest must exist; the catalog (`dbt docs generate`) and the run results may be missing, and are then None:
+their part of the metadata stays as it was. Source: https://schemas.getdbt.com, manifest 7 to 12, catalog 1,
+run-results 4 to 6.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCHEMA: Final = re.compile(r"/dbt/([a-z-]+)/v(\d+)(?:\.json)?$")
 
 @dataclass(frozen=True, slots=True)
 class Artifacts:
-    """What stands in a target folder.
+    """The contents of a target folder.
 
     Attributes:
         catalog, results: None: there is no such file.
@@ -37,12 +37,12 @@ class Artifacts:
 
     @property
     def adapter(self) -> str:
-        """dbt's word for the sort of database, `postgres`; empty where the manifest does not say."""
+        """dbt's name for the kind of database, `postgres`; empty if the manifest does not contain it."""
         return text_of(mapping(self.manifest, "metadata").get("adapter_type"))
 
     @property
     def project(self) -> str:
-        """The project's name; empty where the manifest does not say."""
+        """The project's name; empty if the manifest does not contain it."""
         return text_of(mapping(self.manifest, "metadata").get("project_name"))
 
 
@@ -107,14 +107,14 @@ def _not_written_by_dbt(path: Path, why: str) -> SourceError:
 
 
 def mapping(value: Any, *path: str) -> Mapping[str, Any]:
-    """The object behind some names; an empty one where there is none."""
+    """The object at a path of names; an empty one if there is none."""
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, Mapping) else {}
 
 
 def text_of(value: Any) -> str:
-    """A text; empty where it is none."""
+    """A string; empty if it is not one."""
     return value if isinstance(value, str) else ""
 
 

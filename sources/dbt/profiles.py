@@ -1,7 +1,7 @@
-"""Which database a dbt project writes to, as lineage names it: from what is given, else from dbt's own profile.
+"""The database that a dbt project writes to, by its name in lineage: as given, or from dbt's own profile.
 
-A profile's password is never read out: host, port, path and account alone. What a profile leaves to a template, other
-than `env_var`, cannot be known here, and is asked for.
+A profile's password is never used, only host, port, path and account. Templates other than `env_var` cannot be
+evaluated here; the user is asked for the value.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def namespace(
     """The namespace of the database that a project writes to.
 
     Args:
-        profiles: path of profiles.yml; where None it is looked for as dbt does: in DBT_PROFILES_DIR, in the project's
+        profiles: path of profiles.yml; None: it is searched for as dbt does: in DBT_PROFILES_DIR, in the project's
             folder, in ~/.dbt.
         target: the profile's output; the one of the last run, else the profile's own choice, where None.
     Raises:
-        SourceError: it cannot be known; the hint says what to give.
+        SourceError: it cannot be determined; the hint says what to pass.
     """
     adapter = artifacts.adapter
     if adapter in FIXED:

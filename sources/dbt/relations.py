@@ -1,6 +1,6 @@
-"""What the nodes of a manifest are as data: their URNs, what each is made of, and what tests say of them. Pure.
+"""The nodes of a manifest as data: their URNs, what each reads, and the results of tests. Pure.
 
-A model that dbt writes nothing for (ephemeral) is no data; what is made of it is made of what it is made of.
+A model that dbt writes nothing for (ephemeral) is not data; its readers count as reading what it reads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Relations:
 
     Args:
         namespace: of the database.
-        adapter: dbt's word for the sort of database.
+        adapter: dbt's name for the kind of database.
     """
 
     def __init__(self, manifest: Mapping[str, Any], namespace: str, adapter: str) -> None:
@@ -58,7 +58,7 @@ class Relations:
         return table_name(database, text_of(node.get("schema")))
 
     def upstreams(self, name: str) -> frozenset[Urn]:
-        """The data that a node is made of."""
+        """The data that a node reads."""
         made: set[Urn] = set()
         seen, left = {name}, list(_depends_on(self.nodes.get(name)))
         while left:
@@ -91,7 +91,7 @@ def _depends_on(node: Node | None) -> list[str]:
 
 
 def properties_of(node: Node, groups: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a node says of itself, without the prefix."""
+    """A node's own properties, without the prefix."""
     yield "type", text_of(node.get("resource_type"))
     config = mapping(node, "config")
     plain = {
@@ -120,7 +120,7 @@ def properties_of(node: Node, groups: Mapping[str, Any]) -> Iterator[tuple[str, 
 
 
 def owner_of(meta: Mapping[str, Any], group: Any) -> str:
-    """Who owns a node: as its meta says, else as its group does."""
+    """The owner of a node: from its meta, or from its group."""
     for owner in (meta.get("owner"), mapping(group, "owner")):
         if isinstance(owner, Mapping):
             parts = [*texts_of(owner.get("name")), *texts_of(owner.get("email"))]

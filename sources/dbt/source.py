@@ -1,8 +1,8 @@
-"""A dbt project as a source: what its target folder says becomes entities, by the names that lineage has for them.
+"""A dbt project as a source: the contents of its target folder become entities, under the same names as in lineage.
 
-Models, seeds, snapshots and sources are the tables and views of the database that they are there; exposures are data of
-the project. Tests are properties of what they test, with their last verdict. What a model is made of is lineage by its
-definition, and each run that made it is a run of the same program.
+Models, seeds, snapshots and sources are their tables and views in the database; exposures are data of the project.
+Tests are properties of what they test, with their last result. What a model reads is lineage by its definition, and
+each run that built it is a run of the same program.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Dbt:
 
     Args:
         target_dir: where dbt writes manifest.json, catalog.json and run_results.json.
-        namespace: what lineage calls the database; as the profile says where None.
-        profiles: path of profiles.yml, where dbt would not find it.
+        namespace: the database's name in lineage; None: from the profile.
+        profiles: path of profiles.yml, if dbt would not find it.
         target: the profile's output.
-        id: the source's; one that follows from the project's folder where None.
-        environ: variables that the profile may name; the process's where None.
+        id: the source's; None: one derived from the project's folder.
+        environ: variables that the profile may use; None: the process's.
     Raises:
-        InputError: the id or the namespace is none.
+        InputError: the id or the namespace is not valid.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Dbt:
 
 
 class _Project:
-    """Says of each node what is known of it."""
+    """Turns each node into a `Found`."""
 
     def __init__(self, artifacts: Artifacts, relations: Relations) -> None:
         self.relations = relations

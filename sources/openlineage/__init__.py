@@ -1,1 +1,1 @@
-"""Files of OpenLineage events as a source: what lineage names becomes entities, and runs become lineage."""
+"""Files of OpenLineage events as a source: the data and jobs in them become entities, and runs become lineage."""

@@ -1,7 +1,7 @@
-"""What the facets of OpenLineage say of a dataset or a job, event by event; of each facet the newest counts. Pure.
+"""The facets of a dataset or job, collected event by event; the newest of each facet counts. Pure.
 
-A facet that no event has says nothing, so what was brought by it before stays; one that is `_deleted` says that it is
-no more. Source: OpenLineage specification 2-0-2, facets of datasets and jobs.
+A facet that no event has changes nothing, so earlier metadata from it stays; one with `_deleted` removes it.
+Source: OpenLineage specification 2-0-2, facets of datasets and jobs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SAYS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Facets:
-    """What is known of one dataset or job.
+    """What is known about one dataset or job.
 
     Args:
         entity: its URN.
@@ -129,7 +129,7 @@ def _column_lineage(facet: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def without_secrets(address: str) -> str:
-    """An address without user, password and query, in which secrets stand."""
+    """An address without user, password and query, which may contain secrets."""
     try:
         parts = urlsplit(address.removeprefix("jdbc:"))
     except ValueError:

@@ -1,8 +1,7 @@
 """Files of OpenLineage events as a source: run, dataset and job events, as JSON lines or arrays.
 
-Runs become facts of lineage, as `metajournal lineage import` tells them; what the events say of datasets and jobs
-becomes entities, so that a search finds what lineage knows. Files tell of some data and never of all, so nothing is
-deleted.
+Runs become facts of lineage, as with `metajournal lineage import`; the datasets and jobs become entities, so that
+search finds them. Files describe some of the data, never all of it, so nothing is deleted.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from .facets import Facets
 KIND: Final = "openlineage"
 PREFIX: Final = "openlineage."
 PIECE: Final = 500
-"""Events whose runs are told together: what is added to a file later makes no more than these be told again."""
+"""Number of events whose runs are emitted together: if a file grows, at most this many are emitted again."""
 
 
 class OpenLineageFiles:
@@ -42,10 +41,10 @@ class OpenLineageFiles:
 
     Args:
         files: paths, read in their order.
-        register: whether datasets and jobs become entities; else runs alone are told.
-        id: the source's; `openlineage` where None.
+        register: whether datasets and jobs become entities; otherwise only runs are emitted.
+        id: the source's; None: `openlineage`.
     Raises:
-        InputError: the id is none.
+        InputError: the id is not valid.
     """
 
     lists_all: Final = False
@@ -111,7 +110,7 @@ class _Piece:
 
 
 class _Known:
-    """What the events say of datasets and jobs."""
+    """Collects what the events say about datasets and jobs."""
 
     def __init__(self) -> None:
         self._facets: dict[Urn, Facets] = {}
@@ -140,7 +139,7 @@ class _Known:
 
 
 def _facts(event: Any) -> list[Any]:
-    """Raises: NoRunEventError: it is no event of OpenLineage."""
+    """Raises: NoRunEventError: it is not an OpenLineage event."""
     if isinstance(event, Mapping) and "run" not in event:
         if "dataset" in event:
             return []
