@@ -129,7 +129,7 @@ def up_starts_again_only_what_died(home: Path, settings: Settings) -> None:
     messages = list[str]()
     up(home, settings, commands=COMMANDS, tell=messages.append)
     assert messages == [
-        "Kafka, Elasticsearch and the stream are running already", "starting the indexer", "the indexer is ready",
+        "Kafka, Elasticsearch and the stream are already running", "starting the indexer", "the indexer is ready",
     ]  # fmt: skip
     assert status(home).fine
     after = pids(home)
