@@ -107,7 +107,7 @@ def test_lineage_is_emitted_drawn_listed_imported_and_exported(installation: Ins
     assert json_of(installation, "lineage", str(RAW), "--to", "0.1")["relations"] == []  # seconds
     before = json_of(installation, "lineage", str(RAW), "--as-at", results[1]["position"])
     assert before["relations"] == []
-    assert "→ read by spark.typed-lineage.Nightly.wash  1 run" in "\n".join(said(installation, "lineage", str(RAW)))
+    assert f"→ read by {WASH}  1 run" in "\n".join(said(installation, "lineage", str(RAW)))
     assert json_of(installation, "runs", WASH)["runs"] == [
         {"run": RUN, "program": WASH, "id": "r1", "start": 100, "stop": 200, "status": "COMPLETED"}
     ]

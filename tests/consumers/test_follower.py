@@ -208,7 +208,7 @@ def test_verdicts_of_what_the_lake_has_come_from_the_lake(journal: Journal, stre
         assert [one.word for one in map(follow.verdict, places)] == ["accepted", "rejected", "duplicate", "shelved"]
         assert follow.peek(accepted.position) is None
         first = Position(bad.topic, 0, 1 << 40)
-        with pytest.raises(InvalidPositionError, match="No event of default/dataset:follower/orders stands"):
+        with pytest.raises(InvalidPositionError, match="No event of default/dataset:follower/orders is at"):
             follow.verdict(first)
         with pytest.raises(InvalidPositionError, match="is not a position in"):
             follow.verdict(replace(first, partition=3))
@@ -320,7 +320,7 @@ def test_without_a_lake_nothing_is_followed(journal: Journal) -> None:
 
 def test_a_topic_that_was_made_anew_is_refused(journal: Journal, stream: BrokerStream) -> None:
     epochs = {name: replace(one, topic_id="another") for name, one in journal.epochs.topics.items()}
-    with Journal(journal.settings, Epochs(epochs)) as other, pytest.raises(TopicMismatchError, match="was made anew"):
+    with Journal(journal.settings, Epochs(epochs)) as other, pytest.raises(TopicMismatchError, match="was recreated"):
         other.follow(ORDERS)
 
 

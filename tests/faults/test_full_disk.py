@@ -67,7 +67,7 @@ def no_room(fold: Fold, records: list[JournalRecord], end: int, size_bytes: int,
             fold.batch(records, until=records[:end], wide=wide)
     except LakeWriteError as error:
         said = error
-    assert said is None or (said.code, "Make room" in said.hint) == ("disk-full", True)
+    assert said is None or (said.code, "Free space" in said.hint) == ("disk-full", True)
     return said is not None
 
 

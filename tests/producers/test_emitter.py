@@ -96,7 +96,7 @@ def test_events_name_the_systems_user_where_nobody_says_who_emits(
     emitter = Emitter(ours, ensure_topics(ours))
     emitter.emit(TagsAdded(PURCHASES, ["one"]))
     emitter.emit(TagsAdded(PURCHASES, ["two"]), expected=0)
-    with emitter.unit(unit_id=None, repeat=False) as unit:
+    with emitter.unit(unit_id=None, repeat=False, tenant=None, actor=None, event_time=None, cause=None) as unit:
         unit.emit(TagsAdded(PURCHASES, ["three"]))
     position = emitter.emit(TagsAdded(PURCHASES, ["four"]), actor="bob").position
     emitter.close()

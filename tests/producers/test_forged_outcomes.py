@@ -135,7 +135,7 @@ def test_a_record_of_a_journal_that_is_another_one_is_not_called_forged(settings
     ends = JournalEnds(settings)
     config = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(4 << 20)}
     remake_topics(AdminClient(dict(settings.kafka)), [NewTopic(journal, 4, config=config)])
-    with pytest.raises(TopicMismatchError, match="made anew"):
+    with pytest.raises(TopicMismatchError, match="was recreated"):
         ends.holds((journal, 0), START + 3, time.monotonic())
     ends.close()
 

@@ -104,7 +104,7 @@ def test_a_journal_topic_made_anew_is_refused(settings: Settings, admin: AdminCl
     config = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(4 << 20)}
     remake_topics(admin, [NewTopic(topic, 4, config=config)])
     for look in (check_topics, ensure_topics):
-        with pytest.raises(TopicMismatchError, match="was made anew") as caught:
+        with pytest.raises(TopicMismatchError, match="was recreated") as caught:
             look(settings)
         assert epochs[topic].topic_id in caught.value.message
     assert read_epochs(settings) == epochs

@@ -156,9 +156,24 @@ def assert_lake_verified(settings: Settings) -> None:
 
 
 def differing(wanted: dict[str, Any], found: dict[str, Any]) -> list[Any]:
-    """Questions that are answered otherwise, with both answers."""
+    """Questions that are answered otherwise, with both answers; fields that were added since do not count."""
+    answers = {question: _without_added(wanted.get(question), answer) for question, answer in found.items()}
     return [
-        (question, wanted.get(question), found.get(question))
-        for question in sorted({*wanted, *found})
-        if wanted.get(question) != found.get(question)
+        (question, wanted.get(question), answers.get(question))
+        for question in sorted({*wanted, *answers})
+        if wanted.get(question) != answers.get(question)
     ]
+
+
+def _without_added(wanted: Any, answer: Any) -> Any:
+    """An answer without the `urn` that the nodes of a lineage have beside their `id` now."""
+    if isinstance(wanted, dict) and isinstance(answer, dict):
+        is_node = {"id", "urn"} <= answer.keys() and "urn" not in wanted
+        return {
+            key: _without_added(wanted.get(key), value)
+            for key, value in answer.items()
+            if not (is_node and key == "urn")
+        }
+    if isinstance(wanted, list) and isinstance(answer, list) and len(wanted) == len(answer):
+        return [_without_added(old, new) for old, new in zip(wanted, answer, strict=True)]
+    return answer
