@@ -54,6 +54,7 @@ LOCALHOST: Final = "localhost"
 """The host of an address without one: a server behind a Unix socket."""
 
 _AUTHORITY: Final = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]*)", re.IGNORECASE)
+_PASSWORD: Final = re.compile(r"^([a-z][a-z0-9+.-]*://)[^/?#@]*:[^/?#]*@", re.IGNORECASE)
 _HOST_AND_PORT: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(?::(\d+))?")
 _SYSTEMS: Final = frozenset(PORTS)
 """Schemes whose authority is a host and a port; of every other one (`s3://bucket`) nothing but the scheme is known."""
@@ -74,8 +75,10 @@ def data(namespace: str, name: str) -> Urn:
 def namespace_of(text: str) -> str:
     """A namespace in its one spelling: canonical scheme, host in lower case, always the port, no password.
 
-    What is no address, or one of a system that is not known, stays as it is.
+    What is not an address, or one of a system that is not known, stays as it is, but without user and password: the
+    journal would keep them for good.
     """
+    text = _PASSWORD.sub(r"\1", text)
     found = _AUTHORITY.fullmatch(text)
     if found is None:
         return text

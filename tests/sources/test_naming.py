@@ -27,6 +27,10 @@ from metajournal.domains.lineage.openlineage import facts_of
         ("file", "file"),
         ("anything at all", "anything at all"),
         ("postgres://db:notaport", "postgres://db:notaport"),
+        ("mongodb://reader:secret@db/shop", "mongodb://db/shop"),
+        ("postgres://reader:se@cret@db:5432/shop", "postgres://db:5432/shop"),
+        ("snowflake://reader:secret@org-Account", "snowflake://org-Account"),
+        ("abfss://container@account:443", "abfss://container@account:443"),
     ],
 )
 def test_a_namespace_has_one_spelling(text: str, namespace: str) -> None:
