@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +38,6 @@ NAMES: Final = 5
 _TELL_S: Final = 1.0
 _INTERVAL: Final = re.compile(r"(\d+)(s|m|h|d)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_WORDS: Final = {"register": "registered", "change": "changed", "delete": "deleted", "release": "released"}
 
 
 class _Interval(click.ParamType[float]):
@@ -63,6 +63,13 @@ _TIMEOUT = click.option(
     help="How long to wait for the lake.",
 )  # fmt: skip
 _ID = click.option("--id", "source_id", metavar="NAME", help="Name of the source; use the same one in every run.")
+
+
+def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a command that brings in one source, besides the source's own."""
+    for option in (options, json_option, _TIMEOUT, _EVERY, _DRY, _ID):
+        command = option(command)
+    return command
 
 
 @click.group(invoke_without_command=True, short_help="Bring in metadata from databases and other systems.")
@@ -103,16 +110,8 @@ def ingest(
 @click.option("--schema", "schemas", metavar="PATTERN", multiple=True, help="Only this schema; may be repeated.")
 @click.option("--exclude", metavar="PATTERN", multiple=True, help="Omit this schema, or schema.table; may be repeated.")
 @click.option("--namespace", metavar="NAME", help="The server's name in lineage, like postgres://db.acme:5432.")
-@_ID
-@_DRY
-@_EVERY
-@_TIMEOUT
-@json_option
-@options
-def databases(
-    given: Options, /, source_id: str | None, dry: bool, every_s: float | None, timeout_s: float, as_json: bool,
-    **asked: Any,
-) -> int:  # fmt: skip
+@_source_options
+def databases(given: Options, /, **asked: Any) -> int:
     """Schemas, tables and views with columns, comments and keys, and the lineage of views.
 
     URL is a SQLAlchemy URL; install its driver yourself. ${NAME} in it stands for an environment variable.
@@ -121,10 +120,7 @@ def databases(
     metajournal ingest databases 'postgresql://reader:${PASSWORD}@db.acme/shop' --exclude '*.tmp_*'
     metajournal ingest databases duckdb:////data/shop.duckdb --every 10m
     """
-    from ..sources.recipes import source_of
-
-    source = source_of("databases", asked, os.environ, source_id)
-    return _rounds(given, [source], _Rounds(dry, every_s, timeout_s, as_json, many=False))
+    return _one("databases", given, asked)
 
 
 @ingest.command("dbt", short_help="Models, sources, tests and runs of a dbt project.")
@@ -134,16 +130,8 @@ def databases(
 @click.option(
     "--target", metavar="NAME", help="Output of the profile. Default: that of the last run, or the profile's default."
 )
-@_ID
-@_DRY
-@_EVERY
-@_TIMEOUT
-@json_option
-@options
-def dbt(
-    given: Options, /, source_id: str | None, dry: bool, every_s: float | None, timeout_s: float, as_json: bool,
-    **asked: Any,
-) -> int:  # fmt: skip
+@_source_options
+def dbt(given: Options, /, **asked: Any) -> int:
     """Models, seeds, snapshots, sources and exposures with columns, owners, tags and tests, and the lineage of runs.
 
     TARGET_DIR is where dbt writes manifest.json; catalog.json and run_results.json are read too if they exist.
@@ -152,10 +140,7 @@ def dbt(
     metajournal ingest dbt target
     metajournal ingest dbt target --namespace postgres://db.acme:5432 --dry-run
     """
-    from ..sources.recipes import source_of
-
-    source = source_of("dbt", asked, os.environ, source_id)
-    return _rounds(given, [source], _Rounds(dry, every_s, timeout_s, as_json, many=False))
+    return _one("dbt", given, asked)
 
 
 @ingest.command("openlineage", short_help="Datasets, jobs and runs from files of OpenLineage events.")
@@ -163,16 +148,8 @@ def dbt(
 @click.option(
     "--register/--no-register", default=True, show_default=True, help="Register datasets and jobs, not only their runs."
 )
-@_ID
-@_DRY
-@_EVERY
-@_TIMEOUT
-@json_option
-@options
-def openlineage(
-    given: Options, /, source_id: str | None, dry: bool, every_s: float | None, timeout_s: float, as_json: bool,
-    **asked: Any,
-) -> int:  # fmt: skip
+@_source_options
+def openlineage(given: Options, /, **asked: Any) -> int:
     """Datasets and jobs with schema, documentation, owners, tags and data source, and the lineage of runs.
 
     FILES contain run, dataset and job events, as JSON lines or one JSON array. Nothing is deleted.
@@ -180,25 +157,32 @@ def openlineage(
     \b
     metajournal ingest openlineage events/*.jsonl
     """
-    from ..sources.recipes import source_of
-
-    source = source_of("openlineage", asked, os.environ, source_id)
-    return _rounds(given, [source], _Rounds(dry, every_s, timeout_s, as_json, many=False))
+    return _one("openlineage", given, asked)
 
 
+@dataclass(frozen=True, slots=True)
 class _Rounds:
     """How sources are brought in.
 
-    Args:
+    Attributes:
         many: JSON is a list of each source's result, even for a single one.
     """
 
-    def __init__(self, dry: bool, every_s: float | None, timeout_s: float, as_json: bool, *, many: bool) -> None:
-        self.dry = dry
-        self.every_s = every_s
-        self.timeout_s = timeout_s
-        self.as_json = as_json
-        self.many = many
+    dry: bool
+    every_s: float | None
+    timeout_s: float
+    as_json: bool
+    many: bool = False
+
+
+def _one(kind: str, given: Options, asked: dict[str, Any]) -> int:
+    """Bring in one source. Args: asked: the common options, and the source's own."""
+    from ..sources.recipes import source_of
+
+    how = _Rounds(**{name: asked.pop(name) for name in ("dry", "every_s", "timeout_s", "as_json")})
+    source_id = asked.pop("source_id")
+    source = source_of(kind, asked, os.environ, source_id)
+    return _rounds(given, [source], how)
 
 
 def _rounds(given: Options, sources: Sequence[Source], how: _Rounds) -> int:
@@ -287,7 +271,7 @@ def _brought(journal: Journal, source: Source, how: _Rounds) -> dict[str, Any]:
 def _json(source: Source, comparison: Comparison, brought: Brought, dry: bool, seconds: float) -> dict[str, Any]:
     from ..sources.plan import Change
 
-    changes = {_WORDS[change]: comparison.plan.of(change) for change in Change}
+    changes = {str(change): comparison.plan.of(change) for change in Change}
     return {
         "ok": not comparison.problems and not brought.refused,
         "source": source.identity.id,
@@ -308,15 +292,17 @@ def _json(source: Source, comparison: Comparison, brought: Brought, dry: bool, s
 
 def _show(answer: dict[str, Any]) -> None:
     """Print what a run did, or would do."""
+    from ..sources.plan import Change
+
     out = console()
-    line = ", ".join(f"{answer[word]['count']:,} {word}" for word in _WORDS.values() if answer[word]["count"])
+    line = ", ".join(f"{answer[word]['count']:,} {word}" for word in Change if answer[word]["count"])
     would = "would be: " if answer["dry_run"] else ""
     line += f"{', ' if line else ''}{answer['runs']:,} runs" if answer["runs"] else ""
     same = f"{answer['unchanged']:,} unchanged"
     print_line(
         safe(f"{answer['source']}: {would}{f'{line}, ' if line else ''}{same} ({answer['seconds']:.1f} s)"), out=out
     )
-    for word in _WORDS.values():
+    for word in Change:
         for urn in answer[word]["first"]:
             print_line(f"  {word}: {urn}", out=out)
         if answer[word]["count"] > NAMES:

@@ -44,13 +44,6 @@ COVERS: Final = "covers"
 """SYSTEM property of a source's program: URN prefixes of the entities that it brought in and has not removed."""
 TOLD: Final = "told"
 """SYSTEM property of a source's program: ids of the system's own runs that it has emitted, the newest last."""
-DONE: Final = {
-    Change.REGISTER: "registered",
-    Change.CHANGE: "changed",
-    Change.DELETE: "deleted",
-    Change.RELEASE: "released",
-}
-"""What happened to the entities of a plan, in one word."""
 COMPLETED: Final = "COMPLETED"
 FAILED: Final = "FAILED"
 _BLOCK_S: Final = 60.0
@@ -237,7 +230,7 @@ class Bringing:
         return Urn.parse(f"run:{self._source.identity.program.path}/{id_text(self._ids(began_ms))}")
 
     def _touched(self, run: Urn, comparison: Comparison) -> AccessesRecorded:
-        counts = {DONE[change]: str(len(comparison.plan.of(change))) for change in Change}
+        counts = {str(change): str(len(comparison.plan.of(change))) for change in Change}
         metadata = {"user": {}, "system": {"properties": {**counts, "found": str(comparison.entities)}}}
         reads = [Access(system, READ, comparison.began_ms) for system in self._source.systems[: MAX_ENTRIES - 1]]
         return AccessesRecorded(run, [*reads, Access(CATALOG, WRITE, comparison.began_ms, metadata=metadata)])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -91,12 +91,12 @@ class Mark(NamedTuple):
 
 
 class Change(StrEnum):
-    """What happens to an entity."""
+    """What happens to an entity, in the word for what was done."""
 
-    REGISTER = "register"
-    CHANGE = "change"
-    DELETE = "delete"
-    RELEASE = "release"
+    REGISTER = "registered"
+    CHANGE = "changed"
+    DELETE = "deleted"
+    RELEASE = "released"
     """The source's metadata is removed; the entity stays, since somebody else registered or describes it."""
 
 
@@ -125,9 +125,9 @@ class Plan:
         kept: entities that were not found and stay, because the read was incomplete.
     """
 
-    steps: list[Step] = field(default_factory=list)
-    unchanged: int = 0
-    kept: int = 0
+    steps: list[Step]
+    unchanged: int
+    kept: int
 
     def of(self, change: Change) -> list[Urn]:
         """The entities to which this happens."""
@@ -143,7 +143,7 @@ def plan(source: Identity, found: Iterable[Found], held: Mapping[str, Held], *, 
         whole: whether everything was read, so that what was not found no longer exists.
         at_ms: when the read began, milliseconds UTC: the time of the facts.
     """
-    made, seen = Plan(), set[str]()
+    steps, seen = list[Step](), set[str]()
     unchanged = kept = 0
     for one in found:
         if one.entity in seen:
@@ -153,13 +153,13 @@ def plan(source: Identity, found: Iterable[Found], held: Mapping[str, Held], *, 
         if step is None:
             unchanged += 1
         else:
-            made.steps.append(step)
+            steps.append(step)
     for urn, row in held.items():
         if row.live and urn not in seen and is_of(source, row):
             kept += not whole
             if whole:
-                made.steps.append(_gone(source, Urn.parse(urn), row, at_ms))
-    return Plan(made.steps, unchanged, kept)
+                steps.append(_gone(source, Urn.parse(urn), row, at_ms))
+    return Plan(steps, unchanged, kept)
 
 
 def is_of(source: Identity, row: Held) -> bool:
