@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml | $(VENV)/bin/python
 	@echo "install: Python packages (about 500 MB to download the first time); pip shows its progress"
 	@$(PIP) install --editable '.[dev]'
 	@mkdir -p $(VENV)/src && ln -sfn ../.. $(VENV)/src/metajournal
-	@echo "install: done"
+	@echo "install: done; next: make demo, or $(BIN)/metajournal up"
 	@touch $@
 
 demo: install ## start everything, publish this Python environment, search it, stop everything

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         SearchUnavailableError,
         UnavailableError,
         UnknownEntityError,
+        UnknownKindError,
         UnservedDomainError,
     )
     from metajournal.schemas.positions import Cut, Position
@@ -102,6 +103,7 @@ __all__ = [
     "Unchanged",
     "Unit",
     "UnknownEntityError",
+    "UnknownKindError",
     "UnservedDomainError",
     "Urn",
     "app",

@@ -25,6 +25,7 @@ from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 from .producers.actor import system_user
 from .schemas.errors import ConfigError
 from .schemas.header import TENANT_PATTERN
+from .schemas.kinds import KIND_PATTERN
 from .schemas.setting_keys import MASK as MASK
 from .schemas.setting_keys import is_harmless, is_plain, pairs, value_shown
 from .schemas.settings import Settings
@@ -328,6 +329,8 @@ def _checked(path: str, sourced: SourcedValue, kind: Any) -> Any:
         raise _wrong(path, sourced, "a number of at least 1" if path in _AT_LEAST_ONE else "a number of at least 0")
     if path in _ONE_OF and value not in _ONE_OF[path]:
         raise _wrong(path, sourced, f"one of {', '.join(_ONE_OF[path])}")
+    if path == "journal.custom_kinds" and not all(map(KIND_PATTERN.fullmatch, value)):
+        raise _wrong(path, sourced, f"kinds that match {KIND_PATTERN.pattern}, separated by commas")
     if path == "journal.tenant" and not TENANT_PATTERN.fullmatch(value):
         raise _wrong(path, sourced, f"a name that matches {TENANT_PATTERN.pattern}")
     if path == "journal.prefix" and not _PREFIX.fullmatch(value):
@@ -337,6 +340,8 @@ def _checked(path: str, sourced: SourcedValue, kind: Any) -> Any:
 
 def _converted(path: str, sourced: SourcedValue, kind: Any) -> Any:
     value, from_text = sourced.value, isinstance(sourced.value, str) and not sourced.origin.startswith("file")
+    if get_origin(kind) is tuple:
+        return _texts(path, sourced, from_text)
     if kind is str and isinstance(value, str):
         return value
     if kind is bool and (isinstance(value, bool) or (from_text and value.lower() in ("true", "false"))):
@@ -348,6 +353,14 @@ def _converted(path: str, sourced: SourcedValue, kind: Any) -> Any:
             pass
     names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
     raise _wrong(path, sourced, names.get(kind, f"names and texts, each given separately as {path}.NAME=TEXT"))
+
+
+def _texts(path: str, sourced: SourcedValue, from_text: bool) -> tuple[str, ...]:
+    """A list of texts; where a setting is one text, they are separated by commas."""
+    value = [text.strip() for text in sourced.value.split(",") if text.strip()] if from_text else sourced.value
+    if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
+        raise _wrong(path, sourced, "a list of texts")
+    return tuple(value)
 
 
 def _refuse() -> Any:

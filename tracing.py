@@ -159,7 +159,7 @@ def _standing_at(
         return identity, [_step(judged, () if judged.outcome == "shelved" else tuple(rows_made(lake, judged)))]
     known = epochs()
     marks = _marks(known, lake)
-    if (position.topic, position.partition) not in marks or known[position.topic].epoch != position.epoch:
+    if (position.topic, position.partition) not in marks or not _holds(known, position):
         raise InvalidPositionError(f"{position} is not a position of this journal.", text=str(position))
     waits = position.value >= marks[position.topic, position.partition]
     event = find_at(settings, position, timeout_s=timeout_s) if waits else None
@@ -185,11 +185,15 @@ def _in_kafka(settings: Settings, epochs: Epochs, lake: View | None, identity: b
 def _marks(epochs: Epochs, lake: View | None) -> dict[tuple[str, int], int]:
     """For each journal partition the next position that is not folded."""
     begun = {
-        (topic, number): topic_epoch.epoch << EPOCH_SHIFT
+        (topic, number): topic_epoch.start(number)
         for topic, topic_epoch in epochs.items()
         for number in _numbers(topic_epoch)
     }
     return {key: max(first, 0 if lake is None else lake.journal.mark(key)) for key, first in begun.items()}
+
+
+def _holds(epochs: Epochs, position: Position) -> bool:
+    return epochs[position.topic].holds(position.partition, position.value)
 
 
 def _numbers(topic: TopicEpoch) -> range:

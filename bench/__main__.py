@@ -16,9 +16,24 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import catchup, derived, emit, file_ingest, files, follower, index, latency, lineage, rebuild, search, steady
+from bench import (
+    catchup,
+    derived,
+    emit,
+    file_ingest,
+    files,
+    follower,
+    index,
+    latency,
+    lineage,
+    ranking,
+    rebuild,
+    search,
+    steady,
+)
 from bench import show as entity_show
 from bench import sources as bringing_in
+from bench import store as in_store
 from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings, Settings
 from metajournal.stack.services import Stack
 
@@ -68,6 +83,10 @@ def _search(say: Say) -> list[dict[str, Any]]:
     return [{**figure, "most": 1.0} for figure in search.measure(say=say)]
 
 
+def _ranking(say: Say) -> list[dict[str, Any]]:
+    return [{**figure, "least": ranking.LEAST_RATIO} for figure in ranking.measure(say=say)]
+
+
 def _lineage(say: Say) -> list[dict[str, Any]]:
     return [{**figure, "most": 1.0} for figure in lineage.measure(say=say)]
 
@@ -90,6 +109,7 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "rebuild": ("the lake's history tables from its journal table", rebuild.run),
     "index": ("state records to searchable against raw _bulk", _index),
     "search": ("searches and completions among 100,000 entities", _search),
+    "ranking": ("rank quality of searches against plain BM25", _ranking),
     "files": ("pages of archived files among a million", _files),
     "file-ingest": ("archived files recorded in bulk, until they are visible and published", file_ingest.run),
     "show": ("one entity among a million, with a fresh handle", _show),
@@ -98,6 +118,7 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "sources": ("10,000 tables and 5,000 models brought in, and once more without a change", _sources),
     "latency": ("emit to searchable at 100 events a second", _latency),
     "derived": ("emit to the lake with derived tables being made over without; the latest write to data", derived.run),
+    "store": ("emit to the lake, in an object store over on disk, in turns", in_store.run),
     "steady-derived": ("the same as steady, with derived tables being made and a follower", _steady_derived),
     "steady": ("500 events a second among 100,000 entities, with memory and the first hit", steady.run),
 }
@@ -127,7 +148,9 @@ def show(figures: list[dict[str, Any]]) -> None:
     table = Table("figure", "value", "limit", "unit", "ratio", "must be", "holds")
     for figure in figures:
         must = f"≥ {figure['least']}" if "least" in figure else f"≤ {figure['most']}"
-        value, limit = f"{figure['value']:,.0f}", f"{figure['limit']:,.0f}"
+        value, limit = (
+            f"{number:,.0f}" if number >= 2 else f"{number:.2f}" for number in (figure["value"], figure["limit"])
+        )
         table.add_row(
             figure["name"],
             value,

@@ -25,7 +25,7 @@ from elasticsearch import ApiError, Elasticsearch
 from bench.entities import PARTITIONS, states
 from metajournal.indexer.connection import make_client
 from metajournal.indexer.fill.bulk import item_of
-from metajournal.indexer.fill.runner import run_indexer
+from metajournal.indexer.fill.process import run_indexer
 from metajournal.indexer.mapping import concrete_name, index_body
 from metajournal.indexer.shown import read_shown
 from metajournal.producers.topics import ensure_topics

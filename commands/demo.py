@@ -250,7 +250,7 @@ class Demo:
         tagged = [LIVE_TAG in row["user"]["tags"] for row in history]
         self.check("show and history agree", history[-1] == entity and tagged == [False, True])
         self.teller.section(f"{TAGGED} as it is, long values shortened")
-        self.teller.show(entity_view(entity, width=76))
+        self.teller.show(entity_view(entity, width=76, most_lines=1))
         self.teller.section(f"The history of {TAGGED}")
         self.teller.show(history_view(history))
 

@@ -1,5 +1,5 @@
-"""`metajournal emit`: one event from options, or many from JSON lines, singly or as one unit; each with its position
-and outcome.
+"""`metajournal emit`: one event from options, or many from JSON lines or URNs, singly or as one unit; each with its
+position and outcome.
 
 Left to whom: `parsing.py` makes events of text, the `Journal` sends them, `views.py` words the results.
 Invariant: results come in the order of the input, one for each line, also for the lines that were refused before
@@ -12,7 +12,7 @@ import codecs
 import os
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import TextIOBase, UnsupportedOperation
 from select import select
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -28,8 +28,10 @@ from ..schemas.errors import (
     UnavailableError,
 )
 from ..schemas.limits import MAX_UNIT_EVENTS
-from ..terminal.parsing import Typed, typed_event
+from ..schemas.urn import Urn
+from ..terminal.parsing import Typed, typed_event, typed_options
 from ..values import MAX_LINE, bounded, error_json, outcome_json
+from .meant import advice
 
 if TYPE_CHECKING:
     from ..client import Journal
@@ -81,10 +83,15 @@ class Sending:
                 error.hint = f"The event is in the journal: do not send it again. Its outcome: `{ask}`."
             raise
 
-    def lines(self, lines: TextIO | Iterable[str]) -> Iterator[dict[str, Any]]:
-        """Emit each JSON line and give its result, in their order; empty lines count and are passed over.
+    def lines(
+        self, lines: TextIO | Iterable[str], typed_of: Callable[[str], Typed] = typed_event
+    ) -> Iterator[dict[str, Any]]:
+        """Emit the event of each line and give its result, in their order; empty lines count and are passed over.
 
         A line without an answer in time does not end the others: they are in the journal and have their positions.
+
+        Args:
+            typed_of: makes a line's event; raises InputError.
         """
         waiting: deque[tuple[int, Typed, Receipt]] = deque()
         number = 0
@@ -97,24 +104,30 @@ class Sending:
             if not line.strip():
                 continue
             try:
-                typed = typed_event(line)
+                typed = typed_of(line)
                 waiting.append((number, typed, self._emit(typed)))
             except InputError as error:
                 yield from self._drained(waiting, 0)
-                yield {"line": number, **error_json(error.code, error.message, error.hint, error.data)}
+                yield {"line": number, **error_json(error.code, error.message, advice(error), error.data)}
             yield from self._drained(waiting, WINDOW)
         yield from self._drained(waiting, 0)
 
-    def unit(self, lines: TextIO | Iterable[str], unit_id: str | None = None) -> dict[str, Any]:
-        """Emit all JSON lines as one unit and wait: all of them are in the journal afterwards, or none.
+    def unit(
+        self,
+        lines: TextIO | Iterable[str],
+        unit_id: str | None = None,
+        typed_of: Callable[[str], Typed] = typed_event,
+    ) -> dict[str, Any]:
+        """Emit the events of all lines as one unit and wait: all of them are in the journal afterwards, or none.
 
         Args:
             unit_id: id of a unit that is sent again; each of its lines has its `event_id`.
+            typed_of: makes a line's event; raises InputError.
         Raises:
             InvalidUnitError: something is wrong with a line; lists every fault of every line. Nothing was sent.
             MetajournalError: as `Unit.commit`.
         """
-        typed, numbers = _whole(lines)
+        typed, numbers = _whole(lines, typed_of)
         try:
             unit = self._journal.emit_unit(typed, unit_id=unit_id, repeat=unit_id is not None)
         except InvalidUnitError as error:
@@ -150,7 +163,24 @@ class Sending:
         return result
 
 
-def _whole(lines: Iterable[str]) -> tuple[list[Typed], list[int]]:
+def about_each(name: str, options: Mapping[str, Any]) -> Callable[[str], Typed]:
+    """What makes of a line with a URN the event of these options about it.
+
+    Args:
+        name: the event's type.
+        options: those of `typed_options`.
+    Raises:
+        InputError: the options make no event, whatever it is about.
+    """
+    typed_options(name, "dataset:default/any", **options)
+
+    def typed_of(line: str) -> Typed:
+        return typed_options(name, Urn.parse(line.strip()), **options)
+
+    return typed_of
+
+
+def _whole(lines: Iterable[str], typed_of: Callable[[str], Typed]) -> tuple[list[Typed], list[int]]:
     """The events of all lines, with their numbers; empty lines count and are passed over.
 
     Raises:
@@ -166,7 +196,7 @@ def _whole(lines: Iterable[str]) -> tuple[list[Typed], list[int]]:
             continue
         numbers.append(number)
         try:
-            typed.append(typed_event(line))
+            typed.append(typed_of(line))
         except InvalidEventError as error:
             faults += [Fault(f"line {number}: {fault.field}", fault.message) for fault in error.faults]
         except InputError as error:

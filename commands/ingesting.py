@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from ..sources.source import Source
 
 NAMES: Final = 5
-"""Maximum number of names shown of what is registered, changed and deleted."""
+"""Maximum number of names shown of what was registered, changed and deleted."""
+PLANNED_NAMES: Final = 25
+"""The same of a dry run; as JSON it lists all of them."""
 _TELL_S: Final = 1.0
 _INTERVAL: Final = re.compile(r"(\d+)(s|m|h|d)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -55,6 +57,9 @@ class _Interval(click.ParamType[float]):
 
 
 _DRY = click.option("--dry-run", "dry", is_flag=True, help="Show what would be brought in, and change nothing.")
+_PRUNE = click.option(
+    "--prune", is_flag=True, help="Delete also what this source brought in and its options no longer select."
+)
 _EVERY = click.option(
     "--every", "every_s", type=_Interval(), metavar="TIME", help="Repeat at this interval: 30s, 10m, 2h, 1d."
 )
@@ -67,7 +72,7 @@ _ID = click.option("--id", "source_id", metavar="NAME", help="Name of the source
 
 def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that brings in one source, besides the source's own."""
-    for option in (options, json_option, _TIMEOUT, _EVERY, _DRY, _ID):
+    for option in (options, json_option, _TIMEOUT, _EVERY, _PRUNE, _DRY, _ID):
         command = option(command)
     return command
 
@@ -75,14 +80,15 @@ def _source_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.group(invoke_without_command=True, short_help="Bring in metadata from databases and other systems.")
 @click.option("--recipe", "file", type=click.Path(path_type=Path), metavar="FILE", help="A TOML file with sources.")
 @_DRY
+@_PRUNE
 @_EVERY
 @_TIMEOUT
 @json_option
 @options
 @click.pass_context
 def ingest(
-    context: click.Context, /, given: Options, file: Path | None, dry: bool, every_s: float | None, timeout_s: float,
-    as_json: bool,
+    context: click.Context, /, given: Options, file: Path | None, dry: bool, prune: bool, every_s: float | None,
+    timeout_s: float, as_json: bool,
 ) -> int | None:  # fmt: skip
     """Bring in metadata from other systems: register what is new, update what changed, delete what is gone.
 
@@ -96,13 +102,13 @@ def ingest(
     from ..sources.recipes import sources_of
 
     if context.invoked_subcommand is not None:
-        if file is not None or dry or every_s is not None or as_json:
+        if file is not None or dry or prune or every_s is not None or as_json:
             raise click.UsageError("Options go after the source, and --recipe takes no source.")
         return None
     if file is None:
         raise click.UsageError("Name a source, or --recipe FILE.")
     sources = sources_of(file, os.environ)
-    return _rounds(given, sources, _Rounds(dry, every_s, timeout_s, as_json, many=True))
+    return _rounds(given, sources, _Rounds(dry, prune, every_s, timeout_s, as_json, many=True))
 
 
 @ingest.command("databases", short_help="Schemas, tables, views, columns, comments and keys of a database.")
@@ -143,6 +149,54 @@ def dbt(given: Options, /, **asked: Any) -> int:
     return _one("dbt", given, asked)
 
 
+@ingest.command("kafka", short_help="Topics of a Kafka cluster, their settings and schemas.")
+@click.argument("bootstrap", metavar="BOOTSTRAP")
+@click.option("--registry", metavar="URL", help="A schema registry that speaks Confluent's API.")
+@click.option("--topic", "topics", metavar="PATTERN", multiple=True, help="Only this topic; may be repeated.")
+@click.option("--exclude", metavar="PATTERN", multiple=True, help="Omit this topic; may be repeated.")
+@click.option(
+    "--setting", "settings", metavar="KEY=VALUE", multiple=True,
+    help="A setting of the client, named as librdkafka does; may be repeated.",
+)  # fmt: skip
+@click.option("--own-topics", is_flag=True, help="Include the topics of metajournal itself.")
+@click.option("--namespace", metavar="NAME", help="The cluster's name in lineage, like kafka://broker.acme:9092.")
+@_source_options
+def kafka(given: Options, /, **asked: Any) -> int:
+    """Topics with partitions, replication, the settings that were changed, and the schemas of their records.
+
+    BOOTSTRAP is host:port, several separated by commas; the first one names the cluster. ${NAME} stands for an
+    environment variable. Kafka's internal topics and those of metajournal are omitted.
+
+    \b
+    metajournal ingest kafka broker.acme:9092 --registry http://registry.acme:8081
+    metajournal ingest kafka broker.acme:9093 --setting security.protocol=SASL_SSL --setting sasl.mechanism=PLAIN \\
+      --setting sasl.username=reader --setting 'sasl.password=${PASSWORD}'
+    """
+    return _one("kafka", given, asked)
+
+
+@ingest.command("lakehouse", short_help="Delta, Iceberg, Parquet and CSV tables of a folder or an object store.")
+@click.argument("path", metavar="PATH")
+@click.option("--exclude", metavar="PATTERN", multiple=True, help="Omit this path below PATH; may be repeated.")
+@click.option(
+    "--storage", metavar="KEY=VALUE", multiple=True,
+    help="An option of the object store, named as delta-rs does; may be repeated.",
+)  # fmt: skip
+@click.option("--namespace", metavar="NAME", help="The store's name in lineage, if it has another one there.")
+@_source_options
+def lakehouse(given: Options, /, **asked: Any) -> int:
+    """Delta, Iceberg, Parquet and CSV tables with columns, partitions, rows, size and last change.
+
+    PATH is a folder of this machine, or s3://bucket/folder, gs://… or abfss://…; keys are taken from the environment,
+    as other programs do. Of Parquet the footers are read, of CSV the first lines. ${NAME} stands for a variable.
+
+    \b
+    metajournal ingest lakehouse /data/lake --dry-run
+    metajournal ingest lakehouse s3://acme-lake/silver --storage aws_region=eu-central-1
+    """
+    return _one("lakehouse", given, asked)
+
+
 @ingest.command("openlineage", short_help="Datasets, jobs and runs from files of OpenLineage events.")
 @click.argument("files", nargs=-1, required=True, metavar="FILES...")
 @click.option(
@@ -169,6 +223,7 @@ class _Rounds:
     """
 
     dry: bool
+    prune: bool
     every_s: float | None
     timeout_s: float
     as_json: bool
@@ -179,7 +234,7 @@ def _one(kind: str, given: Options, asked: dict[str, Any]) -> int:
     """Bring in one source. Args: asked: the common options, and the source's own."""
     from ..sources.recipes import source_of
 
-    how = _Rounds(**{name: asked.pop(name) for name in ("dry", "every_s", "timeout_s", "as_json")})
+    how = _Rounds(**{name: asked.pop(name) for name in ("dry", "prune", "every_s", "timeout_s", "as_json")})
     source_id = asked.pop("source_id")
     source = source_of(kind, asked, os.environ, source_id)
     return _rounds(given, [source], how)
@@ -262,7 +317,7 @@ def _brought(journal: Journal, source: Source, how: _Rounds) -> dict[str, Any]:
 
     began = time.monotonic()
     lines = _Lines(source.identity.id, silent=how.as_json)
-    bringing = Bringing(journal, source, lines.tell, timeout_s=how.timeout_s)
+    bringing = Bringing(journal, source, lines.tell, timeout_s=how.timeout_s, prune=how.prune)
     comparison = bringing.compare(dry=how.dry)
     brought = Brought() if how.dry else bringing.bring(comparison)
     return _json(source, comparison, brought, how.dry, time.monotonic() - began)
@@ -271,17 +326,20 @@ def _brought(journal: Journal, source: Source, how: _Rounds) -> dict[str, Any]:
 def _json(source: Source, comparison: Comparison, brought: Brought, dry: bool, seconds: float) -> dict[str, Any]:
     from ..sources.plan import Change
 
-    changes = {str(change): comparison.plan.of(change) for change in Change}
+    changes = {str(change): [str(urn) for urn in comparison.plan.of(change)] for change in Change}
+    most = None if dry else NAMES
     return {
         "ok": not comparison.problems and not brought.refused,
         "source": source.identity.id,
         "kind": source.identity.kind,
         "dry_run": dry,
         "found": comparison.entities,
-        **{word: {"count": len(urns), "first": [str(urn) for urn in urns[:NAMES]]} for word, urns in changes.items()},
+        **{word: {"count": len(urns), "first": urns[:most]} for word, urns in changes.items()},
         "unchanged": comparison.plan.unchanged,
         "runs": comparison.runs,
         "kept": comparison.plan.kept if source.lists_all else 0,
+        "unselected": comparison.plan.unselected if source.lists_all else 0,
+        "other_sources": dict(comparison.others),
         "problems": [{"what": problem.what, "why": problem.why} for problem in comparison.problems],
         "refused": [{"entity": entity, "why": why} for entity, why in brought.refused],
         "events": brought.events,
@@ -303,17 +361,32 @@ def _show(answer: dict[str, Any]) -> None:
         safe(f"{answer['source']}: {would}{f'{line}, ' if line else ''}{same} ({answer['seconds']:.1f} s)"), out=out
     )
     for word in Change:
-        for urn in answer[word]["first"]:
+        urns = answer[word]["first"][:PLANNED_NAMES]
+        for urn in urns:
             print_line(f"  {word}: {urn}", out=out)
-        if answer[word]["count"] > NAMES:
-            print_line(f"  {word}: … and {answer[word]['count'] - NAMES:,} more", out=out)
+        if more := answer[word]["count"] - len(urns):
+            hint = " (--json lists them all)" if answer["dry_run"] else ""
+            print_line(f"  {word}: … and {more:,} more{hint}", out=out)
+    if answer["unselected"]:
+        print_line(
+            f"  {answer['unselected']:,} entities that were brought in before and are no longer selected were kept; "
+            "--prune deletes them.",
+            out=out,
+        )
+    for other, count in answer["other_sources"].items():
+        print_line(
+            safe(f"  {count:,} of these were brought in by the source {other}: to continue it, add --id {other}"),
+            out=out,
+        )
     for problem in answer["problems"]:
         print_line(safe(f"  not read: {problem['what']}: {problem['why']}"), out=out)
-    if answer["problems"]:
+    if answer["problems"] and answer["kept"]:
         print_line(
             f"  Not everything could be read, so nothing was deleted; {answer['kept']:,} entities not found were kept.",
             out=out,
         )
+    elif answer["problems"]:
+        print_line("  Not everything could be read.", out=out)
     for refused in answer["refused"]:
         print_line(safe(f"  refused: {refused['entity']}: {refused['why']}"), out=out)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import click
 
-from ..schemas.errors import DomainError
+from ..schemas.errors import DomainError, MetajournalError
 from ..schemas.outside import file_of, installed
 from ..schemas.registry import role, served
 from ..terminal.completion import COMPLETING
@@ -25,6 +25,7 @@ from .ingesting import INGESTING
 from .reading import READING
 from .rebuild import REBUILDING
 from .refolding import REFOLDING
+from .restoring import RESTORING
 from .services import SERVICES
 from .tracing import TRACING
 from .writing import WRITING
@@ -58,6 +59,11 @@ class _Program(Commands):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         return super().get_command(ctx, cmd_name) or _from_outside(cmd_name)
+
+    def advise(self, error: MetajournalError) -> str:
+        from .meant import advice
+
+        return advice(error)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Not indented, as a command of the list above would be."""
@@ -104,7 +110,7 @@ def _connect(settings: Settings) -> Journal:
 
 
 for _command in (
-    *WRITING, *INGESTING, *READING, *TRACING, *OF_DOMAINS, *SERVICES, *REBUILDING, *REFOLDING, *DOMAINS, *CONFIGURATION,
-    *COMPLETING,
+    *WRITING, *INGESTING, *READING, *TRACING, *OF_DOMAINS, *SERVICES, *REBUILDING, *REFOLDING, *RESTORING, *DOMAINS,
+    *CONFIGURATION, *COMPLETING,
 ):  # fmt: skip
     main.add_command(_command)

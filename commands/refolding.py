@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,7 +34,7 @@ _SHOWN_WITHIN_S = 10.0
 _CATCH_UP = "Start the indexer (`metajournal up`) or let it catch up (`metajournal status`), then run verify again."
 _SILENT_S = 120.0  # a status older than that was left by a stream that was killed; its pid may be another's by now
 
-_master = click.option("--master", metavar="URL", help="Fold on a Spark cluster instead of this machine's cores.")
+MASTER = click.option("--master", metavar="URL", help="Fold on a Spark cluster instead of this machine's cores.")
 
 
 @click.command("lake", short_help="Rebuild the lake's history tables from the journal.")
@@ -47,7 +48,7 @@ _master = click.option("--master", metavar="URL", help="Fold on a Spark cluster 
 )
 @click.option("--offline", is_flag=True, help="Switch to the new tables at once; no stream may be writing this lake.")
 @click.option("--accept", is_flag=True, help="Switch to the new tables even if they differ from the live ones.")
-@_master
+@MASTER
 @json_option
 @options
 def rebuild_lake_command(
@@ -60,8 +61,8 @@ def rebuild_lake_command(
     resumed by the next one.
     """
     streaming = _imported()
-    lines = _RefoldLines(None if as_json else console(stderr=True))
-    runs = _stream_runs(given)
+    lines = RefoldLines(None if as_json else console(stderr=True))
+    runs = stream_runs(given)
     if offline and runs:
         raise StreamError(
             f"A stream of {given.home} is running; it would keep writing to the replaced tables.",
@@ -69,7 +70,7 @@ def rebuild_lake_command(
             hint="Omit --offline: the stream switches to the new tables by itself. Or stop it first (`metajournal "
             "down`).",
         )
-    with _tasks(given, master) as tasks:
+    with tasks_of(given, master) as tasks:
         done = streaming.rebuild_lake(
             given.settings, _epochs(given), tasks, offline=not runs, from_kafka=source == "kafka", accept=accept,
             say=lines.progress, wait=lines.waiting,
@@ -79,7 +80,7 @@ def rebuild_lake_command(
 
 @click.command(short_help="Check all derived data against the journal: lake, units, index.")
 @click.option("--no-index", is_flag=True, help="Do not check the search index.")
-@_master
+@MASTER
 @json_option
 @options
 def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool) -> int:
@@ -99,8 +100,8 @@ def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool)
             code="no-lake",
             hint="Start the stream (`metajournal up`), or point [lake] path at the lake.",
         )
-    lines = _RefoldLines(None if as_json else console(stderr=True))
-    with _tasks(given, master) as tasks:
+    lines = RefoldLines(None if as_json else console(stderr=True))
+    with tasks_of(given, master) as tasks:
         checks = [*_lake_checks(given, lake, tasks, lines)]
         if not no_index:
             checks.append(unless_damaged("index", lambda: _index_check(given, lines)))
@@ -114,13 +115,13 @@ def verify(given: Options, /, no_index: bool, master: str | None, as_json: bool)
     return FINE if fine else PROBLEM
 
 
-def _lake_checks(given: Options, lake: Lake, tasks: Refolding, lines: _RefoldLines) -> Iterator[Check]:
+def _lake_checks(given: Options, lake: Lake, tasks: Refolding, lines: RefoldLines) -> Iterator[Check]:
     from ..streaming.verify import verify_lake
 
     return verify_lake(given.settings, _epochs(given), lake, tasks, lines.progress)
 
 
-def _index_check(given: Options, lines: _RefoldLines) -> Check:
+def _index_check(given: Options, lines: RefoldLines) -> Check:
     from ..indexer.fill.compare import compare_index
     from ..streaming.verify import Check
 
@@ -154,7 +155,7 @@ def _epochs(given: Options) -> Any:
     return check_topics(given.settings)
 
 
-def _tasks(given: Options, master: str | None) -> AbstractContextManager[Refolding]:
+def tasks_of(given: Options, master: str | None) -> AbstractContextManager[Refolding]:
     from ..streaming.rebuild import Pool
 
     return Pool() if master is None else _on_spark(given, master)
@@ -175,7 +176,7 @@ def _on_spark(given: Options, master: str) -> Iterator[Refolding]:
         session.stop()
 
 
-def _stream_runs(given: Options) -> bool:
+def stream_runs(given: Options) -> bool:
     """Whether this installation's stream, which writes its status every second, lives and has lately written it."""
     from ..stack.supervisor import read_told
 
@@ -190,7 +191,7 @@ def _stream_runs(given: Options) -> bool:
     return True
 
 
-class _RefoldLines:
+class RefoldLines:
     """Progress on standard error, a line every now and then; nothing for programs."""
 
     def __init__(self, out: Console | None) -> None:
@@ -203,12 +204,19 @@ class _RefoldLines:
             print_line(safe(text), out=self._out)
 
     def progress(self, done: Progress) -> None:
+        self._count("fold the journal again", done)
+
+    def counted(self, what: str) -> Callable[[Progress], None]:
+        """Progress of something else."""
+        return partial(self._count, what)
+
+    def _count(self, what: str, done: Progress) -> None:
         now = time.monotonic()
         if now - self._printed_s >= _TELL_S or done.records >= done.of:
             self._printed_s = now
             left = "" if not done.left_s else f", {done.left_s:,.0f} s left"
             rate = f", {done.per_s:,.0f} a second" if done.per_s else ""
-            self.say(f"fold the journal again: {done.records:,} of {done.of:,}{rate}{left}")
+            self.say(f"{what}: {done.records:,} of {done.of:,}{rate}{left}")
 
     def waiting(self) -> None:
         now = time.monotonic()

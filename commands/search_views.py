@@ -66,7 +66,8 @@ def _looked(answer: Any) -> tuple[str, str, str]:
 def _reason(why: Any) -> Text:
     scope = f" ({why.scope})" if why.scope else ""
     key = f" {shortened(why.key, 60)}" if why.key else ""
-    return Text.assemble("    ", (f"{why.field}{key}{scope}: ", "dim"), shortened(why.marked(), 300))
+    meant = f" for {shortened(why.instead_of, 60)}" if why.instead_of else ""
+    return Text.assemble("    ", (f"{why.field}{key}{scope}: ", "dim"), shortened(why.marked(), 300), (meant, "dim"))
 
 
 def facets_view(facets: Mapping[str, Sequence[Any]]) -> RenderableType:

@@ -50,15 +50,16 @@ def stream(given: Options, /, master: str | None) -> None:
 @options
 def index(given: Options, /) -> None:
     """Keep Elasticsearch up to date with the journal, until stopped by SIGTERM or Ctrl-C."""
-    from ..indexer.fill.runner import run_indexer
+    from ..indexer.fill.process import run_indexer
 
     given.start_logging()
     run_indexer(given.settings)
 
 
 @click.command()
+@click.option("--servers", is_flag=True, help="Start Kafka and Elasticsearch alone, for example to restore topics.")
 @options
-def up(given: Options, /) -> None:
+def up(given: Options, /, servers: bool) -> None:
     """Start Kafka, Elasticsearch, stream and indexer on this machine.
 
     Data, logs and the settings to reach them are in the folder METAJOURNAL_HOME (default: ~/.metajournal). Another
@@ -72,6 +73,10 @@ def up(given: Options, /) -> None:
     _check_packages_of_stream()
     with shown() as report:
         ensure_all(report=report)
+    if servers:
+        supervisor.up(given.home, given.settings, tell=print_line, commands={})
+        print_line("The stream and the indexer were not started: `metajournal up` starts them.")
+        return
     supervisor.up(given.home, given.settings, tell=print_line)
     console().print(status_view(_look(given)))
     print_line("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", "dim")

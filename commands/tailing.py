@@ -9,13 +9,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..terminal.differences import changed_value, listed
 from ..terminal.options import SECONDS, Options, json_option, options
-from ..terminal.rendering import console, note, print_json, shortened, time_text
+from ..terminal.rendering import console, note, print_json, safe, shortened, time_text
 from ..values import change_json, state_json
 from .journals import journal_of
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..consumers.records import Change, State
     from ..consumers.subscription import Subscription
 
+LINE_WIDTH = 160  # characters of what a change is
 _SIGNS = (("additions", "+"), ("deletions", "-"))
 
 
@@ -94,15 +96,28 @@ def tail(
     metajournal tail --since 2026-01-31T12:00:00Z --tag pii --json
     metajournal tail --group mailer --since earliest
     """
-    from ..consumers.filters import Filter
+    with suppress(KeyboardInterrupt), _terminable():  # how a tail ends
+        from ..consumers.filters import Filter
 
-    # What is wrong with the conditions is said before anybody waits for Kafka.
-    Filter.of(**{key: value for key, value in asked.items() if key != "group"})
-    how: dict[str, Any] = {"since": _point(since), "limit": limit, "timeout_s": timeout, **asked}
-    try:
+        # What is wrong with the conditions is said before anybody waits for Kafka.
+        Filter.of(**{key: value for key, value in asked.items() if key != "group"})
+        how: dict[str, Any] = {"since": _point(since), "limit": limit, "timeout_s": timeout, **asked}
         _follow(given, domain, how, state=state, as_json=as_json)
-    except KeyboardInterrupt:  # how a tail ends
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the block as Ctrl-C does, also while it still imports and connects."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM)
+    if not is_main or before is signal.SIG_IGN:
+        yield
         return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool, as_json: bool) -> None:
@@ -179,19 +194,19 @@ def changed(record: Mapping[str, Any]) -> str:
     """What a change record adds and takes away: `+tag pii, -owner, level: 1 → 2`."""
     differences = [f"{sign}tag {tag}" for side, sign in _SIGNS for tag in record["changes"][side]["tags"]]
     added, gone = (record["changes"][side]["properties"] for side, _ in _SIGNS)
-    differences += [f"{key}: {shortened(gone[key], 20)} → {shortened(added[key], 20)}" for key in added if key in gone]
+    differences += [changed_value(key, gone[key], added[key]) for key in added if key in gone]
     differences += [f"+{key}" for key in added if key not in gone] + [f"-{key}" for key in gone if key not in added]
-    return shortened(", ".join(differences), 160)
+    return listed([safe(difference, one_line=True) for difference in differences], LINE_WIDTH)
 
 
 def file_changed(record: Mapping[str, Any]) -> str:
     """What a file's change record says: where a new one is, or what is otherwise: `url: a → b, hash: 1 → 2`."""
     old, new = (_flat(record[side]) for side in ("previous", "updated"))
     if not old:
-        return shortened(f"recorded {new.get('url')}", 160)
+        return shortened(f"recorded {new.get('url')}", LINE_WIDTH)
     names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     differences = [f"{name}: {shortened(old.get(name), 40)} → {shortened(new.get(name), 40)}" for name in names]
-    return shortened(", ".join(differences), 160)
+    return shortened(", ".join(differences), LINE_WIDTH)
 
 
 def _flat(record: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -206,7 +221,7 @@ def fact(record: Mapping[str, Any]) -> str:
         for name, value in record.items()
         if value is not None and name not in ("type", "run", "stream")
     ]
-    return shortened(f"{record.get('type', 'fact')}  {', '.join(parts)}", 160)
+    return shortened(f"{record.get('type', 'fact')}  {', '.join(parts)}", LINE_WIDTH)
 
 
 def carried(document: Mapping[str, Any]) -> str:
@@ -216,4 +231,4 @@ def carried(document: Mapping[str, Any]) -> str:
     tags = [*document["user"]["tags"], *document["system"]["tags"]]
     count = sum(len(document[scope]["properties"]) for scope in ("user", "system"))
     counted = f"{count} {'property' if count == 1 else 'properties'}"
-    return shortened(f"{counted}, tags {', '.join(tags)}" if tags else counted, 160)
+    return shortened(f"{counted}, tags {', '.join(tags)}" if tags else counted, LINE_WIDTH)

@@ -5,23 +5,27 @@ Left to whom: `parsing.py` makes events of options and lines, `emitting.py` send
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
 from ..terminal.completion import complete_event, complete_urn
 from ..terminal.exits import FINE, PROBLEM
-from ..terminal.inputs import standard_input
+from ..terminal.inputs import LineFile, standard_input
 from ..terminal.options import SECONDS, Options, json_option, options
 from ..terminal.rendering import console, note, print_json
 from .journals import journal_of
 
 _NOTHING = "Standard input contained no event, so nothing was emitted."
+_NO_URN = "There was no URN to emit the event for, so nothing was emitted."
 
 
 @click.command()
 @click.argument("type_", metavar="TYPE|-", shell_complete=complete_event)
 @click.argument("entity", metavar="[URN]", required=False, shell_complete=complete_urn)
+@click.option(
+    "--each", metavar="FILE|-", type=LineFile(), help="Emit the event for each URN of this file, one per line."
+)
 @click.option("--data", metavar="JSON", help="All fields of the event as one JSON object.")
 @click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag; may be repeated.")
 @click.option("--property", "properties", metavar="KEY=VALUE", multiple=True, help="A property; may be repeated.")
@@ -38,7 +42,7 @@ _NOTHING = "Standard input contained no event, so nothing was emitted."
     help="Apply only if the entity's logical timestamp is still N (as `show` prints it); 0: only if it does not exist.",
 )
 @click.option("--event-time", metavar="TIME", help="When it happened: ISO 8601, or (milli)seconds since 1970.")
-@click.option("--unit", "as_unit", is_flag=True, help="Emit all JSON lines as one unit: all or nothing.")
+@click.option("--unit", "as_unit", is_flag=True, help="Emit all lines as one unit: all or nothing.")
 @click.option("--unit-id", metavar="ID", help="Send this unit again; each line must have its event_id.")
 @click.option("--no-wait", is_flag=True, help="Do not wait for the outcome, only until Kafka has stored the event.")
 @click.option("--timeout", "timeout_s", type=SECONDS, metavar="SECONDS", help="How long to wait for an outcome.")
@@ -49,6 +53,7 @@ def emit(
     /,
     type_: str,
     entity: str | None,
+    each: TextIO | None,
     as_unit: bool,
     unit_id: str | None,
     no_wait: bool,
@@ -56,45 +61,46 @@ def emit(
     as_json: bool,
     **typed: Any,
 ) -> int:
-    """Emit an event, or JSON lines from standard input (TYPE is "-").
+    """Emit an event, the same event for each of many URNs (--each), or JSON lines from standard input (TYPE is "-").
 
     \b
     metajournal emit EntityRegistered dataset:default/purchases --property owner=alice
     metajournal emit TagsAdded dataset:default/purchases --tag pii --actor alice
     echo '{"type": "TagsAdded", "entity": "dataset:default/purchases", "tags": ["pii"]}' | metajournal emit -
     metajournal emit --unit - < events.jsonl
+    metajournal search tags:pii --limit 1000 --urns | metajournal emit TagsAdded --each - --tag gdpr
     """
     from ..schemas.urn import Urn
-    from ..terminal.naming import meant_kind
-    from ..terminal.parsing import typed_options
+    from ..terminal.parsing import typed_event, typed_options
     from ..terminal.views import result_line, unit_view
-    from .emitting import Sending
+    from .emitting import Sending, about_each
 
-    if type_ == "-" and (entity or any(typed.values())):
+    if type_ == "-" and (entity or each or any(typed.values())):
         raise click.UsageError("With '-', everything is in the JSON lines; omit the other arguments.")
-    if type_ != "-" and (as_unit or unit_id):
-        raise click.UsageError("A unit is read from JSON lines (metajournal emit --unit - < FILE).")
-    event = None if type_ == "-" else typed_options(type_, entity, **typed)
+    if each is not None and (entity or unit_id):
+        raise click.UsageError("With --each the URNs are read from the file; omit URN, and --unit-id.")
+    if type_ != "-" and each is None and (as_unit or unit_id):
+        raise click.UsageError("A unit is read from lines (metajournal emit --unit - < FILE, or --each FILE).")
+    typed_of = typed_event if each is None else about_each(type_, typed)
+    event = typed_options(type_, entity, **typed) if type_ != "-" and each is None else None
     if entity is not None:
-        kind = Urn.parse(entity).kind
-        if meant := meant_kind(kind):
-            note(f"{kind} is a custom kind; did you mean {meant}?")
-    lines = standard_input() if type_ == "-" else None
-    ok, out = True, console()
+        Urn.parse(entity)  # before connecting: what is no URN is said at once
+    lines = standard_input() if type_ == "-" else each
+    ok, out, nothing = True, console(), _NOTHING if each is None else _NO_URN
     with journal_of(given) as journal:
         send = Sending(journal, outcome=not no_wait, timeout_s=timeout_s)
         if lines is not None and (as_unit or unit_id):
-            unit = send.unit(lines, unit_id)
+            unit = send.unit(lines, unit_id, typed_of)
             if not unit["events"]:
-                note(_NOTHING)
+                note(nothing)
             print_json(unit) if as_json else out.print(unit_view(unit), soft_wrap=True)
             return FINE if unit["ok"] else PROBLEM
         any_result = False
-        for result in [send.event(event)] if event is not None else send.lines(lines or []):
+        for result in [send.event(event)] if event is not None else send.lines(lines or [], typed_of):
             ok, any_result = ok and result["ok"], True
             print_json(result) if as_json else out.print(result_line(result), soft_wrap=True)
     if not any_result:
-        note(_NOTHING)
+        note(nothing)
     return FINE if ok else PROBLEM
 
 

@@ -36,6 +36,12 @@ _HEARTBEAT_MS: Final = 1000
 _PAUSE_S: Final = 0.5
 _ASK_AGAIN_S: Final = 1.0
 _ANSWER_S: Final = 1.0
+_STUCK_S: Final = 60.0
+"""How long a member whose session Kafka has ended waits for partitions before it joins anew by another client.
+
+librdkafka joins again by itself, in seconds. But a client that also lost the group's coordinator in that moment was
+seen to wait for ever (2.16, on a machine that stood still for 10 s), while Kafka answered everybody else.
+"""
 _EXPIRED: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 _GONE: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 _log = logging.getLogger("metajournal.subscription")
@@ -81,6 +87,8 @@ class Intake:
         """What was reached of partitions that were given back: not even a commit that failed brings it again."""
         self._failure: KafkaException | MetajournalError | None = None
         self._said = self._ending = False
+        self._lost_at: float | None = None
+        """When Kafka ended this member's session, seconds, monotonic; None while it has what it was given."""
         self._asked = 0.0
         self.resumed = False
         """Whether the group has a commit of some partition, where `since` does not count."""
@@ -97,17 +105,21 @@ class Intake:
         self.well_at = self.polled_at = 0.0
         self.commits = Commits(lambda: self.readings if group is not None else {}, interval_s, self._listen)
         more: dict[str, Any] = {"on_commit": self.commits.answered}
+        self._options = more
         if group is not None:
             # Eager, so that a partition has one member at any time; range, so that one member has both scopes of it.
             more |= {"group.id": group, "partition.assignment.strategy": "range"}
             more |= {"heartbeat.interval.ms": settings.kafka.get("heartbeat.interval.ms", _HEARTBEAT_MS)}
-        self._consumer: Consumer = make_consumer(settings, self.errors, role="subscription", **more)
+        self._consumer = self._made()
         try:
             self._open()
         except BaseException:
             self._consumer.close()
             self.ends.close()
             raise
+
+    def _made(self) -> Consumer:
+        return make_consumer(self._settings, self.errors, role="subscription", **self._options)
 
     def _open(self) -> None:
         """Fix the start: opening decides what "from now on" means, not the first record that is asked for."""
@@ -137,6 +149,7 @@ class Intake:
         self.readings = readings
         self._consumer.assign([TopicPartition(*partition, reading.next) for partition, reading in readings.items()])
         self.begun_at = self.well_at = time.monotonic()
+        self._lost_at = None
 
     # Partitions that come and go
 
@@ -147,6 +160,8 @@ class Intake:
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Take partitions over. What goes wrong is kept for the caller: nothing may be raised through librdkafka."""
+        if consumer is not self._consumer:
+            return  # one that was given up
         try:
             with self._look_up() as look_up:
                 opener = self._opener(look_up)
@@ -170,17 +185,40 @@ class Intake:
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Give partitions back. All that was delivered is done: the caller has asked for more."""
+        if consumer is not self._consumer:
+            return
         if not self._ending:
             self.commits.before_leaving(consumer)
         self._forget()
 
     def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if consumer is not self._consumer:
+            return
+        self._lost_at = time.monotonic()
         _log.warning(
             "The group %s has reassigned this member's partitions, because it did not ask for changes for too long. "
             "Changes that it has not committed are delivered again to other members.",
             self._group,
         )
         self._forget()
+
+    def _join_anew(self) -> None:
+        """Give up a client that does not get back into its group while Kafka answers another one."""
+        former, other = self._consumer, self._made()
+        try:
+            other.list_topics(next(iter(self.targets)), timeout=_ANSWER_S)
+        except KafkaException:
+            self._lost_at = time.monotonic()  # nobody gets an answer: the former one may be in order
+            _closed(other)
+            return
+        _log.warning(
+            "This member of the group %s was not given partitions for %d s after its session ended; it joins anew.",
+            self._group,
+            _STUCK_S,
+        )
+        self._consumer, self._lost_at = other, time.monotonic()
+        _closed(former)
+        self._join()
 
     def _forget(self) -> None:
         self._had |= {partition: reading.ledger.reached for partition, reading in self.readings.items()}
@@ -255,6 +293,8 @@ class Intake:
         if self.errors.hopeless is not None:
             raise KafkaUnavailableError(f"Kafka refuses this client: {self.errors.hopeless.text}.", code="not-allowed")
         latest, now = self.errors.latest, time.monotonic()
+        if self._lost_at is not None and now - self._lost_at > _STUCK_S:
+            self._join_anew()
         if latest is None or latest.time_s <= self.well_at or now - self._asked < _ASK_AGAIN_S:
             return
         self._asked = now
@@ -300,9 +340,7 @@ class Intake:
                 "Kafka has not confirmed the last commit of group %s: its changes are delivered again.", self._group
             )
         self._ending = True  # a rebalance until here has kept what is done by itself
-        closing = threading.Thread(target=self._consumer.close, name="metajournal-subscription-end", daemon=True)
-        closing.start()
-        closing.join(timeout_s)
+        _closed(self._consumer).join(timeout_s)
         self.ends.close()
 
     def _answers(self) -> bool:
@@ -311,3 +349,10 @@ class Intake:
         except KafkaException:
             return False
         return True
+
+
+def _closed(consumer: Consumer) -> threading.Thread:
+    """Close a client aside: one that gets no answers takes up to a minute for it."""
+    closing = threading.Thread(target=consumer.close, name="metajournal-subscription-end", daemon=True)
+    closing.start()
+    return closing

@@ -25,9 +25,9 @@ from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs, TopicEpoch, check_epoch
 from ..rules.digest import digests_of_topics
 from ..rules.entity import EntityRow
-from ..schemas.errors import OtherRulesError, TopicMismatchError, UnavailableError
+from ..schemas.errors import NotYetVisibleError, OtherRulesError, TopicMismatchError, UnavailableError
 from ..schemas.ids import id_text
-from ..schemas.positions import epoch_of, position
+from ..schemas.positions import epoch_of, offset_of
 from ..schemas.settings import Settings
 
 _VERDICT = "tenant, aggregate, event_id, logical_timestamp, outcome, reason, detail, duplicate_of"
@@ -122,6 +122,7 @@ def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> 
             process has.
         TopicMismatchError: the topic is not the one that the epochs record tells.
         KafkaUnavailableError: no broker answers.
+        NotYetVisibleError: the lake lacks a part of what was restored into the topic.
     """
     check_epoch(settings, epochs, topic)
     lake = Lake(settings.lake.path, settings.lake.storage_options)
@@ -134,8 +135,9 @@ def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> 
     _check_rules(lake, domain)
     known = epochs[topic]
     key = (topic, partition)
-    mark = max(lake.journal.mark(key), position(known.epoch, 0))
-    _check_mark(mark, known)
+    _check_epoch(lake.journal.mark(key), known)
+    mark = known.reached(partition, lake.journal.mark(key))
+    _check_restored(mark, known, partition)
     shelved = frozenset(value for name, number, value in epochs.shelved if (name, number) == key)
     moved, first = epochs.moved(topic, partition), epochs.first(topic)
     place = Place(topic, partition, known.partitions, domain, shelved, moved, first)
@@ -153,13 +155,23 @@ def _check_rules(lake: Lake, topic_domain: str) -> None:
             raise OtherRulesError(domain, rules[domain], own)
 
 
-def _check_mark(mark: int, known: TopicEpoch) -> None:
+def _check_epoch(mark: int, known: TopicEpoch) -> None:
     if epoch_of(mark) > known.epoch:
         text = f"the lake holds {known.topic} in epoch {epoch_of(mark)}, this process knows epoch {known.epoch}"
         raise TopicMismatchError(
             f"{text[0].upper()}{text[1:]}: the journal has been restored meanwhile.",
             hint="Connect again: Journal.connect() reads the recorded epochs again.",
             differences=(text,),
+        )
+
+
+def _check_restored(mark: int, known: TopicEpoch, partition: int) -> None:
+    """What was restored into the topic is not foretold: the stream has to fold it first."""
+    if mark < known.start(partition):
+        lacking = offset_of(known.start(partition)) - offset_of(mark)
+        raise NotYetVisibleError(
+            {(known.topic, partition): lacking},
+            f"The lake is {lacking:,} records behind the part of {known.topic}/{partition} that was restored.",
         )
 
 

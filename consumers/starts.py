@@ -17,7 +17,7 @@ from typing import Final, NoReturn, TypeAlias
 
 from ..producers.topics import Epochs
 from ..schemas.errors import InputError, PositionExpired
-from ..schemas.positions import EPOCH_SHIFT, Cut, Placed, Position, cut_of, positions_of
+from ..schemas.positions import Cut, Placed, Position, cut_of, positions_of
 from ..schemas.registry import changes_of
 from ..schemas.times import time_ms
 from ..schemas.topics import TopicNames
@@ -227,7 +227,7 @@ class Starts:
         """Behind the last of some positions in each partition; the others from the earliest of their times on."""
         for position in positions:
             self._check(position.topic, position.partition, position)
-            if position.epoch != self._journals[position.topic].epoch:
+            if not self._journals[position.topic].holds(position.partition, position.value):
                 raise PositionExpired(f"The event at {position} is no longer in the journal topic.", earliest=None)
         ends = [Position(*source, below - 1) for source, below in cut_of(positions).items()]
         others = self._from_time(min(map(self._look_up.append_time, ends)))
@@ -277,4 +277,4 @@ class Starts:
         return self._position(source, self._look_up.range(source)[1])
 
     def _position(self, source: Source, offset: int) -> int:
-        return (self._journals[source[0]].epoch << EPOCH_SHIFT) + offset
+        return self._journals[source[0]].position(source[1], offset)

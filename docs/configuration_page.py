@@ -61,6 +61,8 @@ def _type(hint: Any) -> str:
     if hint in names:
         return names[hint]
     text = str(hint)
+    if text.startswith("tuple"):
+        return "list of texts; in the environment separated by commas"
     if "Mapping" in text:
         return "names and texts"
     return "text" if "str" in text else text.replace(" | None", "")

@@ -52,7 +52,7 @@ PLACED: Final = {"id": str, "urn": str, "tenant": str, "position": str, "seq": i
 CHANGE: Final = {**PLACED, "scope": TEXT, "type": str, "record": Map(object)}
 STATE: Final = {**PLACED, "deleted": bool, "document": Map(object)}
 WHY: Final = {
-    "field": str, "key": str, "text": str, "matched": [[int]], "scope?": TEXT, "marked": str,
+    "field": str, "key": str, "text": str, "matched": [[int]], "scope?": TEXT, "instead_of": str, "marked": str,
 }  # fmt: skip
 HIT: Final = {
     "urn": str, "tier": TEXT, "why": [WHY], "entity": Map(object), "then?": ({**ENTITY, "final": bool}, None),
@@ -97,6 +97,7 @@ BROUGHT: Final = {"count": int, "first": [str]}
 INGESTED: Final = {
     "ok": bool, "source": str, "kind": str, "dry_run": bool, "found": int, "registered": BROUGHT, "changed": BROUGHT,
     "deleted": BROUGHT, "released": BROUGHT, "unchanged": int, "runs": int, "kept": int,
+    "unselected": int, "other_sources": Map(int),
     "problems": [{"what": str, "why": str}], "refused": [{"entity": str, "why": str}], "events": int, "run": TEXT,
     "seconds": NUMBER,
 }  # fmt: skip
@@ -124,7 +125,8 @@ SHAPES: Final[Mapping[str, Printed]] = {
     ),
     "emit": Printed(
         (EMITTED, REFUSED, {"ok": bool, "unit": str, "events": [EMITTED]}),
-        "the result of each event, in the order of the input; with `--unit` one value, the unit's", lines=True,
+        "the result of each event, in the order of the input, with the number of its line (JSON lines, `--each`); "
+        "with `--unit` one value, the unit's", lines=True,
     ),
     "files": Printed({"files": [FILE], "cursor": TEXT, "final": bool}, "a page of files"),
     "files latest": Printed((FILE, None), "the newest file; null if there is none"),
@@ -136,6 +138,8 @@ SHAPES: Final[Mapping[str, Printed]] = {
     ),
     "ingest databases": Printed((INGESTED, NOT_INGESTED), _INGESTED, lines=True),
     "ingest dbt": Printed((INGESTED, NOT_INGESTED), _INGESTED, lines=True),
+    "ingest kafka": Printed((INGESTED, NOT_INGESTED), _INGESTED, lines=True),
+    "ingest lakehouse": Printed((INGESTED, NOT_INGESTED), _INGESTED, lines=True),
     "ingest openlineage": Printed((INGESTED, NOT_INGESTED), _INGESTED, lines=True),
     "lineage import": Printed(
         {"ok": bool, "events": int, "facts": int, "refused": [{"line": int, "message": str}]}, "its result"
@@ -150,6 +154,12 @@ SHAPES: Final[Mapping[str, Printed]] = {
         {"ok": bool, "generation": int, "records": int, "seconds": NUMBER, "equal": bool,
          "tables": Map({"digest": str, "before": TEXT})},
         "what the rebuild did",
+    ),
+    "restore topics": Printed(
+        {"ok": bool, "dry_run": bool, "epochs": bool, "schemas": bool, "created": [str], "records": int,
+         "topics": [{"topic": str, "state": str, "epoch": int, "records": int, "offsets": int}], "seconds": NUMBER,
+         "marks": Map(Map(int)), "ahead": Map(Map(int)), "torn_units": int, "note": str},
+        "what was lost and restored; `marks`: the next position of each journal partition",
     ),
     "run": Printed(
         {**RUN, "accesses": [ACCESS], "cursor": TEXT, "metadata": Map(METADATA), "final?": bool}, "the run"

@@ -10,33 +10,42 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
 import polars as pl
 from deltalake import DeltaTable
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import PyFileSystem
 
 
 def folder(lake: str, table: str) -> str:
     """Where a table stands: `tables.json` says it once tables have been rebuilt."""
-    pointer = Path(lake, "tables.json")
-    moved = json.loads(pointer.read_text())["tables"] if pointer.exists() else {}
+    files = PyFileSystem(DeltaStorageHandler(lake))  # of a folder, or of an object store (AWS_* in the environment)
+    try:
+        with files.open_input_stream("tables.json") as pointer:
+            moved = json.loads(pointer.read())["tables"]
+    except FileNotFoundError:
+        moved = {}
     return f"{lake}/{moved.get(table, table)}"
 
 
 def configured_lake() -> str:
-    """The lake of the configuration."""
+    """The lake of the configuration; how to reach its store goes into the environment."""
     from metajournal.config import load_settings
 
-    return load_settings().settings.lake.path
+    lake = load_settings().settings.lake
+    os.environ |= lake.storage_options
+    return lake.path
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("lake", nargs="?", help="folder of the lake (default: the configured one)")
+    parser.add_argument("lake", nargs="?", help="folder or URL of the lake (default: the configured one)")
     parser.add_argument("--urn", help="the entity whose history is shown (default: the first current entity)")
     given = parser.parse_args()
     lake = given.lake or configured_lake()
-    if "://" not in lake and not Path(folder(lake, "entities")).is_dir():
+    if "://" not in lake and not (Path(lake).is_dir() and Path(folder(lake, "entities")).is_dir()):
         parser.error(f"there is no lake with entities at {lake}; `metajournal config show` shows where yours is")
     files = DeltaTable(folder(lake, "entities")).to_pyarrow_dataset()
     entities = pl.scan_pyarrow_dataset(files)

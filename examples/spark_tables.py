@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import PyFileSystem
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col
 
@@ -34,41 +37,55 @@ TAGS = f"""
 
 def folder(lake: str, table: str) -> str:
     """Where a table stands: `tables.json` says it once tables have been rebuilt."""
-    pointer = Path(lake, "tables.json")
-    moved = json.loads(pointer.read_text())["tables"] if pointer.exists() else {}
+    files = PyFileSystem(DeltaStorageHandler(lake))  # of a folder, or of an object store (AWS_* in the environment)
+    try:
+        with files.open_input_stream("tables.json") as pointer:
+            moved = json.loads(pointer.read())["tables"]
+    except FileNotFoundError:
+        moved = {}
     return f"{lake}/{moved.get(table, table)}"
 
 
 def configured_lake() -> str:
-    """The lake of the configuration."""
+    """The lake of the configuration; how to reach its store goes into the environment."""
     from metajournal.config import load_settings
 
-    return load_settings().settings.lake.path
+    lake = load_settings().settings.lake
+    os.environ |= lake.storage_options
+    return lake.path
 
 
-def session() -> SparkSession:
-    """Spark on this machine, with the Delta jars that metajournal has downloaded."""
+def session(lake: str) -> SparkSession:
+    """Spark on this machine, with the jars that metajournal downloads: of Delta, and of S3 where the lake is there."""
     from metajournal.stack.jars import ensure_parts
 
-    jars = ",".join(str(jar) for jar in ensure_parts(("spark",)).files("spark"))
+    groups = ("spark", "s3a") if "://" in lake else ("spark",)
+    parts = ensure_parts(groups)
+    jars = ",".join(str(jar) for group in groups for jar in parts.files(group))
     builder = SparkSession.builder.master("local[2]").config("spark.jars", jars)
     builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
     builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.sql.shuffle.partitions", "2")  # 200 are for a cluster, and so are
     builder = builder.config("spark.databricks.delta.snapshotPartitions", "2")  # 50 for the table's log
+    if "://" in lake:  # credentials: S3A finds AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment
+        builder = builder.config("spark.hadoop.fs.s3.impl", "org.apache.hadoop.fs.s3a.S3AFileSystem")
+        builder = builder.config("spark.hadoop.fs.s3a.endpoint.region", os.environ.get("AWS_REGION", "us-east-1"))
+        if endpoint := os.environ.get("AWS_ENDPOINT_URL"):
+            builder = builder.config("spark.hadoop.fs.s3a.endpoint", endpoint)
+            builder = builder.config("spark.hadoop.fs.s3a.path.style.access", "true")
     return builder.getOrCreate()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("lake", nargs="?", help="folder of the lake (default: the configured one)")
+    parser.add_argument("lake", nargs="?", help="folder or URL of the lake (default: the configured one)")
     parser.add_argument("--urn", help="the entity whose history is shown (default: the first current entity)")
     given = parser.parse_args()
     lake = given.lake or configured_lake()
-    if "://" not in lake and not Path(folder(lake, "entities")).is_dir():
+    if "://" not in lake and not (Path(lake).is_dir() and Path(folder(lake, "entities")).is_dir()):
         parser.error(f"there is no lake with entities at {lake}; `metajournal config show` shows where yours is")
-    spark = session()
+    spark = session(lake)
     spark.sparkContext.setLogLevel("ERROR")
     table = spark.read.format("delta").load(folder(lake, "entities"))
     table.createOrReplaceTempView("entities")

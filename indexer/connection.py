@@ -8,10 +8,12 @@ from typing import Any, Final
 from elastic_transport import ConnectionError as NoConnection
 from elastic_transport import ConnectionTimeout, TlsError, TransportError
 from elasticsearch import ApiError, Elasticsearch
+from elasticsearch.serializer import JsonSerializer
 
 from ..schemas.errors import ConfigError
 from ..schemas.setting_keys import hidden_texts, scrubbed, url_shown
 from ..schemas.settings import Settings
+from .spelling import read
 
 logging.getLogger("elastic_transport").addHandler(logging.NullHandler())  # its warnings are ours to tell
 
@@ -22,6 +24,13 @@ REFUSED_STATUS: Final = frozenset({401, 403})
 """Answers that only another key mends."""
 
 
+class _Json(JsonSerializer):
+    """Answers hold whole documents, and requests many terms: JSON is read and written as fast as possible."""
+
+    def json_loads(self, data: bytes) -> Any:
+        return read(data)
+
+
 def make_client(settings: Settings, *, timeout_s: float = 30.0) -> Elasticsearch:
     """A client that never retries by itself: who calls knows how long to wait and says so.
 
@@ -29,7 +38,9 @@ def make_client(settings: Settings, *, timeout_s: float = 30.0) -> Elasticsearch
         ConfigError: url, certificate or key cannot be used.
     """
     wanted = settings.elasticsearch
-    options: dict[str, Any] = {"ca_certs": wanted.ca} if wanted.ca else {}
+    options: dict[str, Any] = {"serializers": {_Json.mimetype: _Json()}}
+    if wanted.ca:
+        options["ca_certs"] = wanted.ca
     if wanted.api_key:
         options["api_key"] = wanted.api_key
     try:

@@ -11,6 +11,7 @@ scopes USER and SYSTEM never share a field.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain
@@ -20,7 +21,7 @@ from ..schemas.kinds import domain_of_kind
 from ..schemas.registry import role
 from . import terms
 from .keys import Key, key_of, keys_of_type, suggestion
-from .schema_fields import schema_fields
+from .schema_fields import SchemaField, schema_fields
 
 Scope = Literal["USER", "SYSTEM"]
 Sort = Literal["name", "kind", "namespace", "tag", "property", "schema"]
@@ -28,6 +29,7 @@ Document = dict[str, Any]
 
 SCOPES: Final[tuple[Scope, ...]] = ("USER", "SYSTEM")
 SCHEMA_KEY: Final = "schema"
+DESCRIPTION_KEY: Final = "description"
 CREATION_KEY: Final = "creation_time"
 MAX_KEYED_BYTES: Final = 4 * 1024 * 1024
 """Most bytes of words under full keys in one document; beyond it the keys before the words are digests."""
@@ -60,8 +62,12 @@ def document_id(tenant: str, urn: str) -> str:
     return blake2b(f"{tenant}/{urn}".encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def entries(state: Mapping[str, Any]) -> Iterator[Entry]:
-    """Everything of a state document that a search can match, names first."""
+def entries(state: Mapping[str, Any], *, schema: bool = True) -> Iterator[Entry]:
+    """Everything of a state document that a search can match, names first.
+
+    Args:
+        schema: whether the schema is parsed; otherwise its JSON stands there as one entry.
+    """
     yield Entry("name", None, "", state["name"])
     yield Entry("kind", None, "", state["kind"])
     if state["namespace"] is not None:
@@ -71,7 +77,7 @@ def entries(state: Mapping[str, Any]) -> Iterator[Entry]:
             yield Entry("tag", scope, "", tag)
         for key, value in scope_properties(state, scope):
             if scope == "SYSTEM" and key == SCHEMA_KEY:
-                yield from _schema_entries(value)
+                yield from schema_entries(value) if schema else (Entry("schema", "SYSTEM", "", value),)
             else:
                 yield Entry("property", scope, key, value)
 
@@ -92,13 +98,18 @@ def scope_properties(state: Mapping[str, Any], scope: Scope) -> Iterator[tuple[s
             yield from cast(WordsFile, module).words(state["record"])
 
 
-def _schema_entries(text: str) -> Iterator[Entry]:
+def schema_entries(text: str) -> Iterator[Entry]:
+    """The fields of a schema; the text itself where it cannot be parsed."""
     fields = schema_fields(text)
     if fields is None:
         yield Entry("schema", "SYSTEM", "", text)
         return
-    for field in fields:
-        yield Entry("schema", "SYSTEM", field.path, field.name, field.type)
+    yield from map(schema_entry, fields)
+
+
+def schema_entry(field: SchemaField) -> Entry:
+    """A field of a schema as a text that a search can match."""
+    return Entry("schema", "SYSTEM", field.path, field.name, field.type)
 
 
 def whole_terms(entry: Entry) -> list[str]:
@@ -117,7 +128,7 @@ def index_document(state: Mapping[str, Any]) -> Document:
         return document
     user, system = list(scope_properties(state, "USER")), list(scope_properties(state, "SYSTEM"))
     schema = [value for key, value in system if key == SCHEMA_KEY]
-    fields = [field for text in schema for field in _schema_entries(text)]
+    fields = [field for text in schema for field in schema_entries(text)]
     parts = [
         _names(state),
         [*state["user"]["tags"], *[value for _, value in user]],
@@ -139,7 +150,7 @@ def index_document(state: Mapping[str, Any]) -> Document:
         keys = [key.hashed for key in keys[0]], [key.hashed for key in keys[1]]
         types = [tuple(kind.hashed for kind in kinds) for kinds in types]
     document["user"] = _scope_fields(state["user"]["tags"], keys[0], own)
-    document["system"] = _scope_fields(state["system"]["tags"], keys[1], given)
+    document["system"] = _scope_fields(state["system"]["tags"], keys[1], given, described=True)
     if fields:
         _add_schema(document["system"], types, texts, paths.wholes)
     _add_keys(document["user"], user, state["tenant"])
@@ -156,6 +167,7 @@ def reduced_document(state: Mapping[str, Any], reason: str) -> Document:
     return document | _name_fields(state, *_split([_names(state)]))
 
 
+_WORD: Final = re.compile(r"[^\W_]+")
 _EMPTY: Final[Mapping[str, Any]] = {"properties": {}, "tags": []}
 
 
@@ -176,11 +188,28 @@ class _TextTerms(terms.Lines):
     """What some texts are found by."""
 
     @property
+    def odd(self) -> list[str]:
+        """The wholes that begin with what no word of their text begins with: `\u2122` becomes letters."""
+        return [
+            whole
+            for line, uncut, whole in zip(self.lines, self.uncut, self.wholes, strict=True)
+            if whole and not _begins_with_a_word(whole, uncut or line)
+        ]
+
+    @property
+    def readings(self) -> list[list[str]]:
+        """The lines of each text: one, or two where the text can be read in two ways; none without a word."""
+        return [
+            [first, uncut] if uncut else [first] if first else []
+            for first, uncut in zip(self.lines, self.uncut, strict=True)
+        ]
+
+    @property
     def split(self) -> list[list[str]]:
-        """The lines of each text; without what is one plain word and the whole, which is asked for there too."""
+        """The same without what is one plain word and the whole, where that is asked for as well."""
         return [
             [line for line in ((first, uncut) if uncut else (first,)) if line and (" " in line or line != whole)]
-            for first, uncut, whole in zip(*self, strict=True)
+            for first, uncut, whole in zip(self.lines, self.uncut, self.wholes, strict=True)
         ]
 
     @property
@@ -188,6 +217,15 @@ class _TextTerms(terms.Lines):
         """How many words each text has in all its readings."""
         pairs = zip(self.lines, self.uncut, strict=True)
         return [line.count(" ") + 1 + (uncut.count(" ") + 1 if uncut else 0) for line, uncut in pairs]
+
+
+def _begins_with_a_word(whole: str, line: str) -> bool:
+    """Whether each beginning of a whole that is one word begins the first word of a line as well."""
+    first = line.partition(" ")[0]
+    if whole.startswith(first) and first and not whole[len(first) : len(first) + 1].isalnum():  # nearly always
+        return True
+    run = _WORD.match(whole)
+    return run is None or first.startswith(run[0][: terms.MAX_WORD_CHARACTERS])
 
 
 def _split(parts: Sequence[Sequence[str]]) -> list[_TextTerms]:
@@ -205,9 +243,13 @@ def _names(state: Mapping[str, Any]) -> list[str]:
 
 
 def _name_fields(state: Mapping[str, Any], names: _TextTerms) -> Document:
+    odd = names.odd
+    apart = {"odd_identity": odd, "odd_name": odd[:1] if odd[0] == names.wholes[0] else []} if odd else {}
     return {
+        **apart,
         "identity": _kept(names.wholes),
-        "identity_words": _lines(names.split),
+        "identity_words": _lines(names.readings[1:]),
+        "name_length": max(1, names.counts[0]),
         "name_words": [names.lines[0], names.uncut[0]] if names.uncut[0] else names.lines[0],
         "suggest_name": suggestion(state["tenant"], terms.fold(state["name"].strip()), state["name"]),
     }
@@ -226,21 +268,36 @@ def _typed_bytes(types: Sequence[tuple[Key, ...]], text_terms: _TextTerms) -> in
     )
 
 
-def _scope_fields(tags: Sequence[str], keys: Sequence[Key], text_terms: _TextTerms) -> Document:
-    """The terms of a scope, of whose tags and then values the texts are."""
-    wholes, split = text_terms.wholes, text_terms.split
+def _scope_fields(
+    tags: Sequence[str], keys: Sequence[Key], text_terms: _TextTerms, *, described: bool = False
+) -> Document:
+    """The terms of a scope, of whose tags and then values the texts are.
+
+    Args:
+        described: whether a description's words stand apart from those of the other values: they weigh less.
+    """
+    wholes, readings = text_terms.wholes, text_terms.readings
     many = len(tags)
     paired = [(key.encoded, whole) for key, whole in zip(keys, wholes[many:], strict=True) if whole is not None]
     encoded = terms.encode_all([whole for _, whole in paired])
+    split = text_terms.split[many:]
+    values, apart = readings[many:], dict[str, list[str]]()
+    if odd := text_terms.odd:
+        apart["odd_whole"] = odd
+    own = [number for number, key in enumerate(keys) if key.folded == DESCRIPTION_KEY] if described else []
+    if own:
+        apart["description_words"] = _lines(values[number] for number in own)
+        values = [lines for number, lines in enumerate(values) if number not in own]
     return {
         "tags": _kept(wholes[:many]),
-        "tag_words": _lines(split[:many]),
+        "tag_words": _lines(readings[:many]),
         "tag_facet": list(tags),
         "pairs": [f"{key}={term}" for (key, _), term in zip(paired, encoded, strict=True)],
-        "pair_words": [key.line(line) for key, lines in zip(keys, split[many:], strict=True) for line in lines],
+        "pair_words": [key.line(line) for key, lines in zip(keys, split, strict=True) for line in lines],
         "hashed_keys": [f"{key.encoded}={key.token}" for key in keys if key.token.startswith("~")],
         "whole": _kept(wholes),
-        "words": _lines(split),
+        "words": _lines(values),
+        **apart,
     }
 
 
@@ -261,10 +318,21 @@ def _add_schema(system: Document, types: Sequence[tuple[Key, ...]], names: _Text
         for kind in kinds:
             typed.update([(f"{kind.encoded}={encoded[text]}", None) for text in both if text is not None])
             typed_words.update([(kind.line(line), None) for line in lines])
-    system["fields"], system["field_words"] = every, _lines(split)
+    system["fields"], system["field_words"] = every, _lines(names.readings)
     system["whole"] = _kept([*system["whole"], *every])
-    system["words"] = _lines([system["words"], *split])
+    if odd := [*names.odd, *_paths_alone(names, paths)]:
+        system["odd_whole"] = _kept([*system.get("odd_whole", ()), *odd])
     system["typed"], system["typed_words"] = list(typed), list(typed_words)
+
+
+def _paths_alone(names: _TextTerms, paths: Iterable[str | None]) -> list[str]:
+    """The paths that begin with what no field is called."""
+    firsts = {(uncut or line).partition(" ")[0] for line, uncut in zip(names.lines, names.uncut, strict=True)}
+    return [
+        path
+        for path, whole in zip(paths, names.wholes, strict=True)
+        if path and path != whole and (run := _WORD.match(path)) and run[0] not in firsts
+    ]
 
 
 def _kept(wholes: Iterable[str | None]) -> list[str]:

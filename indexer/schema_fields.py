@@ -7,6 +7,7 @@ and never gives a field twice for the same path.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from .spelling import read
@@ -52,9 +53,10 @@ def _bounded(fields: list[SchemaField]) -> list[SchemaField]:
 def _as_pairs(data: Any) -> list[tuple[str, str]] | None:
     if not isinstance(data, list) or not data:
         return [] if data == [] else None
-    if all(isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair) for pair in data):
-        return [(name, kind) for name, kind in data]
-    return None
+    if set(map(type, data)) != {list} or set(map(len, data)) != {2}:
+        return None
+    pairs = list(map(tuple, data))
+    return pairs if set(map(type, chain.from_iterable(pairs))) == {str} else None
 
 
 def _is_schema(data: Any) -> bool:

@@ -11,11 +11,13 @@ Invariant: a term never exceeds what its field holds (Lucene's longest term is 3
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, NamedTuple
+
+from .letters import LOWER, MARK, SEPARATOR, UPPER, cut_at, even, hump_places, sort_of
+from .letters import fold as fold
 
 MAX_WHOLE_CHARACTERS: Final = 1024
 """Longest text that is found as a whole; longer ones are found by their words only."""
@@ -26,17 +28,12 @@ MAX_FOLDED_CHARACTERS: Final = 2048
 MAX_WORD_CHARACTERS: Final = 64
 """Longest word; a longer run of letters and digits counts as several words, one after the other."""
 
-CUT: Final = "~"
-"""Stands where a run was cut; no letter or digit."""
+CUT: Final = "~~~"
+"""Stands where a run was cut; no letter or digit, and more of them than a typing error may have edits."""
 
 _ENCODED: Final = re.compile(r"[%*?\\=~\s\x00-\x20\x7f-\xa0]")
 _CODES: Final = [(sign, f"%{ord(sign):x};") for sign in "%*?\\=~ \t\n\r"]
 """The commonest of them; first the sign that stands in the codes of all."""
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_SELECTORS: Final = [0x34F, *range(0x180B, 0x180E), 0x180F, *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]
-_DROPPED: Final = dict.fromkeys(_SELECTORS)
-"""Marks that only choose a letter's shape."""
-_SEPARATOR, _MARK, _LOWER, _UPPER, _OTHER = range(5)
 
 
 class Token(NamedTuple):
@@ -45,18 +42,6 @@ class Token(NamedTuple):
     word: str
     start: int
     end: int
-
-
-def fold(text: str) -> str:
-    """The text without case, accents and compatibility forms (NFKD, casefold), nothing else changed."""
-    if text.isascii():
-        return text.lower()
-    return _plain(_plain(text).casefold())
-
-
-def _plain(text: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", _SURROGATE.sub("\ufffd", text))
-    return "".join(character for character in decomposed if not unicodedata.combining(character)).translate(_DROPPED)
 
 
 def whole(text: str) -> str | None:
@@ -92,6 +77,9 @@ def words(text: str, *, humps: bool = True) -> list[str]:
     """
     if text.isascii():
         return _ascii_words(text if humps else text.lower())
+    folded, uneven = even(text)
+    if not uneven and folded.isascii():
+        return _split(cut_at(folded, hump_places(text)) if humps else folded)
     parts = _ASCII_SIGNS.split(text)
     return [
         word
@@ -107,9 +95,13 @@ def words(text: str, *, humps: bool = True) -> list[str]:
 def _ascii_words(text: str) -> list[str]:
     folded = text.lower()
     if folded != text:
-        folded = _cut_at_humps(text, folded)
+        folded = cut_at(folded, hump_places(text))
+    return _split(folded)
+
+
+def _split(folded: str) -> list[str]:
     parts = folded.encode().translate(_SIGNS_TO_BLANKS).decode().split()
-    if len(text) <= MAX_WORD_CHARACTERS or len(max(parts, key=len, default="")) <= MAX_WORD_CHARACTERS:
+    if len(folded) <= MAX_WORD_CHARACTERS or len(max(parts, key=len, default="")) <= MAX_WORD_CHARACTERS:
         return parts
     return [piece for word in parts for piece in _cut(word)]
 
@@ -148,7 +140,7 @@ def _ascii_lines_and_wholes(texts: Sequence[str], joined: str) -> Lines:
     if not texts:
         return Lines([], [], [])
     folded = joined.lower()
-    cut = folded if folded == joined else _cut_at_humps(joined, folded)
+    cut = folded if folded == joined else cut_at(folded, hump_places(joined))
     lines = _ascii_lines(texts, cut)
     uncut = [""] * len(texts)
     if len(cut) > len(folded):  # there are humps
@@ -174,20 +166,12 @@ def _ascii_lines(texts: Sequence[str], cut: str) -> list[str]:
     return lines
 
 
-def _cut_at_humps(text: str, folded: str) -> str:
-    """A folded text of ASCII characters with a blank where a lower-case letter met an upper-case one."""
-    classes = text.encode().translate(_CLASSES)
-    parts, begin = [], 0
-    while (hump := classes.find(b"aA", begin)) >= 0:
-        parts.append(folded[begin : hump + 1])
-        begin = hump + 1
-    return " ".join([*parts, folded[begin:]])
-
-
-def readings(text: str) -> list[tuple[list[str], bool]]:
+@lru_cache(256)
+def readings(text: str) -> Sequence[tuple[list[str], bool]]:
     """The words of a text that values begin with, and whether its last word may go on (`noaa-*` ends one).
 
-    First cut at humps; where it has some, uncut too.
+    First cut at humps; where it has some, uncut too. A query's text is looked for in many fields and documents, so what
+    it was split into is remembered.
     """
     cut_tokens = tokens(text)
     both = [[token.word for token in cut_tokens], words(text, humps=False)]
@@ -200,11 +184,32 @@ def tokens(text: str, *, humps: bool = True) -> list[Token]:
 
     A place is that of the run of characters that the word came from; words that one run gave share it.
     """
+    return list(tokens_from(text, 0, humps=humps))
+
+
+def tokens_from(text: str, start: int, *, humps: bool) -> Iterator[Token]:
+    """The same from a place on where no run goes on, one by one."""
     if text.isascii():
-        folded = text.lower()
-        runs = _ascii_runs(text if humps else folded)
-        return [token for start, end in runs for token in _pieces(folded[start:end], start, end)]
-    return [Token(word, start, end) for start, end in _runs(text, humps) for word in _words_of_run(text[start:end])]
+        for begin, end in _ascii_runs(text, start, humps):
+            yield from _pieces(text[begin:end].lower(), begin, end)
+    else:
+        for begin, end in _runs(text, start, humps):
+            for word in _words_of_run(text[begin:end]):
+                yield Token(word, begin, end)
+
+
+def run_start(text: str, index: int, least: int) -> int:
+    """Where the run begins that goes on at a place; not before the least place."""
+    while index > least and sort_of(text[index - 1]) != SEPARATOR:
+        index -= 1
+    return index
+
+
+def run_end(text: str, index: int) -> int:
+    """The next place, from one on, in front of which a run cannot go on."""
+    while 0 < index < len(text) and sort_of(text[index - 1]) != SEPARATOR:
+        index += 1
+    return index
 
 
 def _pieces(run: str, start: int, end: int) -> list[Token]:
@@ -223,33 +228,31 @@ def _words_of_run(run: str) -> list[str]:
     folded = fold(run)
     if len(folded) <= MAX_WORD_CHARACTERS and folded.isalnum():
         return [folded]
-    parts = "".join(character if _class_of(character) != _SEPARATOR else " " for character in folded).split()
+    parts = "".join(character if sort_of(character) != SEPARATOR else " " for character in folded).split()
     kept = [part for part in parts if any(character.isalnum() for character in part)]
     return [word for part in kept for word in _cut(part)]
 
 
-def _runs(text: str, humps: bool) -> list[tuple[int, int]]:
+def _runs(text: str, first: int, humps: bool) -> Iterator[tuple[int, int]]:
     """Where the runs of letters and digits stand, cut at each change from lower to upper case or not."""
-    runs: list[tuple[int, int]] = []
-    start, before = -1, _SEPARATOR
-    for index, character in enumerate(text):
-        sort = _class_of(character)
-        if sort == _MARK and start >= 0:
+    start, before = -1, SEPARATOR
+    for index in range(first, len(text)):
+        sort = sort_of(text[index])
+        if sort == MARK and start >= 0:
             continue  # belongs to the letter before it; the case seen last stays
-        if sort in (_MARK, _SEPARATOR):
+        if sort in (MARK, SEPARATOR):
             if start >= 0:
-                runs.append((start, index))
-            start, before = -1, _SEPARATOR
+                yield start, index
+            start, before = -1, SEPARATOR
             continue
-        if humps and start >= 0 and before == _LOWER and sort == _UPPER:
-            runs.append((start, index))
+        if humps and start >= 0 and before == LOWER and sort == UPPER:
+            yield start, index
             start = index
         elif start < 0:
             start = index
         before = sort
     if start >= 0:
-        runs.append((start, len(text)))
-    return runs
+        yield start, len(text)
 
 
 _ASCII_RUN: Final = re.compile(r"[0-9A-Za-z]+")
@@ -257,33 +260,20 @@ _ASCII_CHANGE: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _ASCII_SIGNS: Final = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
 # Tables of bytes: a text's own `translate` raises and drops an error for each letter that its table leaves alone.
 _SIGNS_TO_BLANKS: Final = bytes(code if chr(code).isalnum() or code > 127 else 32 for code in range(256))
-_CLASSES: Final = bytes(
-    ord("a") if chr(code).islower() else ord("A") if chr(code).isupper() else ord(" ") for code in range(128)
-).ljust(256)
-"""Lower-case letters, upper-case letters, and what is neither."""
 _BETWEEN: Final = "\0"
 _LETTERS: Final = bytes(ord("a") if chr(code).isalnum() else code for code in range(128)).ljust(256)
 _LONG_WORD: Final = b"a" * (MAX_WORD_CHARACTERS + 1)
 _SIGNS_BUT_BETWEEN_TO_BLANKS: Final = b"\0" + _SIGNS_TO_BLANKS[1:]
 
 
-def _ascii_runs(text: str) -> list[tuple[int, int]]:
-    runs = []
-    for match in _ASCII_RUN.finditer(text):
+def _ascii_runs(text: str, first: int, humps: bool) -> Iterator[tuple[int, int]]:
+    for match in _ASCII_RUN.finditer(text, first):
         start, end = match.span()
-        for change in _ASCII_CHANGE.finditer(text, start, end):
+        for change in _ASCII_CHANGE.finditer(text, start, end) if humps else ():
             if change.start() > start:
-                runs.append((start, change.start()))
+                yield start, change.start()
                 start = change.start()
-        runs.append((start, end))
-    return runs
-
-
-@lru_cache(maxsize=16_384)
-def _class_of(character: str) -> int:
-    if character.isalnum():
-        return _LOWER if character.islower() else _UPPER if character.isupper() else _OTHER
-    return _MARK if unicodedata.category(character).startswith("M") else _SEPARATOR
+        yield start, end
 
 
 def encode(term: str) -> str:

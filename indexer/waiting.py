@@ -14,7 +14,7 @@ from ..schemas.positions import Cut, behind, behind_text
 from ..schemas.setting_keys import url_shown
 from .connection import is_away, is_no_connection, is_refused, reason_of
 from .errors import IndexMissingError, InvalidQueryError
-from .mapping import check_mapping, mapping_digest
+from .mapping import SEARCHED_DIGESTS, check_mapping, mapping_digest
 from .shown import Shown, read_shown
 
 _FIRST_PAUSE_S: Final = 0.05
@@ -104,7 +104,7 @@ class Deadline:
                 raise
             else:
                 heard_s = time.monotonic()
-                if shown.mapping != mapping_digest():
+                if shown.mapping not in (mapping_digest(), *SEARCHED_DIGESTS):
                     self.ask(lambda client: check_mapping(client, index))
                 lacking = behind(shown.vector, wanted)
                 if not lacking:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import ClassVar, NamedTuple
 
-from ..schemas.errors import NotFinalError
+from ..schemas.errors import InputError, NotFinalError
 from ..schemas.topics import TopicNames
 from .cuts import At, Bounds, Cuts
+from .kept_cursors import KeptCursors
 from .tables import Lake
 from .views.views import View, Views, views_of
 
@@ -43,6 +44,19 @@ class Queries:
         self._names = names
         self._partitions = partitions
         self._topic = names.journal(self.TOPIC)
+        self._cursors = KeptCursors(refusal=self._unknown_cursor)
+
+    def _unknown_cursor(self, message: str, /, *, hint: str) -> InputError:
+        """The error of a cursor that this machine did not keep."""
+        return InputError(message, code="unknown-cursor", hint=hint)
+
+    def _named(self, cursor: str | None) -> str | None:
+        """A cursor as users get it: a short name, under which this machine keeps it."""
+        return None if cursor is None else self._cursors.name(cursor)
+
+    def _whole(self, cursor: str) -> str:
+        """The cursor of a name, or a whole one as it is. Raises: InputError: the name is not known here."""
+        return str(self._cursors.whole(cursor))
 
     def _seen(self, as_at: At | None, *, final_only: bool = False, names: Collection[str] | None = None) -> Seen:
         """What is seen of the tables now, or as at a point.

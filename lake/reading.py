@@ -23,7 +23,7 @@ from ..schemas.errors import (
     UnknownEntityError,
 )
 from ..schemas.hashing import partition_of
-from ..schemas.kinds import kinds_from_outside
+from ..schemas.kinds import kind_advice, kinds_from_outside
 from ..schemas.positions import Cut, Position, behind, behind_text, cut_of
 from ..schemas.registry import owner_of_undeclared, served_domains
 from ..schemas.times import time_shown
@@ -386,12 +386,16 @@ def _unknown(urn: Urn, held_to: Position, gone: EntityRow | None = None) -> Unkn
     if gone is not None:
         text = f"The entity {urn} no longer exists: it was deleted at {_shown(gone)}."
         return UnknownEntityError(
-            str(urn), text, hint="Ask for an earlier time (as_at), or register it again.", held_to=str(held_to)
+            str(urn),
+            text,
+            hint="Ask for an earlier time with as_at (`--as-at TIME`), or register it again.",
+            held_to=str(held_to),
+            deleted_at=gone.system_time,
         )
     return UnknownEntityError(
         str(urn),
-        hint="Check the spelling with `metajournal search`; if it was just emitted, pass its position as at_least "
-        "(`--at-least POSITION`).",
+        hint=f"{kind_advice(urn.kind)}Check the spelling with `metajournal search`; if it was just emitted, pass its "
+        "position as at_least (`--at-least POSITION`).",
         held_to=str(held_to),
     )
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from .storage.damage import LOG, empty_commit, opening, reading
 from .storage.faults import writing
 from .storage.files import DataFile, TableFiles, files_of
 from .storage.runs import LiveFile
+from .storage.store import is_store
 from .views.table import CLOCK, RULES
 from .views.table import PartitionKey as PartitionKey
 
@@ -42,6 +45,8 @@ _CONFIGURATION = {
     "delta.logRetentionDuration": "interval 10 minutes",
 }
 _COMPACTION = "metajournal.compaction"
+_COMMIT = "metajournal.commit"
+"""In a commit's metadata: the handle that made it, which so knows it again."""
 _LISTED = "metajournal.tables"
 """Property of the journal table: the history tables that were made for the lake, so that one of them can be gone."""
 _GLANCES_S = 60.0  # a tenth of what the log keeps its commits: the next one cannot have come and gone meanwhile
@@ -75,6 +80,7 @@ class Table:
         self._held: dict[str, int] = {}
         self._rules: dict[str, str] = {}
         self._compaction = Compaction(self)
+        self._identity = uuid.uuid4().hex
 
     @property
     def delta(self) -> DeltaTable:
@@ -116,25 +122,31 @@ class Table:
             configuration = self.delta.metadata().configuration
             changed = {name: value for name, value in wanted.items() if configuration.get(name) != value}
             if changed:
-                self.delta.alter.set_table_properties(changed, commit_properties=self._properties())
+                with self._known_again():
+                    self.delta.alter.set_table_properties(changed, commit_properties=self._properties())
             return
-        if "://" not in self.uri:
+        if not is_store(self.uri):
             Path(self.uri).mkdir(parents=True, exist_ok=True)
-        DeltaTable.create(
-            self.uri,
-            schema=self.schema,
-            mode="ignore",
-            partition_by=PARTITION_COLUMNS.get(self.name),
-            configuration=wanted,
-            storage_options=self.storage_options,
-        )
+        try:
+            DeltaTable.create(
+                self.uri,
+                schema=self.schema,
+                mode="ignore",
+                partition_by=PARTITION_COLUMNS.get(self.name),
+                configuration=wanted,
+                storage_options=self.storage_options,
+            )
+        except DeltaError as error:
+            if not (_is_conflict(error) and self.exists()):
+                raise
 
     def list_tables(self, names: Collection[str]) -> None:
         """Have the journal table list the tables that were made beside it."""
         if self.listed() != frozenset(names):
-            self.delta.alter.set_table_properties(
-                {_LISTED: ",".join(sorted(names))}, raise_if_not_exists=False, commit_properties=self._properties()
-            )
+            with self._known_again():
+                self.delta.alter.set_table_properties(
+                    {_LISTED: ",".join(sorted(names))}, raise_if_not_exists=False, commit_properties=self._properties()
+                )
 
     def listed(self) -> frozenset[str] | None:
         """Names of the tables that were made beside the journal table; None where an earlier version made them."""
@@ -143,7 +155,7 @@ class Table:
 
     def is_newest(self) -> bool:
         """Whether nobody has committed since the last look, as one glance at a local log tells; if not, `refresh`."""
-        if self._table is None or "://" in self.uri or time.monotonic() - self._looked_s > _GLANCES_S:
+        if self._table is None or is_store(self.uri) or time.monotonic() - self._looked_s > _GLANCES_S:
             return False
         log = Path(self.uri, LOG)
         return log.is_dir() and not (log / f"{self._table.version() + 1:020}.json").exists()
@@ -205,12 +217,12 @@ class Table:
         versions = {app: max(version, self._version_of(app) or 0) for app, version in wanted.items()}
         rules = {**(self._rules or self.rules()), **reached.rules}
         properties = CommitProperties(
-            custom_metadata=_metadata(rules),
+            custom_metadata=self._metadata(rules),
             app_transactions=[Transaction(app, version, now) for app, version in versions.items()],
             max_commit_retries=0,
         )
         try:
-            with writing(self.uri):
+            with self._known_again(), writing(self.uri):
                 commit(properties)
         except Exception as error:
             if isinstance(error, LakeWriteError) or not _is_conflict(error):
@@ -222,6 +234,32 @@ class Table:
             ) from error
         self._held.update(versions)
         self._rules = rules
+
+    @contextmanager
+    def _known_again(self) -> Iterator[None]:
+        """Commit; where a store loses the answer to a commit that it took, it is asked again, and finds it there.
+
+        So where a commit is refused since its version is there, and what is there is this handle's, it was made.
+        """
+        before = self.delta.version()
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, LakeWriteError) or not _is_conflict(error) or not self._went_on(before):
+                raise
+
+    def _went_on(self, before: int) -> bool:
+        """Whether all commits after a version are this handle's; then it goes on from the newest."""
+        if not is_store(self.uri):
+            return False
+        with writing(self.uri):
+            newest = DeltaTable(self.uri, storage_options=self.storage_options)
+            commits = newest.history(newest.version() - before) if newest.version() > before else []
+        if not commits or any(commit.get(_COMMIT) != self._identity for commit in commits):
+            return False
+        self._table = newest
+        self._held.clear()
+        return True
 
     def _write(self, rows: pa.Table, properties: CommitProperties) -> None:
         if rows.num_rows and SPECS[self.name].indexed:  # delta-rs writes no index
@@ -275,7 +313,8 @@ class Table:
         properties = self._properties(Transaction(_COMPACTION, number, now))
         gone = [RemoveAction(file.path, False, now, file.size_bytes, dict(file.partition)) for file in removed]
         try:
-            self._add([*gone, *(file.add_action(data_change=False) for file in added)], properties)
+            with self._known_again():
+                self._add([*gone, *(file.add_action(data_change=False) for file in added)], properties)
         except Exception as error:
             if not _is_conflict(error):
                 raise
@@ -291,7 +330,8 @@ class Table:
         Returns:
             Number of files deleted.
         """
-        with writing(self.uri):
+        gone: list[str] = []
+        with self._known_again(), writing(self.uri):
             gone = self.delta.vacuum(
                 retention_h,
                 dry_run=False,
@@ -305,10 +345,13 @@ class Table:
         """Of a commit that adds no rows: it repeats the rules' digests, since the log forgets old commits."""
         self._rules = self._rules or self.rules()
         return CommitProperties(
-            custom_metadata=_metadata(self._rules),
+            custom_metadata=self._metadata(self._rules),
             app_transactions=list(transactions),
             max_commit_retries=0,
         )
+
+    def _metadata(self, rules: Mapping[str, str]) -> dict[str, str]:
+        return {_COMMIT: self._identity, **({RULES: digests_text(rules)} if rules else {})}
 
     def query(self, select: str, where: str) -> list[dict[str, Any]]:
         """Rows of this table at the held version, as dicts; files and row groups are pruned by their statistics.
@@ -330,10 +373,6 @@ class Table:
         table = self.delta
         with reading(table):
             return pa.table(QueryBuilder().register(self.name, table).execute(statement).read_all())
-
-
-def _metadata(rules: Mapping[str, str]) -> dict[str, str]:
-    return {RULES: digests_text(rules)} if rules else {}
 
 
 def _is_conflict(error: Exception) -> bool:

@@ -20,6 +20,7 @@ from .declared import FROM_OUTSIDE, SPECS, tables_of
 from .storage.compaction import StepHook, passed
 from .storage.damage import missing, place_of
 from .storage.generations import Generations, Pointer, folder
+from .storage.store import is_store
 from .storage.versions import earlier_folders, is_current, versioned
 from .table import Marks, PartitionKey, Reached, Table, from_json, quoted
 
@@ -27,6 +28,8 @@ __all__ = ["Lake", "Marks", "PartitionKey", "Reached", "Table", "from_json", "qu
 
 _FIRST_VACUUM_S = 600.0
 _VACUUM_EVERY_S = 900.0  # for each hour of retention: so that few files go at a time
+_OPENED_WITHIN_S = 10.0
+"""Seconds from reading the pointer to having opened every table that it names."""
 _UNSEEN = object()
 _MISREAD = re.compile(r"[\[\]\\]|%[0-9A-Fa-f]{2}")
 """What delta-rs reads otherwise in a local path: it takes it for a URL."""
@@ -47,7 +50,7 @@ class Lake:
         self, path: str, storage_options: Mapping[str, str] | None = None, *, vacuum_retention_h: int = 1
     ) -> None:
         self.path = path.rstrip("/")
-        if "://" not in path and _MISREAD.search(path):
+        if not is_store(path) and _MISREAD.search(path):
             raise StreamError(
                 f"The lake cannot be at {path!r}: Delta tables cannot be read under such a name.",
                 code="lake-path",
@@ -65,6 +68,8 @@ class Lake:
         self._pointer = Pointer()
         self._tables: dict[str, Table] = {}
         self._beside: dict[str, Table] = {}
+        self._retired = 0
+        """The generation whose predecessors this process has retired."""
         self.in_hand: frozenset[str] = frozenset()
         """Derived tables that a piece is being made of: its files are not committed yet, so nothing is vacuumed."""
         self._outside: frozenset[str] = frozenset()
@@ -200,7 +205,16 @@ class Lake:
             DamagedTableError: a table's log is damaged, or there is a journal table without this one.
         """
         self._look()
-        names = tuple(self._tables) if names is None else names
+        generation = self.generation
+        try:
+            self._refresh(tuple(self._tables) if names is None else names)
+        except (TableNotFoundError, DamagedTableError):
+            self._look()
+            if self.generation == generation:
+                raise
+            self.refresh(names)  # others were put in their place meanwhile
+
+    def _refresh(self, names: Sequence[str]) -> None:
         if JOURNAL_TABLE in names:
             self.journal.refresh()
         others = [name for name in names if name != JOURNAL_TABLE]
@@ -237,6 +251,7 @@ class Lake:
         Returns:
             Whether there was anything to do.
         """
+        self._retire_late()
         until = time.monotonic() + for_s
         worked = self._piece(hook)
         while worked and time.monotonic() < until and self._piece(hook):
@@ -263,6 +278,32 @@ class Lake:
     def waits_for_vacuum(self, names: Sequence[str]) -> bool:
         """Whether one of these tables is to be vacuumed as soon as no piece of it is in hand."""
         return not {*names}.isdisjoint(self._waiting)
+
+    def _retire_late(self) -> None:
+        """Retire what a swap has replaced, once readers that were opening it are done, and no piece reads it."""
+        if (
+            self._retired != self.generation
+            and not self.in_hand
+            and self._generations.swapped_s_ago() > _OPENED_WITHIN_S
+        ):
+            self.retire_replaced()
+
+    def retire_replaced(self) -> int:
+        """Have nobody open a replaced table by mistake: move the logs of all of them aside, and leave their data.
+
+        Views and handles that were taken before go on, until the data is deleted after the vacuum's retention.
+
+        Returns:
+            How many were still to be opened.
+        """
+        self._look()
+        within = ("", *(f"{folder(number)}/" for number in range(1, self.generation)))
+        retired = 0
+        for name, where in self._pointer.tables.items():
+            replaced = {place + own for place in within for own in _folders(name, where)} - {where}
+            retired += sum(map(self._generations.retire, sorted(replaced)))
+        self._retired = self.generation
+        return retired
 
     def _drop_superseded(self) -> None:
         """Delete tables that were swapped out longer ago than the retention, when no reader can still hold them."""
@@ -388,5 +429,12 @@ class Lake:
             self._generations.remove(number)
             return
         for name, where in self._pointer.tables.items():
-            for own in {name, versioned(name)} - {where}:
+            for own in _folders(name, where) - {where}:
                 self._generations.remove_table(own)
+
+
+def _folders(name: str, where: str) -> set[str]:
+    """The folders that a table has had, in the lake or in a generation; a version to come is not one of them."""
+    if name not in SPECS or not SPECS[name].version:
+        return {name}
+    return {name, *earlier_folders(name), versioned(name)} if is_current(name, where) else {name}

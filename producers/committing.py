@@ -37,6 +37,7 @@ class Committing:
         journals: the journal topics by domain.
         new_id, key, publish: the emitter's own.
         not_served: the error of an event of a domain that is none of these.
+        check_kind: refuses an aggregate of an unknown kind.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Committing:
         key: Callable[[str, str], bytes],
         publish: Callable[[str], None],
         not_served: Callable[[str, str], MetajournalError],
+        check_kind: Callable[[Urn], None],
     ) -> None:
         self.new_id = new_id
         self.key = key
@@ -59,13 +61,15 @@ class Committing:
         self._journals = journals
         self._publish = publish
         self._not_served = not_served
+        self._check_kind = check_kind
         self._transactions = Transactions(settings)
         self._lock = Lock()
         self._waiting = 0
         self._closed = False
 
     def journal_of(self, aggregate: Urn) -> Journaled:
-        """Journal topic of an aggregate. Raises: UnservedDomainError."""
+        """Journal topic of an aggregate. Raises: UnservedDomainError, UnknownKindError."""
+        self._check_kind(aggregate)
         journal = self._journals.get(aggregate.domain)
         if journal is None:
             raise self._not_served(aggregate.domain, aggregate)

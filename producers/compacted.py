@@ -47,8 +47,14 @@ def read_all(settings: Settings, topic: str, *, timeout_s: float = 10.0) -> dict
     raise KafkaUnavailableError(f"{topic} could not be read within {timeout_s:g} s ({text}).", topic=topic)
 
 
-def write_all(settings: Settings, topic: str, records: Mapping[str, bytes], *, timeout_s: float = 10.0) -> None:
-    """Write the records and return when the broker has every one of them.
+def write_all(
+    settings: Settings,
+    topic: str,
+    records: Mapping[str, bytes] | Mapping[str, bytes | None],
+    *,
+    timeout_s: float = 10.0,
+) -> None:
+    """Write the records, in order, and return when the broker has every one of them; None removes a key's record.
 
     Raises:
         KafkaUnavailableError: one was not acknowledged in time; writing it again is harmless.

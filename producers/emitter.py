@@ -39,8 +39,10 @@ from ..schemas.registry import domain_named, served
 from ..schemas.settings import Settings
 from .actor import actor_of
 from .committing import Committing
+from .counting import ClientMetrics
 from .ids import EventIds
 from .kafka import ErrorLog, make_producer, servers_of, wait_for_broker
+from .known_kinds import KnownKinds
 from .options import read_options
 from .outcomes import OutcomeReader
 from .pending import LatestEmits
@@ -90,10 +92,17 @@ class _Journal:
         self._emitter.note_failure(receipt)
 
     def outcome(self, position: Position, system_time: int, timeout_s: float | None) -> Outcome:
-        return self._emitter.outcomes.outcome(position, system_time, timeout_s)
+        counter, outcomes = self._emitter.counter, self._emitter.outcomes
+        if counter is None:
+            return outcomes.outcome(position, system_time, timeout_s)
+        verdict: Outcome = counter.outcome(lambda: outcomes.outcome(position, system_time, timeout_s))
+        return verdict
 
     def outcome_future(self, position: Position, system_time: int, timeout_s: float | None) -> AwaitableFuture[Outcome]:
-        return self._emitter.outcomes.outcome_future(position, system_time, timeout_s)
+        future = self._emitter.outcomes.outcome_future(position, system_time, timeout_s)
+        if self._emitter.counter is not None:
+            self._emitter.counter.outcome_future(future)
+        return future
 
     def watch(self, receipt: Receipt, limit_s: float, callback: Callable[[Receipt], object]) -> None:
         self._emitter.watch(receipt, limit_s, callback)
@@ -128,6 +137,7 @@ class Emitter:
         self._tenant = settings.journal.tenant
         self._actor = actor_of(settings)
         self._new_id = EventIds()
+        self._check_kind = KnownKinds(settings).check
         self._key = lru_cache(maxsize=_CACHED_KEYS)(record_key)
         self._schemas = SchemaPublisher(settings)
         self._published: set[str] = set()
@@ -136,12 +146,16 @@ class Emitter:
         self._latest_of = self._latest.by_key
         self._committing = Committing(
             settings, self._producer, self._latest, self._journals, new_id=self._new_id, key=self._key,
-            publish=self._publish, not_served=epochs.not_served,
+            publish=self._publish, not_served=epochs.not_served, check_kind=self._check_kind,
         )  # fmt: skip
         self._turn_is_due = cycle([False] * (_SERVE_EVERY - 1) + [True]).__next__
         self._turned = False
         self._acknowledgements = Acknowledgements()
         self._closing = threading.Event()
+        port = settings.client.metrics_port
+        self.counter = None if port is None else ClientMetrics(port, lambda: len(self._producer))
+        if self.counter is not None:
+            vars(self)["emit"] = self.counter.emitting(self.emit)
         _open.add(self)
         self._idler = threading.Thread(target=self._serve_idle, name="metajournal-emitter", daemon=True)
         self._idler.start()
@@ -199,6 +213,7 @@ class Emitter:
             raise InvalidEventError(faults)
         entities = event.entities
         aggregate = entities[0].aggregate
+        self._check_kind(aggregate)
         journal = self._journals.get(aggregate.domain)
         if journal is None:
             raise self._epochs.not_served(aggregate.domain, aggregate)
@@ -278,6 +293,8 @@ class Emitter:
             self._idler.join()
             self._acknowledgements.settle(every=True)
             self.outcomes.close()
+            if self.counter is not None:
+                self.counter.close()
 
     def forked(self) -> None:
         """This is the copy of the emitter in a forked process: the client's threads did not come along."""
@@ -296,6 +313,8 @@ class Emitter:
     def note_failure(self, receipt: Receipt) -> None:
         """Keep an event that was not acknowledged, for the next flush to tell."""
         self._failures.append(receipt)
+        if self.counter is not None:
+            self.counter.unacknowledged()
 
     def _options_of(
         self, now_ms: int, faults: list[Fault], *, event_id: str | None, **emit_options: Any

@@ -20,6 +20,7 @@ from ..schemas.errors import (
     InvalidEventError,
     InvalidUnitError,
     MetajournalError,
+    UnknownKindError,
 )
 from ..schemas.events.base import Event
 from ..schemas.hashing import DIGEST_BYTES, DIGEST_HEADER
@@ -50,7 +51,7 @@ class Sending(Protocol):
         """Key of an aggregate's records."""
 
     def journal_of(self, aggregate: Urn) -> Journaled:
-        """Journal topic of an aggregate. Raises: UnservedDomainError."""
+        """Journal topic of an aggregate. Raises: UnservedDomainError, UnknownKindError."""
 
     def commit(self, event_types: Iterable[str], records: list[Outgoing], *, block_s: float) -> list[Message]:
         """Write all records in one transaction, behind what was emitted before.
@@ -150,6 +151,9 @@ class Gathering:
         event_id = options.event_id or self._sending.new_id(now)
         try:
             journal = self._sending.journal_of(aggregate)
+        except UnknownKindError as error:
+            faults.append(Fault("entity", f"{error.message} {error.hint}"))
+            return None
         except InputError as unserved:
             faults.append(Fault("entity", unserved.message))
             return None

@@ -18,7 +18,6 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ..schemas.errors import KafkaUnavailableError
-from ..schemas.positions import EPOCH_SHIFT
 from ..schemas.settings import Settings
 from .kafka import NOT_ALLOWED, ErrorLog, asked_again, make_consumer
 from .passed_over import Partition
@@ -102,7 +101,7 @@ class JournalEnds:
         if known is None or partition >= known.partitions or self._asked_s.get(source, float("-inf")) >= arrived_s:
             return
         now_s = time.monotonic()
-        self.learn(source, (known.epoch << EPOCH_SHIFT) + self._end(source))
+        self.learn(source, known.position(partition, self._end(source)))
         self._asked_s[source] = now_s
 
     def _end(self, place: Partition) -> int:

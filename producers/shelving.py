@@ -13,7 +13,7 @@ from functools import partial
 from confluent_kafka import KafkaException, TopicPartition
 
 from ..schemas.errors import InputError, KafkaUnavailableError
-from ..schemas.positions import Position, position
+from ..schemas.positions import Position
 from ..schemas.settings import Settings
 from .compacted import write_all
 from .kafka import ErrorLog, asked_again, make_consumer
@@ -40,8 +40,8 @@ def shelve(settings: Settings, place: Position, *, timeout_s: float = 10.0) -> N
     known = epochs[place.topic]
     if not 0 <= place.partition < known.partitions:
         raise InputError(f"{place.topic} has {known.partitions} partitions, numbered from 0.", code="no-such-partition")
-    end = position(known.epoch, _end_of(settings, place, timeout_s))
-    if place.epoch != known.epoch or place.value >= end:
+    end = known.position(place.partition, _end_of(settings, place, timeout_s))
+    if not known.holds(place.partition, place.value) or place.value >= end:
         raise InputError(
             f"{place.topic}/{place.partition} has no position {place.value}; the next one to be written is {end}.",
             code="no-such-position",

@@ -29,6 +29,7 @@ from .recorded.differences import config_differences, mismatch, missing
 from .recorded.epochs import Epochs as Epochs
 from .recorded.epochs import TopicEpoch as TopicEpoch
 from .recorded.epochs import epoch_differences
+from .recorded.restored import restored_of
 from .recorded.served import joined, kind_fields, obey, served_of
 from .recorded.topic_admin import Wanted, await_topics, configs, create, described, has_records
 
@@ -206,9 +207,20 @@ def read_epochs(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
         TopicMismatchError: a record is damaged.
         DomainError: the package of a served domain is broken.
     """
+    records = read_all(settings, settings.journal.topics.epochs, timeout_s=timeout_s)
+    return epochs_of(settings.journal.topics.epochs, records)
+
+
+def epochs_of(source: str, records: Mapping[str, bytes]) -> Epochs:
+    """What records of an epochs topic say; the domains that joined are taken in. Raises as `read_epochs`.
+
+    Args:
+        source: where they stand: the topic, or its copy in the lake.
+        records: values by key.
+    """
     topics: dict[str, TopicEpoch] = {}
     shelved: set[tuple[str, int, int]] = set()
-    for key, value in read_all(settings, settings.journal.topics.epochs, timeout_s=timeout_s).items():
+    for key, value in records.items():
         try:
             if key.startswith(SHELVE):
                 topic, partition, position = key.removeprefix(SHELVE).rsplit("/", 2)
@@ -216,7 +228,7 @@ def read_epochs(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
             else:
                 topics[key] = _epoch_of(key, json.loads(value))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise _unreadable(settings.journal.topics.epochs, key) from error
+            raise _unreadable(source, key) from error
     epochs = Epochs(topics, frozenset(shelved))
     for served in epochs.outside:
         obey(served)
@@ -225,7 +237,7 @@ def read_epochs(settings: Settings, *, timeout_s: float = 10.0) -> Epochs:
 
 def _epoch_of(topic: str, record: Mapping[str, Any]) -> TopicEpoch:
     epoch, topic_id, partitions = int(record["epoch"]), str(record["topic_id"]), int(record["partitions"])
-    return TopicEpoch(topic, epoch, topic_id, partitions, served_of(record))
+    return TopicEpoch(topic, epoch, topic_id, partitions, served_of(record), restored_of(record))
 
 
 def _unreadable(topic: str, key: str) -> TopicMismatchError:

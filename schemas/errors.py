@@ -161,6 +161,27 @@ class UnservedDomainError(InputError):
         super().__init__(said, domain=domain, urn=urn, **data)
 
 
+class UnknownKindError(InputError):
+    """No domain declares the entity's kind, and it is not in `journal.custom_kinds`; nothing was sent."""
+
+    CODE = "unknown-kind"
+    HINT = "Correct the kind, or add it to the setting journal.custom_kinds."
+    kind: str
+    urn: str
+    nearest: str | None
+
+    def __init__(self, kind: str, urn: str, nearest: str | None) -> None:
+        meant = f"; did you mean {nearest!r}?" if nearest else "."
+        super().__init__(
+            f"{kind!r} is not a known kind of entity{meant}",
+            hint=f'Correct {urn}. For a kind of your own, set journal.custom_kinds = ["{kind}"] in metajournal.toml '
+            f"or METAJOURNAL__JOURNAL__CUSTOM_KINDS={kind} (several separated by commas).",
+            kind=kind,
+            urn=urn,
+            nearest=nearest,
+        )
+
+
 class UnknownEntityError(InputError):
     """The entity was never registered, or has been deleted."""
 
@@ -225,6 +246,7 @@ class SearchUnavailableError(UnavailableError):
     """Elasticsearch does not answer, or has no index yet."""
 
     CODE = "search-unavailable"
+    HINT = "Start it (`metajournal up`) or correct elasticsearch.url; `metajournal status` shows what runs."
 
 
 class LakeWriteError(UnavailableError):
@@ -313,7 +335,8 @@ class TopicMismatchError(OperatorError):
 
     CODE = "topic-mismatch"
     HINT = (
-        "Do not continue. Correct journal.prefix or kafka.bootstrap.servers, or start a journal under another prefix."
+        "Do not continue. Correct journal.prefix or kafka.bootstrap.servers. If topics were lost: `metajournal restore "
+        "topics`."
     )
 
 

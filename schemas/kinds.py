@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import get_close_matches
 from typing import Final
 
 from .domain import Domain, Kind
@@ -52,6 +53,21 @@ def domain_of_kind(name: str) -> str:
     """Domain that owns a kind, declared or not."""
     known = KINDS.get(name)
     return owner_of_undeclared() if known is None else known.domain
+
+
+def nearest_kind(name: str, custom: Collection[str] = ()) -> str | None:
+    """The known kind that another one resembles most; None where none does.
+
+    Args:
+        custom: kinds that are known besides the declared ones.
+    """
+    return next(iter(get_close_matches(name, sorted({*KINDS, *custom}), 1)), None)
+
+
+def kind_advice(name: str) -> str:
+    """What to say of a kind that nobody declares to who looks for such an entity, and finds none."""
+    nearest = None if name in KINDS else nearest_kind(name)
+    return "" if nearest is None else f"No domain declares the kind {name!r}; did you mean {nearest!r}? "
 
 
 def kinds_from_outside() -> frozenset[str]:

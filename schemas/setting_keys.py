@@ -131,6 +131,8 @@ def value_shown(path: str, value: Any) -> str:
         return ""
     if not is_plain(path):
         return MASK
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return url_shown(str(value)) if _may_have_login(path, str(value)) else str(value)
 
 

@@ -28,6 +28,8 @@ class JournalSettings:
     """Who is making changes, unless a call says otherwise; None: the operating system's user; empty: nobody."""
     partitions: int = 4
     """Partitions of a journal topic when it is created; never changed afterwards."""
+    custom_kinds: tuple[str, ...] = ()
+    """Further kinds of entities that may be emitted, besides those that domains declare."""
     changes_topic: str | None = None
     """Name of the catalog's USER change topic; `<prefix>.changes.catalog` if None."""
 
@@ -74,6 +76,8 @@ class ClientSettings:
     """Seconds that `Receipt.outcome()` waits by default."""
     linger_ms: float = 0.0
     """Milliseconds that the producer waits for more events before sending."""
+    metrics_port: int | None = None
+    """Port on 127.0.0.1 that shows the client's metrics to Prometheus; none if None. One process can use a port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,8 @@ class StreamSettings:
     """`<point>:<n>`: the process kills itself at the n-th passing of a named point; for crash tests only."""
     metrics_file: str | None = None
     """File for JSON lines, one for each batch; none if None."""
+    metrics_port: int | None = None
+    """Port on 127.0.0.1 that shows the stream's metrics to Prometheus; none if None."""
     derived: bool = True
     """Fill derived tables, in a separate process beside the fold; otherwise they stay as they are."""
 
@@ -114,6 +120,8 @@ class IndexerSettings:
     """Maximum number of documents in one request to Elasticsearch."""
     bulk_bytes: int = 8 * 1024 * 1024
     """Maximum size of one request to Elasticsearch, in bytes."""
+    metrics_port: int | None = None
+    """Port on 127.0.0.1 that shows the indexer's metrics to Prometheus; none if None."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,9 +31,9 @@ from ..schemas.ids import id_text
 from ..schemas.limits import MAX_ENTRIES
 from ..schemas.urn import Urn
 from .found import Found, Past, Problem, Progress
-from .plan import Change, Held, Plan, plan
+from .plan import Change, Held, Plan, every, plan
 from .present import covers, journal_end, opened, recorded_covers, recorded_texts
-from .source import Source
+from .source import MARK, Identity, Source
 
 if TYPE_CHECKING:
     from ..producers.receipts import Receipt
@@ -72,6 +73,7 @@ class Comparison:
         program: what is to be told of the source's program.
         past: lineage of the system's own runs that was not told yet.
         after: what is to be told of the program when that is acknowledged.
+        others: how many of the entities other sources of this kind have brought in, by their ids.
     """
 
     plan: Plan
@@ -81,6 +83,7 @@ class Comparison:
     program: tuple[Any, ...] = ()
     past: tuple[Any, ...] = ()
     after: tuple[Any, ...] = ()
+    others: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def runs(self) -> int:
@@ -116,15 +119,18 @@ class Bringing:
         source: what is read.
         tell: takes the progress.
         timeout_s: seconds to wait for the lake, and for a verdict.
+        prune: remove what the source's options no longer select, too.
     """
 
     def __init__(
-        self, journal: WaitingJournal, source: Source, tell: Tell = lambda _: None, *, timeout_s: float = 120.0
-    ) -> None:
+        self, journal: WaitingJournal, source: Source, tell: Tell = lambda _: None, *, timeout_s: float = 120.0,
+        prune: bool = False,
+    ) -> None:  # fmt: skip
         self._journal = journal
         self._source = source
         self._tell = tell
         self._timeout_s = timeout_s
+        self._prune = prune
         self._tenant = journal.settings.journal.tenant
         self._ids = EventIds()
 
@@ -155,14 +161,17 @@ class Bringing:
         held = self._held(before | now)
         self._tell(Progress("compare"))
         whole = not problems and self._source.lists_all
-        compared = plan(self._source.identity, found, held, whole=whole, at_ms=began_ms)
+        identity = self._source.identity
+        selects = every if self._prune else self._source.selects
+        compared = plan(identity, found, held, whole=whole, at_ms=began_ms, selects=selects)
         known = own.properties if own is not None and own.live else {}
         told = recorded_texts(known.get(TOLD))
         new = [past for past in pasts if past.id not in told]
         about = self._about_program(known, before | now) if compared.steps or new else ()
         facts = tuple(fact for past in new for fact in past.facts)
         after = (PropertiesSet(program, {TOLD: _told_text(told, new)}, SYSTEM),) if new else ()
-        return Comparison(compared, tuple(problems), len(found), began_ms, about, facts, after)
+        others = _other_sources(identity, found, held) if own is None else {}
+        return Comparison(compared, tuple(problems), len(found), began_ms, about, facts, after, others)
 
     def bring(self, comparison: Comparison) -> Brought:
         """Tell what is to be told, and wait until the lake holds it.
@@ -270,6 +279,19 @@ class _Receipts:
             outcome = receipt.outcome(timeout_s)
             if outcome.word in ("rejected", "shelved"):
                 self._brought.refused.append((entity, f"{outcome.word}: {getattr(outcome, 'reason', '')}"))
+
+
+def _other_sources(identity: Identity, found: Iterable[Found], held: Mapping[str, Held]) -> dict[str, int]:
+    """How many of the entities other sources of the same kind have brought in, by their ids."""
+    prefix = f"{MARK}{identity.kind}."
+    marks = (
+        key.removeprefix(prefix)
+        for entity in {each.entity for each in found}
+        if (row := held.get(entity)) is not None and row.live
+        for key in row.properties
+        if key.startswith(prefix)
+    )
+    return dict(sorted(Counter(marks).items()))
 
 
 def _told_text(told: Iterable[str], new: Iterable[Past]) -> str:

@@ -14,7 +14,7 @@ planned again, leads to the same result.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
@@ -52,6 +52,14 @@ REPLACED: Final = "REPLACED"
 DROPPED: Final = "DROPPED"
 """Final status of a view's run when its definition has changed, and when the view is gone."""
 _KEPT_READS: Final = MAX_ENTRIES - 1  # and the write
+
+
+Selects = Callable[[Urn, Mapping[str, str]], bool]
+
+
+def every(_entity: Urn, _properties: Mapping[str, str]) -> bool:
+    """A read that is about everything."""
+    return True
 
 
 class Held(NamedTuple):
@@ -123,18 +131,23 @@ class Plan:
 
     Attributes:
         kept: entities that were not found and stay, because the read was incomplete.
+        unselected: entities that stay because the read was not about them.
     """
 
     steps: list[Step]
     unchanged: int
     kept: int
+    unselected: int = 0
 
     def of(self, change: Change) -> list[Urn]:
         """The entities to which this happens."""
         return [step.entity for step in self.steps if step.change == change]
 
 
-def plan(source: Identity, found: Iterable[Found], held: Mapping[str, Held], *, whole: bool, at_ms: int) -> Plan:
+def plan(
+    source: Identity, found: Iterable[Found], held: Mapping[str, Held], *, whole: bool, at_ms: int,
+    selects: Selects = every,
+) -> Plan:  # fmt: skip
     """Compare what a source found with the contents of the journal.
 
     Args:
@@ -142,9 +155,10 @@ def plan(source: Identity, found: Iterable[Found], held: Mapping[str, Held], *, 
         held: by URN, at least all that was found or has the source's mark, deleted ones included.
         whole: whether everything was read, so that what was not found no longer exists.
         at_ms: when the read began, milliseconds UTC: the time of the facts.
+        selects: whether the read was about an entity that the source brought in; others are never deleted.
     """
     steps, seen = list[Step](), set[str]()
-    unchanged = kept = 0
+    unchanged = kept = unselected = 0
     for one in found:
         if one.entity in seen:
             continue
@@ -156,10 +170,14 @@ def plan(source: Identity, found: Iterable[Found], held: Mapping[str, Held], *, 
             steps.append(step)
     for urn, row in held.items():
         if row.live and urn not in seen and is_of(source, row):
-            kept += not whole
-            if whole:
-                steps.append(_gone(source, Urn.parse(urn), row, at_ms))
-    return Plan(steps, unchanged, kept)
+            entity = Urn.parse(urn)
+            if not whole:
+                kept += 1
+            elif not selects(entity, row.properties):
+                unselected += 1
+            else:
+                steps.append(_gone(source, entity, row, at_ms))
+    return Plan(steps, unchanged, kept, unselected)
 
 
 def is_of(source: Identity, row: Held) -> bool:

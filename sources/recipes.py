@@ -64,6 +64,27 @@ def _dbt(options: Mapping[str, Any], source_id: str | None) -> Source:
     )  # fmt: skip
 
 
+def _kafka(options: Mapping[str, Any], source_id: str | None) -> Source:
+    from .kafka.source import Kafka
+
+    return Kafka(
+        options["bootstrap"], registry=options.get("registry"), topics=options.get("topics", ()),
+        exclude=options.get("exclude", ()), settings=options.get("settings", ()),
+        own_topics=options.get("own_topics", False), namespace=options.get("namespace"), id=source_id,
+    )  # fmt: skip
+
+
+def _lakehouse(options: Mapping[str, Any], source_id: str | None) -> Source:
+    try:
+        from .lakehouse.source import Lakehouse
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("sources", "Reading a lakehouse") from error
+    return Lakehouse(
+        options["path"], exclude=options.get("exclude", ()), storage=options.get("storage", ()),
+        namespace=options.get("namespace"), id=source_id,
+    )  # fmt: skip
+
+
 def _openlineage(options: Mapping[str, Any], source_id: str | None) -> Source:
     try:
         from .openlineage.source import OpenLineageFiles
@@ -75,6 +96,14 @@ def _openlineage(options: Mapping[str, Any], source_id: str | None) -> Source:
 KINDS: Final[Mapping[str, Kind]] = {
     "databases": Kind(_databases, required=("url",), texts=("namespace",), lists=("schemas", "exclude")),
     "dbt": Kind(_dbt, required=("target_dir",), texts=("namespace", "profiles", "target")),
+    "kafka": Kind(
+        _kafka,
+        required=("bootstrap",),
+        texts=("registry", "namespace"),
+        lists=("topics", "exclude", "settings"),
+        flags=("own_topics",),
+    ),
+    "lakehouse": Kind(_lakehouse, required=("path",), texts=("namespace",), lists=("exclude", "storage")),
     "openlineage": Kind(_openlineage, required=("files",), lists=("files",), flags=("register",)),
 }
 """Every kind by its name in recipes and on the command line."""

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from ..domains.catalog.urns import program
@@ -68,6 +68,16 @@ class Source(Protocol):
     @property
     def lists_all(self) -> bool:
         """Whether a complete read lists everything that exists; if not, what is not found may still exist."""
+
+    def selects(self, entity: Urn, properties: Mapping[str, str]) -> bool:
+        """Whether the latest read would have listed this entity if it existed.
+
+        False for what the options leave out, or what belongs to another system: it may well exist.
+
+        Args:
+            entity: one that this source brought in.
+            properties: its SYSTEM properties.
+        """
 
     def read(self, tell: Tell) -> Iterator[Found | Past | Problem]:
         """Everything in the system, each entity once, and its finished runs.

@@ -129,7 +129,7 @@ def _downloads() -> Iterator[Check]:
         needed = f"{len(files)} files, {sum(part.size_bytes for part in files) / 1e6:.0f} MB"
         label = "Elasticsearch zip" if group == "elasticsearch" else f"{group.capitalize()} jars"
         if parts.complete(group):
-            yield Check(label, f"all, in {parts.folder(group)}", needed, "fine")
+            yield Check(label, "all, in the download cache", needed, "fine")
         else:
             yield Check(label, "not downloaded yet", needed, "note", _INSTALL_JARS)
 

@@ -25,7 +25,7 @@ from ..schemas.errors import MissingExtraError
 from ..streaming.spark.classes import archive_of, record
 from .errors import PartsCorruptError, PartsUnavailableError
 from .java import Java, find_java
-from .parts import GROUPS, Part, Parts, file_digest, known_parts, move_checked, parts_in
+from .parts import GROUPS, ON_DEMAND, Part, Parts, file_digest, known_parts, move_checked, parts_in
 from .places import cache_folder
 from .progress import Progress, Report, shown
 from .versions import ELASTICSEARCH
@@ -38,7 +38,7 @@ def ensure_parts(groups: Sequence[str] = GROUPS, *, cache: Path | None = None, r
     """Make sure that the files of these groups are here, downloading what is missing.
 
     Args:
-        groups: any of "spark", "kafka", "elasticsearch".
+        groups: any of "spark", "kafka", "elasticsearch", "s3proxy", "s3a".
         cache: the cache folder; the user's by default.
         report: called now and then while something is downloaded; never when everything is here.
     Raises:
@@ -257,7 +257,9 @@ def checksums(cache: Path | None = None) -> list[str]:
     java: Java = find_java()
     with tempfile.TemporaryDirectory() as scratch, as_file(files(__package__).joinpath("ivy.xml")) as xml:
         command = [str(java.executable), *_ivy_options(root), "-jar", str(ivy_jar())]
-        subprocess.run([*command, *_ivy_arguments(xml, GROUPS, Path(scratch))], check=True, stdout=sys.stderr)
+        subprocess.run(
+            [*command, *_ivy_arguments(xml, (*GROUPS, *ON_DEMAND), Path(scratch))], check=True, stdout=sys.stderr
+        )
         paths = sorted(path for path in Path(scratch).rglob("*") if path.is_file())
         return [f"{file_digest(p)} {p.stat().st_size} {p.relative_to(scratch).as_posix()}" for p in paths]
 

@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Final
 
 GROUPS: Final = ("spark", "kafka", "elasticsearch")
+"""What `up` needs."""
+ON_DEMAND: Final = ("s3proxy", "s3a")
+"""Downloaded only for who asks for them: a server of objects, and Spark's way to one."""
 _STAMP: Final = ".verified"
 
 

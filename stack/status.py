@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ..reporting import ending, signal_of
 from ..schemas.positions import behind, cut_from_json
-from ..schemas.setting_keys import hidden_texts
+from ..schemas.setting_keys import hidden_texts, value_shown
 from ..schemas.settings import Settings
 from .home import COMPONENTS, Entry, read_run
 from .keeper import NOTE as KEEPER_NOTE
@@ -120,7 +120,7 @@ def status(home: Path, settings: Settings | None = None) -> Status:
     stream_report = reports["stream"]
     return Status(
         home,
-        run.lake,
+        run.lake or ("" if settings is None else value_shown("lake.path", settings.lake.path)),
         components,
         stages,
         stream_report.get("verdicts") or {},

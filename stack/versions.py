@@ -21,6 +21,11 @@ KAFKA: Final = "4.3.1"
 SLF4J_SIMPLE: Final = "1.7.36"
 """The Kafka broker logs through slf4j-api and brings no binding: without one a failed start says nothing."""
 ELASTICSEARCH: Final = "8.19.21"
+S3PROXY: Final = "4.1.0"
+HADOOP: Final = "3.4.2"
+"""The one that pyspark brings; hadoop-aws must be of the same."""
+AWS_SDK: Final = "2.57.8"
+"""For hadoop-aws: its own bundle of the whole SDK has 600 MB, these parts of it 14."""
 
 MAVEN: Final[dict[str, str]] = {
     f"io.delta:delta-spark_{SPARK_LINE}_{SCALA}": DELTA_SPARK,
@@ -30,6 +35,11 @@ MAVEN: Final[dict[str, str]] = {
     f"org.apache.kafka:kafka_{SCALA}": KAFKA,
     "org.slf4j:slf4j-simple": SLF4J_SIMPLE,
     "org.elasticsearch.distribution.integ-test-zip:elasticsearch": ELASTICSEARCH,
+    "org.gaul:s3proxy": S3PROXY,
+    "jakarta.servlet:jakarta.servlet-api": "6.0.0",
+    "org.apache.hadoop:hadoop-aws": HADOOP,
+    "software.amazon.awssdk:s3-transfer-manager": AWS_SDK,
+    "software.amazon.awssdk:apache-client": AWS_SDK,
 }
 """What ivy.xml asks for: organisation:module to revision."""
 
@@ -42,6 +52,7 @@ EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "lake": ("deltalake", "pyarrow", "duckdb", "polars", "orjson"),
     "stream": ("pyspark", "delta-spark", "pandas", "numpy"),
     "sources": ("SQLAlchemy", "sqlglot", "PyYAML"),
+    "metrics": ("prometheus-client",),
     "all": ("packaging",),
 }
 """Distributions by the extra that brings them ("" is the light client); `doctor` looks for each."""

@@ -23,6 +23,9 @@ SWAPPING = ("swap-before", "swap-after")
 """Around the replacement of the pointer that makes a rebuilt generation the live one."""
 DERIVING = ("derive-before-files", "derive-after-files", "derive-before-commit", "derive-after-commit")
 """Around the files of a piece of derived tables, in the process that makes it, and around each table's commit of it."""
+RESTORING = ("restore-made", "restore-writing", "restore-filled", "restore-marked", "restore-recorded")
+"""Of `restore topics`: behind its topics' creation, each time some offsets are written, behind all of them, behind the
+journal table's marks, and behind the records of the epochs topic."""
 
 
 class CrashPoints:
@@ -39,7 +42,7 @@ class CrashPoints:
         if spec is not None:
             self._point, _, count = spec.partition(":")
             self._left = int(count or 1)
-            known = (*POINTS, *TIDYING, *SWAPPING, *DERIVING)
+            known = (*POINTS, *TIDYING, *SWAPPING, *DERIVING, *RESTORING)
             if self._point not in known:
                 raise ValueError(f"{self._point!r} is not a crash point; there are {', '.join(known)}")
 

@@ -20,11 +20,12 @@ import pyarrow.compute as pc
 from ..fold.prior import PriorRows
 from ..fold.records import Place
 from ..fold.steps import RowFolder, Share, fold_shares
-from ..lake.tables import Lake
+from ..lake.tables import Lake, Reached
+from ..producers.recorded.restored import GAP_HEADER
 from ..producers.topics import Epochs
 from ..rules.digest import digests_of_topics
 from ..schemas.errors import StreamError, UnknownSchemaError
-from ..schemas.positions import offset_of, position
+from ..schemas.positions import epoch_of, offset_of, position
 from ..schemas.settings import Settings
 from ..schemas.topics import TopicNames
 from .batches import Batch, BatchHere, BatchOfTasks, Tasks, ends_of
@@ -61,9 +62,7 @@ class Engine:
         self._prior = PriorRows(lake, settings.stream.cache_rows, marks=lambda: self.marks)
         self._crash = CrashPoints(settings.stream.crash_at)
         self.places = {(place.topic, place.partition): place for place in self._all_places()}
-        self.marks = {
-            key: max(lake.journal.mark(key), self._first(key)) for key in self.places
-        }  # a new epoch begins anew
+        self.marks = {key: self._reached(key, lake.journal.mark(key)) for key in self.places}
         self.clocks = {key: lake.journal.clock(key) for key in self.places}
 
     def _all_places(self) -> Iterator[Place]:
@@ -74,8 +73,19 @@ class Engine:
                 moved, first = self._epochs.moved(topic, partition), self._epochs.first(topic)
                 yield Place(topic, partition, epoch.partitions, domain, shelved, moved, first)
 
-    def _first(self, key: PartitionKey) -> int:
-        return position(self._epochs[key[0]].epoch, 0)
+    def _reached(self, key: PartitionKey, mark: int) -> int:
+        return self._epochs[key[0]].reached(key[1], mark)
+
+    def enter_epochs(self) -> None:
+        """Have the journal table say where it stands in the present epochs: readers hold its marks against others'."""
+        entered = {key: mark for key, mark in self.marks.items() if 0 < self.lake.journal.mark(key) < mark}
+        if entered:
+            self.lake.journal.append(self.lake.journal.schema.empty_table(), Reached(entered, {}, {}))
+
+    @property
+    def in_restored(self) -> bool:
+        """Whether a partition goes on in an earlier epoch, whose records were restored: they are folded by `run`."""
+        return any(mark < self._epochs[topic].start(number) for (topic, number), mark in self.marks.items())
 
     def starting_offsets(self) -> dict[PartitionKey, int]:
         """The offset of each journal partition's mark."""
@@ -114,8 +124,40 @@ class Engine:
             KafkaUnavailableError: publishing failed; the batch is not done.
             StreamError: records stand below the marks, or somebody else writes or swaps the tables.
         """
-        reports = [self._commit(partial(self._fold_here, piece, upto)) for piece, upto in self._pieces(table, ends)]
+        reports = [
+            self._commit(partial(self._fold_here, piece, upto))
+            for rows, limits in self._by_epoch(table, ends)
+            for piece, upto in self._pieces(rows, limits)
+        ]
+        self.enter_epochs()
         return reports[0] if len(reports) == 1 else joined(reports)
+
+    def _by_epoch(
+        self, table: pa.Table, ends: Mapping[PartitionKey, int]
+    ) -> Iterator[tuple[pa.Table, Mapping[PartitionKey, int]]]:
+        """A batch as several ones where an epoch ends in it, without the records that only fill an offset."""
+        while limits := self._ends_of_epochs(ends):
+            rows = table.select(["topic", "partition", "offset"]).to_pylist()
+            headers = table["headers"].to_pylist()
+            kept = [
+                row["offset"] < limits.get((row["topic"], row["partition"]), 0)
+                and row["offset"] >= offset_of(self.marks[row["topic"], row["partition"]])
+                and not any(header["key"] == GAP_HEADER for header in many or ())
+                for row, many in zip(rows, headers, strict=True)
+            ]
+            yield table.filter(pa.array(kept, pa.bool_())), limits
+            done = [row["offset"] < offset_of(self.marks[row["topic"], row["partition"]]) for row in rows]
+            table = table.filter(pc.invert(pa.array(done, pa.bool_())))
+        yield table, ends
+
+    def _ends_of_epochs(self, ends: Mapping[PartitionKey, int]) -> dict[PartitionKey, int]:
+        """Up to which offset the partitions that go on in an earlier epoch can be folded in one batch."""
+        limits = {}
+        for (topic, number), end in ends.items():
+            mark, known = self.marks[topic, number], self._epochs[topic]
+            if mark < known.start(number) and offset_of(mark) < end:
+                limits[topic, number] = min(end, dict(known.earlier)[epoch_of(mark)][number])
+        return limits
 
     def _pieces(
         self, table: pa.Table, ends: Mapping[PartitionKey, int]
@@ -168,7 +210,7 @@ class Engine:
         self._crash.pass_point("after-journal")
         batch.advance(self._prior)
         for part in batch.parts:
-            self.marks[part.key], self.clocks[part.key] = part.end, part.system_time
+            self.marks[part.key], self.clocks[part.key] = self._reached(part.key, part.end), part.system_time
         _stop_at_unknown(batch.parts)
         return report_of(batch.parts, published, clock.seconds)
 
@@ -204,8 +246,8 @@ class Engine:
         """The records of each partition, in position order, from its mark to its planned end."""
         ordered = table.sort_by([("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")])
         for key, place in self.places.items():
-            epoch = self._epochs[place.topic].epoch
-            start, end = self.marks[key], position(epoch, ends.get(key, offset_of(self.marks[key])))
+            start, epoch = self.marks[key], epoch_of(self.marks[key])
+            end = position(epoch, ends.get(key, offset_of(start)))
             if end == start:
                 continue
             mine = pc.and_(pc.equal(ordered["topic"], place.topic), pc.equal(ordered["partition"], place.partition))

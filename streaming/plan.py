@@ -19,6 +19,7 @@ from ..fold.steps import Made
 from ..lake.storage.damage import opening
 from ..lake.storage.files import DataFile
 from ..lake.tables import Table
+from ..producers.recorded.restored import Earlier
 from ..producers.recorded.served import Served, missing_package
 from ..rules.digest import digest_of
 from ..schemas.domain import Domain
@@ -104,6 +105,7 @@ class Task:
         system_time: the running system_time at the mark, milliseconds UTC.
         marks: up to where each history table holds it already.
         repeats: earlier events of it that were marked `repeat`; None: look them up.
+        earlier: epochs that were restored into the topic, where a rebuild reads it (`TopicEpoch.earlier`).
     """
 
     place: Place
@@ -113,6 +115,7 @@ class Task:
     system_time: int
     marks: Mapping[str, int]
     repeats: Repeats | None
+    earlier: Earlier = ()
 
 
 class Brought(NamedTuple):

@@ -31,7 +31,7 @@ from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs
 from ..rules.digest import digests_of_topics, served_digests
 from ..schemas.errors import DamagedTableError, StreamError
-from ..schemas.positions import position
+from ..schemas.positions import offset_of, position
 from ..schemas.settings import Settings
 from .derived.aside import Refilled, compared_marks, refill
 from .derived.committing import reaches_live
@@ -168,7 +168,8 @@ def rebuild_lake(
             code="no-lake",
             hint="Point [lake] path at the lake; if it is lost, the stream folds it again from Kafka.",
         )
-    with only_one(lake.path, "rebuild", hint="Wait until it ends, or stop it: the next one resumes where it stopped."):
+    hint = "Wait until it ends, or stop it: the next one resumes where it stopped."
+    with only_one(lake.path, "rebuild", hint=hint, storage_options=settings.lake.storage_options):
         return _rebuilt(settings, epochs, lake, tasks, offline, from_kafka, accept, say, wait)
 
 
@@ -237,6 +238,7 @@ def _swap_offline(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) 
             code="second-writer",
             hint="Stop the stream, run `metajournal rebuild lake` again, and then start the stream.",
         )
+    lake.retire_replaced()
 
 
 def finish(settings: Settings, epochs: Epochs, lake: Lake, target: Lake) -> None:
@@ -358,7 +360,7 @@ class LakeRebuild:
         started = time.monotonic()
         before = self._count(self._first(), self.marks())
         while True:
-            self._live.journal.refresh()
+            self._live.refresh([self._live.journal.name])
             marks = self.live_marks()
             total = self._count(self._first(), marks)
             self._tell(before, total, time.monotonic() - started)
@@ -382,6 +384,7 @@ class LakeRebuild:
         """The digests of the live tables below some marks of each, and why some of them cannot be read."""
         live: dict[str, str | None] = {}
         damaged: dict[str, DamagedTableError] = {}
+        self._live.refresh_pointer()
         for name, marks in reached.items():
             try:
                 live[name] = _digest(self._live.tables[name], marks)
@@ -422,24 +425,27 @@ class LakeRebuild:
 
     def _first(self) -> dict[PartitionKey, int]:
         return {
-            (topic, partition): position(epoch.epoch if self._from_kafka else 1, 0)
+            (topic, partition): epoch.first(partition) if self._from_kafka else position(1, 0)
             for topic, epoch in self._epochs.items()
             for partition in range(epoch.partitions)
         }
 
     def live_marks(self) -> dict[PartitionKey, int]:
-        return {key: max(self._live.journal.mark(key), start) for key, start in self._first().items()}
+        marks = {key: max(self._live.journal.mark(key), start) for key, start in self._first().items()}
+        if self._from_kafka:
+            return {key: self._epochs[key[0]].reached(key[1], mark) for key, mark in marks.items()}
+        return marks
 
     def _count(self, starts: Marks, ends: Marks) -> int:
         if self._from_kafka:
-            return sum(max(0, ends[key] - start) for key, start in starts.items())
+            return sum(max(0, offset_of(ends[key]) - offset_of(start)) for key, start in starts.items())
         return count_records(
             self._live.journal.delta, list(starts), list(starts.values()), [ends[key] for key in starts]
         )
 
     def _reached(self, key: PartitionKey, start: int, end: int, records: int) -> int:
         if self._from_kafka:
-            return min(end, start + records)
+            return min(end, self._epochs[key[0]].position(key[1], offset_of(start) + records))
         return reached_after(self._live.journal.delta, key, start, end, records)
 
     def _plan(self, marks: Marks, records: int) -> Plan:
@@ -457,7 +463,7 @@ class LakeRebuild:
             table_marks = {name: table.mark(key) for name, table in self._target.items()}
             # That of the table which is least far: a kill between two commits leaves the others ahead of `start`.
             clock = min(self._target.values(), key=lambda table: table.mark(key)).clock(key)
-            tasks[key] = Task(place, epoch.epoch, start, end, clock, table_marks, None)
+            tasks[key] = Task(place, epoch.epoch, start, end, clock, table_marks, None, epoch.earlier)
         tables = {self._live.journal.name: self._live.journal, **self._target}
         pins = {name: _pin(table) for name, table in tables.items()}
         kafka = self._settings if self._from_kafka else None

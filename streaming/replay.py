@@ -16,6 +16,7 @@ from deltalake import DeltaTable
 
 from ..lake import scan
 from ..producers.kafka import ErrorLog, make_consumer
+from ..producers.recorded.restored import Earlier, is_gap
 from ..schemas.errors import KafkaUnavailableError, StreamError
 from ..schemas.positions import MAX_OFFSET, epoch_of, offset_of, position
 from ..schemas.settings import Settings
@@ -59,14 +60,15 @@ def journal_slices(
 
 
 def kafka_slices(
-    settings: Settings, key: PartitionKey, start: int, end: int, records: int
+    settings: Settings, key: PartitionKey, start: int, end: int, records: int, earlier: Earlier = ()
 ) -> Iterator[tuple[int, pa.Table]]:
     """The same, read from the journal topic; without the outcome, which Kafka does not know.
 
     Args:
         settings: how to reach Kafka.
-        key, start, end: as in `journal_slices`, within one epoch.
+        key, start, end: as in `journal_slices`.
         records: most records in a slice.
+        earlier: epochs that were restored into the topic; a slice ends where one does.
     Raises:
         KafkaUnavailableError: the broker gave nothing for a minute.
         StreamError: the topic does not hold that range any more.
@@ -91,14 +93,33 @@ def kafka_slices(
             messages += taken
             size += sum(len(message.value() or b"") for message in taken)
             if len(messages) >= records or size >= _SLICE_BYTES:
-                yield epoch_of(start), _as_source(messages)
+                yield from _in_epochs(messages, key[1], epoch_of(end), earlier)
                 messages, size = [], 0
-        if messages:
-            yield epoch_of(start), _as_source(messages)
+        yield from _in_epochs(messages, key[1], epoch_of(end), earlier)
     except KafkaException as error:
         raise KafkaUnavailableError(f"The journal topic cannot be read: {error.args[0].str()}.") from error
     finally:
         consumer.close()
+
+
+def _in_epochs(messages: list[Message], partition: int, epoch: int, earlier: Earlier) -> Iterator[tuple[int, pa.Table]]:
+    """Messages in offset order by the epochs that their offsets belong to, without those that only fill an offset.
+
+    Args:
+        epoch: the one behind all earlier ones.
+    """
+    if not earlier:
+        if messages:
+            yield epoch, _as_source(messages)
+        return
+    start = 0
+    for number, ends in (*earlier, (epoch, None)):
+        limit = MAX_OFFSET + 1 if ends is None else ends[partition]
+        own = [message for message in messages if start <= (message.offset() or 0) < limit]
+        own = own if ends is None else [message for message in own if not is_gap(message.headers())]
+        if own:
+            yield number, _as_source(own)
+        start = limit
 
 
 def _position(consumer: Consumer, place: TopicPartition) -> int:

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
@@ -24,13 +25,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ..lake.columns import TIMESTAMP
+from ..lake.storage.faults import writing
+from ..lake.storage.kept_epochs import KeptEpochs
 from ..lake.storage.locks import only_one
 from ..lake.storage.requests import DomainRequests
 from ..lake.tables import Lake
+from ..producers.compacted import read_all
 from ..producers.recorded.served import require_packages
 from ..producers.topics import Epochs, ensure_topics, wanted_of_domains
 from ..schemas.errors import DamagedTableError, LakeWriteError, MetajournalError, StreamError, UnavailableError
-from ..schemas.positions import Cut, offset_of, position
+from ..schemas.positions import Cut, offset_of
 from ..schemas.setting_keys import hidden_texts
 from ..schemas.settings import Settings
 from .between.adding import answer_request
@@ -86,6 +90,7 @@ class Stream:
         self._stop = threading.Event()
         self._batch = threading.Lock()
         self._failure: BaseException | None = None
+        self._lost: StreamError | None = None
         self._engine: Engine | None = None
         self._derived: DerivedTables | None = None
         self._requests = DomainRequests(settings.lake.path, settings.lake.storage_options)
@@ -95,7 +100,8 @@ class Stream:
         self._waits_to_join = False
         self._said_idle: dict[PartitionKey, float] = {}
         metrics, hidden = settings.stream.metrics_file, hidden_texts(settings)
-        self._status = StatusFile(settings.stack.home, "stream", metrics, hidden=hidden)
+        port = settings.stream.metrics_port
+        self._status = StatusFile(settings.stack.home, "stream", metrics, hidden=hidden, port=port)
         self._spark_log = spark_log(settings.stack.home)
         self._checkpoint = ""
         self._folded_at = 0.0
@@ -114,10 +120,40 @@ class Stream:
         Raises:
             MetajournalError: something that only an operator can mend; what to do is in its hint.
         """
-        with only_one(
-            self._settings.lake.path, "stream", hint="Only one stream per lake can run: stop the other one first."
-        ):
-            self._run()
+        with ExitStack() as alone:
+            if self._takes_lake(alone):
+                self._run()
+
+    def _takes_lake(self, alone: ExitStack) -> bool:
+        """Make sure that no other stream writes the lake, as long as the stack is open; false where stopped before.
+
+        A store that does not answer yet is waited for, as it is later.
+        """
+        lake, pause_s = self._settings.lake, _FIRST_PAUSE_S
+        hint = "Only one stream per lake can run: stop the other one first."
+        while not self._stop.is_set():
+            try:
+                alone.enter_context(
+                    only_one(
+                        lake.path, "stream", hint=hint, storage_options=lake.storage_options, on_lost=self._lose_lake
+                    )
+                )
+                return True
+            except UnavailableError as error:
+                _log.warning("%s Retrying in %.1f s.", error, pause_s)
+                self._status.say("waiting", f"{error.code}: {error}")
+                self._stop.wait(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        return False
+
+    def _lose_lake(self) -> None:
+        """End: another stream took the lake over, since this one could not show in time that it lives."""
+        self._lost = self._failure = StreamError(
+            f"Another stream took over the lake {self._settings.lake.path}.",
+            code="stream-runs",
+            hint="Nothing is lost. This stream could not reach the lake's store for a while; leave one of them "
+            "running.",
+        )
 
     def _run(self) -> None:
         self._status.say("starting", "opening Spark")
@@ -153,6 +189,8 @@ class Stream:
     def _until_stopped(self, session: SparkSession) -> None:
         pause_s = _FIRST_PAUSE_S
         while not self._stop.is_set():
+            if self._lost is not None:
+                raise self._lost
             started = time.monotonic()
             try:
                 self._attempt(session)
@@ -203,6 +241,8 @@ class Stream:
         self._derived = self._tended(lake, engine)
         ends = self._check(engine, epochs)
         lake.list_tables()
+        engine.enter_epochs()
+        self._keep_epochs()
         self._checkpoint = self._fresh_checkpoint()
         self._failure = None
         engine.repeat_outcomes(engine.places)
@@ -226,6 +266,16 @@ class Stream:
                 self._derived.close()
             publisher.close()
             shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def _keep_epochs(self) -> None:
+        """Have the lake know what the epochs topic records: all else that a lost cluster held is in its tables."""
+        where = self._settings.lake
+        try:
+            records = read_all(self._settings, self._settings.journal.topics.epochs)
+            with writing(where.path):
+                KeptEpochs(where.path, where.storage_options).keep(records)
+        except (LakeWriteError, StreamError) as error:
+            _log.warning("The lake's copy of the epochs topic is not up to date: %s %s", error, error.hint)
 
     def _joined(self, epochs: Epochs, lake: Lake) -> Epochs:
         """Have our own domains join that have not; where a batch was begun and is not done, that is judged before."""
@@ -268,13 +318,13 @@ class Stream:
         ends = {}
         for key, (low, high) in watermarks(self._settings, _places(journals)).items():
             offset = offset_of(engine.marks[key])
-            ends[key] = position(epochs[key[0]].epoch, high)
+            ends[key] = epochs[key[0]].position(key[1], high)
             if not low <= offset <= high:
                 raise StreamError(
                     f"The lake contains {key[0]}/{key[1]} up to offset {offset}, but the topic has {low} to {high}.",
                     code="topic-and-lake-differ",
-                    hint="The topic lost records, or this is the lake of another journal: correct lake.path or the "
-                    "prefix. If the topic itself lost records, start a journal under another prefix.",
+                    hint="This is the lake of another journal, or the topic lost records: correct lake.path or the "
+                    "prefix. If the topic itself was lost, stop every process and run `metajournal restore topics`.",
                 )
         engine.check_rules()
         return ends
@@ -298,11 +348,13 @@ class Stream:
                 ends = planned_ends(self._checkpoint, batch_id)
                 wide_events = self._settings.stream.wide_events
                 received_s, table = 0.0, None
-                if self._engine.count(ends) * self._rows_per_event < wide_events:
+                short = self._engine.in_restored or self._engine.count(ends) * self._rows_per_event < wide_events
+                if short:
                     table = frame.toArrow()
                     received_s = time.monotonic() - started
                     self._status.folding(_oldest_ms(table))
-                if table is None or table.nbytes >= wide_events * _EVENT_BYTES:
+                wide = table is None or table.nbytes >= wide_events * _EVENT_BYTES
+                if table is None or (wide and not self._engine.in_restored):
                     report = self._engine.run_wide(SparkTasks(frame, self._settings), ends)
                 else:
                     report = self._engine.run(table, ends)

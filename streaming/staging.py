@@ -18,10 +18,10 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs
 
 from ..fold.documents import DocumentColumns, Documents, Outgoing, headers_of, headers_of_many
 from ..fold.records import bytes_of_array
+from ..lake.storage.store import delete_below, is_store, store_files
 
 FOLDER = "_staging"
 _new = tuple.__new__  # past the class's own slower constructor
@@ -84,12 +84,10 @@ class Staging:
 
     @property
     def _local(self) -> bool:
-        return "://" not in self.root
+        return not is_store(self.root)
 
     def _store(self) -> Any:
-        from deltalake.fs import DeltaStorageHandler
-
-        return pa.fs.PyFileSystem(DeltaStorageHandler(self.root, self._options))
+        return store_files(self.root, self._options)
 
     def _output(self, file: str) -> Any:
         if not self._local:
@@ -107,10 +105,7 @@ class Staging:
         if self._local:
             shutil.rmtree(Path(self.root) / folder, ignore_errors=True)
             return
-        store = self._store()
-        for info in store.get_file_info(pa.fs.FileSelector(folder, allow_not_found=True, recursive=True)):
-            if info.type == pa.fs.FileType.File:
-                store.delete_file(info.path)
+        delete_below(self._store(), folder)
 
 
 class StagedFile:

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import metrics as figures
+from ..metrics import Endpoint, Figures
 from ..reporting import ReportFile
 from ..schemas.positions import Cut, behind, cut_to_json
 from ..schemas.setting_keys import scrubbed
@@ -25,9 +27,15 @@ class StatusFile:
         name: `stream`.
         metrics: file that gets one JSON line for each batch, or None.
         hidden: texts that no message shows.
+        port: on which Prometheus finds the same, or None.
     """
 
-    def __init__(self, home: str | None, name: str, metrics: str | None = None, *, hidden: Sequence[str] = ()) -> None:
+    def __init__(
+        self, home: str | None, name: str, metrics: str | None = None, *, hidden: Sequence[str] = (),
+        port: int | None = None,
+    ) -> None:  # fmt: skip
+        self._name = name
+        self._figures = Figures()
         self._metrics = None if metrics is None else ReportFile(Path(metrics))
         self._hidden = hidden
         self._file = None if home is None else ReportFile(Path(home) / f"{name}.json")
@@ -37,6 +45,7 @@ class StatusFile:
         self._oldest_ms: float | None = None
         self._ends: Cut = {}
         self._was_at_end = False
+        self._endpoint = Endpoint(port, self._figures, self._refresh_lag)
 
     def begins(self, marks: Cut, ends: Cut) -> None:
         """Folding begins at these marks; how far behind they are is not known until they reach the journal's end.
@@ -60,6 +69,7 @@ class StatusFile:
         self._facts |= {"state": state, "message": scrubbed(message, self._hidden), "mend": mend}
         if state != "running" and self._oldest_ms is None:
             self._facts["freshness_s"] = None
+        self._figures.state(self._name, state, self._facts["message"])
         self._write()
 
     def folding(self, oldest_ms: float | None = None) -> None:
@@ -75,6 +85,7 @@ class StatusFile:
         """A batch is done."""
         self._oldest_ms = None
         self._verdicts.update(report.verdicts)
+        self._count(report, received_s)
         now_ms = time.time() * 1000
         age_s = 0.0 if report.oldest_ms is None else max(0.0, now_ms - report.oldest_ms) / 1000
         known = self._is_at_end(marks) or report.oldest_ms is not None
@@ -94,6 +105,9 @@ class StatusFile:
     def derived(self, functions: Sequence[Mapping[str, Any]]) -> None:
         """How far derived tables are, and why some do not go on (`DerivedTables.status`)."""
         self._facts["derived"] = list(functions)
+        for function in functions:
+            self._figures.set(figures.DERIVED_COMPLETE, function["complete"], function["name"])
+            self._figures.set(figures.DERIVED_STOPPED, "why" in function, function["name"])
 
     def unserved(self, domains: Sequence[Mapping[str, Any]]) -> None:
         """Domains that are not served, each with its `name`, `why`, and what mends it (`mend`)."""
@@ -108,15 +122,34 @@ class StatusFile:
 
         Between batches nothing is known to wait, once the stream has been at the journal's end.
         """
+        self._freshen()
+        self._write_if_due()
+
+    def _freshen(self) -> None:
         oldest_ms, now_ms = self._oldest_ms, time.time() * 1000  # a batch may end meanwhile, in its own thread
         if oldest_ms is not None:
             self._facts["freshness_s"] = round(max(0.0, now_ms - oldest_ms) / 1000, 3)
         elif self._facts["state"] == "running" and now_ms - self._facts.get("last_batch_ms", 0) > _EVERY_S * 1000:
             self._facts["freshness_s"] = 0.0 if self._was_at_end else None
-        self._write_if_due()
+
+    def _count(self, report: Report, received_s: float) -> None:
+        for verdict, count in report.verdicts.items():
+            self._figures.add(figures.EVENTS, count, verdict)
+        self._figures.add(figures.ROWS, report.rows)
+        self._figures.add(figures.PUBLISHED, report.published)
+        if report.events:
+            self._figures.observe(figures.BATCH, report.took_s + received_s)
+            for step, seconds in {"receive": received_s, **report.seconds}.items():
+                self._figures.add(figures.STEPS, seconds, step)
+        self._figures.state(self._name, "running")
+
+    def _refresh_lag(self) -> None:
+        self._freshen()
+        self._figures.set(figures.LAG, self._facts["freshness_s"], "lake")
 
     def close(self) -> None:
         self._write()
+        self._endpoint.close()
 
     def _write(self) -> None:
         self._written = time.monotonic()

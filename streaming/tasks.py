@@ -92,7 +92,7 @@ def refold(plan: Plan, key: PartitionKey) -> Part:
         if plan.kafka is None:
             slices = journal_slices(lake.journal.delta, key, task.start, task.end, _SLICE_ROWS)
         else:
-            slices = kafka_slices(plan.kafka, key, task.start, task.end, _SLICE_ROWS)
+            slices = kafka_slices(plan.kafka, key, task.start, task.end, _SLICE_ROWS, task.earlier)
         with _discarded_on_failure([folder]):
             for epoch, rows in slices:
                 folder.take(rows, epoch)

@@ -84,10 +84,29 @@ def verify_lake(
         yield from _without_journal(lake, error)
         return
     behind = {key: end - offset_of(lake.journal.mark(key)) for key, end in ends.items()}
-    journal = lake.journal.delta
     yield _reached(behind)
+    yield from check_tables(settings, epochs, lake, tasks, say, settled=not any(count > 0 for count in behind.values()))
+
+
+def check_tables(
+    settings: Settings,
+    epochs: Epochs,
+    lake: Lake,
+    tasks: Refolding,
+    say: Callable[[Progress], None] = lambda progress: None,
+    *,
+    settled: bool,
+) -> Iterator[Check]:
+    """Hold the tables of a lake against its journal table; nothing of Kafka is read.
+
+    Args:
+        settings, lake, tasks, say: as of `verify_lake`.
+        epochs: the journal topics, those that are refused included.
+        settled: the journal table holds all that the topics hold.
+    """
+    journal = lake.journal.delta
     yield unless_damaged("journal-once", lambda: _once(journal))
-    yield unless_damaged("units", lambda: _units(journal, settled=not any(count > 0 for count in behind.values())))
+    yield unless_damaged("units", lambda: _units(journal, settled=settled))
     names = [*(table.name for table in lake.histories), *lake.derived]
     try:
         with lake.aside(names) as aside:

@@ -21,7 +21,6 @@ import click
 from ..schemas.errors import (
     ConfigError,
     InputError,
-    InvalidUrnError,
     MetajournalError,
     NotFinalError,
     NotYetVisibleError,
@@ -34,7 +33,6 @@ from ..schemas.masking import scrubbed
 from ..values import plain
 from .inputs import check_arguments
 from .logs import log_error
-from .naming import meant_urn
 from .rendering import OutputError, forgive_encodings, print_error, writing
 
 FINE, PROBLEM, USAGE, UNREACHABLE, FORBIDDEN, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 130, 141
@@ -101,7 +99,11 @@ class Commands(click.Group):
         def hidden() -> Sequence[str]:
             return [text for context in given for text in getattr(context.obj, "hidden", ())]
 
-        return leave(ended(run, as_json="--json" in words, logged=logged, hidden=hidden))
+        return leave(ended(run, as_json="--json" in words, logged=logged, hidden=hidden, advise=self.advise))
+
+    def advise(self, error: MetajournalError) -> str:
+        """The next thing to try after an error, as it is printed."""
+        return error.hint
 
 
 def _outputs_are_open() -> bool:
@@ -122,14 +124,16 @@ def ended(
     as_json: bool,
     logged: Callable[[], bool] = lambda: False,
     hidden: Callable[[], Sequence[str]] = lambda: (),
+    advise: Callable[[MetajournalError], str] = lambda error: error.hint,
 ) -> int:
     """Run a command and return its exit code, its errors printed; or logged, where its log is JSON lines.
 
     Args:
         hidden: gives the texts that no error shows, once the settings were read.
+        advise: gives the next thing to try after an error.
     """
     try:
-        return _exit_of(run, as_json, logged, hidden)
+        return _exit_of(run, as_json, logged, hidden, advise)
     except BrokenPipeError:
         _forget(sys.stdout)
         return PIPE
@@ -140,7 +144,11 @@ def ended(
 
 
 def _exit_of(
-    run: Callable[[], Any], as_json: bool, logged: Callable[[], bool], hidden: Callable[[], Sequence[str]]
+    run: Callable[[], Any],
+    as_json: bool,
+    logged: Callable[[], bool],
+    hidden: Callable[[], Sequence[str]],
+    advise: Callable[[MetajournalError], str],
 ) -> int:
     """As `ended`, but for output that nobody takes. Raises: BrokenPipeError, OutputError."""
     try:
@@ -155,9 +163,7 @@ def _exit_of(
     except click.ClickException as error:
         return _usage(error, as_json)
     except MetajournalError as error:
-        if isinstance(error, InvalidUrnError) and (meant := meant_urn(error.text)):
-            error.hint = f"Did you mean {meant}? {error.hint}"
-        message, hint = scrubbed(error.message, hidden()), scrubbed(error.hint, hidden())
+        message, hint = scrubbed(error.message, hidden()), scrubbed(advise(error), hidden())
         if logged() and not as_json:
             log_error(error.code, message, hint)
         else:

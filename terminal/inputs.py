@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -26,6 +26,16 @@ def check_arguments(words: Sequence[str]) -> None:
         if not is_text(word):
             encoding = sys.getfilesystemencoding().upper()
             raise click.UsageError(f"Argument {number} cannot be read as {encoding}: {word!a}.")
+
+
+class LineFile(click.File):
+    """A file of lines in UTF-8, or standard input where it is "-"; a line that is not UTF-8 is left to its reader."""
+
+    def __init__(self) -> None:
+        super().__init__("r", encoding="utf-8", errors="surrogateescape")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return standard_input() if value == "-" else super().convert(value, param, ctx)
 
 
 def standard_input() -> TextIO:

@@ -64,7 +64,10 @@ class Listing:
 
 
 class Pairs:
-    """Names with their values; a value with a word that does not fit beside its name stands below it."""
+    """Names with their values; one with a word that does not fit beside its name stands below it.
+
+    So does a value of several lines of which one does not fit: they are the value's own, and never wrapped.
+    """
 
     def __init__(self, pairs: Sequence[tuple[Text, Text]]) -> None:
         self._pairs = pairs
@@ -73,7 +76,7 @@ class Pairs:
         names = max((name.cell_len for name, _ in self._pairs), default=0)
         room = options.max_width - names - GAP
         for name, value in self._pairs:
-            if longest_word(value) <= room:
+            if (longest_line if "\n" in value.plain else longest_word)(value) <= room:
                 row = Table(box=None, show_header=False, pad_edge=False, padding=(0, GAP, 0, 0))
                 row.add_column(style="dim", width=names, no_wrap=True)
                 row.add_column(overflow="fold", width=min(room, longest_line(value)))
@@ -81,7 +84,7 @@ class Pairs:
                 yield row
             else:
                 yield Text(name.plain, style="dim")
-                yield _whole(Text("    ").append_text(value))
+                yield _whole(Text("\n").join(Text("    ").append_text(line) for line in value.split("\n")))
 
 
 def _whole(text: Text) -> Text:

@@ -14,18 +14,29 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ..schemas.errors import UnknownEntityError
 from ..schemas.limits import RESERVED_PROPERTIES
+from .differences import changed_value, listed
 from .here import as_typed_here
 from .rendering import fields, safe, shortened, table, time_text, verdict
 
 WHY_WIDTH = 56  # characters of the text around a match
+DESCRIPTION_WIDTH = 72  # characters of a description below the reasons for a hit
+_REASONS = 2  # reasons for a hit in a table
 VALUE_WIDTH = 100  # characters of a property value in a table
 NAME_WIDTH = 120  # characters of the name or type of a schema's column
 MOST_COLUMNS = 200  # of a schema
+MOST_LINES = 30  # of a property value
+CHANGE_WIDTH = 100  # characters of what a row of a history changed
 
 
-def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> RenderableType:
-    """One entity, both scopes apart."""
+def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH, most_lines: int = MOST_LINES) -> RenderableType:
+    """One entity, both scopes apart.
+
+    Args:
+        width: most characters of a line of a property's value.
+        most_lines: of a property's value; if 1, its lines are separated by spaces.
+    """
     head = {
         "entity": entity["urn"],
         "written at": f"{time_text(entity['system_time'])} by {entity['actor'] or '(no actor given)'}",
@@ -46,7 +57,7 @@ def entity_view(entity: Mapping[str, Any], *, width: int = VALUE_WIDTH) -> Rende
         columns = _columns(properties) if scope == "system" else None
         if columns is not None:
             properties.pop("schema")
-        rows = [(key, shortened(_value(key, value), width)) for key, value in properties.items()]
+        rows = [(key, _value(key, value, width, most_lines)) for key, value in properties.items()]
         rows += [("tags", shortened(", ".join(annotations["tags"]), width))] if annotations["tags"] else []
         if rows:
             parts += [Text(f"{scope} metadata", style="bold"), fields(rows, indent=2)]
@@ -71,11 +82,16 @@ def _columns(properties: Mapping[str, str]) -> list[RenderableType] | None:
     return parts
 
 
-def _value(key: str, value: str) -> str:
-    """A property's value for people: the journal's own times as times, several lines as a list."""
+def _value(key: str, value: str, width: int, most_lines: int) -> str:
+    """A property's value for people: the journal's own times as times, lines as lines, each at most `width` long."""
     if key in ("creation_time", "last_update_time") and value.isdecimal():
         return time_text(int(value))
-    return value if key in ("description", "schema") else value.replace("\n", ", ")
+    if most_lines == 1:
+        return shortened(value, width)
+    lines = safe(value).strip("\n").split("\n")
+    shown = [line if len(line) <= width else line[: width - 1] + "…" for line in map(str.rstrip, lines[:most_lines])]
+    more = len(lines) - len(shown)
+    return "\n".join([*shown, f"… and {more:,} more lines; --json prints them all"] if more else shown)
 
 
 _TIMES = {"system_time": "written at", "event_time": "happened at"}
@@ -92,8 +108,8 @@ def history_view(
     """
     rows = []
     for entity in entities:
-        change = "deleted" if entity["deleted"] else ", ".join(differences(before, entity)) or _quiet(before)
-        rows.append((time_text(entity[by]), entity["logical_timestamp"], entity["actor"] or "-", shortened(change, 90)))
+        change = "deleted" if entity["deleted"] else listed(differences(before, entity), CHANGE_WIDTH) or _quiet(before)
+        rows.append((time_text(entity[by]), entity["logical_timestamp"], entity["actor"] or "-", change))
         before = entity
     return table([_TIMES[by], "logical timestamp", "actor", "what changed"], rows)
 
@@ -104,13 +120,13 @@ def _quiet(before: Mapping[str, Any] | None) -> str:
 
 
 def differences(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[str]:
-    """What one row of a history changed: `+tag`, `-tag`, `+key`, `-key`, `key: old → new`."""
+    """What one row of a history changed: `+tag`, `-tag`, `+key`, `-key`, `key: old → new`, each on one line."""
     changes: list[str] = []
     for scope in ("user", "system"):
         old = before[scope] if before is not None else {"properties": {}, "tags": []}
         new = after[scope]
-        changes += [f"+tag {tag}" for tag in new["tags"] if tag not in old["tags"]]
-        changes += [f"-tag {tag}" for tag in old["tags"] if tag not in new["tags"]]
+        changes += [safe(f"+tag {tag}", one_line=True) for tag in new["tags"] if tag not in old["tags"]]
+        changes += [safe(f"-tag {tag}", one_line=True) for tag in old["tags"] if tag not in new["tags"]]
         changes += _property_differences(old["properties"], new["properties"])
     return changes
 
@@ -120,7 +136,8 @@ def _property_differences(old: Mapping[str, str], new: Mapping[str, str]) -> lis
     changes = [f"+{key}" for key in new if key not in old and key not in kept]
     changes += [f"-{key}" for key in old if key not in new and key not in kept]
     both = (key for key in new if key in old and new[key] != old[key] and key not in kept)
-    return changes + [f"{key}: {shortened(old[key], 20)} → {shortened(new[key], 20)}" for key in both]
+    changes += [changed_value(key, old[key], new[key]) for key in both]
+    return [safe(change, one_line=True) for change in changes]
 
 
 def outcome_line(line: Mapping[str, Any]) -> Text:
@@ -128,10 +145,19 @@ def outcome_line(line: Mapping[str, Any]) -> Text:
     word = str(line.get("outcome", "acknowledged"))
     text = Text.assemble(verdict(word), f"  {line['position']}  {shortened(line['entity'], 120)}")
     if "reason" in line:
-        text.append(f"  {line['reason']}: {shortened(detail_text(line.get('detail')), 160)}")
+        text.append(f"  {line['reason']}: {_why_rejected(line)}")
     if "original" in line:
         text.append(f"  of {line['of']}, which was {line['original']['outcome']}")
     return text
+
+
+def _why_rejected(line: Mapping[str, Any]) -> str:
+    """The detail of a rejection; of an entity that is not there, what that means and what to do."""
+    detail = line.get("detail")
+    if line["reason"] == UnknownEntityError.CODE and isinstance(detail, Mapping) and "entity" in detail:
+        error = UnknownEntityError(shortened(detail["entity"], 120))
+        return f"{error.message} {error.hint}"
+    return shortened(detail_text(detail), 160)
 
 
 def detail_text(detail: Any) -> str:
@@ -218,7 +244,7 @@ def status_view(status: Mapping[str, Any]) -> RenderableType:
         Text(),
         table(["stage", "seconds behind"], stages, right=["seconds behind"]),
         Text(),
-        fields({"of the stream's latest run": _counted(status["verdicts"])}),
+        fields({"events in the stream's latest run": _counted(status["verdicts"])}),
         *_derived(status["derived"]),
         *_unserved(status["unserved"]),
     )
@@ -255,7 +281,7 @@ def status_line(status: Mapping[str, Any]) -> str:
 def _counted(verdicts: Mapping[str, int]) -> str:
     """Events by outcome; shelved ones are copied to the dead-letter topic."""
     counts = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(verdicts.items()))
-    return counts or "no event"
+    return counts or "none"
 
 
 def _help(component: Mapping[str, Any]) -> str:
@@ -312,11 +338,21 @@ def results_view(results: Any) -> RenderableType:
 
 
 def hits_view(hits: Iterable[Any]) -> RenderableType:
-    """Entities and why they are hits."""
-    return table(["entity", "why"], [(str(hit.urn), why_line(hit)) for hit in hits])
+    """Entities, why they are hits, and the beginning of what is said of them."""
+    return table(["entity", "why"], [(str(hit.urn), _with_description(hit, why_line(hit))) for hit in hits])
 
 
-def why_line(hit: Any, *, reasons: int = 2) -> Text:
+def _with_description(hit: Any, why: Text) -> Text:
+    """The reasons, and below them a piece of the description, where none of them shows one."""
+    shows_it = any(reason.key == "description" for reason in hit.why[:_REASONS])
+    description = hit.description[: 8 * DESCRIPTION_WIDTH].strip()
+    if not description or shows_it:
+        return why
+    piece = Text(shortened(description, DESCRIPTION_WIDTH), style="dim")
+    return Text("\n").join([why, piece] if why.plain else [piece])
+
+
+def why_line(hit: Any, *, reasons: int = _REASONS) -> Text:
     """The first reasons of a hit, their matches marked."""
     lines = [_reason(reason) for reason in hit.why[:reasons]]
     more = len(hit.why) - len(lines)
@@ -335,7 +371,8 @@ def _reason(why: Any) -> Text:
     cut = safe(before, one_line=True)[-room // 2 :] if before else ""
     text.append(("…" if len(cut) < len(before.strip()) else "") + cut + _gap(before[-1:]))
     text.append(f"[{shortened(match, WHY_WIDTH)}]", style="bold yellow")
-    return text.append(_gap(after[:1]) + shortened(after, room - len(cut)))
+    text.append(_gap(after[:1]) + shortened(after, room - len(cut)))
+    return text.append(f" for {shortened(why.instead_of, WHY_WIDTH)}", style="dim") if why.instead_of else text
 
 
 def _gap(neighbour: str) -> str:

@@ -28,7 +28,7 @@ def shows_the_lake(settings: Settings) -> bool:
         return False
     finally:
         client.close()
-    lake = Lake(settings.lake.path)
+    lake = Lake(settings.lake.path, settings.lake.storage_options)
     topic = settings.journal.topics.journal("catalog")
     marks = {(topic, partition): lake.journal.mark((topic, partition)) for partition in range(4)}
     return not behind(shown.vector, marks)

@@ -32,17 +32,30 @@ def make_topics(admin: AdminClient, topics: Iterable[NewTopic], timeout_s: float
 def remake_topics(admin: AdminClient, topics: Iterable[NewTopic], timeout_s: float = 10.0) -> None:
     """Delete topics, and make others of the same names, which have other ids."""
     wanted = {one.topic: one for one in topics}
-    before = _described(admin, wanted)
-    for future in admin.delete_topics(list(wanted)).values():
+    delete_topics(admin, wanted, timeout_s)
+    make_topics(admin, wanted.values(), timeout_s)
+
+
+def delete_topics(admin: AdminClient, names: Iterable[str], timeout_s: float = 10.0) -> None:
+    """Delete topics, and wait until the broker describes them no longer: its metadata follow after it says "deleted".
+
+    Raises:
+        KafkaException: the broker refuses one.
+        AssertionError: they do not disappear in time.
+    """
+    names = list(names)
+    if not names:
+        return
+    before = _described(admin, names)
+    for future in admin.delete_topics(names).values():
         future.result()
 
     def gone() -> bool:
-        found = _described(admin, wanted)
+        found = _described(admin, names)
         # As text: two Uuid objects are never equal.
         return not any(name in found and str(found[name].topic_id) == str(one.topic_id) for name, one in before.items())
 
-    eventually(gone, timeout_s, f"the end of {', '.join(wanted)}")
-    make_topics(admin, wanted.values(), timeout_s)
+    eventually(gone, timeout_s, f"the end of {', '.join(names)}")
 
 
 def _described(admin: AdminClient, names: Iterable[str]) -> Mapping[str, TopicDescription]:

@@ -299,3 +299,17 @@ def test_a_secret_that_was_assigned_without_a_sign_is_not_repeated(given: str) -
         load(None, [given])
     assert "hunter22" not in str(caught.value) + str(caught.value.data)
     assert "kafka.sasl.password" in caught.value.message
+
+
+def test_custom_kinds_are_a_list_in_a_file_and_separated_by_commas_elsewhere(read: Any) -> None:
+    in_file = read(file='[journal]\ncustom_kinds = ["team", "ml-model"]\n')
+    in_environment = read(METAJOURNAL__JOURNAL__CUSTOM_KINDS="team, ml-model")
+    argument = read({"journal.custom_kinds": "team,ml-model"})
+    listed = read({"journal": {"custom_kinds": ["team", "ml-model"]}})
+    for loaded in (in_file, in_environment, argument, listed):
+        assert loaded.settings.journal.custom_kinds == ("team", "ml-model")
+        assert next(line.value for line in loaded.shown() if line.key == "journal.custom_kinds") == "team, ml-model"
+    assert read(METAJOURNAL__JOURNAL__CUSTOM_KINDS="").settings.journal.custom_kinds == ()
+    for wrong in ('"team"', "[1]", '["Team"]', '["a b"]'):
+        with pytest.raises(ConfigError, match=r"journal\.custom_kinds must be"):
+            read(file=f"[journal]\ncustom_kinds = {wrong}\n")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 import metajournal
 from metajournal.cli import main
@@ -51,7 +52,7 @@ def test_every_key_of_the_settings_is_explained(tmp_path: Path) -> None:
             assert not row.endswith("|  |"), f"{line.key} has no explanation"
 
 
-NOTHING_BY_ITSELF = ("metajournal", "metajournal config", "metajournal rebuild")
+NOTHING_BY_ITSELF = ("metajournal", "metajournal config", "metajournal rebuild", "metajournal restore")
 """Groups whose commands alone do something."""
 
 
@@ -123,6 +124,9 @@ def test_what_a_how_to_page_shows_can_be_read_and_its_links_lead_somewhere(guide
             continue
         if language == "bash":
             subprocess.run(["bash", "-n"], input=block, text=True, check=True)
+            continue
+        if language == "yaml":
+            assert yaml.safe_load(block)
             continue
         assert language == "python"
         for node in ast.walk(ast.parse(block)):

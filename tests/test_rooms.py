@@ -16,7 +16,19 @@ from metajournal.schemas.domain import Domain
 from metajournal.schemas.registry import domains
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ["schemas", "rules", "reporting", "lake", "fold", "producers", "consumers", "streaming", "indexer", "stack"]
+ROOMS = [
+    "schemas",
+    "rules",
+    "reporting",
+    "metrics",
+    "lake",
+    "fold",
+    "producers",
+    "consumers",
+    "streaming",
+    "indexer",
+    "stack",
+]
 ABOVE = [
     "config",
     "tracing",

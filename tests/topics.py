@@ -143,7 +143,7 @@ def outcomes(settings: Settings) -> list[dict[str, Any]]:
 
 def folded_to_the_end(settings: Settings) -> bool:
     """Whether the journal table holds all that the catalog's journal topic holds now."""
-    lake = Lake(settings.lake.path)
+    lake = Lake(settings.lake.path, settings.lake.storage_options)
     if not lake.journal.exists():
         return False
     topic = settings.journal.topics.journal("catalog")

@@ -76,7 +76,9 @@ class FileQueries(Queries):
         search = self._search(tenant, question, seen)
         places = search.first(limit + 1, after)
         following = cursor_of(identity, places[limit - 1].key, seen.bounds) if len(places) > limit else None
-        return FilesPage(tuple(search.rows(places[:limit])), following, seen.bounds.held_to, seen.bounds.final)
+        return FilesPage(
+            tuple(search.rows(places[:limit])), self._named(following), seen.bounds.held_to, seen.bounds.final
+        )
 
     @asked_anew
     def latest(self, tenant: str, what: str, where: str, *, as_at: At | None = None) -> FilesPage:
@@ -97,6 +99,9 @@ class FileQueries(Queries):
         search = self._search(tenant, question, seen)
         return FilesPage(tuple(search.rows(search.latest())), None, seen.bounds.held_to, seen.bounds.final)
 
+    def _unknown_cursor(self, message: str, /, *, hint: str) -> FilesQueryError:
+        return FilesQueryError(message, code="unreadable-cursor", hint=hint)
+
     def _search(self, tenant: str, question: FilesQuestion, seen: Seen) -> Search:
         (name,) = self.TABLES
         return Search(seen.view.tables[name], tenant, question, seen.bounds)
@@ -105,5 +110,5 @@ class FileQueries(Queries):
         """What is seen by a page, and where it begins."""
         if cursor is None:
             return self._seen(as_at), None
-        after, bounds = read_cursor(cursor, identity, self._topic)
+        after, bounds = read_cursor(self._whole(cursor), identity, self._topic)
         return self._seen_again(bounds), after

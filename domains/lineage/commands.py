@@ -13,9 +13,9 @@ import click
 from ...schemas.errors import EventTooLargeError, UnknownEntityError
 from ...terminal.completion import complete_urn
 from ...terminal.exits import FINE, PROBLEM
-from ...terminal.inputs import standard_input
+from ...terminal.inputs import LineFile
 from ...terminal.options import Options, json_option, options
-from ...terminal.rendering import console, note, print_json
+from ...terminal.rendering import console, note, print_json, time_text
 
 if TYPE_CHECKING:
     from ...lake_client import ConnectedJournal
@@ -85,21 +85,15 @@ def of(given: Options, /, urn: str, as_at: str | None, as_json: bool, **asked: A
     data = Urn.parse(urn)
     with given.journal() as journal:
         answer = _lineage(journal).of(data, **_question_options(asked, as_at))
-        if not answer["relations"] and _is_untouched(journal, data):
-            note(f"No lineage is known of {data}: check the spelling.")
+        if not answer["relations"] and _is_untouched(journal, data) and (why := _why_not_there(journal, data)):
+            note(f"No lineage is known of {data}: {why}.")
     within = asked["start"] is not None or asked["end"] is not None
-    print_json(answer) if as_json else console().print(lineage_view(answer, data, within=within), crop=False)
-
-
-class _Lines(click.File):
-    """A file of lines, or standard input; a line that is not UTF-8 is left to its reader."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return standard_input() if value == "-" else super().convert(value, param, ctx)
+    view = lineage_view(answer, data, within=within, direction=asked["direction"])
+    print_json(answer) if as_json else console().print(view, crop=False)
 
 
 @lineage.command("import", short_help="Emit the facts of OpenLineage run events.")
-@click.argument("file", type=_Lines("r", encoding="utf-8", errors="surrogateescape"))
+@click.argument("file", type=LineFile())
 @click.option("--actor", metavar="NAME", help="Who is reporting the facts.")
 @json_option
 @options
@@ -143,8 +137,9 @@ def export(given: Options, /, urn: str, as_at: str | None, **asked: Any) -> None
     from ...schemas.urn import Urn
     from .openlineage import run_events
 
+    data = Urn.parse(urn)
     with given.journal() as journal:
-        for run, accesses in _lineage(journal).runs_in(Urn.parse(urn), **_question_options(asked, as_at)):
+        for run, accesses in _lineage(journal).runs_in(data, **_question_options(asked, as_at)):
             for event in run_events(run, accesses):
                 print_json(event)
 
@@ -165,10 +160,11 @@ def runs(given: Options, /, program: str, as_at: str | None, as_json: bool, **as
     from .values import runs_json
     from .views import runs_view
 
+    of = Urn.parse(program)
     with given.journal() as journal:
-        page = _lineage(journal).runs(of := Urn.parse(program), **_question_options(asked, as_at))
-        if not page.items and _is_unknown(journal, of):
-            note(f"No lineage is known of {of}: check the spelling.")
+        page = _lineage(journal).runs(of, **_question_options(asked, as_at))
+        if not page.items and _is_without_runs(journal, of) and (why := _why_not_there(journal, of)):
+            note(f"No lineage is known of {of}: {why}.")
     shown = runs_json(page)
     print_json(shown) if as_json else console().print(runs_view(shown), crop=False)
 
@@ -177,23 +173,24 @@ def _lineage(journal: ConnectedJournal) -> LineageClient:
     return cast("WithLineage", journal).lineage
 
 
-def _is_unknown(journal: ConnectedJournal, program: Urn) -> bool:
-    """Whether there is neither a run of a program at any time, nor anything in the catalog about it."""
-    return not _lineage(journal).runs(program, limit=1).items and _is_not_there(journal, program)
+def _is_without_runs(journal: ConnectedJournal, program: Urn) -> bool:
+    """Whether there is no run of a program at any time."""
+    return not _lineage(journal).runs(program, limit=1).items
 
 
 def _is_untouched(journal: ConnectedJournal, data: Urn) -> bool:
-    """Whether neither lineage, at any time, nor the catalog knows data."""
-    return not _lineage(journal).of(data, levels=1)["relations"] and _is_not_there(journal, data)
+    """Whether lineage does not know data at any time."""
+    return not _lineage(journal).of(data, levels=1)["relations"]
 
 
-def _is_not_there(journal: ConnectedJournal, entity: Urn) -> bool:
-    """Whether the catalog says nothing of an entity now."""
+def _why_not_there(journal: ConnectedJournal, entity: Urn) -> str | None:
+    """Why the catalog says nothing of an entity now; None where it does."""
     try:
         journal.show(entity)
-    except UnknownEntityError:
-        return True
-    return False
+    except UnknownEntityError as error:
+        deleted_ms = error.data.get("deleted_at")
+        return "check the spelling" if deleted_ms is None else f"it was deleted at {time_text(deleted_ms)}"
+    return None
 
 
 @click.command("run")

@@ -132,7 +132,7 @@ class LineageQueries(Queries):
         rows = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest, as_of)]
         last = rows[limit - 1] if len(rows) > limit else None
         following = None if last is None else cursor_of(identity, [last["began"], last["run"]], seen.bounds)
-        return LineagePage([run_json(row) for row in rows[:limit]], following)
+        return LineagePage([run_json(row) for row in rows[:limit]], self._named(following))
 
     @asked_anew
     def accesses(
@@ -170,7 +170,7 @@ class LineageQueries(Queries):
             access_json(data, access, component, at_ms, None if metadata is None else orjson.loads(metadata))
             for data, access, component, at_ms, metadata in rows[:limit]
         ]
-        return LineagePage(touched, following)
+        return LineagePage(touched, self._named(following))
 
     @asked_anew
     def latest_write(self, tenant: str, question: WriteQuestion, *, as_at: At | None = None) -> dict[str, Any] | None:
@@ -222,7 +222,7 @@ class LineageQueries(Queries):
         """What is seen by a page, and where it begins."""
         if cursor is None:
             return self._seen(as_at), None
-        after, bounds = read_cursor(cursor, identity, self._topic)
+        after, bounds = read_cursor(self._whole(cursor), identity, self._topic)
         return self._seen_again(bounds), after
 
 

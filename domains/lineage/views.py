@@ -14,16 +14,21 @@ from rich.tree import Tree
 
 from ...schemas.urn import Urn
 from ...terminal.rendering import fields, safe, shortened, table, time_text, verdict
+from .events import UNKNOWN
+from .walk import TO_DATA, TO_PROGRAM, Direction
 
 _ARROWS = {"read": "→ read by", "write": "← written by", None: "– accessed by"}
 _BACK = {"read": "← reads", "write": "→ writes", None: "– touches"}
 
 
-def lineage_view(answer: Mapping[str, Any], data: Urn, *, within: bool = False) -> RenderableType:
+def lineage_view(
+    answer: Mapping[str, Any], data: Urn, *, within: bool = False, direction: Direction = "both"
+) -> RenderableType:
     """A lineage as a tree from the data that was asked about; what stands above already is not unfolded again.
 
     Args:
         within: a window was asked for.
+        direction: the one that was asked for; in a single one, no branch goes against it.
     """
     from .values import dotted
 
@@ -31,7 +36,7 @@ def lineage_view(answer: Mapping[str, Any], data: Urn, *, within: bool = False) 
     root = dotted(data)
     urns = {name: shown["urn"] for side in ("programs", "data") for name, shown in answer[side].items()}
     tree = Tree(_name(str(data)))
-    _Drawing(relations, urns).unfold(tree, root)
+    _Drawing(relations, urns, direction).unfold(tree, root)
     programs, others = len(answer["programs"]), len(answer["data"])
     notes = [f"{programs:,} programs, {others:,} data, {len(relations):,} relations"]
     notes += [f"incomplete: {answer['why']}"] if answer.get("partial") else []
@@ -46,15 +51,20 @@ class _Drawing:
 
     Args:
         urns: of the nodes, by their ids in the relations.
+        direction: that of the branches. A relation that the walk went along is drawn where it goes in that direction.
     """
 
-    def __init__(self, relations: list[dict[str, Any]], urns: Mapping[str, str]) -> None:
+    def __init__(self, relations: list[dict[str, Any]], urns: Mapping[str, str], direction: Direction) -> None:
         self._urns = urns
+        self._is_both = direction == "both"
         self._of_data: dict[str, list[dict[str, Any]]] = {}
         self._of_program: dict[str, list[dict[str, Any]]] = {}
         for relation in relations:
-            self._of_data.setdefault(relation["data"], []).append(relation)
-            self._of_program.setdefault(relation["program"], []).append(relation)
+            access = relation.get("access", UNKNOWN)
+            if access in TO_PROGRAM[direction]:
+                self._of_data.setdefault(relation["data"], []).append(relation)
+            if access in TO_DATA[direction]:
+                self._of_program.setdefault(relation["program"], []).append(relation)
 
     def unfold(self, tree: Tree, root: str) -> None:
         seen, waiting = {root}, [(tree, root, "")]
@@ -70,7 +80,10 @@ class _Drawing:
             waiting = following
 
     def _beside(self, node: str, above: str) -> list[tuple[str, Text]]:
-        """The nodes beside a node but the one above, each with how the two are related."""
+        """The nodes beside a node, each with how the two are related.
+
+        Without the one above, unless in a single direction the way back is a relation of its own.
+        """
         beside: dict[str, list[dict[str, Any]]] = {}
         for relation in self._of_data.get(node, []):
             beside.setdefault(relation["program"], []).append(relation)
@@ -79,7 +92,7 @@ class _Drawing:
         return [
             (other, _related(self._urns[other], relations, _ARROWS if node in self._of_data else _BACK))
             for other, relations in sorted(beside.items())
-            if other != above
+            if other != above or (not self._is_both and any("access" in relation for relation in relations))
         ]
 
 

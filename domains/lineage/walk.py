@@ -55,9 +55,9 @@ class Walked(NamedTuple):
     partial: str | None
 
 
-_TO_PROGRAM: Final = {"both": {READ, WRITE, UNKNOWN}, "upstream": {WRITE, UNKNOWN}, "downstream": {READ, UNKNOWN}}
+TO_PROGRAM: Final = {"both": {READ, WRITE, UNKNOWN}, "upstream": {WRITE, UNKNOWN}, "downstream": {READ, UNKNOWN}}
 """By which accesses the walk goes from data to a program: upstream, to who wrote it."""
-_TO_DATA: Final = {"both": {READ, WRITE, UNKNOWN}, "upstream": {READ, UNKNOWN}, "downstream": {WRITE, UNKNOWN}}
+TO_DATA: Final = {"both": {READ, WRITE, UNKNOWN}, "upstream": {READ, UNKNOWN}, "downstream": {WRITE, UNKNOWN}}
 """And from a program to data: upstream, to what it read."""
 
 
@@ -96,7 +96,7 @@ class _Walk:
         self.cut = False
         self._port = port
         self._room = limit - 1
-        self._to_program, self._to_data = _TO_PROGRAM[direction], _TO_DATA[direction]
+        self._to_program, self._to_data = TO_PROGRAM[direction], TO_DATA[direction]
         self._data = {root}
         self._left: set[str] = set()
         self._programs: set[str] = set()

@@ -71,6 +71,15 @@ class Patience:
             raise Stopped
         self._pause_s = min(self._pause_s * 2, _MOST_S)
 
+    def go_on(self) -> None:
+        """Between two steps of long work.
+
+        Raises:
+            Stopped: asked to stop.
+        """
+        if self._stop.is_set():
+            raise Stopped
+
     def over(self) -> None:
         """What was waited for is back."""
         if self._outage:

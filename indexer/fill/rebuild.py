@@ -91,6 +91,7 @@ def rebuild_index(
     keep_old: bool = False,
     tell: Callable[[Stage], None] = lambda stage: None,
     say: Callable[[str], None] = lambda text: None,
+    stop: threading.Event | None = None,
 ) -> Rebuilt:
     """Build a new index from the lake and put it in the place of the one that searches use.
 
@@ -98,7 +99,9 @@ def rebuild_index(
         keep_old: leave the old index where it is, without the alias.
         tell: told how far the rebuild is, some times a second.
         say: told what is waited for, and "" when it is over.
+        stop: ends it between two pages, and before the swap; the next rebuild goes on.
     Raises:
+        Stopped: `stop` was set.
         RebuildRunningError: another rebuild is at work.
         RebuildDiffersError: the new index differs from the lake.
         MappingMismatchError: the alias belongs to an index that is not metajournal's.
@@ -107,7 +110,7 @@ def rebuild_index(
     """
     client = make_client(settings, timeout_s=60.0)
     try:
-        return _Rebuild(settings, client, keep_old, tell, say).run()
+        return _Rebuild(settings, client, keep_old, tell, say, stop or threading.Event()).run()
     finally:
         client.close()
 
@@ -120,13 +123,14 @@ class _Rebuild:
         keep_old: bool,
         tell: Callable[[Stage], None],
         say: Callable[[str], None],
+        stop: threading.Event,
     ) -> None:
         self._settings = settings
         self._client = client
         self._keep_old = keep_old
         self._tell = tell
         self._alias = settings.elasticsearch.index
-        self._patience = Patience(threading.Event(), say)
+        self._patience = Patience(stop, say)
         self._began_s = time.monotonic()
         self._thrown_away: list[str] = []
         self._compared = 0
@@ -226,6 +230,7 @@ class _Rebuild:
                 flights.then(partial(self._loaded, lease, last, len(states)))
                 flights.land(1)
                 lease.check()
+                self._patience.go_on()
                 pace.reached(lease.begun.done)
             flights.land()
             pace.reached(lease.begun.done, lease.begun.done)
@@ -260,6 +265,7 @@ class _Rebuild:
             self._compare(name, lease)
             for _ in range(_TRIES):
                 swap.catch_up()
+                self._patience.go_on()
                 if swap.swap():
                     return
         raise too_slow(name)

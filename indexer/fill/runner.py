@@ -12,7 +12,6 @@ work and changes nothing, since documents carry their external version and offse
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +28,7 @@ from ..errors import IndexMissingError
 from ..mapping import concrete_of, ensure_index, mapping_digest, own_alias
 from ..shown import Shown, read_shown, write_shown
 from .bulk import BulkWriter
+from .counting import IndexerMetrics
 from .flights import Flights
 from .intake import Intake, Taken
 from .patience import Patience, StartOver, Stopped
@@ -69,6 +69,7 @@ class Indexer:
         self._name = self._target = self._alias
         self._client = make_client(settings)
         self._file = StatusFile(settings)
+        self._metrics: IndexerMetrics | None = None
         self._mend = ""
         self._message = ""
         self._state = "starting"
@@ -100,6 +101,7 @@ class Indexer:
         wanted = self._settings.indexer
         writer = BulkWriter(self._client, self._alias, patience, wanted.bulk_documents, wanted.bulk_bytes)
         self._flights = Flights(writer)
+        self._metrics = IndexerMetrics(wanted.metrics_port, self.status)
         try:
             while not stop.is_set():
                 try:
@@ -109,16 +111,16 @@ class Indexer:
         except Stopped:
             pass
         except MetajournalError as error:
-            self._mend = error.hint
-            self._tell("failed", f"{error.code}: {error.message}")
+            self.failed(error)
             raise
         except Exception as error:
-            self._tell("failed", f"{type(error).__name__}: {error}")
+            self.tell("failed", f"{type(error).__name__}: {error}")
             raise
         finally:
             self._flights.close()
             self._client.close()
-        self._tell("stopped")
+            self._metrics.close()
+        self.tell("stopped")
 
     # --- one session: from what the index says until told to stop
 
@@ -135,7 +137,7 @@ class Indexer:
             if shown.mapping != mapping_digest():
                 shown = self._store(patience, progress, shown)
             intake.start(shown.offsets)
-            self._tell("running")
+            self.tell("running")
             while not stop.is_set():
                 shown = self._step(intake, patience, progress, shown, flights)
             flights.land()
@@ -165,7 +167,7 @@ class Indexer:
         problem = intake.problem()
         if problem != self._message:
             self._say(problem)
-        self._tell(self._state)
+        self.tell(self._state)
         return shown
 
     def _take(self, taken: Taken, progress: Progress, flights: Flights) -> None:
@@ -300,12 +302,20 @@ class Indexer:
         if bool(message) != (self._state == "waiting"):  # once at the beginning of an outage and once at its end
             _log.warning("%s; waiting for it." if message else "It answers again; continuing.%s", message)
         self._message = message
-        self._tell("waiting" if message else "running")
+        self.tell("waiting" if message else "running")
 
-    def _tell(self, state: str, message: str | None = None) -> None:
+    def failed(self, error: MetajournalError) -> None:
+        """Say in the status file what an operator has to mend."""
+        self._mend = error.hint
+        self.tell("failed", f"{error.code}: {error.message}")
+
+    def tell(self, state: str, message: str | None = None) -> None:
+        """Say in the status file how it goes."""
         if message is not None:
             self._message = message
         self._state = state
+        if self._metrics is not None:
+            self._metrics.state(state, self._message)
         if self._file.due(state):
             self._file.write(self.status())
 
@@ -361,18 +371,3 @@ class Indexer:
             except Exception as error:
                 _log.debug("Counting failed: %r", error)
         return self._documents
-
-
-def run_indexer(settings: Settings) -> None:
-    """Run the indexer in this process until SIGTERM or SIGINT.
-
-    Raises:
-        MetajournalError: only an operator can mend it.
-    """
-    stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        Indexer(settings).run(stop)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

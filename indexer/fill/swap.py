@@ -75,6 +75,7 @@ class Swap:
             if self._failed:
                 raise self._failed[0]
             self._lease.check()
+            self._patience.go_on()
             if lacking != before:
                 still_s, before = time.monotonic(), lacking
             self._tell(Stage("catch-up", done=0, total=lacking))

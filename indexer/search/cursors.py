@@ -18,7 +18,9 @@ from typing import Any, Final
 from ...schemas.errors import InvalidPositionError
 from ...schemas.positions import Cut, cut_from_json, cut_to_json
 from ..errors import InvalidCursorError
+from .edits import edits_of
 from .options import SearchOptions
+from .ranking import plain_word
 
 _INDEX: Final = re.compile(r"[\w.-]{1,255}")
 _VIEW: Final = re.compile(r"[\w+/=-]{1,4096}", re.ASCII)
@@ -36,6 +38,7 @@ class Cursor:
         after: the order's values of the last hit.
         vector: how far of the journal the page showed, at least.
         digest: digest of the search.
+        misspelt: which terms of the query, by number, found nothing by themselves.
     """
 
     view: str
@@ -43,10 +46,12 @@ class Cursor:
     after: list[Any]
     vector: Cut
     digest: str
+    misspelt: tuple[int, ...] = ()
 
     def text(self) -> str:
         """The cursor as a text; callers get its name (kept_cursors)."""
         data = [self.view, self.index, self.after, cut_to_json(self.vector), self.digest]
+        data += [list(self.misspelt)] if self.misspelt else []
         return base64.urlsafe_b64encode(json.dumps(data, separators=(",", ":")).encode()).decode()
 
     @classmethod
@@ -57,19 +62,26 @@ class Cursor:
             InvalidCursorError: it is none, or belongs to another search.
         """
         try:
-            view, index, after, vector, digest = json.loads(base64.urlsafe_b64decode(str(text).encode("ascii")))
+            content = json.loads(base64.urlsafe_b64decode(str(text).encode("ascii")))
+            view, index, after, vector, digest, misspelt = content if len(content) == 6 else [*content, []]
             if not (_VIEW.fullmatch(view) and _INDEX.fullmatch(index) and isinstance(after, list)):
                 raise ValueError("another shape")
-            cursor = cls(view, index, after, cut_from_json(vector), str(digest))
+            cursor = cls(view, index, after, cut_from_json(vector), str(digest), tuple(misspelt))
         except (ValueError, TypeError, RecursionError, binascii.Error, InvalidPositionError) as error:
             raise InvalidCursorError("This is not a valid search cursor.") from error
         if cursor.digest != options.digest:
             raise InvalidCursorError(
                 "The cursor belongs to another search; its query, filters and order must be the same."
             )
-        if not _fits(cursor.after, options.sort):
+        if not (_fits(cursor.after, options.sort) and all(_is_word(number, options) for number in cursor.misspelt)):
             raise InvalidCursorError("This is not a valid search cursor.")
         return cursor
+
+
+def _is_word(number: object, options: SearchOptions) -> bool:
+    """Whether a term of that number may hold a typing error."""
+    terms = options.query.terms
+    return type(number) is int and 0 <= number < len(terms) and edits_of(plain_word(terms[number])) > 0
 
 
 def _fits(after: list[Any], sort: str) -> bool:

@@ -1,267 +1,308 @@
-"""The search grammar: a query's text to its terms.
+"""The search grammar: a query's text to a tree of its terms.
 
-    query   everything (blank, `*`, `*:*`) or terms separated by white space, OR-ed
-    term    value | value* | key:value (each part with or without a star) | key:*
-            tags:x | tags:* | properties:key | schema:field | schema:field:type
+    query    everything (blank, `*`, `*:*`) or clauses side by side
+    clause   chain | + chain | - chain | NOT chain, `OR` between clauses or nothing, which means the same
+    chain    operand AND operand …, which binds tighter
+    operand  a term (atoms) | ( query ), each with `+`, `-` or NOT before it where that is wanted
 
-The first `:` or `=` outside quotes separates (of a schema's field the second one too), blanks around it are ignored.
-Double quotes keep a text together and take every sign in it literally; a quote without a partner is an ordinary
-character, and `"tags":x` asks for a property of that name. A star counts at the end of a part only. AND, OR and NOT are
-ordinary words. Pure; any text parses, or is refused for its size.
+Clauses are alternatives. One with `+` must match, and the others then only rank; `-` and `NOT` beside other clauses
+exclude, beside an `OR` they are an alternative: `a OR NOT b`. A query that only excludes means everything without it.
+An operator without an operand on each side that it needs, two operators in a row, a parenthesis without partner and a
+lone sign are ordinary text, and so are `and`, `or`, `not` in small letters and all that stands in quotes. A
+parenthesis counts at the beginning and at the end of a token only, and there only where the token does not hold its
+partner: `f(x)` is text. Pure; any text parses, or is refused for its size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from .. import terms
 from ..errors import InvalidQueryError
+from .atoms import (
+    Everything,
+    Field,
+    HasKey,
+    HasTags,
+    Nothing,
+    Property,
+    Tag,
+    Term,
+    Text,
+    Value,
+    most_words,
+    term_of,
+    text_of,
+    tokens,
+    value_of,
+)
+from .operators import Item, items
+
+__all__ = [
+    "AllOf", "Clauses", "Everything", "Field", "HasKey", "HasTags", "Node", "Not", "Nothing", "Property", "Query",
+    "Tag", "Term", "Text", "Value", "parse",
+]  # fmt: skip
 
 MAX_QUERY_CHARACTERS: Final = 8192
 MAX_TERMS: Final = 64
-MAX_WORDS_AFTER_KEY_PREFIX: Final = 16
-MAX_WORDS_BEFORE_STAR: Final = 1_000
-"""In all terms together; Elasticsearch counts each of them in each field that is looked at."""
-_SEPARATORS: Final = ":="
+"""Equal ones side by side count once."""
+MAX_WORDS: Final = 1_000
+"""In all terms together; Elasticsearch looks each of them up in each field that is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
-class Everything:
-    """All that the filters leave."""
+class Not:
+    """What does not match."""
+
+    node: Node
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
-    """Separators only: matches nothing."""
+class AllOf:
+    """What matches each of these."""
 
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """What a part of a term asks for: this whole value or its words one after the other, or what begins so."""
-
-    text: str
-    prefix: bool = False
-
-    def __str__(self) -> str:
-        return self.text + "*" * self.prefix
+    nodes: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
-    """`value`, `value*`: in names, kinds, namespaces, tags, property values and schema field names."""
+class Clauses:
+    """Alternatives side by side: what matches all that it must and nothing that it must not.
 
-    value: Text
+    Where nothing must match, one of the alternatives has to; where there are none either, all else matches.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Property:
-    """`key:value`: a property value under a key, or under all keys that begin so."""
-
-    key: Text
-    value: Text
+    should: tuple[Node, ...]
+    must: tuple[Node, ...] = ()
+    must_not: tuple[Node, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HasKey:
-    """`key:*`, `properties:key`: who has such a property key."""
-
-    key: Text
-
-
-@dataclass(frozen=True, slots=True)
-class Tag:
-    """`tags:x`."""
-
-    value: Text
-
-
-@dataclass(frozen=True, slots=True)
-class HasTags:
-    """`tags:*`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Field:
-    """`schema:field`, `schema:field:type`."""
-
-    name: Text
-    type: Text | None = None
-
-
-Term: TypeAlias = Everything | Nothing | Value | Property | HasKey | Tag | HasTags | Field
+Node: TypeAlias = Term | Not | AllOf | Clauses
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A parsed query: its terms, each once, in order; separators among other terms are left out."""
+    """A parsed query.
 
+    Args:
+        root: what matches.
+        terms: the terms that a hit may match, each once, in order; not those below a NOT.
+        atoms: all terms.
+        left_out: separators among other terms, which ask for nothing.
+    """
+
+    root: Node
     terms: tuple[Term, ...]
+    atoms: tuple[Term, ...]
     left_out: tuple[str, ...] = ()
 
     @property
     def nothing(self) -> bool:
         """Whether it has separators only, so that it finds nothing."""
-        return all(isinstance(term, Nothing) for term in self.terms)
+        return isinstance(self.root, Nothing)
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its hits differ in how well they match: not where it asks for everything, or only excludes."""
+        return any(not isinstance(term, Everything | Nothing) for term in self.terms)
+
+    def holds(self, matched: Callable[[Term], bool]) -> bool:
+        """Whether something is a hit of which one knows the terms that it matches."""
+        return _holds(self.root, matched)
+
+
+def _holds(node: Node, matched: Callable[[Term], bool]) -> bool:
+    match node:
+        case Not(inner):
+            return not _holds(inner, matched)
+        case AllOf(nodes):
+            return all(_holds(inner, matched) for inner in nodes)
+        case Clauses(should, must, must_not):
+            optional = bool(must) or not should or any(_holds(inner, matched) for inner in should)
+            required = all(_holds(inner, matched) for inner in must)
+            return optional and required and not any(_holds(inner, matched) for inner in must_not)
+        case Everything():
+            return True
+        case Nothing():
+            return False
+    return matched(node)
 
 
 def parse(text: str) -> Query:
     """Parse a query.
 
     Raises:
-        InvalidQueryError: it has more than 8,192 characters or 64 terms, or 1,000 words in what ends with a star.
+        InvalidQueryError: it has more than 8,192 characters, as it stands or folded, 64 terms, 5 groups within each
+            other, or 1,000 words.
     """
+    _check_length(text)
+    parser = _Parser(items(tokens(text)))
+    root = parser.clauses()
+    if root is None:
+        root = Nothing(parser.left_out[0]) if parser.left_out else Everything()
+    positive = set(_positive(root))
+    atoms: tuple[Term, ...] = tuple(dict.fromkeys(parser.terms)) or tuple(positive)
+    _check_size(root, atoms)
+    left_out = () if isinstance(root, Nothing) else tuple(dict.fromkeys(parser.left_out))
+    return Query(root, tuple(term for term in atoms if term in positive), atoms, left_out)
+
+
+def _check_length(text: str) -> None:
     if len(text) > MAX_QUERY_CHARACTERS:
         raise InvalidQueryError(
             f"The query has {len(text):,} characters; at most {MAX_QUERY_CHARACTERS:,} are allowed."
         )
-    parsed = tuple(dict.fromkeys(_term(token) for token in _joined(_tokens(text)))) or (Everything(),)
-    kept = tuple(term for term in parsed if not isinstance(term, Nothing)) or parsed[:1]
-    left_out = tuple(term.text for term in parsed if isinstance(term, Nothing) and term not in kept)
-    if len(kept) > MAX_TERMS:
-        raise InvalidQueryError(f"The query has {len(kept)} different terms; at most {MAX_TERMS} are allowed.")
-    begun = sum(len(terms.words(value.text)) for value in map(_value_of, kept) if value is not None and value.prefix)
-    if begun > MAX_WORDS_BEFORE_STAR:
+    if (folded := len(terms.fold(text))) > MAX_QUERY_CHARACTERS:  # one character may stand for 18
         raise InvalidQueryError(
-            f"The text before a star has {begun:,} words; at most {MAX_WORDS_BEFORE_STAR:,} are allowed.",
-            hint="Omit the star, or some of the words before it.",
+            f"The query has {folded:,} characters once its compatibility forms are expanded; "
+            f"at most {MAX_QUERY_CHARACTERS:,} are allowed."
         )
-    return Query(kept, left_out)
 
 
-def _value_of(term: Term) -> Text | None:
-    """What is looked for word by word."""
-    match term:
-        case Value(value) | Tag(value) | Property(_, value):
-            return value
-        case Field(name):
-            return name
-    return None
+def _check_size(root: Node, atoms: Sequence[Term]) -> None:
+    number = max(len(atoms), sum(1 for _ in _leaves(root)))
+    if number > MAX_TERMS:
+        raise InvalidQueryError(f"The query has {number} terms; at most {MAX_TERMS} are allowed.")
+    words = sum(most_words(value) for value in map(value_of, atoms) if value is not None)
+    if words > MAX_WORDS:
+        raise InvalidQueryError(
+            f"The query has {words:,} words in its terms; at most {MAX_WORDS:,} are allowed.",
+            hint="Omit some of the words, or search for the beginning of the text with a star.",
+        )
 
 
-# --- characters and tokens: each character carries whether it stood in quotes; "" marks where quotes open
+def _leaves(node: Node) -> Iterator[Term]:
+    """The terms of a tree as often as they stand in it."""
+    match node:
+        case Not(inner):
+            yield from _leaves(inner)
+        case AllOf(nodes):
+            for inner in nodes:
+                yield from _leaves(inner)
+        case Clauses(should, must, must_not):
+            for inner in (*should, *must, *must_not):
+                yield from _leaves(inner)
+        case _:
+            yield node
 
 
-_Token: TypeAlias = list[tuple[str, bool]]
+def _positive(node: Node) -> Iterator[Term]:
+    """The terms of a tree that stand below no NOT."""
+    match node:
+        case Not():
+            return
+        case AllOf(nodes):
+            for inner in nodes:
+                yield from _positive(inner)
+        case Clauses(should, must):
+            for inner in (*should, *must):
+                yield from _positive(inner)
+        case _:
+            yield node
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    closing = text.count('"') // 2 * 2  # an odd last quote is an ordinary character
-    token: _Token = []
-    quotes = 0
-    for character in text:
-        inside = quotes % 2 == 1
-        if character == '"' and quotes < closing:
-            quotes += 1
-            if not inside:
-                token.append(("", True))
-        elif character.isspace() and not inside:
-            if token:
-                yield token
-            token = []
+# --- items to a tree
+
+
+class _Clause(NamedTuple):
+    node: Node
+    required: bool
+    alternative: bool
+    """Whether an OR stands beside it."""
+
+
+class _Parser:
+    """Reads items from left to right; what has no letter or digit is left out with its operator."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self._items = items
+        self._at = 0
+        self.terms: list[Term] = []
+        self._read: dict[tuple[tuple[str, bool], ...], Term] = {}
+        self.left_out: list[str] = []
+
+    def _mark(self) -> str | None:
+        return self._items[self._at].mark if self._at < len(self._items) else None
+
+    def clauses(self) -> Node | None:
+        """Up to the end, or the parenthesis that closes; None where nothing of it asks for anything."""
+        clauses: list[_Clause] = []
+        after_or = False
+        while self._mark() not in (None, ")"):
+            node, required = self._chain()
+            before_or = self._mark() == "OR"
+            if node is not None:
+                clauses.append(_Clause(node, required, after_or or before_or))
+            after_or = before_or
+            self._at += before_or
+        return _side_by_side(clauses)
+
+    def _chain(self) -> tuple[Node | None, bool]:
+        """Operands with AND between them, and whether one of them has a plus."""
+        nodes, required = [], False
+        while True:
+            node, plus = self._operand()
+            if node is not None:
+                nodes.append(node)
+                required = required or plus
+            if self._mark() != "AND":
+                break
+            self._at += 1
+        unique = tuple(dict.fromkeys(nodes))
+        return (AllOf(unique) if len(unique) > 1 else unique[0] if unique else None), required
+
+    def _operand(self) -> tuple[Node | None, bool]:
+        negations = 0
+        while self._mark() == "NOT":
+            negations += 1
+            self._at += 1
+        item = self._items[self._at]
+        self._at += 1
+        node: Node | None
+        if item.mark == "(":
+            before = len(self.left_out)
+            node = self.clauses()
+            if node is None and len(self.left_out) == before:
+                self.left_out.append("()")
+            self._at += 1  # its partner
         else:
-            token.append((character, inside))
-    if token:
-        yield token
+            node = self._term(item)
+        for _ in range((negations + (item.sign == "-")) % 2 if node is not None else 0):
+            node = Not(node)  # type: ignore[arg-type]  # not None
+        return node, item.sign == "+" and node is not None
+
+    def _term(self, item: Item) -> Term | None:
+        token = tuple(item.token)
+        term = self._read.get(token)
+        if term is None:
+            term = self._read[token] = term_of(item.token)
+        if isinstance(term, Nothing):
+            self.left_out.append(item.sign + text_of(item.token))
+            return None
+        self.terms.append(term)
+        return term
 
 
-def _joined(tokens: Iterator[_Token]) -> list[_Token]:
-    """The tokens, with those put together that only blanks around their separator keep apart."""
-    joined: list[_Token] = []
-    for token in tokens:
-        if joined and _belongs_to(joined[-1], token):
-            joined[-1].extend(token)
+def _side_by_side(clauses: list[_Clause]) -> Node | None:
+    should, must, must_not = list[Node](), list[Node](), list[Node]()
+    for node, required, alternative in clauses:
+        negated = _negated(node)
+        if negated and (required or not alternative):
+            must_not += negated
+        elif required:
+            must.append(node)
         else:
-            joined.append(list(token))
-    return joined
+            should.append(node)
+    if not clauses:
+        return None
+    group = Clauses(*(tuple(dict.fromkeys(nodes)) for nodes in (should, must, must_not)))
+    alone = group.should + group.must
+    return alone[0] if len(alone) == 1 and not must_not else group
 
 
-def _belongs_to(last: _Token, token: _Token) -> bool:
-    sep = _separator_at(last)
-    if sep > 0 and _part_is(last[:sep], "schema") and sep < len(last) - 1:  # the field's name may have a type behind it
-        return _belongs_to(last[sep + 1 :], token)
-    return sep == len(last) - 1 if sep >= 0 else _is_separator(token[0])
-
-
-def _part_is(token: _Token, reserved: str) -> bool:
-    return not any(quoted for _, quoted in token) and terms.fold(_text(token)) == reserved
-
-
-def _is_separator(character: tuple[str, bool]) -> bool:
-    sign, quoted = character
-    return not quoted and sign in _SEPARATORS
-
-
-def _separator_at(token: _Token) -> int:
-    return next((index for index, character in enumerate(token) if _is_separator(character)), -1)
-
-
-# --- one token to one term
-
-
-def _term(token: _Token) -> Term:
-    sep = _separator_at(token)
-    if sep <= 0 or sep == len(token) - 1:
-        return _value(token)
-    key, value = _part(token[:sep]), _part(token[sep + 1 :])
-    literal = any(quoted for _, quoted in token[:sep])
-    if not literal and not key.prefix:
-        reserved = _reserved(terms.fold(key.text), value, token[sep + 1 :])
-        if reserved is not None:
-            return reserved
-    if _is_star(key) and _is_star(value):
-        return Everything()
-    if not terms.words(key.text) and not terms.words(value.text):
-        return Nothing(_text(token))
-    return HasKey(key) if _is_star(value) else _checked(Property(key, value))
-
-
-def _value(token: _Token) -> Term:
-    part = _part(token)
-    if _is_star(part):
-        return Everything()
-    return Value(part) if terms.words(part.text) else Nothing(_text(token))
-
-
-def _reserved(key: str, value: Text, token: _Token) -> Term | None:
-    if key == "tags":
-        return HasTags() if _is_star(value) else Tag(value)
-    if key == "properties":
-        return HasKey(value)
-    if key == "schema":
-        return HasKey(Text("schema")) if _is_star(value) else _checked(_field(token))
-    return None
-
-
-def _field(token: _Token) -> Field:
-    sep = _separator_at(token)
-    if sep <= 0 or sep == len(token) - 1:
-        return Field(_part(token))
-    kind = _part(token[sep + 1 :])
-    return Field(_part(token[:sep]), None if _is_star(kind) else kind)
-
-
-def _checked(term: Property | Field) -> Property | Field:
-    """A key that only begins so must be looked for word by word: refuse what would take too many look-ups."""
-    key, value = (term.key, term.value) if isinstance(term, Property) else (term.type, term.name)
-    if key is not None and key.prefix and len(terms.words(value.text)) > MAX_WORDS_AFTER_KEY_PREFIX:
-        raise InvalidQueryError(f"After a key with a star a value has at most {MAX_WORDS_AFTER_KEY_PREFIX} words.")
-    return term
-
-
-def _part(token: _Token) -> Text:
-    end = len(token)
-    while end and token[end - 1] == ("*", False):
-        end -= 1
-    return Text(_text(token[:end]), end < len(token))
-
-
-def _is_star(part: Text) -> bool:
-    return part.prefix and not part.text
-
-
-def _text(token: _Token) -> str:
-    return "".join(character for character, _ in token)
+def _negated(node: Node) -> list[Node]:
+    """What a clause that is only negative excludes; nothing of any other."""
+    nodes = node.nodes if isinstance(node, AllOf) else (node,)
+    inner = [negative.node for negative in nodes if isinstance(negative, Not)]
+    return inner if len(inner) == len(nodes) else []

@@ -4,7 +4,7 @@ was found. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from .. import terms
@@ -16,17 +16,22 @@ _MEANT: Final = {"tag": "tags", "property": "properties", "key": "properties", "
 _ENTITY: Final = re.compile(r"[a-z][a-z0-9-]*:[^\s/:=]+(/[^\s/:=]+)+")
 
 
-def note_of(query: Query, total: int) -> str:
-    """One sentence or several; empty most of the time."""
-    return " ".join(_notes(query, total))
+def note_of(query: Query, total: int, meant: Mapping[str, str]) -> str:
+    """One sentence or several; empty most of the time.
+
+    Args:
+        meant: for words that nothing has the nearest known one.
+    """
+    return " ".join(_notes(query, total, meant))
 
 
-def _notes(query: Query, total: int) -> Iterator[str]:
+def _notes(query: Query, total: int, meant: Mapping[str, str]) -> Iterator[str]:
     if query.nothing:
         yield _SEPARATORS_ONLY
         return
     if query.left_out:
         yield f"Ignored, since it contains no letter or digit: {' '.join(query.left_out)}."
+    yield from (f"Nothing has `{word}`; did you mean `{other}`?" for word, other in meant.items())
     if total == 0:
         yield from (_read_as(term) for term in query.terms if isinstance(term, Property) and not term.key.prefix)
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from ..documents import SCOPES, Scope
 from ..errors import InvalidQueryError
-from .grammar import Query, parse
+from .grammar import Query, Term, parse
 from .query import Dsl, Known
 
 Sort = Literal["relevance", "name", "name:asc", "name:desc", "creation_time", "creation_time:asc", "creation_time:desc"]
@@ -52,6 +52,10 @@ class SearchOptions:
     facets: bool
     known: Known = field(default_factory=dict)
     """The keys of terms whose key only begins so; read before the first request."""
+    misspelt: tuple[Term, ...] = ()
+    """Words that find nothing and whose typing errors count; known after the first request, the same on all pages."""
+    unknown: tuple[Term, ...] = ()
+    """Terms that are known to match nothing in the view that is asked; so they are not asked for (again)."""
 
     @property
     def filters(self) -> list[Dsl]:

@@ -11,15 +11,13 @@ Invariant: a page holds the hits behind its place in the order of `SORTS`, which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from .options import MISSING_TIMES, SORTS, URN, SearchOptions
-from .query import Dsl, scored
-
-Ask = Callable[[dict[str, Any]], Mapping[str, Any]]
-"""Sends the body of a search; the answer's body."""
+from .query import Ask, Dsl
+from .ranking import lowest, scored
 
 FACET_VALUES: Final = 100
 """Most values of each facet; their counts are exact because the index has one shard."""
@@ -38,13 +36,13 @@ class RawHit(NamedTuple):
         index_name: the index that it is in.
         state: its state document.
         value: what it is ordered by, before its URN.
-        score: its tier; 0 where everything was asked for.
+        score: its tier, and how well it fits inside it; 0 where everything was asked for.
     """
 
     index_name: str
     state: Mapping[str, Any]
     value: Any
-    score: int
+    score: float
 
     @property
     def urn(self) -> str:
@@ -81,7 +79,8 @@ def page_of(options: SearchOptions, after: list[Any] | None, ask: Ask, *, more: 
     if after is not None:
         request["search_after"] = [*after, *tail]
     answer = ask(request)
-    return Page([_raw_hit(hit, hit["sort"][0], score_at) for hit in answer["hits"]["hits"]], answer)
+    hits = [_raw_hit(options, hit, hit["sort"][0], score_at) for hit in answer["hits"]["hits"]]
+    return Page(hits, answer)
 
 
 def _by_time(options: SearchOptions, after: list[Any] | None, ask: Ask, *, over: bool = False) -> Page:
@@ -95,7 +94,7 @@ def _by_time(options: SearchOptions, after: list[Any] | None, ask: Ask, *, over:
     if after is not None:
         request["search_after"] = [after[0], *(_LAST_OF_A_TIME if over else _FIRST_OF_A_TIME)]
     answer = ask(request)
-    raw_hits = [_raw_hit(hit, hit["sort"][0], 1) for hit in answer["hits"]["hits"]]
+    raw_hits = [_raw_hit(options, hit, hit["sort"][0], 1) for hit in answer["hits"]["hits"]]
     if len(raw_hits) < size:
         return Page(_behind(raw_hits, after), answer)
     last = raw_hits[-1]
@@ -130,14 +129,16 @@ def _of_time(options: SearchOptions, time: int, after: str | None, size: int, as
     request["sort"] = [URN, _SCORE]
     if after is not None:
         request["search_after"] = [after, 0, _BEHIND_ALL]
-    return [_raw_hit(hit, time, 1) for hit in ask(request)["hits"]["hits"]]
+    return [_raw_hit(options, hit, time, 1) for hit in ask(request)["hits"]["hits"]]
 
 
 def _request(options: SearchOptions, size: int) -> dict[str, Any]:
     request: dict[str, Any] = {
-        "query": scored(options.query, options.scopes, options.filters, options.known),
+        "query": scored(
+            options.query, options.scopes, options.filters, options.known, options.misspelt, options.unknown
+        ),
         "size": size,
-        "source": ["entity"],
+        "source": True,  # of a part, the server would take the text apart and write it anew
         "track_total_hits": True,
     }
     if options.facets:
@@ -147,6 +148,7 @@ def _request(options: SearchOptions, size: int) -> dict[str, Any]:
     return request
 
 
-def _raw_hit(hit: Mapping[str, Any], value: Any, score_at: int) -> RawHit:
+def _raw_hit(options: SearchOptions, hit: Mapping[str, Any], value: Any, score_at: int) -> RawHit:
     """The score is a part of the order: asked for apart, it would be worked out for every hit, and here once more."""
-    return RawHit(hit["_index"], hit["_source"]["entity"], value, round(hit["sort"][score_at]))
+    score = lowest(options.query, options.misspelt) + float(hit["sort"][score_at])
+    return RawHit(hit["_index"], hit["_source"]["entity"], value, score)

@@ -1,26 +1,41 @@
 """Terms to Elasticsearch queries.
 
-Job: for each form of the grammar the exact query over the fields that `documents` fills, and the five tiers of the
-order. User text only ever becomes a *value* of a term, prefix, phrase or wildcard query; what goes into a wildcard
-pattern is encoded first (`terms.encode`), so the only star in it is the one written here.
-Left to others: the grammar (grammar), which keys begin so, where they are asked for one by one (key_starts), paging,
-facets and errors (search).
-Invariant: scores are the tiers' constants and nothing else, so equal hits have equal scores on every shard and run.
+Job: for each form of the grammar the exact query over the fields that `documents` fills. User text only ever becomes a
+*value* of a term, prefix, phrase or wildcard query; what goes into a wildcard pattern is encoded first
+(`terms.encode`), so the only star in it is the one written here.
+Left to others: the grammar (grammar), what a hit's place in the order is (ranking), which keys begin so, where they are
+asked for one by one (key_starts), paging, facets and errors (search).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import IntEnum
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from .. import terms
 from ..documents import SCOPES, Scope
 from ..errors import InvalidQueryError
 from ..keys import folded_key, hashed_key_token, key_token
-from .grammar import Everything, Field, HasKey, HasTags, Nothing, Property, Query, Tag, Term, Text, Value
+from .grammar import (
+    AllOf,
+    Clauses,
+    Everything,
+    Field,
+    HasKey,
+    HasTags,
+    Node,
+    Not,
+    Nothing,
+    Property,
+    Tag,
+    Term,
+    Text,
+    Value,
+)
 
 Dsl = dict[str, Any]
+Ask = Callable[[Dsl], Mapping[str, Any]]
+"""Sends a request's body to the index, and gives the answer."""
 Known = Mapping[tuple[Property, Scope], Sequence[str]]
 """Of terms whose key only begins so: the keys that are asked for one by one, as they stand before words."""
 
@@ -30,48 +45,44 @@ _SPAN_EXPANSIONS: Final = 1_000
 """The same where the key, too, is a prefix."""
 _LONGEST_PREFIX_BYTES: Final = 900
 _NEVER: Final = "\1\2\1"
-_NONE: Final[Dsl] = {"match_none": {}}
+NONE: Final[Dsl] = {"match_none": {}}
+"""Matches nothing."""
 _ALL: Final[Dsl] = {"match_all": {}}
 
 
-class Tier(IntEnum):
-    """Why a hit stands where it stands; higher is better."""
+def tree(node: Node, leaf: Callable[[Term], Dsl], excluded: Callable[[Term], Dsl] | None = None) -> Dsl:
+    """The query of a tree.
 
-    SOME_TERMS = 1
-    EVERY_TERM = 2
-    NAME_WORD = 3
-    NAME_PREFIX = 4
-    EXACT_NAME = 5
-
-
-def scored(query: Query, scopes: Collection[Scope], filters: Sequence[Dsl], known: Known) -> Dsl:
-    """The query whose hits match any term and all filters, scored by tier.
-
-    Each hit has the lowest tier's score, and what the best of its other tiers is above that; so only what is scored is
-    compared with names at all.
+    Args:
+        leaf: the query of one term.
+        excluded: the same below a NOT, where nothing is scored; `leaf` where None.
     """
-    each = [matches(term, scopes, known) for term in query.terms]
-    if query.terms == (Everything(),) or query.nothing:
-        return {"bool": {"filter": [*each, *filters]}}
-    least = Tier.EVERY_TERM if len(each) == 1 else Tier.SOME_TERMS
-    better = [_score(tier - least, dsl) for tier, dsl in _tiers(query, each)]
-    must = _score(least, {"bool": {"filter": [_any(each), *filters]}})
-    return {"bool": {"must": [must], "should": [{"dis_max": {"queries": better}}] if better else []}}
+    unscored = excluded or leaf
 
+    def below(nodes: Iterable[Node]) -> list[Dsl]:
+        return [tree(inner, leaf, excluded) for inner in nodes]
 
-def _tiers(query: Query, each: list[Dsl]) -> Iterable[tuple[Tier, Dsl]]:
-    """The tiers above the lowest; a hit of the only term has every term."""
-    texts = [term.value.text for term in query.terms if isinstance(term, Value)]
-    if len(each) > 1:
-        yield Tier.EVERY_TERM, {"bool": {"filter": each}}
-    if texts:
-        yield Tier.NAME_WORD, _any(dsl for text in texts for dsl in _begun_in("name_words", text))
-        yield Tier.NAME_PREFIX, _any(_as_whole("name", text, prefix=True) for text in texts)
-        yield Tier.EXACT_NAME, _any(_as_whole("name", text, prefix=False) for text in texts)
+    def without(nodes: Iterable[Node]) -> list[Dsl]:
+        return [tree(inner, unscored) for inner in nodes]
 
-
-def _score(score: int, query: Dsl) -> Dsl:
-    return {"constant_score": {"filter": query, "boost": float(score)}}
+    match node:
+        case Not(inner):
+            return {"bool": {"must_not": without([inner])}}
+        case AllOf(nodes):
+            return {
+                "bool": {
+                    "must": below(inner for inner in nodes if not isinstance(inner, Not)),
+                    "must_not": without(inner.node for inner in nodes if isinstance(inner, Not)),
+                }
+            }
+        case Clauses(should, must, must_not):
+            least = {"minimum_should_match": 1} if should and not must else {}
+            negative = [inner.node for inner in should if isinstance(inner, Not)]
+            options = below(inner for inner in should if not isinstance(inner, Not))
+            if negative:  # one of several does not match: not all of them match, which takes one clause
+                options.append({"bool": {"must_not": [_all_of(without(negative))]}})
+            return {"bool": {"must": below(must), "should": options, "must_not": without(must_not), **least}}
+    return leaf(node)
 
 
 def matches(term: Term, scopes: Collection[Scope], known: Known) -> Dsl:
@@ -80,20 +91,56 @@ def matches(term: Term, scopes: Collection[Scope], known: Known) -> Dsl:
         case Everything():
             return _ALL
         case Nothing():
-            return _NONE
+            return NONE
         case Value(value):
-            own = _texts("identity", "identity_words", value)
-            return _any(own + [dsl for path in _paths(scopes) for dsl in _texts(f"{path}whole", f"{path}words", value)])
+            return any_of(_texts(whole_fields(scopes, value), word_fields(scopes), value))
         case Property():
-            return _any(dsl for scope in _each(scopes) for dsl in _property(scope, term, known.get((term, scope), ())))
+            return any_of(
+                dsl for scope in _each(scopes) for dsl in _property(scope, term, known.get((term, scope), ()))
+            )
         case HasKey(key):
-            return _any(_has_key(f"{path}keys", key) for path in _paths(scopes))
+            return any_of(_has_key(f"{path}keys", key) for path in _paths(scopes))
         case Tag(value):
-            return _any(dsl for path in _paths(scopes) for dsl in _texts(f"{path}tags", f"{path}tag_words", value))
+            return any_of(_texts(*tag_fields(scopes), value))
         case HasTags():
-            return _any({"exists": {"field": f"{path}tags"}} for path in _paths(scopes))
+            return any_of({"exists": {"field": f"{path}tags"}} for path in _paths(scopes))
         case Field():
-            return _field(term) if "SYSTEM" in scopes else _NONE
+            return _field(term) if "SYSTEM" in scopes else NONE
+
+
+def whole_fields(scopes: Collection[Scope], value: Text) -> list[str]:
+    """Where a value is looked for as a whole: a beginning that is one word only where words do not begin so as well."""
+    odd = "odd_" if _is_one_beginning(value) else ""
+    return [f"{odd}identity", *(f"{path}{odd}whole" for path in _paths(scopes))]
+
+
+def name_field(value: Text) -> str:
+    """The same of names alone."""
+    return "odd_name" if _is_one_beginning(value) else "name"
+
+
+def _is_one_beginning(value: Text) -> bool:
+    start = terms.whole_prefix(value.text) if value.prefix else None
+    return start is not None and start.isalnum() and ([start], True) in text_readings(value)
+
+
+def near_fields(scopes: Collection[Scope]) -> list[str]:
+    """Where words that resemble one are looked for: the fewest fields that each word is in."""
+    if len(_each(scopes)) < len(SCOPES):
+        return word_fields(scopes)
+    return ["name_words", "identity_words", "near_tag_words", "near_words", "system.description_words"]
+
+
+def word_fields(scopes: Collection[Scope]) -> list[str]:
+    """Where the words of a value are looked for; each text is in one of them."""
+    scoped = [f"{path}{field}" for path in _paths(scopes) for field in ("tag_words", "words")]
+    system = ["system.field_words", "system.description_words"] if "SYSTEM" in scopes else []
+    return ["name_words", "identity_words", *scoped, *system]
+
+
+def tag_fields(scopes: Collection[Scope]) -> tuple[list[str], list[str]]:
+    """Where tags are looked for: as wholes, and their words."""
+    return [f"{path}tags" for path in _paths(scopes)], [f"{path}tag_words" for path in _paths(scopes)]
 
 
 def _paths(scopes: Collection[Scope]) -> list[str]:
@@ -109,53 +156,50 @@ def scope_path(scope: Scope) -> str:
     return f"{scope.lower()}."
 
 
-def _any(queries: Iterable[Dsl]) -> Dsl:
+def _all_of(queries: list[Dsl]) -> Dsl:
+    return queries[0] if len(queries) == 1 else {"bool": {"filter": queries}}
+
+
+def any_of(queries: Iterable[Dsl]) -> Dsl:
+    """What matches one of some queries."""
     kept: list[Dsl] = []
     for query in queries:
-        if query is not _NONE and query not in kept[-2:]:  # the one word of a text often is the whole of it
+        if query is not NONE and query not in kept[-2:]:  # the one word of a text often is the whole of it
             kept.append(query)
     if not kept:
-        return _NONE
+        return NONE
     return kept[0] if len(kept) == 1 else {"bool": {"should": kept, "minimum_should_match": 1}}
 
 
 # --- one text against the wholes and the words of a field
 
 
-def _texts(whole_field: str, words_field: str, text: Text) -> list[Dsl]:
-    """A text as a whole and word by word; what is one plain word stands among the wholes alone."""
-    queries = [_as_whole(whole_field, text.text, text.prefix)]
-    for words, prefix in _readings(text):
-        if len(words) == 1:
-            queries.append(_composed(whole_field, words[0], prefix))
-        queries.append(_sequence(words_field, words, prefix))
-    return queries
+def _texts(whole_fields: Iterable[str], words_fields: Iterable[str], text: Text) -> list[Dsl]:
+    """A text as a whole and word by word."""
+    wholes = [as_whole(field, text.text, text.prefix) for field in whole_fields]
+    return wholes + [sequence(field, words, prefix) for field in words_fields for words, prefix in text_readings(text)]
 
 
-def _readings(text: Text) -> list[tuple[list[str], bool]]:
+def text_readings(text: Text) -> list[tuple[list[str], bool]]:
     """The words of a text, and whether what is looked for may go on behind the last one; cut at humps and uncut."""
     return [(words, text.prefix and open_end) for words, open_end in terms.readings(text.text)]
 
 
-def _as_whole(field: str, text: str, prefix: bool) -> Dsl:
+def as_whole(field: str, text: str, prefix: bool) -> Dsl:
     term = terms.whole_prefix(text) if prefix else terms.whole(text)
     if term is None:
-        return _NONE
+        return NONE
     return _composed(field, term, prefix)
 
 
-def _begun_in(field: str, text: str) -> list[Dsl]:
-    """The words of a text, the last of which may go on."""
-    return [_sequence(field, words, prefix) for words, prefix in terms.readings(text)]
-
-
-def _sequence(field: str, words: list[str], prefix: bool) -> Dsl:
+def sequence(field: str, words: list[str], prefix: bool, boost: float | None = None) -> Dsl:
     """The words one after the other, the last one as a prefix where asked."""
     if not words:
-        return _NONE
+        return NONE
+    weight = {} if boost is None else {"boost": boost}
     if len(words) == 1:
-        return _composed(field, words[0], prefix)
-    phrase: Dsl = {"query": " ".join(words), "analyzer": "whitespace"}
+        return _composed(field, words[0], prefix, **weight)
+    phrase: Dsl = {"query": " ".join(words), "analyzer": "whitespace", **weight}
     if prefix:
         return {"match_phrase_prefix": {field: {**phrase, "max_expansions": _EXPANSIONS}}}
     return {"match_phrase": {field: phrase}}
@@ -170,7 +214,7 @@ def _property(scope: Scope, term: Property, known: Sequence[str]) -> list[Dsl]:
         return _keyed(f"{path}pairs", f"{path}pair_words", term.key, term.value)
     start = short_start(term.key)
     queries = [_pair_under_start(f"{path}pairs", term.key, term.value)]
-    for words, prefix in _readings(term.value):
+    for words, prefix in text_readings(term.value):
         if len(words) == 1:
             queries += [_wildcard(f"{path}{field}", start, words[0], prefix) for field in ("pairs", "pair_words")]
         queries += [_under_token(f"{path}pair_words", token, words, prefix) for token in known]
@@ -182,8 +226,8 @@ def _keyed(pairs: str, pair_words: str, key: Text, value: Text) -> list[Dsl]:
         return [_pair_under_start(pairs, key, value), *_words_under_start(pairs, pair_words, key, value)]
     whole = terms.whole_prefix(value.text) if value.prefix else terms.whole(value.text)
     folded = folded_key(key.text)
-    queries = [_NONE if whole is None else _composed(pairs, terms.pair(folded, whole), value.prefix)]
-    for words, prefix in _readings(value):
+    queries = [NONE if whole is None else _composed(pairs, terms.pair(folded, whole), value.prefix)]
+    for words, prefix in text_readings(value):
         if len(words) == 1:
             queries.append(_composed(pairs, terms.pair(folded, words[0]), prefix))
         for token in dict.fromkeys((key_token(folded), hashed_key_token(folded))):
@@ -192,11 +236,11 @@ def _keyed(pairs: str, pair_words: str, key: Text, value: Text) -> list[Dsl]:
 
 
 def _under_token(field: str, token: str, words: list[str], prefix: bool) -> Dsl:
-    return _sequence(field, [f"{token}={word}" for word in words], prefix)
+    return sequence(field, [f"{token}={word}" for word in words], prefix)
 
 
-def _composed(field: str, term: str, prefix: bool) -> Dsl:
-    return begins(field, term) if prefix else {"term": {field: {"value": term}}}
+def _composed(field: str, term: str, prefix: bool, **weight: float) -> Dsl:
+    return begins(field, term) if prefix else {"term": {field: {"value": term, **weight}}}
 
 
 def begins(field: str, start: str) -> Dsl:
@@ -218,13 +262,13 @@ def literal(text: str) -> str:
 
 def _pair_under_start(field: str, key: Text, value: Text) -> Dsl:
     whole = terms.whole_prefix(value.text) if value.prefix else terms.whole(value.text)
-    return _NONE if whole is None else _wildcard(field, short_start(key), terms.encode(whole), value.prefix)
+    return NONE if whole is None else _wildcard(field, short_start(key), terms.encode(whole), value.prefix)
 
 
 def _words_under_start(pairs: str, words_field: str, key: Text, value: Text) -> list[Dsl]:
     """The words under one type that begins so. Types are few; one that stands as a digest is found by its wholes."""
     queries = []
-    for words, prefix in _readings(value):
+    for words, prefix in text_readings(value):
         if len(words) == 1:
             queries += [_wildcard(field, short_start(key), words[0], prefix) for field in (pairs, words_field)]
         elif words:
@@ -241,22 +285,20 @@ def _near_under_start(words_field: str, start: str, words: list[str], prefix: bo
     return {"span_near": {"clauses": clauses, "slop": 0, "in_order": True}}
 
 
-def most_words(value: Text) -> int:
-    """How many words are looked for one after the other."""
-    return max(len(words) for words, _ in _readings(value))
+def keys_begin(scope: Scope, start: str, value: Text) -> Dsl:
+    """Documents with keys that begin so and stand as digests; or, of several words, that may be hits.
 
-
-def keys_begin(path: str, start: str, value: Text) -> Dsl:
-    """Documents with keys that begin so and stand as digests; or, of several words, that may be hits."""
+    Those have the words one after the other in some value: to look for that is cheap, whatever the keys are.
+    """
+    path = scope_path(scope)
     queries = [begins(f"{path}hashed_keys", start)]
-    for words, prefix in _readings(value):
-        last = len(words) - 1
-        each = [
-            _wildcard(f"{path}pair_words", start, word, prefix and index == last) for index, word in enumerate(words)
-        ]
-        if last > 0:
-            queries.append({"bool": {"filter": each}})
-    return _any(queries)
+    fields = [f"{path}words", *(["system.description_words"] if scope == "SYSTEM" else [])]
+    phrases = any_of(
+        sequence(field, words, prefix) for words, prefix in text_readings(value) if len(words) > 1 for field in fields
+    )
+    if phrases is not NONE:
+        queries.append({"bool": {"filter": [begins(f"{path}keys", start), phrases]}})
+    return any_of(queries)
 
 
 def key_start(key: Text) -> str:
@@ -292,5 +334,5 @@ def _has_key(field: str, key: Text) -> Dsl:
 
 def _field(term: Field) -> Dsl:
     if term.type is None:
-        return _any(_texts("system.fields", "system.field_words", term.name))
-    return _any(_keyed("system.typed", "system.typed_words", term.type, term.name))
+        return any_of(_texts(["system.fields"], ["system.field_words"], term.name))
+    return any_of(_keyed("system.typed", "system.typed_words", term.type, term.name))

@@ -8,15 +8,16 @@ from typing import Any, Final, NamedTuple
 
 from ...schemas.positions import Cut
 from ...schemas.urn import Urn
+from ..documents import DESCRIPTION_KEY
 from .explain import Why
-from .query import Tier
+from .ranking import Tier
 
 TIER_NAMES: Final[Mapping[Tier, str]] = {
     Tier.EXACT_NAME: "exact name",
-    Tier.NAME_PREFIX: "beginning of the name",
-    Tier.NAME_WORD: "word in the name",
+    Tier.NAME_WORDS: "every term in the name",
     Tier.EVERY_TERM: "every term",
     Tier.SOME_TERMS: "some terms",
+    Tier.TYPING_ERROR: "a similar word",
 }
 
 
@@ -26,8 +27,10 @@ class Hit:
 
     Args:
         urn, kind, namespace, name: which entity.
-        tier: the reason for its rank; None if the query is empty.
-        why: which of its texts matched.
+        tier: the reason for its rank; None if the query asks for everything.
+        score: the tier as a number and, after the decimal point, how well it fits inside the tier: comparable within
+            one search only. 0 if the query asks for everything.
+        why: which of its texts matched: the first of each term, then the second of each, at most 20.
         document: the entity's state document, as the index holds it.
     """
 
@@ -36,6 +39,7 @@ class Hit:
     namespace: str | None
     name: str
     tier: Tier | None
+    score: float
     why: tuple[Why, ...]
     document: Mapping[str, Any]
 
@@ -45,9 +49,9 @@ class Hit:
         return self.document
 
     @property
-    def score(self) -> int:
-        """The tier as a number, higher is better; 0 if the query is empty."""
-        return 0 if self.tier is None else int(self.tier)
+    def description(self) -> str:
+        """The description of the entity's registration; empty if it has none."""
+        return str(self.document["system"]["properties"].get(DESCRIPTION_KEY, ""))
 
     @property
     def highlights(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import Any, Final, cast
 
 from elasticsearch import ApiError
 
+from ...lake.kept_cursors import KeptCursors
 from ...schemas.arguments import Inside
 from ...schemas.errors import InputError, InvalidPositionError, OperatorError
 from ...schemas.positions import Cut, behind, merge
@@ -25,16 +26,20 @@ from ..errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from ..waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, wanted_marks
 from .brought import BroughtWords
 from .cursors import Cursor
-from .explain import explain
+from .described import SharedTexts
+from .explain import Near, explain
 from .foreign import JournalPartitions
-from .kept_cursors import KeptCursors
-from .key_starts import known_keys
+from .grammar import Term
+from .key_starts import known_keys, unknown_keys
 from .notes import note_of
 from .options import SearchOptions, Sort, checked_limit, checked_name, checked_options, checked_text, scopes_of
 from .pages import RawHit, page_of
-from .query import Tier
+from .phrase_starts import unknown_starts
+from .query import Ask
+from .ranking import Tier, plain_word
 from .results import Count, Hit, Results
 from .suggest import Suggestion, suggest
+from .typos import meant, misspelt_terms, near_words_of, nearest, unknown_terms
 
 __all__ = ["Count", "Hit", "Results", "Search", "Sort", "Suggestion"]
 
@@ -64,7 +69,7 @@ class Search:
         self._index = settings.elasticsearch.index
         self._partitions = JournalPartitions(settings)
         self._brought = BroughtWords(settings)
-        self.cursors = KeptCursors()
+        self.cursors = KeptCursors(refusal=InvalidCursorError)
         self._client = make_client(settings)
         self._closed = False
 
@@ -141,6 +146,8 @@ class Search:
             raise InvalidQueryError("With a cursor limit must be at least 1.", option="limit")
         self._partitions.refuse_foreign(wanted)
         after = None if cursor is None else self._parsed(cursor, options)
+        if after is not None:
+            options = replace(options, misspelt=tuple(options.query.terms[number] for number in after.misspelt))
         deadline = self._deadline(timeout_s)
         try:
             if after is not None:
@@ -263,24 +270,43 @@ class Search:
                 where["pit"]["id"] = answer.get("pit_id", view)
             return cast(Mapping[str, Any], answer)
 
-        options = replace(options, known=known_keys(options.query, options.scopes, options.filters, ask))
+        options = replace(options, unknown=(*unknown_starts(options, ask), *unknown_keys(options, ask)))
+        options = replace(options, known=known_keys(options, ask))
         page = page_of(options, after, ask, more=view is not None)
-        self._brought.take_in(hit.state for hit in page.hits)
+        hits = self._hits(options, page.hits)
         total = page.answer["hits"]["total"]["value"]
+        if after is None:
+            unknown = unknown_terms(options, {term for hit in hits for term in hit[1]}, total, ask)
+            if misspelt := misspelt_terms(unknown):
+                options = replace(options, misspelt=misspelt, unknown=(*options.unknown, *unknown))
+                page = page_of(options, after, ask, more=view is not None)
+                hits = self._hits(options, page.hits)
+                total = page.answer["hits"]["total"]["value"]
+        note = note_of(options.query, total, _meant(options, total, [hit for hit, _ in hits], ask))
         return Results(
             total=total,
-            hits=tuple(_hit(options, hit) for hit in page.hits[: options.limit]),
+            hits=tuple(hit for hit, _ in hits),
             position_vector=vector,
             facets=_facets(page.answer.get("aggregations", {})),
             cursor=None if view is None else self._cursor(options, vector, where["pit"]["id"], page.hits),
-            note=note_of(options.query, total),
+            note=note,
         )
+
+    def _hits(self, options: SearchOptions, raw_hits: Sequence[RawHit]) -> list[tuple[Hit, frozenset[Term]]]:
+        """The page's hits, and the terms that each one's reasons are of."""
+        shown = raw_hits[: options.limit]
+        self._brought.take_in(hit.state for hit in shown)
+        misspelt = near_words_of(options.misspelt)
+        shared = SharedTexts()
+        return [_hit(options, hit, misspelt, shared) for hit in shown]
 
     def _cursor(self, options: SearchOptions, vector: Cut, view: str, hits: Sequence[RawHit]) -> str | None:
         """The cursor of the next page; at the end the point in time is given back."""
         if len(hits) > options.limit:
             last = hits[options.limit - 1]
-            return self.cursors.name(Cursor(view, last.index_name, last.place, vector, options.digest).text())
+            misspelt = tuple(options.query.terms.index(term) for term in options.misspelt)
+            text = Cursor(view, last.index_name, last.place, vector, options.digest, misspelt).text()
+            return self.cursors.name(text)
         try:
             self._client.options(request_timeout=1.0).close_point_in_time(id=view)
         except Exception as error:
@@ -289,17 +315,30 @@ class Search:
         return None
 
 
-def _hit(options: SearchOptions, raw_hit: RawHit) -> Hit:
+def _hit(
+    options: SearchOptions, raw_hit: RawHit, misspelt: Mapping[Term, Near], shared: SharedTexts
+) -> tuple[Hit, frozenset[Term]]:
     state = raw_hit.state
-    return Hit(
+    explained = explain(options.query.terms, state, options.scopes, misspelt, shared)
+    hit = Hit(
         urn=Urn(state["urn"]),
         kind=state["kind"],
         namespace=state["namespace"],
         name=state["name"],
-        tier=Tier(raw_hit.score) if raw_hit.score else None,
-        why=explain(options.query, state, options.scopes),
+        tier=Tier(int(raw_hit.score)) if options.query.ranked else None,
+        score=raw_hit.score,
+        why=explained.why,
         document=state,
     )
+    return hit, explained.terms
+
+
+def _meant(options: SearchOptions, total: int, hits: Sequence[Hit], ask: Ask) -> dict[str, str]:
+    """The nearest known words, where the query has unknown ones alone."""
+    if total == 0:
+        return nearest(options, ask)
+    words = [plain_word(term) for term in options.misspelt]
+    return meant(words, (why for hit in hits for why in hit.why)) if len(words) == len(options.query.terms) else {}
 
 
 def _facets(aggregations: Mapping[str, Any]) -> dict[str, tuple[Count, ...]]:

@@ -29,6 +29,8 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from ...schemas.errors import DamagedTableError, MetajournalError, StaleReadError
 from ..columns import JOURNAL_TABLE
 from ..views.table import Readable, TableView, frozen
+from .faults import as_read_error
+from .store import is_store, store_files
 
 GONE, CUT_SHORT, NOT_READABLE = "gone", "cut short", "not readable"
 LOG: Final = "_delta_log"
@@ -77,6 +79,9 @@ def reading_all(read: Sequence[tuple[Readable, Sequence[str] | None]]) -> Iterat
     except MetajournalError:
         raise
     except Exception as error:
+        for table, _ in read:
+            if away := as_read_error(error, frozen(table).uri):
+                raise away from error
         for table, paths in read:
             for damage in damages(table, paths):
                 if damage.problem == GONE and not _is_live(frozen(table), damage.file):
@@ -121,7 +126,11 @@ def opening(uri: str, storage_options: Mapping[str, str]) -> Iterator[None]:
         yield
     except TableNotFoundError:
         raise
-    except DeltaError as error:
+    except (DeltaError, OSError) as error:
+        if away := as_read_error(error, uri):
+            raise away from error
+        if isinstance(error, OSError):
+            raise
         damage = damage_of_log(uri, storage_options, str(error))
         if damage is None:
             raise
@@ -204,7 +213,7 @@ def local_folder(table: Readable) -> str | None:
 
 def local_folder_of(uri: str) -> str | None:
     """The folder of a table on this machine; None where it is in a store."""
-    if "://" not in uri:
+    if not is_store(uri):
         return uri.rstrip("/")
     parts = urlsplit(uri)
     return unquote(parts.path).rstrip("/") if parts.scheme == "file" else None
@@ -234,9 +243,7 @@ def _files(uri: str, folder: str | None, storage_options: Mapping[str, str] | No
     """The files of a table, by their paths relative to its folder."""
     if folder is not None:
         return pafs.SubTreeFileSystem(folder, pafs.LocalFileSystem())
-    from deltalake.fs import DeltaStorageHandler
-
-    return pafs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options or {})))
+    return store_files(uri, storage_options)
 
 
 def _sizes(table: TableView, paths: Sequence[str] | None) -> dict[str, int | None]:

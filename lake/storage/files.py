@@ -26,6 +26,7 @@ from deltalake.transaction import AddAction
 from ..columns import PARTITION_COLUMNS, ROW_GROUP_ROWS, TableSpec
 from ..declared import SPECS
 from .group_index import IndexWriter
+from .store import is_store, store_files
 
 _PAGE_ROWS = 4_096  # readers pass over whole pages: one row of a group costs 40 % less than with one page a group
 _BUFFERED_ROWS = 2 * ROW_GROUP_ROWS
@@ -131,14 +132,11 @@ class TableFiles:
         return _OpenFile(self._sink(path), path, schema, partition, spec, IndexWriter(self._name))
 
     def _sink(self, path: str) -> Any:
-        if "://" not in self._uri:
-            target = Path(self._uri) / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            return pa.OSFile(str(target), "wb")
-        from deltalake.fs import DeltaStorageHandler
-
-        handler = DeltaStorageHandler(self._uri, self._options)
-        return pa.fs.PyFileSystem(handler).open_output_stream(path)
+        if is_store(self._uri):
+            return store_files(self._uri, self._options).open_output_stream(path)
+        target = Path(self._uri) / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return pa.OSFile(str(target), "wb")
 
     def close(self) -> list[DataFile]:
         """Finish all files and tell of them, in the order in which they were finished."""
@@ -152,7 +150,7 @@ class TableFiles:
             file.abandon()
         self._open.clear()
         self._done.clear()
-        if "://" not in self._uri:  # in a store, an upload that was not finished is not there
+        if not is_store(self._uri):  # there, what is written and not committed is the vacuum's
             for path in self._paths:
                 (Path(self._uri) / path).unlink(missing_ok=True)
 
@@ -293,8 +291,6 @@ def opened(uri: str, storage_options: Mapping[str, str], path: str) -> Any:
         uri: the table's root.
         path: relative to it.
     """
-    if "://" not in uri:
+    if not is_store(uri):
         return pa.OSFile(f"{uri.rstrip('/')}/{path}", "rb")
-    from deltalake.fs import DeltaStorageHandler
-
-    return pa.fs.PyFileSystem(DeltaStorageHandler(uri, dict(storage_options))).open_input_file(path)
+    return store_files(uri, storage_options).open_input_file(path)

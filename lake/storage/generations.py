@@ -22,13 +22,17 @@ import pyarrow.fs as pafs
 
 from ...schemas.errors import StreamError
 from ..declared import SPECS
+from .damage import LOG
+from .faults import asking, writing
 from .locks import in_turn, taken
+from .store import delete_below, delete_object, is_store, read_object, replace_object, store_files
 
 POINTER = "tables.json"
 _MANIFEST = "generation.json"
 _OFFER = "offer.json"
 _ASIDE = "aside-"
 _LOCK = ".lock"
+RETIRED_LOG = "_replaced_log"
 _STALE_S = 24 * 3600.0
 
 
@@ -87,8 +91,8 @@ class Generations:
             raise StreamError(
                 f"The lake's pointer {self._path}/{POINTER} cannot be read.",
                 code="lake-pointer",
-                hint="Restore it from a copy, or delete it: the lake then consists of the tables in the folders of "
-                "their own names.",
+                hint="Restore it from a copy. If tables were never rebuilt, delete it: the lake then consists of the "
+                "tables in the folders of their own names.",
             ) from error
 
     def swap(self, pointer: Pointer) -> None:
@@ -151,6 +155,16 @@ class Generations:
             finally:
                 self._store.delete_folder(name)
 
+    def retire(self, where: str) -> bool:
+        """Move the log of a table that was replaced aside, so that nobody opens it as the live one.
+
+        Its data files stay where they are: who has opened it before goes on reading them.
+
+        Returns:
+            Whether there was one.
+        """
+        return self._store.retire_folder(f"{where}/{LOG}", f"{where}/{RETIRED_LOG}")
+
     def remove_table(self, name: str) -> None:
         """Delete a table at its own name."""
         self._store.delete_folder(name)
@@ -163,7 +177,7 @@ def folder(number: int) -> str:
 
 def store_of(path: str, storage_options: Mapping[str, str]) -> _Folder | _Store:
     """The objects of a lake besides its tables, by their paths relative to it."""
-    return _Folder(path) if "://" not in path else _Store(path, storage_options)
+    return _Store(path, storage_options) if is_store(path) else _Folder(path)
 
 
 class _Folder:
@@ -218,6 +232,18 @@ class _Folder:
         if (self._root / name).exists():
             shutil.rmtree(self._root / name)
 
+    def retire_folder(self, name: str, aside: str) -> bool:
+        """Move a folder aside; one that came back after it was moved is deleted. Tells whether it was there."""
+        try:
+            (self._root / name).rename(self._root / aside)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            if not (self._root / aside).exists():
+                raise
+            shutil.rmtree(self._root / name)
+        return True
+
     @contextmanager
     def working_in(self, name: str) -> Iterator[None]:
         """Whoever works in a folder aside holds a lock in it, so those without a holder are stale."""
@@ -237,53 +263,65 @@ class _Store:
     """Objects of a lake in a store, where putting an object replaces it as a whole."""
 
     def __init__(self, path: str, storage_options: Mapping[str, str]) -> None:
-        from deltalake.fs import DeltaStorageHandler
+        self._path, self._options = path, dict(storage_options)
 
-        self._files: Any = pafs.PyFileSystem(DeltaStorageHandler(path, dict(storage_options)))
+    @property
+    def _files(self) -> Any:
+        return store_files(self._path, self._options)
 
     def version(self, name: str) -> object:
         return self.read(name)
 
     def changed_s(self, name: str) -> float | None:
-        info = self._files.get_file_info(name)
+        with asking(self._path):
+            info = self._files.get_file_info(name)
         return None if info.type == pafs.FileType.NotFound or info.mtime is None else info.mtime.timestamp()
 
     def read(self, name: str) -> str | None:
-        if self._files.get_file_info(name).type == pafs.FileType.NotFound:
-            return None
-        with self._files.open_input_stream(name) as stream:
-            return str(stream.read().decode())
+        content = self.read_bytes(name)
+        return None if content is None else content.decode()
 
     def read_bytes(self, name: str) -> bytes | None:
-        if self._files.get_file_info(name).type == pafs.FileType.NotFound:
-            return None
-        with self._files.open_input_stream(name) as stream:
-            return bytes(stream.read())
+        with asking(self._path):
+            return read_object(self._files, name)
 
     def replace(self, name: str, text: str) -> None:
         self.replace_bytes(name, text.encode())
 
     def replace_bytes(self, name: str, content: bytes) -> None:
-        with self._files.open_output_stream(name) as stream:
-            stream.write(content)
+        with writing(self._path):
+            replace_object(self._files, name, content)
 
     def delete(self, name: str) -> None:
-        if self._files.get_file_info(name).type != pafs.FileType.NotFound:
-            self._files.delete_file(name)
+        with writing(self._path):
+            delete_object(self._files, name)
 
     def delete_folder(self, name: str) -> None:
-        for info in self._files.get_file_info(pafs.FileSelector(name, allow_not_found=True, recursive=True)):
-            if info.type == pafs.FileType.File:
-                self._files.delete_file(info.path)
+        with writing(self._path):
+            delete_below(self._files, name)
+
+    def retire_folder(self, name: str, aside: str) -> bool:
+        """Delete a log, which a store cannot move: what remains of one that is interrupted must not be an older table.
+
+        So the hint of the newest checkpoint goes first, then the checkpoints, then the commits, the oldest first.
+        """
+        with writing(self._path):
+            infos = self._files.get_file_info(pafs.FileSelector(name, allow_not_found=True, recursive=True))
+            paths = [info.path for info in infos if info.type == pafs.FileType.File]
+            for path in sorted(paths, key=lambda path: (path.endswith(".json"), path)):
+                delete_object(self._files, path)
+        return bool(paths)
 
     @contextmanager
     def working_in(self, name: str) -> Iterator[None]:
         """A store has no locks: folders aside in which nothing was written for a day are stale."""
         newest: dict[str, float] = {}
-        for info in self._files.get_file_info(pafs.FileSelector("", allow_not_found=True, recursive=True)):
-            top = info.path.partition("/")[0]
-            if top.startswith(_ASIDE) and info.type == pafs.FileType.File and info.mtime is not None:
-                newest[top] = max(newest.get(top, 0.0), info.mtime.timestamp())
+        for folder in self._files.get_file_info(pafs.FileSelector("", allow_not_found=True)):
+            if not folder.path.startswith(_ASIDE):
+                continue
+            for info in self._files.get_file_info(pafs.FileSelector(folder.path, allow_not_found=True, recursive=True)):
+                if info.type == pafs.FileType.File and info.mtime is not None:
+                    newest[folder.path] = max(newest.get(folder.path, 0.0), info.mtime.timestamp())
         for top, written_s in newest.items():
             if time.time() - written_s > _STALE_S:
                 self.delete_folder(top)

@@ -27,6 +27,7 @@ from ..views.table import TableView
 from .damage import reading
 from .files import opened
 from .group_index import GroupIndex, groups_with, read_index
+from .store import is_store
 
 _MOST_HELD: Final = 4_096
 """Groups whose footers are kept: about 20 KiB each."""
@@ -202,7 +203,7 @@ class Groups:
         return opened(self._table.uri, self._table.storage_options, unquote(path))
 
     def _side_by_side(self, work: Callable[[Any], Done], on: Sequence[Any]) -> list[Done]:
-        most = _READERS if "://" not in self._table.uri else _READERS_OF_STORE
+        most = _READERS_OF_STORE if is_store(self._table.uri) else _READERS
         if len(on) < 2 or most < 2:
             return list(map(work, on))
         with ThreadPoolExecutor(min(most, len(on))) as pool:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from ...rules.digest import digests_from
 from ..storage.damage import CHECKPOINT, LOG, files_below, last_checkpoint
+from ..storage.store import is_store
 from .table import RULES
 
 _TXN: Final = b'{"txn":'
@@ -48,7 +49,7 @@ class LogReader:
 
     def __init__(self, uri: str, storage_options: Mapping[str, str]) -> None:
         self._files = files_below(uri, storage_options)
-        self._readers = _READERS_OF_STORE if "://" in uri else 1
+        self._readers = _READERS_OF_STORE if is_store(uri) else 1
 
     def state(self, version: int, known: LogState | None = None) -> LogState:
         """What it says up to a version.

@@ -23,6 +23,7 @@ from ...schemas.errors import DamagedTableError, StaleReadError, UnavailableErro
 from ..columns import JOURNAL_TABLE
 from ..declared import SPECS
 from ..storage.damage import damage_of_log
+from ..storage.faults import as_read_error
 from ..table import Table
 from ..tables import Lake
 from .log import LogReader, LogState
@@ -120,11 +121,19 @@ class Views:
                 self._lake.refresh_pointer()
                 generation = self._lake.generation
                 known = self._known(generation)
-                view = self._renewed(known, generation, wanted)
+                try:
+                    view = self._renewed(known, generation, wanted)
+                except (TableNotFoundError, DamagedTableError):
+                    self._lake.refresh_pointer()
+                    if self._lake.generation == generation:
+                        raise
+                    continue
                 self._lake.refresh_pointer()
                 if self._lake.generation == generation:  # no table was swapped in meanwhile
                     self._view = view
                     return view
+        except OSError as error:
+            raise as_read_error(error, self._lake.path) or error from error
         except TableNotFoundError as error:
             raise UnavailableError(
                 f"There is no lake at {self._lake.path}.",

@@ -40,7 +40,8 @@ def mismatch(differences: Sequence[str]) -> TopicMismatchError:
     return TopicMismatchError(
         f"{'; '.join(differences)}: {_MEANS}.",
         hint="Check that journal.prefix and kafka.bootstrap.servers are right. Correct a wrong topic configuration "
-        "with kafka-configs; if a topic was recreated or has another number of partitions, use another prefix.",
+        "with kafka-configs. If a topic was lost or recreated, `metajournal restore topics` restores it from the lake; "
+        "if it has another number of partitions, use another prefix.",
         differences=tuple(differences),
     )
 
@@ -51,8 +52,8 @@ def refusal(domain: str, differences: Sequence[str]) -> TopicMismatchError:
         f"The domain {domain} is refused, everything else is served. {'; '.join(differences)}: {_MEANS}.",
         hint=f"What the lake contains of {domain} is kept. Correct a wrong topic configuration with kafka-configs; a "
         "missing change, state or outcome topic is created by the next start of the stream. If a journal topic is "
-        "missing, was recreated or has another number of partitions, reading cannot continue: restore the recorded "
-        "one, or start a journal under another prefix. Then start stream, indexer and clients again.",
+        "missing, was recreated or has another number of partitions, reading cannot continue: "
+        "restore it from the lake (`metajournal restore topics`). Then start stream, indexer and clients again.",
         differences=tuple(differences),
         domain=domain,
     )

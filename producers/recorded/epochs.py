@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from ...schemas.domain import Domain
 from ...schemas.errors import MetajournalError, TopicMismatchError
-from ...schemas.positions import position
+from ...schemas.positions import epoch_of, offset_of, position
 from ...schemas.registry import joining, served_domains
-from .differences import refusal
+from .differences import mismatch, refusal
 from .served import Served, moved_from, unserved
 
 if TYPE_CHECKING:
@@ -32,6 +32,56 @@ class TopicEpoch:
     partitions: int
     served: Served | None = None
     """The domain, where it is one that joined the journal."""
+    earlier: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """Epochs whose records were restored into this topic, oldest first, each with its end offset in every partition.
+
+    Offsets go on through the epochs: what stands below such an end has the position that it had in the lost topic.
+    """
+
+    def position(self, partition: int, offset: int) -> int:
+        """The position of what stands at an offset."""
+        for epoch, ends in self.earlier:
+            if offset < ends[partition]:
+                return position(epoch, offset)
+        return position(self.epoch, offset)
+
+    def start(self, partition: int) -> int:
+        """The first position of the present epoch: whatever is appended stands at or above it."""
+        return position(self.epoch, self.earlier[-1][1][partition] if self.earlier else 0)
+
+    def first(self, partition: int) -> int:
+        """The first position that the topic holds."""
+        return self.position(partition, 0)
+
+    def holds(self, partition: int, value: int) -> bool:
+        """Whether a position is one of this topic, be it reached or not."""
+        offset = offset_of(value)
+        return self.position(partition, offset) == value
+
+    def reached(self, partition: int, mark: int) -> int:
+        """Where to go on that has read up to a mark: at the end of an epoch, that is the next epoch's first position.
+
+        Args:
+            mark: the next position of a table; 0 where it never heard of the partition.
+        Raises:
+            TopicMismatchError: the mark is of a later epoch, or beyond what of its epoch was restored.
+        """
+        if epoch_of(mark) > self.epoch:
+            raise mismatch([f"the lake holds {self.topic} in epoch {epoch_of(mark)}, recorded is {self.epoch}"])
+        if epoch_of(mark) == self.epoch:
+            return mark
+        if not self.earlier:
+            return position(self.epoch, 0)
+        after = self.position(partition, offset_of(mark))
+        ends = dict(self.earlier)
+        if mark and offset_of(mark) > ends.get(epoch_of(mark), (0,) * self.partitions)[partition]:
+            raise mismatch(
+                [
+                    f"the lake holds {self.topic}/{partition} up to offset {offset_of(mark)} of epoch "
+                    f"{epoch_of(mark)}, and the topic was restored from one that held less"
+                ]
+            )
+        return after
 
 
 @dataclass(frozen=True, slots=True)

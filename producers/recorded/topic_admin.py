@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import KafkaError, TopicCollection, TopicPartition
-from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType, TopicDescription
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+    TopicDescription,
+)
 
 from ...schemas.errors import KafkaUnavailableError
 from ..answers import Administrator
@@ -69,6 +77,35 @@ def await_topics(admin: Administrator, topics: list[str], timeout_s: float) -> d
             missing = ", ".join(sorted(set(topics) - led))
             raise KafkaUnavailableError(f"Created topics do not appear within {timeout_s:g} s: {missing}.")
         time.sleep(_PAUSE_S)
+
+
+def delete(admin: Administrator, topics: list[str], timeout_s: float) -> None:
+    """Delete topics, and wait until the broker's metadata no longer show them."""
+    if not topics:
+        return
+    deadline = time.monotonic() + timeout_s
+    admin.answers(
+        lambda client, limit: client.delete_topics(topics, operation_timeout=limit, request_timeout=limit),
+        "Deleting",
+        timeout_s,
+        fine=KafkaError.UNKNOWN_TOPIC_OR_PART,
+    )
+    while left := described(admin, topics, timeout_s):
+        if time.monotonic() > deadline:
+            raise KafkaUnavailableError(f"Deleted topics are still there after {timeout_s:g} s: {', '.join(left)}.")
+        time.sleep(_PAUSE_S)
+
+
+def configure(admin: Administrator, topics: list[str], config: Mapping[str, str], timeout_s: float) -> None:
+    """Set some configuration keys of topics; the others stay as they are."""
+    entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()]
+    resources = [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries) for topic in topics]
+    if resources:
+        admin.answers(
+            lambda client, limit: client.incremental_alter_configs(resources, request_timeout=limit),
+            "Configuring",
+            timeout_s,
+        )
 
 
 def has_records(admin: Administrator, topic: TopicDescription, timeout_s: float) -> bool:

@@ -46,6 +46,8 @@ class Databases:
         self._exclude = tuple(exclude)
         own = id_of(f"{self._address.namespace.replace('://', '-')}-{self._address.named}") if id is None else id
         self.identity = Identity(KIND, checked_id(own), PREFIX)
+        self._names: _Names | None = None
+        """Of the latest read."""
 
     @property
     def systems(self) -> tuple[Urn, ...]:
@@ -54,11 +56,24 @@ class Databases:
 
     lists_all: Final = True
 
+    def selects(self, entity: Urn, properties: Mapping[str, str]) -> bool:
+        """As `Source.selects`: of this database, in a schema that is read, and not left out."""
+        if self._names is None:
+            return True
+        name = self._names.within(entity)
+        if not name:  # the database itself, or nothing of it
+            return name is not None
+        if properties.get(f"{PREFIX}type") == "schema":
+            return self._is_wanted(name)
+        known = properties.get(f"{PREFIX}schema")
+        schema = name.partition(".")[0] if known is None else self._names.own(known)
+        return self._is_wanted(schema) and not self._is_left_out(schema, name.removeprefix(f"{schema}."))
+
     def read(self, tell: Tell) -> Iterator[Found | Problem]:
         """As `Source.read`."""
         tables: dict[tuple[str, str], Table] = {}
         with self._address.opened() as reader:
-            names = _Names(self._address, reader.database)
+            names = self._names = _Names(self._address, reader.database)
             yield Found(names.urn(), properties={"type": "database"})
             for schema in self._wanted(reader.schemas):
                 if names.urn(schema) != names.urn():
@@ -72,9 +87,12 @@ class Databases:
                         tell(Progress("read tables", len(tables)))
                 tell(Progress("read tables", len(tables)))
         describing = _Describing(names, self._address.dialect, reader.default_schema, tables)
-        for done, table in enumerate(tables.values()):
-            if done % _TELL_EVERY == 0:
-                tell(Progress("analyze views", done, len(tables)))
+        views, done = sum(table.kind != TABLE for table in tables.values()), 0
+        for table in tables.values():
+            if table.kind != TABLE:
+                if done % _TELL_EVERY == 0:
+                    tell(Progress("analyze views", done, views))
+                done += 1
             try:
                 yield describing.found(table)
             except InvalidUrnError as error:
@@ -115,6 +133,20 @@ class _Names:
     def urn(self, *name: str) -> Urn:
         """The URN of a name; of none that of the database."""
         return data(self._namespace, self.of(*name) or self._whole)
+
+    def within(self, entity: Urn) -> str | None:
+        """An entity's name without the database's; empty if it is the database, None if it is of another one."""
+        if entity.parts[0] != self.urn().parts[0]:
+            return None
+        if entity == self.urn():
+            return ""
+        if self._database is None:
+            return entity.name
+        return self.own(entity.name) if entity.name.startswith(f"{self._database}.") else None
+
+    def own(self, name: str) -> str:
+        """A name without the database's."""
+        return name if self._database is None else name.removeprefix(f"{self._database}.")
 
 
 class _Describing:

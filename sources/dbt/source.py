@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from ...domains.catalog.naming import data
+from ...domains.catalog.naming import data, namespace_of
 from ...domains.catalog.urns import run
 from ...domains.lineage.events import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
 from ...schemas.errors import InvalidUrnError
@@ -61,6 +61,8 @@ class Dbt:
         self._environ = os.environ if environ is None else environ
         own = id_of(f"dbt-{self._folder.parent.name}") if id is None else id
         self.identity = Identity(KIND, checked_id(own), PREFIX)
+        self._system = ""
+        """The database's name in lineage, of the latest read."""
 
     @property
     def systems(self) -> tuple[Urn, ...]:
@@ -69,6 +71,10 @@ class Dbt:
 
     lists_all: Final = True
 
+    def selects(self, entity: Urn, properties: Mapping[str, str]) -> bool:
+        """As `Source.selects`: of the database that the project is in now, or of the project itself."""
+        return entity.parts[0] == self._system or entity.parts[0].startswith("dbt://")
+
     def read(self, tell: Tell) -> Iterator[Found | Past | Problem]:
         """As `Source.read`."""
         tell(Progress("read the manifest"))
@@ -76,6 +82,7 @@ class Dbt:
         system = self._namespace or namespace(
             artifacts, self._folder, self._environ, profiles=self._profiles, target=self._target
         )
+        self._system = namespace_of(system)
         project = _Project(artifacts, Relations(artifacts.manifest, system, artifacts.adapter))
         yield from project.relations.problems
         for done, found in enumerate(project.found()):

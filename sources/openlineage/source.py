@@ -32,6 +32,9 @@ from .facets import Facets
 
 KIND: Final = "openlineage"
 PREFIX: Final = "openlineage."
+SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
+"""Of the files of a folder that are read."""
+_PATTERN: Final = frozenset("*?[")
 PIECE: Final = 500
 """Number of events whose runs are emitted together: if a file grows, at most this many are emitted again."""
 
@@ -40,7 +43,8 @@ class OpenLineageFiles:
     """Files of events.
 
     Args:
-        files: paths, read in their order.
+        files: paths, read in their order; of a folder its files (`*.json`, `*.jsonl`, `*.ndjson`), of a pattern with
+            `*` what matches when it is read.
         register: whether datasets and jobs become entities; otherwise only runs are emitted.
         id: the source's; None: `openlineage`.
     Raises:
@@ -50,19 +54,23 @@ class OpenLineageFiles:
     lists_all: Final = False
 
     def __init__(self, files: Sequence[str], *, register: bool = True, id: str | None = None) -> None:  # noqa: A002
-        self._files = [Path(file).expanduser().absolute() for file in files]
+        self._paths = [Path(file).expanduser().absolute() for file in files]
         self._register = register
         self.identity = Identity(KIND, KIND if id is None else checked_id(id), PREFIX)
 
     @property
     def systems(self) -> tuple[Urn, ...]:
-        """The files."""
-        return tuple(naming.data("file", file.as_posix()) for file in self._files)
+        """The files and folders."""
+        return tuple(naming.data("file", path.as_posix()) for path in self._paths)
+
+    def selects(self, entity: Urn, properties: Mapping[str, str]) -> bool:
+        """As `Source.selects`; nothing is deleted anyway."""
+        return False
 
     def read(self, tell: Tell) -> Iterator[Found | Past | Problem]:
         """As `Source.read`."""
         known = _Known()
-        for file in self._files:
+        for file in _files(self._paths):
             try:
                 with file.open(encoding="utf-8", errors="surrogateescape") as lines:
                     yield from self._events(file, lines, known, tell)
@@ -90,6 +98,29 @@ class OpenLineageFiles:
                 yield from piece.past
                 piece = _Piece()
         yield from piece.past
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    """The files of paths, folders and patterns, each once.
+
+    Raises:
+        SourceError: a folder has none, or nothing matches a pattern.
+    """
+    seen = set[Path]()
+    for path in paths:
+        files = [path]
+        if path.is_dir():
+            files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+        elif not path.exists() and _PATTERN.intersection(str(path)):
+            files = sorted(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+        if not files:
+            raise SourceError(
+                f"There is no file of events at {path}.",
+                code="source-not-found",
+                hint=f"Name files, a folder with some that end in {', '.join(SUFFIXES)}, or a pattern that matches.",
+            )
+        yield from (file for file in files if file not in seen)
+        seen.update(files)
 
 
 class _Piece:

@@ -24,7 +24,7 @@ from ...producers.topics import Epochs, check_topics
 from ...schemas.domain import Domain
 from ...schemas.errors import DomainError, MetajournalError, NotYetVisibleError, StreamError
 from ...schemas.outside import look_again, package_of
-from ...schemas.positions import behind, behind_text, position
+from ...schemas.positions import behind, behind_text
 from ...schemas.registry import owner_of_undeclared
 from ...schemas.settings import Settings
 from ..publish import watermarks
@@ -61,9 +61,8 @@ def add_domain(settings: Settings, name: str, *, timeout_s: float = 60.0) -> Epo
     until = time.monotonic() + timeout_s
     requests = DomainRequests(settings.lake.path, settings.lake.storage_options)
     try:
-        if "://" in settings.lake.path:  # an object store has no lock: only the stream knows that no other one runs
-            return _by_the_stream(settings, name, requests, until)
-        with only_one(settings.lake.path, "stream", hint="Wait until the other command has finished."):
+        hint = "Wait until the other command has finished."
+        with only_one(settings.lake.path, "stream", hint=hint, storage_options=settings.lake.storage_options):
             lake = Lake(settings.lake.path, settings.lake.storage_options)
             marks = marks_of(lake, epochs)
             _require_caught_up(settings, epochs, marks)
@@ -169,7 +168,7 @@ def marks_of(lake: Lake, epochs: Epochs) -> Marks:
     """The next position of every journal partition that the lake holds."""
     exists = lake.journal.exists()
     return {
-        (topic, partition): max(lake.journal.mark((topic, partition)) if exists else 0, position(epoch.epoch, 0))
+        (topic, partition): epoch.reached(partition, lake.journal.mark((topic, partition)) if exists else 0)
         for topic, epoch in epochs.items()
         for partition in range(epoch.partitions)
     }
@@ -177,7 +176,7 @@ def marks_of(lake: Lake, epochs: Epochs) -> Marks:
 
 def _require_caught_up(settings: Settings, epochs: Epochs, marks: Marks) -> None:
     """Raises: NotYetVisibleError: there are records that no stream has judged."""
-    ends = {key: position(epochs[key[0]].epoch, high) for key, (_, high) in watermarks(settings, list(marks)).items()}
+    ends = {key: epochs[key[0]].position(key[1], high) for key, (_, high) in watermarks(settings, list(marks)).items()}
     lacking = behind(marks, ends)
     if lacking:
         raise NotYetVisibleError(

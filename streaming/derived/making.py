@@ -21,6 +21,7 @@ from ...lake.columns import JOURNAL_TABLE
 from ...lake.ranges import newest_below, rows_between, weights
 from ...lake.storage.compaction import StepHook, passed
 from ...lake.storage.files import DataFile, TableFiles
+from ...lake.storage.store import is_store
 from ...lake.tables import PartitionKey, Table
 from ...schemas.errors import DamagedTableError, UnavailableError
 from .files import Files, path_of
@@ -133,7 +134,7 @@ def discard(offer: Offer) -> None:
     """Delete the files of an offer that nobody takes; in a store the vacuum does."""
     for name, files in offer.files.items():
         uri = offer.uris[name]
-        for file in files if "://" not in uri else ():
+        for file in files if not is_store(uri) else ():
             (Path(uri) / file.path).unlink(missing_ok=True)
 
 

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from ...lake.storage.faults import as_write_error, disk_full, is_full
+from ...lake.storage.faults import as_write_error, disk_full, is_full, speaks_of_store, store_away
 from ...reporting import ending
 from ...schemas.errors import LakeWriteError, StreamError, UnavailableError
 from ...schemas.registry import is_joining, taken_in
@@ -136,6 +136,8 @@ def worth_waiting(error: BaseException, lake: str, checkpoint: str) -> Unavailab
         return LakeWriteError(f"A task could not write to {lake}.", cause=text)
     if checkpoint and checkpoint in text:
         return checkpoint_damaged(checkpoint, text)
+    if speaks_of_store(text):
+        return store_away(text, lake)
     return as_write_error(error, lake) if not isinstance(error, SPARK_GONE) else None
 
 

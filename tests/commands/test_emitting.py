@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from metajournal.commands.emitting import WINDOW, Sending
+from metajournal.commands.emitting import WINDOW, Sending, about_each
 from metajournal.producers.verdicts import Accepted, Rejected
 from metajournal.schemas.errors import InputError, InvalidEventError, KafkaUnavailableError, NotYetVisibleError
 from metajournal.schemas.positions import Position
@@ -46,6 +46,18 @@ class Counting:
             raise InvalidEventError(faults)
         self.sent += 1
         return Sent(f"id-{self.sent}", Position("t", 0, self.sent))
+
+
+class Listing(Counting):
+    """One that also lists the events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[Any] = []
+
+    def emit(self, event: Any, **about: Any) -> Sent:
+        self.events.append(event)
+        return super().emit(event, **about)
 
 
 def test_many_lines_give_one_result_each_in_their_order_whatever_is_wrong_with_some() -> None:
@@ -107,3 +119,35 @@ def test_a_pipe_without_end_holds_a_bounded_number_of_receipts() -> None:
     results = Sending(journal, outcome=False).lines(endless())  # type: ignore[arg-type]
     assert [next(results)["line"] for _ in range(10)] == list(range(1, 11))
     assert journal.sent <= WINDOW + 10
+
+
+def test_each_urn_gets_the_event_and_what_is_none_is_told_with_its_line() -> None:
+    lines = ["dataset:a/b\n", "shop.orders", "", " dataset:a/c\r\n", "dataset:postgres://db/shop.x"]
+    journal = Listing()
+    results = list(Sending(journal, outcome=True).lines(lines, about_each("TagsAdded", {"tags": ["x"]})))  # type: ignore[arg-type]
+    assert [(result["line"], result["ok"]) for result in results] == [(1, True), (2, False), (4, False), (5, False)]
+    assert [result.get("reason") for result in results] == [None, None, "unknown-entity", None]
+    assert [(event.entity, event.tags) for event in journal.events] == [
+        ("dataset:a/b", ("x",)),
+        ("dataset:a/c", ("x",)),
+    ]
+    assert "`metajournal search shop.orders`" in results[1]["error"]["hint"]
+    assert "Did you mean dataset:postgres%3A%2F%2Fdb%3A5432/shop.x?" in results[3]["error"]["hint"]
+    assert str(views.result_line(results[1])).startswith("refused  line 2  invalid-urn: 'shop.orders' is not a valid")
+
+
+def test_options_that_make_no_event_are_refused_before_any_urn_is_read() -> None:
+    with pytest.raises(InputError, match="no event type"):
+        about_each("TagAdded", {})
+    with pytest.raises(InvalidEventError, match="tags: must be given"):
+        about_each("TagsAdded", {})
+
+
+def test_an_event_about_an_entity_that_is_not_there_says_so_and_what_to_do() -> None:
+    refused = {"outcome": "rejected", "position": "t/0/2", "entity": "dataset:a/b", "reason": "unknown-entity"}
+    line = str(views.result_line({**refused, "detail": {"entity": "dataset:a/b"}}))
+    assert line.endswith(
+        "unknown-entity: There is no entity dataset:a/b. Register it first, or check the spelling of its URN."
+    )
+    stale = {**refused, "reason": "stale-entity", "detail": {"expected": 3, "actual": 4}}
+    assert str(views.result_line(stale)).endswith("stale-entity: expected 3, actual 4")

@@ -86,4 +86,4 @@ def test_a_unit_in_words_names_its_id_and_each_event(installation: Installation)
     assert entity in event
     refused = installation.metajournal("emit", "TagsAdded", entity, "--tag", "x", "--unit")
     assert refused.returncode == 2
-    assert "JSON lines" in refused.stderr
+    assert "is read from lines" in refused.stderr

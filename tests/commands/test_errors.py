@@ -31,7 +31,7 @@ from metajournal import (
 from metajournal.cli import main
 from metajournal.producers.kafka import make_producer, producer_config
 from metajournal.producers.topics import Epochs, TopicEpoch
-from metajournal.schemas.errors import InvalidEventError
+from metajournal.schemas.errors import InvalidEventError, UnknownEntityError
 from metajournal.schemas.positions import cut_of, position
 from metajournal.schemas.registry import served_domains
 from metajournal.terminal.exits import exit_code
@@ -59,14 +59,51 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("show dataset:a/b --at-least soon", 2, "invalid-position", "receipts"),
     ("show dataset:a/b", 3, "kafka-unavailable", "metajournal up"),
     ("history dataset:a/b", 3, "kafka-unavailable", "No Kafka broker answers at 127.0.0.1:1"),
+    ("search x", 3, "search-unavailable", "`metajournal up`"),
     ("search --kidn x", 2, "usage", "metajournal search --help"),
     ("search --at-least soon", 2, "invalid-position", "receipts"),
-    ("search x --limit 5000", 2, "usage", "not in the range"),
+    ("search x --limit 5000", 2, "usage", "at most 1,000 without --urns"),
+    ("search x --urns --limit 500000", 2, "usage", "not in the range"),
     ("emit TagAdded dataset:a/b", 2, "unknown-event-type", "Did you mean TagsAdded?"),
     ("emit TagsAdded dataset:a/b", 2, "invalid-event", "must be given"),
     ("emit TagsAdded a/b --tag x", 2, "invalid-urn", "A URN looks like dataset:default/orders"),
     ("emit EntityRegistered dataset:a/b%20c%zz", 2, "invalid-urn", "A URN looks like"),
     ("emit EntityRegistered dataset:a/grö%C3%9Fe", 2, "invalid-urn", "Did you mean dataset:a/gr%C3%B6%C3%9Fe?"),
+    (
+        "show dataset:postgres://127.0.0.1:54329/shop.billing.payments",
+        2,
+        "invalid-urn",
+        "Did you mean dataset:postgres%3A%2F%2F127.0.0.1%3A54329/shop.billing.payments?",
+    ),
+    (
+        "lineage postgres://127.0.0.1:54329/shop.billing.payments --levels 2",
+        2,
+        "invalid-urn",
+        "Did you mean dataset:postgres%3A%2F%2F127.0.0.1%3A54329/shop.billing.payments?",
+    ),
+    (
+        "history stream:kafka://Broker/clicks",
+        2,
+        "invalid-urn",
+        "Did you mean stream:kafka%3A%2F%2Fbroker%3A9092/clicks?",
+    ),
+    (
+        "emit TagsAdded postgresql://alice:secret@db/shop.public.x --tag x",
+        2,
+        "invalid-urn",
+        "Did you mean dataset:postgres%3A%2F%2Fdb%3A5432/shop.public.x?",
+    ),
+    ("show file:///data/a.csv", 2, "invalid-urn", "Did you mean dataset:file/%2Fdata%2Fa.csv?"),
+    (
+        "show sqlite:///data/shop.db/main.orders",
+        2,
+        "invalid-urn",
+        "Did you mean dataset:sqlite%3A%2F%2F%2Fdata%2Fshop.db/main.orders?",
+    ),
+    ("tail --urn s3://bucket/a/b", 2, "invalid-urn", "Did you mean dataset:s3%3A%2F%2Fbucket/a%2Fb?"),
+    ("show dataset:default/a/b.csv", 2, "invalid-urn", "Did you mean dataset:default/a%2Fb.csv?"),
+    ("show shop.billing.payments", 2, "invalid-urn", "`metajournal search shop.billing.payments`"),
+    ("runs purchases", 2, "invalid-urn", "`metajournal search purchases`"),
     ("show dataset:a/%41", 2, "invalid-urn", "Did you mean dataset:a/A?"),
     ("emit TagsAdded dataset:a/b --property k", 2, "no-key-value", "key=value"),
     ("emit EntityRegistered dataset:a/b --property a=1 --property a=2", 2, "given-twice", "'a' is given twice"),
@@ -78,6 +115,9 @@ TYPED: list[tuple[str, int, str, str]] = [
         (f"emit TagsAdded dataset:a/b --tag x --timeout {one}", 2, "usage", "--timeout")
         for one in ("nan", "-1", "1e400")
     ),
+    ("emit TagsAdded dataset:a/b --tag x --each -", 2, "usage", "omit URN"),
+    ("emit - --each -", 2, "usage", "everything is in the JSON lines"),
+    ("emit TagsAdded --each - --unit-id x --tag x", 2, "usage", "omit URN, and --unit-id"),
     ("emit TagsAdded dataset:a/b --tag x --unit", 2, "usage", "metajournal emit --unit -"),
     ("emit - dataset:a/b", 2, "usage", "JSON lines"),
     ("tail --since nonsense", 2, "not-a-time", "'nonsense' is not a valid time"),
@@ -161,6 +201,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 CALLED: list[tuple[str, str, Callable[[Journal], Any], str]] = [
     ("no-such-entity", "unknown-entity", lambda j: j.show("dataset:a/b"), "metajournal search"),
     ("deleted", "unknown-entity", lambda j: j.show(GONE), "was deleted at"),
+    ("deleted-then", "unknown-entity", lambda j: j.show(GONE), "(`--as-at TIME`)"),
     ("as-of-before", "unknown-then", lambda j: j.show(KEPT, as_of=NOON), "there is no accepted event about it by then"),
     ("as-of-after", "unknown-then", lambda j: j.show(GONE, as_of=NOON + 10), "it was deleted at 2015-09-03"),
     ("as-of-text", "not-a-time", lambda j: j.history(KEPT, as_of="monday"), "as_of: 'monday' is not a valid time"),
@@ -249,6 +290,12 @@ def test_there_are_at_least_thirty_of_them_and_each_says_something_of_its_own() 
     assert len({one[2] for one in TYPED} | {one[1] for one in CALLED}) >= 20
 
 
+def test_lineage_of_a_deleted_entity_says_when_it_was_deleted(journal: Journal) -> None:
+    with pytest.raises(UnknownEntityError) as caught:
+        journal.show(GONE)
+    assert caught.value.data["deleted_at"] == journal.history(GONE)[-1].system_time
+
+
 def test_a_time_between_two_changes_is_answered_and_says_whether_it_is_final(journal: Journal) -> None:
     first, last = journal.history(KEPT)
     then = journal.answer(KEPT, as_at=first.system_time)
@@ -321,19 +368,12 @@ def test_several_receipts_are_one_point(journal: Journal) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("entity", "noted"),
-    [
-        ("datset:a/b", "dataset"),
-        ("datasets:a/b", "dataset"),
-        ("steam:a/b", "stream"),
-        ("dataset:a/b", ""),
-        ("job:a/b", ""),
-    ],
-)
-def test_a_kind_that_is_nearly_a_standard_one_is_noted(
-    monkeypatch: pytest.MonkeyPatch, journal: Journal, entity: str, noted: str
+@pytest.mark.parametrize("command", ["show", "history"])
+def test_who_looks_for_an_entity_of_an_unknown_kind_is_told_the_nearest_one(
+    monkeypatch: pytest.MonkeyPatch, journal: Journal, command: str
 ) -> None:
-    told = typed(monkeypatch, journal, "emit", "EntityRegistered", entity, "--no-wait")
-    kind, notes = entity.partition(":")[0], [line for line in told.stderr.splitlines() if line.startswith("note")]
-    assert notes == ([f"note: {kind} is a custom kind; did you mean {noted}?"] if noted else [])
+    told = typed(monkeypatch, journal, command, "datset:a/b")
+    assert told.exit_code == 1
+    assert "error[unknown-entity]" in told.stderr
+    assert "No domain declares the kind 'datset'; did you mean 'dataset'?" in " ".join(told.stderr.split())
+    assert "did you mean" not in typed(monkeypatch, journal, command, "dataset:a/b").stderr

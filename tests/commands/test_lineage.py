@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from metajournal import ExternalWrite, Journal, RunStarted, dataset, stream
 from metajournal.cli import main
 from metajournal.domains.lineage import views as lineage_views
 from metajournal.domains.lineage.openlineage import facts_of
-from metajournal.domains.lineage.values import LineagePage
+from metajournal.domains.lineage.values import LineagePage, lineage_json
+from metajournal.domains.lineage.walk import Direction, Relation, walk
 from metajournal.schemas.errors import UnknownEntityError
 from metajournal.schemas.urn import Urn
 from metajournal.terminal import parsing
@@ -65,6 +69,85 @@ def test_a_lineage_is_drawn_as_a_tree_with_each_node_unfolded_once() -> None:
         "    └── → writes dataset:d/clean  2 runs  (shown elsewhere)",
         "2 programs, 2 data, 5 relations",
     ]
+
+
+DASHBOARD = (
+    relation("orders", "load", "read", "1"),
+    relation("mart", "load", "write", "1"),
+    relation("mart", "export", "read", "2"),
+    relation("dashboard", "export", "read", "2"),
+    relation("file", "export", "write", "2"),
+    relation("mart", "show", "read", "3"),
+    relation("dashboard", "show", "write", "3"),
+)
+
+
+def test_downstream_no_branch_goes_upstream() -> None:
+    """The dashboard is what `show` writes, and no child of the export that also reads it."""
+    view = lineage_views.lineage_view(answer(*DASHBOARD), dataset("d", "orders"), direction="downstream")
+    assert drawn(view).splitlines() == [
+        "dataset:d/orders",
+        "└── → read by program:d/app/spark/load  1 run",
+        "    └── → writes dataset:d/mart  1 run",
+        "        ├── → read by program:d/app/spark/export  1 run",
+        "        │   └── → writes dataset:d/file  1 run",
+        "        └── → read by program:d/app/spark/show  1 run",
+        "            └── → writes dataset:d/dashboard  1 run",
+        "                └── → read by program:d/app/spark/export  1 run  (shown elsewhere)",
+        "3 programs, 4 data, 7 relations",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("direction", "there", "back"), [("downstream", "→ read by", "→ writes"), ("upstream", "← written by", "← reads")]
+)
+def test_a_program_that_writes_what_it_reads_is_drawn_with_both_in_each_direction(
+    direction: Direction, there: str, back: str
+) -> None:
+    told = answer(relation("a", "p", "read", "1"), relation("a", "p", "write", "1"))
+    shown = drawn(lineage_views.lineage_view(told, dataset("d", "a"), direction=direction)).splitlines()
+    assert shown[1:3] == [
+        f"└── {there} program:d/app/spark/p  1 run",
+        f"    └── {back} dataset:d/a  1 run  (shown elsewhere)",
+    ]
+
+
+class Known:
+    """The relations of a walk, in memory."""
+
+    def __init__(self, relations: list[Relation]) -> None:
+        self.relations = relations
+
+    def programs(self, data: Collection[str]) -> set[str]:
+        return {relation.program for relation in self.relations if relation.data in data}
+
+    def of(self, programs: Collection[str]) -> list[Relation]:
+        return [relation for relation in self.relations if relation.program in programs]
+
+
+ACCESSES = st.tuples(st.integers(0, 5), st.integers(0, 5), st.sampled_from(["read", "write", "unknown"]))
+ALONG = {"upstream": ("← reads", "← written by"), "downstream": ("→ read by", "→ writes")}
+
+
+@given(st.sets(ACCESSES, max_size=20), st.sampled_from(["upstream", "downstream", "both"]))
+def test_every_node_is_drawn_and_in_one_direction_every_relation_once(
+    accesses: set[tuple[int, int, str]], direction: Direction
+) -> None:
+    relations = [
+        Relation(f"dataset:d/d{data}", f"program:d/a/spark/p{program}", access, ["run:d/a/spark/p/1"], ())
+        for data, program, access in sorted(accesses)
+    ]
+    walked = walk("dataset:d/d0", Known(relations), levels=20, limit=100, direction=direction)
+    told = lineage_json(walked, start_ms=0, end_ms=1)
+    text = drawn(lineage_views.lineage_view(told, dataset("d", "d0"), direction=direction))
+    urns = {shown["urn"] for side in ("programs", "data") for shown in told[side].values()}
+    assert {word for word in text.split() if word.startswith(("dataset:", "program:"))} == {"dataset:d/d0", *urns}
+    for one_way, words in ALONG.items():
+        count = sum(text.count(word) for word in words)
+        if direction == one_way:
+            assert count == len([relation for relation in walked.relations if relation.access != "unknown"])
+        elif direction != "both":
+            assert count == 0
 
 
 def test_what_is_not_all_or_not_final_is_said() -> None:
@@ -205,6 +288,20 @@ def test_of_a_program_that_nobody_knows_it_is_said(monkeypatch: pytest.MonkeyPat
     result = CliRunner().invoke(main, ["runs", "program:a/b/spark/d", "--json"])
     assert (result.exit_code, json.loads(result.stdout)["runs"]) == (0, [])
     assert result.stderr == ("" if known else "note: No lineage is known of program:a/b/spark/d: check the spelling.\n")
+
+
+def test_of_data_that_was_deleted_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = _NoRuns()
+    monkeypatch.setattr(journal, "show", _deleted)
+    monkeypatch.setattr(Options, "journal", lambda _: journal)
+    result = CliRunner().invoke(main, ["lineage", "dataset:w/buoys"])
+    assert (
+        result.stderr == "note: No lineage is known of dataset:w/buoys: it was deleted at 1970-01-01 00:00:00.007Z.\n"
+    )
+
+
+def _deleted(entity: Urn) -> None:
+    raise UnknownEntityError(entity, "It was deleted.", deleted_at=7)
 
 
 @pytest.mark.parametrize(

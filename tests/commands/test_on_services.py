@@ -13,6 +13,7 @@ from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.stack.home import SETTINGS_FILE, settings_text, write_private
 from metajournal.stack.ports import free_ports
 from tests.installation import Installation
+from tests.wait import eventually
 
 pytestmark = pytest.mark.services
 
@@ -90,6 +91,27 @@ def test_many_lines_are_answered_one_by_one(installation: Installation) -> None:
     assert done.returncode == 1
     assert [result["line"] for result in results] == list(range(1, 53))
     assert [result["line"] for result in results if not result["ok"]] == [11, 52]
+
+
+def test_one_event_is_emitted_for_each_hit_of_a_search(installation: Installation) -> None:
+    urns = [f"dataset:each/billing.{name}" for name in ("invoices", "payments", "refunds")]
+    schema = {"properties": {"database.schema": "shop.billing"}}
+    lines = [json.dumps({"type": "EntityRegistered", "entity": urn, **schema}) for urn in urns]
+    lines.append(json.dumps({"type": "EntityRegistered", "entity": "dataset:each/sales.orders"}))
+    assert installation.metajournal("emit", "-", stdin="\n".join(lines)).returncode == 0
+    eventually(lambda: len(_hits(installation, "database.schema:shop.billing")) == 3, timeout_s=60)
+    piped = installation.metajournal("search", "database.schema:shop.billing", "--limit", "1000", "--urns").stdout
+    assert sorted(piped.splitlines()) == urns
+    done = installation.metajournal("emit", "TagsAdded", "--each", "-", "--tag", "finance", stdin=piped)
+    assert (done.returncode, done.stdout.count("accepted")) == (0, 3), done.stdout + done.stderr
+    eventually(lambda: sorted(_hits(installation, "tags:finance")) == urns, timeout_s=60)
+    unit = said(installation, "emit", "TagsRemoved", "--each", "-", "--tag", "finance", "--unit", stdin=piped)
+    assert [result["outcome"] for result in unit["events"]] == ["accepted"] * 3
+    assert "no URN" in installation.metajournal("emit", "TagsAdded", "--each", "-", "--tag", "x", stdin="").stderr
+
+
+def _hits(installation: Installation, query: str) -> list[str]:
+    return installation.metajournal("search", query, "--limit", "1000", "--urns").stdout.splitlines()
 
 
 def test_without_waiting_the_answer_is_where_the_event_stands(installation: Installation) -> None:

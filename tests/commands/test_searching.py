@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from metajournal.cli import main
+from metajournal.commands import searching
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from tests.indexer.corpus import CORPUS, FINDABLE
 from tests.indexer.loading import load
@@ -58,6 +59,22 @@ def test_the_cursor_that_is_printed_goes_on_where_the_page_ended(run: Run) -> No
     assert _urns(run, "*", "--cursor", printed[1]) == rest
 
 
+def test_urns_alone_are_printed_of_as_many_pages_as_needed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "MAX_LIMIT", 2)
+    every = sorted(str(one["urn"]) for one in FINDABLE.values())
+    printed = run("search", "*", "--urns", "--limit", str(len(every)))
+    assert (printed.stdout, printed.stderr) == ("".join(f"{urn}\n" for urn in every), "")
+    some = run("search", "*", "--urns", "--limit", "5")
+    assert some.stdout.splitlines() == every[:5]
+    assert f"note: {len(every)} found; there are more than the 5 printed." in some.stderr
+    assert run("search", "nobodyhasthis", "--urns").stdout == ""
+
+
+@pytest.mark.parametrize("option", ["--json", "--why", "--facets", "--as-at=2026-01-01"])
+def test_urns_alone_have_nothing_beside_them(run: Run, option: str) -> None:
+    assert "--urns prints URNs alone" in run("search", "*", "--urns", option, code=2).output
+
+
 def test_facets_are_counts_over_all_hits(run: Run) -> None:
     said: dict[str, Any] = json.loads(run("search", "*", "--limit", "1", "--facets", "--json").stdout)
     assert {"value": "sales", "hits": 3} in said["facets"]["namespace"]
@@ -86,6 +103,15 @@ def test_why_shows_each_reason_and_the_reason_for_the_place(run: Run) -> None:
     assert run("search", "orders pii", "--explain").stdout == shown
 
 
+def test_a_hits_row_shows_a_piece_of_its_description_once(run: Run) -> None:
+    by_name, by_description = run("search", "customerOrders").stdout, run("search", "ordered").stdout
+    assert "Customers and what they ordered" in " ".join(by_name.split())
+    assert by_description.count("Customers and what they") == 1  # it is the reason
+    long = " ".join(run("search", "archive").stdout.split())
+    assert "The archive of everything." in long
+    assert "needle" not in long
+
+
 def test_names_and_keys_are_completed(run: Run) -> None:
     assert json.loads(run("suggest", "ORD", "--json").stdout) == [
         {"text": "orders", "entities": 1},
@@ -103,4 +129,5 @@ def test_what_cannot_be_asked_is_usage(run: Run) -> None:
     assert "error[invalid-cursor]" in run("search", "x", "--cursor", "nonsense", code=2).stderr
     assert "error[invalid-query]" in run("search", "x" * 9000, code=2).stderr
     run("search", "x", "--sort", "size", code=2)
+    assert "at most 1,000 without --urns" in run("search", "x", "--limit", "1001", code=2).stderr
     run("suggest", "x", "--scope", "USER", code=2)

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,20 @@ def test_a_signal_ends_it_well_and_keeps_what_was_printed(
     assert (process.returncode, out, err) == (0, "", "")
     assert len({json.loads(line)["id"] for line in printed}) == 4
     assert lines(here, "--group", here.settings.journal.prefix) == []
+
+
+_ENDED_EARLY = """
+import os, signal
+from metajournal.cli import main
+from metajournal.terminal.options import Options
+Options.journal = lambda self: os.kill(os.getpid(), signal.SIGTERM)
+main(["tail"])
+"""
+
+
+def test_sigterm_before_the_first_line_ends_it_well_too() -> None:
+    done = subprocess.run([sys.executable, "-c", _ENDED_EARLY], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def _interruptible() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metajournal.commands.refolding import _index_check, _mends, _RefoldLines
+from metajournal.commands.refolding import RefoldLines, _index_check, _mends
 from metajournal.indexer.fill.compare import Comparison
 from metajournal.terminal.options import Options
 
@@ -17,7 +17,7 @@ def test_an_index_that_is_behind_does_not_hold_and_is_not_to_be_rebuilt_for_that
 ) -> None:
     found = Comparison(compared=5, count=count, behind=BEHIND)
     monkeypatch.setattr("metajournal.indexer.fill.compare.compare_index", lambda *_, **__: found)
-    check = _index_check(Options(None, ()), _RefoldLines(None))
+    check = _index_check(Options(None, ()), RefoldLines(None))
     assert not check.ok
     assert "index 3 positions behind; is the indexer running? (metajournal status)" in check.text
     assert check.failures == ("metajournal.journal.catalog/1 by 3",)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from metajournal.consumers import intake
 from metajournal.consumers.filters import Filter
 from metajournal.consumers.ledger import from_text
 from metajournal.consumers.records import Change
@@ -217,6 +219,28 @@ def test_members_share_the_partitions_and_rebalances_neither_repeat_nor_lose(
     for partition in range(4):
         mine = [one for one in told(delivered) if one[0] == partition]
         assert mine == sorted(mine)
+
+
+def test_a_member_that_does_not_get_back_into_its_group_joins_anew_and_loses_nothing(
+    settings: Settings, epochs: Epochs, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a session that ended while the client had lost the coordinator: it waits for partitions in vain."""
+    monkeypatch.setattr(intake, "_STUCK_S", 0.5)
+    events = [Event(at, offset, scopes=("USER",)) for offset in range(40) for at in range(4)]
+    with changes(settings, epochs, group=own(settings), since="earliest", timeout_s=20) as found:
+        wire.batch(events[:80])
+        delivered = [next(found) for _ in range(50)]
+        taken = found._intake
+        assert taken is not None
+        former = taken._consumer
+        found.ack()  # librdkafka says so while the next one is asked for, when none is at hand
+        former.unsubscribe()  # leaves, and is never given a partition again
+        taken._lost(former, [])
+        wire.batch(events[80:])
+        delivered += list(islice(found, len(events) - 50))
+        assert taken._consumer is not former
+    assert sorted(told(delivered)) == sorted(identities(events, "USER"))
+    assert [one.position for one in changes(settings, epochs, group=own(settings), timeout_s=1)] == []
 
 
 class Reader:

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.services
 _INDEXER = """
 import pickle, sys
 settings, *_ = pickle.load(sys.stdin.buffer)
-from metajournal.indexer.fill.runner import run_indexer
+from metajournal.indexer.fill.process import run_indexer
 run_indexer(settings)
 """
 _REBUILD = """

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metajournal.domains.catalog.urns import dataset
+from metajournal.indexer import terms
 from metajournal.indexer.documents import document_id, entries, index_document, reduced_document
 from metajournal.indexer.fill.bulk import item_of
 from metajournal.indexer.mapping import PROPERTIES
@@ -45,6 +46,20 @@ def test_documents_have_declared_fields_only() -> None:
             assert set(document) <= set(PROPERTIES)
             for scope in ("user", "system"):
                 assert set(document.get(scope, {})) <= set(PROPERTIES[scope]["properties"])
+
+
+_signs = st.text(alphabet="aAbB é\u0301ßﬁ½™℡.-٣東", max_size=12) | st.text(max_size=12)
+
+
+@given(_signs | _signs.map(lambda text: "x" * 63 + text))
+def test_what_begins_a_whole_and_is_one_word_begins_a_word_of_it_or_the_whole_is_odd(text: str) -> None:
+    document = index_document(state(ENTITY, user={"k": text}))["user"]
+    words = " ".join(document["words"]).split(" ")
+    for whole in document["whole"]:
+        for end in range(1, len(whole) + 1):
+            start = whole[:end]
+            if terms.readings(start) == [([start], True)] and start.isalnum():
+                assert any(word.startswith(start) for word in words) or whole in document["odd_whole"]
 
 
 def test_a_deleted_entity_is_a_tombstone_without_terms() -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metajournal.indexer.errors import InvalidQueryError
 from metajournal.indexer.search.grammar import (
+    AllOf,
+    Clauses,
     Everything,
     Field,
     HasKey,
     HasTags,
+    Node,
+    Not,
     Nothing,
     Property,
     Tag,
@@ -20,6 +26,7 @@ from metajournal.indexer.search.grammar import (
     Value,
     parse,
 )
+from tests.indexer.expressions import read
 
 
 def value(text: str, prefix: bool = False) -> Value:
@@ -100,13 +107,14 @@ def test_any_text_parses_to_at_least_one_term_or_is_refused_for_its_size(query: 
         parsed = parse(query)
     except InvalidQueryError:
         return
-    assert parsed.terms
-    assert parsed.nothing == any(isinstance(term, Nothing) for term in parsed.terms)
+    assert parsed.atoms
+    assert set(parsed.terms) <= set(parsed.atoms)
+    assert parsed.nothing == any(isinstance(term, Nothing) for term in parsed.atoms)
 
 
 @given(st.text(alphabet=st.characters(exclude_characters='"'), max_size=100).filter(lambda text: text.strip()))
 def test_a_quoted_text_is_one_value_or_separators(text: str) -> None:
-    (term,) = parse(f'"{text}"').terms
+    (term,) = parse(f'"{text}"').atoms
     assert term in (value(text), Nothing(text))
 
 
@@ -120,5 +128,137 @@ def test_what_is_too_long_is_refused_with_the_limit() -> None:
         parse("x" * 8193)
     with pytest.raises(InvalidQueryError, match="64"):
         parse(" ".join(f"w{number}" for number in range(65)))
+    with pytest.raises(InvalidQueryError, match="has 72 terms; at most 64"):
+        parse(" ".join(f"(t{number} a b c d e f g)" for number in range(9)))
+    assert len(parse("a b c d e f g h " * 100).atoms) == 8
     with pytest.raises(InvalidQueryError, match="16 words"):
         parse('key*:"' + "w " * 17 + '"')
+    with pytest.raises(InvalidQueryError, match="5 groups"):
+        parse("(a " * 6 + ")" * 6)
+    assert parse("(a " * 5 + ")" * 5 + " (" * 4000).terms == (value("a"),)
+
+
+# --- AND, OR, NOT, signs and parentheses
+
+A, B, C = (value(letter) for letter in "abc")
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("a b", Clauses((A, B))),
+        ("a OR b", Clauses((A, B))),
+        ("a AND b", AllOf((A, B))),
+        ("a AND b OR c", Clauses((AllOf((A, B)), C))),
+        ("a b AND c", Clauses((A, AllOf((B, C))))),
+        ("+a b", Clauses((B,), (A,))),
+        ("+a +b", Clauses((), (A, B))),
+        ("+a", A),
+        ("a -b", Clauses((A,), (), (B,))),
+        ("a NOT b", Clauses((A,), (), (B,))),
+        ("NOT b a", Clauses((A,), (), (B,))),
+        ("a AND NOT b", AllOf((A, Not(B)))),
+        ("a OR NOT b", Clauses((A, Not(B)))),
+        ("NOT a OR b", Clauses((Not(A), B))),
+        ("a NOT b AND NOT c", Clauses((A,), (), (B, C))),
+        ("-a", Clauses((), (), (A,))),
+        ("NOT NOT a", A),
+        ("NOT -a", A),
+        ("+a AND b c", Clauses((C,), (AllOf((A, B)),))),
+        ("(a b) AND c", AllOf((Clauses((A, B)), C))),
+        ("-(a b) c", Clauses((C,), (), (Clauses((A, B)),))),
+        ("+(a b) c", Clauses((C,), (Clauses((A, B)),))),
+        ("NOT (a AND b) c", Clauses((C,), (), (AllOf((A, B)),))),
+        ("((a)) ( b )", Clauses((A, B))),
+        ("a a AND a", A),
+        ("-key:x a", Clauses((A,), (), (Property(Text("key"), Text("x")),))),
+        ('-"a b" c', Clauses((C,), (), (value("a b"),))),
+        ("a AND --- b", Clauses((A, B))),
+    ],
+)
+def test_operators_signs_and_parentheses_make_a_tree(query: str, expected: Node) -> None:
+    assert parse(query).root == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "texts"),
+    [
+        ("a AND", ["a", "AND"]),
+        ("OR a", ["OR", "a"]),
+        ("a NOT", ["a", "NOT"]),
+        ("AND OR NOT", ["AND", "OR", "NOT"]),
+        ("a AND OR b", ["a", "AND", "OR", "b"]),
+        ("a and not b or c", ["a", "and", "not", "b", "or", "c"]),
+        ('a "AND" b', ["a", "AND", "b"]),
+        ("(a", ["(a"]),
+        ("a) b", ["a)", "b"]),
+        ("f(x)", ["f(x)"]),
+        ("(f(x) g(y))", ["f(x)", "g(y)"]),
+        ("(x b)", ["x", "b"]),
+        ('"(a" "b)"', ["(a", "b)"]),
+        ("--a ++b +-c", ["--a", "++b", "+-c"]),
+        ("a-b a+", ["a-b", "a+"]),
+        ("(a b)*", ["(a", "b)*"]),
+    ],
+)
+def test_what_lacks_an_operand_or_a_partner_is_text(query: str, texts: list[str]) -> None:
+    assert [str(term.value) for term in parse(query).terms if isinstance(term, Value)] == texts
+
+
+def test_parentheses_inside_a_value_are_text() -> None:
+    assert parse("key:(a b)").terms == (Property(Text("key"), Text("(a")), value("b)"))
+
+
+def test_lone_signs_and_empty_parentheses_are_left_out() -> None:
+    assert parse("a + b - () c").left_out == ("+", "-", "()")
+    assert parse("a + b - () c").terms == (A, B, C)
+
+
+def test_terms_below_a_not_are_no_terms_of_a_hit_but_count() -> None:
+    parsed = parse("a -b NOT (c AND d)")
+    assert parsed.terms == (A,)
+    assert parsed.atoms == (A, B, C, value("d"))
+    with pytest.raises(InvalidQueryError, match="64"):
+        parse(" ".join(f"-w{number}" for number in range(65)))
+
+
+_tokens = st.lists(
+    st.sampled_from(
+        [
+            "a",
+            "b",
+            "c",
+            "AND",
+            "OR",
+            "NOT",
+            "(",
+            ")",
+            "(a",
+            "b)",
+            "-a",
+            "+b",
+            "-(c",
+            "+(a",
+            "c)",
+            "((b",
+            "f(a)",
+            "--",
+            "-",
+        ]
+    ),
+    max_size=12,
+)
+
+
+@given(_tokens)
+def test_any_query_means_what_a_naive_reader_of_the_page_says(tokens: list[str]) -> None:
+    try:
+        parsed = parse(" ".join(tokens))
+    except InvalidQueryError:
+        return
+    tree = read(tokens, lambda token: token if token.strip("+-()") else None)
+    for present in product((True, False), repeat=3):
+        letters = {letter for letter, is_present in zip("abc", present, strict=True) if is_present}
+        texts = {text: text.strip("()f") in letters for text in tree.every()}
+        assert parsed.holds(lambda term: texts[term.value.text]) == tree.holds(texts)  # type: ignore[union-attr]  # noqa: B023
+    assert {str(term.value) for term in parsed.terms if isinstance(term, Value)} == set(tree.positive())

@@ -13,6 +13,8 @@ WRITTEN = {
     1: ("aaea2087076faea8", "4a1a1e7232762b6e"),
     2: ("f35bf275de0700a8", "177e1761ee63da78"),
     3: ("0012ad20e52629f2", "5c2d8e531188e7bf"),
+    4: ("d8df9e9566ba936e", "2eae29e4c36087a3"),
+    5: ("4bfb2f830ac233cd", "2eae29e4c36087a3"),
 }
 """For each mapping version the digest of the mapping and of the corpus's documents."""
 

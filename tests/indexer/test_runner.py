@@ -444,7 +444,7 @@ def test_topics_that_are_not_there_yet_are_waited_for(settings: Settings) -> Non
 
 _PROGRAM = """
 import json, sys
-from metajournal.indexer.fill.runner import run_indexer
+from metajournal.indexer.fill.process import run_indexer
 from metajournal.schemas.settings import *
 given = json.loads(sys.argv[1])
 run_indexer(Settings(

@@ -96,7 +96,7 @@ def test_the_catalogs_topic_refuses_everything(settings: Settings, admin: AdminC
         without(settings, admin, topic)
     with pytest.raises(TopicMismatchError, match=f"{topic} is missing") as caught:
         ensure_topics(settings)
-    assert "use another prefix" in caught.value.hint
+    assert "`metajournal restore topics`" in caught.value.hint
     assert topic not in admin.list_topics(timeout=5).topics
 
 

@@ -344,6 +344,23 @@ def test_a_cursor_that_is_none_is_refused(tmp_path: Path) -> None:
         assert caught.value.code == "unreadable-cursor"
 
 
+def test_a_cursor_is_short_and_the_next_process_of_this_machine_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    lake = tmp_path / "lake"
+    whole = folded(lake, journal_of([numbered(3)])).page("default", ALL)
+    first = queries(lake).page("default", ALL, limit=1)
+    assert first.cursor is not None
+    assert len(first.cursor) <= 60
+    rest = queries(lake).page("default", ALL, limit=9, cursor=first.cursor)
+    assert (*first.files, *rest.files) == whole.files
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another machine"))
+    with pytest.raises(FilesQueryError, match="not known on this machine: it was created on another one") as refused:
+        queries(lake).page("default", ALL, cursor=first.cursor)
+    assert refused.value.code == "unreadable-cursor"
+
+
 FIRST_BOUND = [[0, 1, None]]
 
 

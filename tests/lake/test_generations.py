@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
+from metajournal.lake import tables
 from metajournal.lake.declared import derived_tables, history_tables
 from metajournal.lake.storage.generations import POINTER
 from metajournal.lake.tables import Lake, Reached
+from metajournal.lake.views.views import Views
 from metajournal.schemas.errors import DamagedTableError, StreamError
 from tests.lake.test_compaction import KEY, KilledError, append, killing
 from tests.lake.test_tables import lake_at
@@ -65,6 +68,66 @@ def test_a_reader_sees_the_swap_when_it_refreshes_and_reads_the_old_tables_till_
     reader.refresh()
     assert (reader.generation, positions(reader)) == (1, [100, 101])
     assert reader.journal is journal
+
+
+def test_replaced_tables_cannot_be_opened_and_who_has_opened_them_goes_on(lake: Lake, tmp_path: Path) -> None:
+    views = Views(Lake(str(tmp_path)))
+    view, reader = views.take(("entities",)), Lake(str(tmp_path))
+    assert positions(reader) == [1]
+    for number, own in ((1, "entities"), (2, "gen-1/entities")):
+        rebuilt(lake)
+        lake.swap_to(number)
+        assert lake.retire_replaced() == 1
+        assert lake.retire_replaced() == 0
+        assert not DeltaTable.is_deltatable(str(tmp_path / own)), own
+        assert {*(tmp_path / own).glob("*.parquet")}, "the data stays for readers that have opened the table before"
+        assert positions(Lake(str(tmp_path))) == [100, 101]
+    assert positions(reader) == [1], "a handle that is there goes on"
+    assert view.tables["entities"].files.num_rows == 1
+    reader.refresh()
+    assert (reader.generation, positions(reader)) == (2, [100, 101])
+    assert views.take(("entities",)).generation == 2
+
+
+def test_a_reader_that_meets_the_swap_between_pointer_and_table_looks_again(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pointer is read, then the tables are swapped and the old one is retired, then the table is opened."""
+    rebuilt(lake)
+    refresh_table = Lake.refresh_table
+    swapped: list[str] = []
+
+    def late(reader: Lake, name: str) -> None:
+        if name == "entities" and not swapped:
+            swapped.append(name)
+            lake.swap_to(1)
+            lake.retire_replaced()
+        refresh_table(reader, name)
+
+    monkeypatch.setattr(Lake, "refresh_table", late)
+    reader = Lake(str(tmp_path))
+    reader.refresh()
+    assert positions(reader) == [100, 101]
+    rebuilt(lake)
+    swapped.clear()
+    monkeypatch.setattr(lake, "swap_to", lambda _: Lake.swap_to(lake, 2))
+    assert Views(Lake(str(tmp_path))).take(("entities",)).generation == 2
+
+
+def test_the_stream_retires_what_a_swap_replaced_only_when_no_piece_reads_it(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rebuilt(lake)
+    lake.swap_to(1)
+    lake.tidy()
+    assert DeltaTable.is_deltatable(str(tmp_path / "entities")), "readers may be opening it just now"
+    monkeypatch.setattr(tables, "_OPENED_WITHIN_S", -1.0)
+    lake.in_hand = frozenset({"writes"})
+    lake.tidy()
+    assert DeltaTable.is_deltatable(str(tmp_path / "entities"))
+    lake.in_hand = frozenset()
+    lake.tidy()
+    assert not DeltaTable.is_deltatable(str(tmp_path / "entities"))
 
 
 def test_an_unfinished_generation_is_found_again_and_continued(lake: Lake, tmp_path: Path) -> None:

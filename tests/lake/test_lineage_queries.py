@@ -308,6 +308,17 @@ def test_accesses_of_a_run_are_told_once_each_in_pages(tmp_path: Path) -> None:
         known.accesses("default", Urn.parse(run_of(WASH, 3)))
 
 
+def test_a_cursor_of_another_machine_is_refused_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fold = folded(tmp_path / "lake", [RunStarted(run_of(WASH, number), number) for number in range(3)])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "here"))
+    cursor = reader(fold).runs("default", WASH, 0, 1_000, limit=1).cursor
+    assert len(reader(fold).runs("default", WASH, 0, 1_000, cursor=cursor).items) == 2
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "there"))
+    with pytest.raises(InputError, match="not known on this machine: it was created on another one") as refused:
+        reader(fold).runs("default", WASH, 0, 1_000, cursor=cursor)
+    assert refused.value.code == "unknown-cursor"
+
+
 def test_runs_come_last_begun_first_and_pages_skip_and_double_nothing_while_facts_arrive(tmp_path: Path) -> None:
     started = [RunStarted(run_of(WASH, number), 10 * (number // 2)) for number in range(9)]
     fold = folded(tmp_path, started)
@@ -317,6 +328,7 @@ def test_runs_come_last_begun_first_and_pages_skip_and_double_nothing_while_fact
     later = [RunStarted(run_of(WASH, 5), 500), RunStarted(run_of(WASH, 2), 0), RunStarted(run_of(WASH, 99), 15)]
     fold.batch(records_of([*started, *later]))
     while page.cursor is not None:
+        assert len(page.cursor) <= 60
         page = reader(fold).runs("default", WASH, 0, 1_000, limit=4, cursor=page.cursor)
         found += [one["id"] for one in page.items]
     assert found == wanted

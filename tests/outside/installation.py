@@ -76,6 +76,7 @@ def _toml(settings: Settings) -> str:
 [journal]
 prefix = "{settings.journal.prefix}"
 actor = "tests"
+custom_kinds = {json.dumps(list(settings.journal.custom_kinds))}
 [kafka]
 "bootstrap.servers" = "{settings.kafka["bootstrap.servers"]}"
 [lake]

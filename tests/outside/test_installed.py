@@ -107,7 +107,7 @@ def away(settings, **given):
     raise KafkaUnavailableError("away")
 def told(words, state):
     words.take_in([state])
-    return [[why.key, why.text] for why in explain(parse("mohair"), state)]
+    return [[why.key, why.text] for why in explain(parse("mohair").terms, state).why]
 topics.read_epochs = away
 before = told(BroughtWords(None), bear)
 topics.read_epochs = read

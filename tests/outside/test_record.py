@@ -89,9 +89,9 @@ except DomainError as error:
     assert "This journal serves the kind toy by the domain toys of metajournal-toys; playthings declares it" in said
 
     forgotten = {topic: None}
-    write_all(settings, names.epochs, forgotten)  # type: ignore[arg-type]
+    write_all(settings, names.epochs, forgotten)
     assert has.python(ADD.format(name="toys"))[0] == domains
-    write_all(settings, names.epochs, forgotten)  # type: ignore[arg-type]
+    write_all(settings, names.epochs, forgotten)
     write_all(settings, topic, {"default/toybox:a": b"whoever wrote this"})
     code, said = has.python(ADD.format(name="toys"))
     assert code == "topic-in-use"

@@ -8,6 +8,7 @@ again, in an environment with dbt-core and dbt-duckdb: `python -m tests.sources.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 FILES: Final = {
-    "dbt_project.yml": "name: shop\nversion: '1.0'\nprofile: shop\n",
+    "dbt_project.yml": "name: shop\nversion: '1.0'\nconfig-version: 2\nprofile: shop\n",
     "profiles.yml": ("shop:\n  target: dev\n  outputs:\n    dev: {type: duckdb, path: shop.duckdb, schema: public}\n"),
     "seeds/countries.csv": "code,name\nde,Germany\nfr,France\n",
     "models/staged.sql": (
@@ -25,6 +26,7 @@ FILES: Final = {
     "models/orders.sql": "{{ config(materialized='table', tags=['nightly']) }}\nselect * from {{ ref('staged') }}\n",
     "models/totals.sql": "select customer, sum(amount) as total from {{ ref('orders') }} group by 1\n",
     "models/schema.yml": """
+version: 2
 groups:
   - name: sales
     owner: {name: Sales, email: sales@acme.org}
@@ -62,8 +64,8 @@ DATA: Final = (
     "create table raw.orders(id integer, customer integer, amount decimal(10,2))",
     "insert into raw.orders values (1, 1, 2.50), (2, 1, 4.00), (3, 2, null)",
 )
-VERSIONS: Final = ("1_5", "1_11")
-"""Of dbt, as the folders name them: manifests 9 and 12."""
+VERSIONS: Final = ("1_4", "1_5", "1_6", "1_7", "1_11")
+"""Of dbt, as the folders name them: manifests 8 to 12."""
 _KEPT: Final = ("metadata", "nodes", "sources", "exposures", "groups", "results", "args", "errors")
 _OF_THE_MACHINE: Final = (
     "root_path",
@@ -110,8 +112,11 @@ def main() -> None:
             for statement in DATA:
                 connection.execute(statement)
         for words in (["build"], ["docs", "generate"], ["build"]):
-            command = [str(Path(sys.executable).with_name("dbt")), "--no-send-anonymous-usage-stats", *words]
-            subprocess.run([*command, "--project-dir", name, "--profiles-dir", name], cwd=folder, check=False)
+            command = [str(Path(sys.executable).with_name("dbt")), *words]
+            silent = {**os.environ, "DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+            subprocess.run(
+                [*command, "--project-dir", name, "--profiles-dir", name], cwd=folder, env=silent, check=False
+            )
         for file in ("manifest", "catalog", "run_results"):
             value = json.loads((folder / "target" / f"{file}.json").read_text("utf-8"))
             kept = {key: _cleaned(value[key]) for key in _KEPT if key in value}

@@ -72,6 +72,30 @@ def test_what_is_left_out_is_not_read(shop: Database) -> None:
     assert refused.value.code == "no-such-schema"
 
 
+def test_what_a_read_is_not_about_may_still_exist(shop: Database) -> None:
+    """A schema or table that is left out, and another database or server, is not gone."""
+    every = {one.entity: {f"database.{key}": text for key, text in one.properties.items()}
+             for one in found_in(shop).values()}  # fmt: skip
+    (orders,) = (entity for entity in every if entity.name.endswith("orders"))
+    inside = {entity for entity, said in every.items() if said["database.type"] != "database"}
+
+    def left(url: str = shop.url, **how: object) -> set[str]:
+        source = Databases(url, **how)  # type: ignore[arg-type]
+        list(source.read(lambda _: None))
+        assert [source.selects(entity, {}) for entity in every if entity in inside] == [
+            source.selects(entity, said) for entity, said in every.items() if entity in inside
+        ]  # a killed run has registered them, and no more
+        return {entity for entity, said in every.items() if not source.selects(entity, said)}
+
+    assert left() == set()
+    assert left(exclude=["*.orders"]) == {orders}
+    assert left(schemas=["*"]) == set()
+    assert left(namespace="postgres://elsewhere:5432") == {*every}
+    shop.execute(["create schema more"] if "postgresql" in shop.url or "duckdb" in shop.url else [])
+    if "sqlite" not in shop.url:
+        assert left(schemas=["more"]) == inside
+
+
 def test_names_of_any_characters_come_through(shop: Database) -> None:
     shop.execute(['create table "Größe / a.b"("Zwei Wörter" integer, "select" integer)'])
     found = [one for one in found_in(shop).values() if "Größe" in one.entity.name]

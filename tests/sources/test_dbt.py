@@ -300,7 +300,8 @@ def test_what_real_versions_of_dbt_write_is_read(tmp_path: Path, version: str) -
     verdicts = {key: value for key, value in every[orders].properties.items() if key.startswith("test.")}
     assert verdicts == {"test.not_null_orders_id": "pass", "test.unique_orders_id": "pass"}
     totals = every[of("totals")].properties
-    assert (totals["owner"], totals["status"]) == ("Sales, sales@acme.org", "success")
+    owner = None if version == "1_4" else "Sales, sales@acme.org"  # groups came with 1.5
+    assert (totals.get("owner"), totals["status"]) == (owner, "success")
     assert totals["test.not_null_totals_total"].startswith("fail: Got 1 result")
     assert len([fact for fact in past.facts if isinstance(fact, RunStopped) and fact.status == "COMPLETED"]) == 3
     without_totals(tmp_path / "target")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from metajournal.domains.catalog.naming import data, file_database, namespace_of, server, table_name
 from metajournal.domains.lineage.openlineage import facts_of
+from metajournal.sources.lakehouse.source import Lakehouse
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,24 @@ def test_a_server_and_a_file_are_named_by_what_is_known_of_them() -> None:
     assert server("unheard", "Host") == "unheard://host"
     assert file_database("sqlite", "/data/shop.db") == "sqlite:///data/shop.db"
     assert table_name(None, "public", "orders") == "public.orders"
+
+
+@pytest.mark.parametrize(
+    ("path", "namespace", "name"),
+    [
+        ("/data/orders", "file", "/data/orders"),
+        ("s3a://acme-lake/silver/orders/", "s3a://acme-lake", "silver/orders"),
+        ("gs://acme-lake/orders", "gs://acme-lake", "orders"),
+        ("abfss://silver@acme.dfs.core.windows.net/orders", "abfss://silver@acme.dfs.core.windows.net", "orders"),
+    ],
+)
+def test_a_table_of_files_has_the_name_that_lineage_of_spark_has(path: str, namespace: str, name: str) -> None:
+    event = {
+        "eventType": "COMPLETE", "eventTime": "2026-01-31T01:00:00Z", "run": {"runId": "r"},
+        "job": {"namespace": "nightly", "name": "load"}, "outputs": [{"namespace": namespace, "name": name}],
+    }  # fmt: skip
+    (access,) = facts_of(event)[-1].accesses
+    assert Lakehouse(path).systems == (access.data,)
 
 
 def test_what_lineage_names_is_what_a_scan_registers() -> None:

@@ -7,16 +7,24 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from metajournal.domains.catalog.naming import data
 from tests.installation import CLI, Installation
+from tests.new_topics import delete_topics, make_topics
 from tests.sources.databases import SHOP, Database, postgres, sqlite
 from tests.sources.dbt_shop import target, without_totals
+from tests.sources.lakehouses import on_disk, s3_server, write_shop
+from tests.sources.many import SYSTEMS, System
+from tests.sources.registry import running_registry
+from tests.sources.test_kafka import ORDER
 from tests.sources.test_openlineage_files import ORDERS, event
 from tests.wait import eventually
 
@@ -85,8 +93,8 @@ def test_the_commands_of_the_how_to_do_what_it_says(installation: Installation, 
     assert "would be: 5 registered" in typed(dry)
     assert "5 registered" in typed(first)
     orders = data("postgres://db.acme:5432", "shop.public.orders")
-    eventually(lambda: orders in searched(installation, "schema:amount"), 30)
-    eventually(lambda: searched(installation, "database.comment.*:net") == [orders], 30)
+    eventually(lambda: orders in searched(installation, "schema:amount"), 120)
+    eventually(lambda: searched(installation, "database.comment.*:net") == [orders], 120)
     found = typed(search)
     assert found.count(orders) == 3
     seen = typed(lineage)
@@ -111,7 +119,7 @@ def test_the_commands_of_the_how_to_for_dbt_do_what_it_says(installation: Instal
     assert "deleted" not in told  # though a database is brought in by the same id
     orders, totals = (data("postgres://db.acme:5432", f"shop.public.{name}") for name in ("orders", "totals"))
     for query in ("dbt.owner:sales", "schema:amount", "dbt.test.*:fail"):
-        eventually(lambda query=query: {*searched(installation, query)} & {orders, totals}, 30)  # type: ignore[misc]
+        eventually(lambda query=query: {*searched(installation, query)} & {orders, totals}, 120)  # type: ignore[misc]
     out = typed_in(installation, tmp_path, search)
     assert [out.count(name) >= 2 for name in (orders, totals)] == [True, True], out
     seen = typed_in(installation, tmp_path, lineage)
@@ -131,13 +139,78 @@ def test_the_commands_of_the_how_to_for_openlineage_do_what_it_says(installation
     (tmp_path / "events.jsonl").write_text("".join(f"{json.dumps(event(hour))}\n" for hour in (11, 12)), "utf-8")
     ingest, search = blocks_of("bring-in-openlineage-files.md")
     assert "2 runs" in typed_in(installation, tmp_path, ingest)
-    eventually(lambda: searched(installation, "openlineage.owner:sales") == [ORDERS], 30)
+    eventually(lambda: searched(installation, "openlineage.owner:sales") == [ORDERS], 120)
     assert typed_in(installation, tmp_path, search).count(ORDERS) >= 2
     said = ran(installation, "openlineage", str(tmp_path / "events.jsonl"))
     assert (counts(said), said["events"], said["runs"]) == ((0, 0, 0, 3), 0, 0)
     exported = installation.metajournal("lineage", "export", ORDERS)
     jobs = [json.loads(line)["job"] for line in exported.stdout.splitlines()]
     assert {"namespace": "airflow", "name": "load.orders"} in jobs
+
+
+def test_the_commands_of_the_how_to_for_lakehouses_do_what_it_says(installation: Installation, tmp_path: Path) -> None:
+    """Tables on disk and in a bucket are found by a column, a format and a partition; the second run is silent."""
+    lake = on_disk(tmp_path / "lake")
+    write_shop(lake)
+    dry, ingest, search, bucket, recipe = blocks_of("bring-in-a-lakehouse.md")
+    assert "would be: 4 registered" in typed_in(installation, tmp_path, dry, LAKE=lake.url)
+    assert "4 registered" in typed_in(installation, tmp_path, ingest, LAKE=lake.url)
+    orders, sales = (data("file", f"{lake.root}/{name}") for name in ("orders", "sales"))
+    eventually(lambda: {orders, sales} <= {*searched(installation, "schema:amount")}, 120)
+    out = typed_in(installation, tmp_path, search)
+    assert (out.count(orders) >= 2, out.count(sales) >= 2) == (True, True), out
+    with s3_server() as server:
+        silver = server.bucket("acme-lake")
+        write_shop(replace(silver, root="acme-lake/silver", url="s3://acme-lake/silver"))
+        keys = {key.upper(): value for key, value in server.options.items()}
+        assert "4 registered" in (first := typed_in(installation, tmp_path, bucket, **keys)), first
+        assert "4 unchanged" in (second := typed_in(installation, tmp_path, recipe, **keys)), second
+        assert "geheim" not in first + second
+        assert data("s3://acme-lake", "silver/orders") in first
+    words = ("lakehouse", lake.url, "--id", "lake")
+    lake.delete("orders")
+    lake.write_delta("sales", mode="append")
+    lake.write("raw/countries.csv.gz", "not packed")
+    said = ran(installation, *words, code=1)
+    assert (counts(said), said["kept"], said["problems"][0]["what"]) == ((0, 1, 0, 2), 1, "raw/countries.csv.gz")
+    lake.delete("raw/countries.csv.gz")
+    assert counts(ran(installation, *words)) == (0, 0, 1, 3)
+    said = ran(installation, *words)
+    assert (counts(said), said["events"], said["run"]) == ((0, 0, 0, 3), 0, None)
+    lake.delete("")
+    assert ran(installation, *words, code=1)["error"]["code"] == "source-not-found"
+    assert shown(installation, sales)["system"]["properties"]["lakehouse.version"] == "1"
+
+
+def test_the_commands_of_the_how_to_for_kafka_do_what_it_says(installation: Installation, tmp_path: Path) -> None:
+    """Topics are found by a column, a setting and a rule; metajournal's own are not; the second run is silent."""
+    broker = installation.settings.kafka["bootstrap.servers"]
+    admin = AdminClient({"bootstrap.servers": broker, "log_level": 0})
+    compact = {"cleanup.policy": "compact"}
+    make_topics(admin, [NewTopic("shop.orders", 2, 1, config=compact), NewTopic("shop.clicks", 1, 1)])
+    with running_registry("reader:geheim") as registry:
+        registry.register("shop.orders-value", ORDER)
+        variables = {"BROKER": broker, "REGISTRY": registry.url.replace("://", "://reader:geheim@")}
+        dry, ingest, search, recipe = blocks_of("bring-in-a-kafka-cluster.md")
+        assert "would be: 2 registered" in (told := typed_in(installation, tmp_path, dry, **variables)), told
+        assert "2 registered" in typed_in(installation, tmp_path, ingest, **variables)
+        orders = data(f"kafka://{broker}", "shop.orders")
+        for query in ("schema:amount", "kafka.value.compatibility:backward"):
+            eventually(lambda query=query: orders in searched(installation, query), 120)  # type: ignore[misc]
+        assert typed_in(installation, tmp_path, search).count(orders) == 3
+        told = typed_in(installation, tmp_path, recipe, **variables)
+        assert "2 unchanged" in told
+        said = installation.metajournal("show", orders, "--json").stdout + told
+        assert "geheim" not in said
+        words = ("kafka", broker, "--registry", variables["REGISTRY"], "--id", "events")
+        delete_topics(admin, ["shop.clicks"])
+        assert counts(ran(installation, *words)) == (0, 0, 1, 1)
+        wrong = variables["REGISTRY"].replace("geheim", "falsch")
+        failed = ran(installation, *(wrong if word == variables["REGISTRY"] else word for word in words), code=4)
+        assert (failed["error"]["code"], "falsch" in json.dumps(failed)) == ("not-authenticated", False)
+        said = ran(installation, *words)
+        assert (counts(said), said["events"], said["run"]) == ((0, 0, 0, 1), 0, None)
+    delete_topics(admin, ["shop.orders"])
 
 
 def _execute(url: str, statements: Any) -> None:
@@ -167,6 +240,21 @@ def test_a_refused_password_changes_nothing_and_shows_nothing(
     assert [run["status"] for run in json.loads(done.stdout)["runs"]] == ["FAILED", "COMPLETED"]
 
 
+def test_what_is_not_selected_any_more_is_kept_unless_pruned(installation: Installation, tmp_path: Path) -> None:
+    database = sqlite(tmp_path / "many.db")
+    database.execute([f"create table t{number}(id integer)" for number in range(12)])
+    words = ("databases", database.url, "--id", "guarded")
+    assert counts(ran(installation, *words))[0] == 13
+    narrowed = ran(installation, *words, "--exclude", "*.t1*")
+    assert (counts(narrowed), narrowed["unselected"]) == ((0, 0, 0, 10), 3)
+    again = ran(installation, "databases", database.url, "--id", "another", "--dry-run")
+    assert (again["other_sources"], len(again["changed"]["first"])) == ({"guarded": 13}, 13)
+    database.execute([f"drop table t{number}" for number in range(10)])
+    assert counts(ran(installation, *words)) == (0, 0, 10, 3)
+    pruned = ran(installation, *words, "--exclude", "*.t11", "--prune")
+    assert (counts(pruned), pruned["unselected"]) == ((0, 0, 1, 2), 0)
+
+
 def _one(url: str, statement: str) -> str:
     import psycopg
 
@@ -176,27 +264,33 @@ def _one(url: str, statement: str) -> str:
     return str(row[0])
 
 
-def test_a_run_that_is_killed_is_gone_on_with(installation: Installation, tmp_path: Path) -> None:
-    database = sqlite(tmp_path / "many.db")
-    database.execute([f"create table t{number}(id integer primary key)" for number in range(1_500)])
-    words = ("ingest", "databases", database.url, "--id", "many")
-    with subprocess.Popen(
-        [*CLI, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=installation.folder,
-        env=installation.environment,
-    ) as running:  # fmt: skip
-        assert running.stderr is not None
-        for line in running.stderr:
-            if "bring in" in line:
-                running.kill()
-    said = ran(installation, *words[1:])
-    assert (said["ok"], said["registered"]["count"] + said["changed"]["count"] + said["unchanged"]) == (True, 1_501)
-    assert counts(ran(installation, *words[1:])) == (0, 0, 0, 1_501)
-    (tmp_path / "many.db").rename(tmp_path / "away.db")
-    assert ran(installation, *words[1:], code=1)["error"]["code"] == "source-not-found"
-    (tmp_path / "away.db").rename(tmp_path / "many.db")
-    database.execute([f"drop table t{number}" for number in range(1_400)])
-    assert counts(ran(installation, *words[1:])) == (0, 0, 1_400, 101)
-    assert counts(ran(installation, *words[1:])) == (0, 0, 0, 101)
+@pytest.mark.parametrize("make", SYSTEMS, ids=lambda make: make.__name__)
+def test_a_run_that_is_killed_is_gone_on_with_and_a_system_that_is_away_deletes_nothing(
+    installation: Installation, tmp_path: Path, make: Callable[[Path, str], AbstractContextManager[System]]
+) -> None:
+    broker = installation.settings.kafka["bootstrap.servers"]
+    with make(tmp_path, broker) as system:
+        words = (*system.words, "--id", f"many-{make.__name__}")
+        with subprocess.Popen(
+            [*CLI, "ingest", *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+            cwd=installation.folder, env=installation.environment,
+        ) as running:  # fmt: skip
+            assert running.stderr is not None
+            for line in running.stderr:
+                if "bring in" in line:
+                    running.kill()
+        assert running.returncode == -signal.SIGKILL
+        said = ran(installation, *words)
+        told = said["registered"]["count"] + said["changed"]["count"] + said["unchanged"]
+        assert (said["ok"], told) == (True, system.entities)
+        assert counts(ran(installation, *words)) == (0, 0, 0, system.entities)
+        with system.away():
+            failed = installation.metajournal("ingest", *words, "--json")
+            assert (failed.returncode in (1, 3), json.loads(failed.stdout)["ok"]) == (True, False)
+        deleted, unchanged = system.shrink()
+        said = ran(installation, *words)
+        assert (said["registered"]["count"], said["deleted"]["count"]) == (0, deleted)
+        assert counts(ran(installation, *words)) == (0, 0, 0, unchanged)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

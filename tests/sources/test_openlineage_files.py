@@ -219,3 +219,21 @@ def test_whatever_facets_hold_makes_valid_events(
     assert problems == []
     brought(ledger, ID, [*found.values()], whole=False)
     assert plan(ID, found.values(), held_of(ledger), whole=False, at_ms=NOON).steps == []
+
+
+def test_folders_and_patterns_are_looked_through_at_each_reading(tmp_path: Path) -> None:
+    (tmp_path / "monday.jsonl").write_text(json.dumps(event(10)), "utf-8")
+    (tmp_path / "notes.txt").write_text("none", "utf-8")
+    source = OpenLineageFiles([str(tmp_path), str(tmp_path / "*.jsonl")])
+
+    def runs() -> int:
+        return len([one for one in source.read(lambda _: None) if isinstance(one, Past)])
+
+    assert runs() == 1
+    (tmp_path / "tuesday.jsonl").write_text(json.dumps(event(11)), "utf-8")
+    assert runs() == 2
+    (tmp_path / "empty").mkdir()
+    for nothing in (tmp_path / "empty", tmp_path / "*.ndjson", tmp_path / "gone.jsonl"):
+        with pytest.raises(SourceError) as refused:
+            list(OpenLineageFiles([str(nothing)]).read(lambda _: None))
+        assert refused.value.code == "source-not-found"

@@ -255,6 +255,13 @@ def test_a_renamed_table_is_one_that_is_gone_and_a_new_one() -> None:
     assert [event.entity for event in events] == [URNS[1], URNS[1], URNS[0]]
 
 
+def test_what_a_read_was_not_about_stays() -> None:
+    catalog = Catalog()
+    brought(catalog, SHOP, [Found(URNS[0]), Found(URNS[1]), Found(URNS[2])])
+    made = plan(SHOP, [], held_of(catalog), whole=True, at_ms=NOON, selects=lambda entity, _: entity != URNS[1])
+    assert (made.of(Change.DELETE), made.unselected, made.kept) == ([URNS[0], URNS[2]], 1, 0)
+
+
 def test_a_read_that_is_not_whole_deletes_nothing() -> None:
     catalog = Catalog()
     brought(catalog, SHOP, [Found(URNS[0]), Found(URNS[1])])

@@ -256,6 +256,7 @@ def test_services_that_up_did_not_start_are_asked_where_they_are_configured(sett
     assert [seen[name].state for name in ("kafka", "elasticsearch")] == ["running", "running"]
     assert seen["kafka"].endpoint == settings.kafka["bootstrap.servers"]
     assert [seen[name].state for name in ("stream", "indexer")] == ["not started", "not started"]
+    assert status(tmp_path, settings).lake == settings.lake.path
     away = replace(
         settings,
         kafka={"bootstrap.servers": "kafka.invalid:9092"},

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from metajournal.stack import versions
-from metajournal.stack.parts import GROUPS, known_parts
+from metajournal.stack.parts import GROUPS, ON_DEMAND, known_parts
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,12 +34,13 @@ def test_the_ivy_file_asks_for_our_versions() -> None:
 
 
 def test_the_checksums_are_those_of_our_versions() -> None:
-    names = {f"{part.group}/{part.name}" for part in known_parts()}
+    parts = known_parts((*GROUPS, *ON_DEMAND))
+    names = {f"{part.group}/{part.name}" for part in parts}
     for module, revision in versions.MAVEN.items():
         artifact = module.partition(":")[2]
         assert any(f"/{artifact}-{revision}." in name for name in names), artifact
-    assert {part.group for part in known_parts()} == set(GROUPS)
-    assert all(re.fullmatch("[0-9a-f]{64}", part.sha256) and part.size_bytes > 0 for part in known_parts())
+    assert {part.group for part in parts} == {*GROUPS, *ON_DEMAND}
+    assert all(re.fullmatch("[0-9a-f]{64}", part.sha256) and part.size_bytes > 0 for part in parts)
 
 
 def test_the_package_asks_for_our_versions(project: dict[str, Any]) -> None:

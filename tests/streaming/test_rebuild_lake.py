@@ -77,7 +77,7 @@ def test_a_rebuild_of_all_tables_killed_between_its_two_commits_gives_the_same_d
     fold.batch(journal)
     names = ["entities", "journal"]
 
-    def from_topic(_: Any, key: Any, start: int, end: int, records: int) -> Iterator[Any]:
+    def from_topic(_: Any, key: Any, start: int, end: int, records: int, earlier: Any) -> Iterator[Any]:
         own = [one for one in journal if one.partition == key[1] and start <= one.position < end]
         if own:
             yield 1, table_of(own)

@@ -61,7 +61,8 @@ def assert_all_equal(settings: Settings) -> None:
     """Tables, topics and index are what a plain in-memory fold of the journal gives."""
     names = settings.journal.topics
     model = Model.of(journal_records(settings), names.journal("catalog"))
-    rows = Lake(settings.lake.path).tables["entities"].query(COLUMNS, "true")
+    lake = Lake(settings.lake.path, settings.lake.storage_options)
+    rows = lake.tables["entities"].query(COLUMNS, "true")
     assert sorted(map(row_from_dict, rows), key=str) == sorted(model.tables["entities"], key=str)
     for topic, published in (
         (names.changes("catalog"), model.user_changes),
@@ -80,7 +81,7 @@ def assert_all_equal(settings: Settings) -> None:
         }
         for (tenant, urn), state in model.documents.items()
     }
-    journal = Lake(settings.lake.path).journal.query("journal_partition, logical_timestamp, outcome, reason", "true")
+    journal = lake.journal.query("journal_partition, logical_timestamp, outcome, reason", "true")
     folded = {(one["journal_partition"], one["logical_timestamp"]): (one["outcome"], one["reason"]) for one in journal}
     assert len(journal) == len(folded)
     assert folded == {place: (said.outcome, said.data.get("reason")) for place, said in model.verdicts.items()}

@@ -38,7 +38,7 @@ def noting(self, method, path, **more):
             file.write(more["body"])
     return plain(self, method, path, **more)
 Elasticsearch.perform_request = noting
-from metajournal.indexer.fill.runner import run_indexer
+from metajournal.indexer.fill.process import run_indexer
 run_indexer(settings)
 """
 """An indexer that writes down what it sends: the index keeps of a document what hits show, and none of its terms."""

@@ -29,7 +29,7 @@ from metajournal.schemas.settings import (
 from tests.services import Services, provide
 from tests.upgrades.archive import About, Archive, Topic
 from tests.upgrades.folding import digests_of, fold, index_all
-from tests.upgrades.journal import steps, write_journal
+from tests.upgrades.journal import CUSTOM, steps, write_journal
 from tests.upgrades.questions import answers
 from tests.upgrades.restore import capture
 
@@ -59,7 +59,7 @@ def make(
         runs: starts of the stream; where the last one is killed, nobody asks the installation anything.
     """
     settings = Settings(
-        journal=JournalSettings(prefix=prefix, actor="archive"),
+        journal=JournalSettings(prefix=prefix, actor="archive", custom_kinds=tuple(one.kind for one in CUSTOM)),
         kafka={"bootstrap.servers": services.bootstrap_servers},
         lake=LakeSettings(path=str(folder / "lake")),
         elasticsearch=ElasticsearchSettings(url=services.elasticsearch_url, index=prefix),

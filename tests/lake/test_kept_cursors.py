@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metajournal.indexer.errors import InvalidCursorError
-from metajournal.indexer.search import kept_cursors
-from metajournal.indexer.search.kept_cursors import KeptCursors
+from metajournal.lake import kept_cursors
+from metajournal.lake.kept_cursors import KeptCursors
+from metajournal.schemas.errors import InputError
 
 wholes = st.text(st.characters(categories=["L", "N"], max_codepoint=0x7F), min_size=21, max_size=700)
 
@@ -37,7 +37,7 @@ def test_a_whole_cursor_is_taken_as_it_is(folder: Path, text: str) -> None:
 
 def test_what_nobody_has_named_here_is_refused(tmp_path: Path) -> None:
     name = KeptCursors(tmp_path / "mine").name("x" * 600)
-    with pytest.raises(InvalidCursorError, match=f"{name} is not known on this machine"):
+    with pytest.raises(InputError, match=f"{name} is not known on this machine: it was created on another one"):
         KeptCursors(tmp_path / "theirs").whole(name)
 
 
@@ -45,7 +45,7 @@ def test_what_nobody_has_named_here_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_somebody_has_changed_is_refused(tmp_path: Path, content: bytes) -> None:
     name = KeptCursors(tmp_path).name("x" * 600)
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(InvalidCursorError):
+    with pytest.raises(InputError):
         KeptCursors(tmp_path).whole(name)
 
 
@@ -61,7 +61,7 @@ def test_the_oldest_go_and_only_the_owner_reads_them(tmp_path: Path, monkeypatch
     names = [mine.name(f"{number:0600}") for number in range(200)]
     assert len(list((tmp_path / "mine").iterdir())) <= 10 + kept_cursors._SWEEP_EVERY
     assert mine.whole(names[-1]) == f"{199:0600}"
-    with pytest.raises(InvalidCursorError):
+    with pytest.raises(InputError):
         mine.whole(names[0])
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "mine").iterdir()} == {0o600}
     assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o700

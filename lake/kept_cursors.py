@@ -1,9 +1,9 @@
 """Short names for cursors: 20 characters, under which the full cursor is kept on this machine.
 
-A full cursor contains a point in time and a URN, some 640 characters that nobody copies by hand. It is kept in memory,
-and in a folder of the user, so that the next command knows it too; the oldest are deleted first. A full cursor is
-accepted as well as its name.
-Invariant: a name leads to exactly the text that it was created for, or to InvalidCursorError.
+A full cursor contains a point in time and a name or two, some 640 characters that nobody copies by hand. It is kept in
+memory, and in a folder of the user, so that the next command knows it too; the oldest are deleted first. A full cursor
+is accepted as well as its name.
+Invariant: a name leads to exactly the text that it was created for, or to an error.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol
 
-from ..errors import InvalidCursorError
+from ..schemas.errors import InputError, MetajournalError
 
 KEPT: Final = 1000
 """Maximum number of cursors in memory, and roughly in the folder."""
@@ -27,14 +27,22 @@ _NAME_BYTES: Final = 15
 _SWEEP_EVERY: Final = 64
 
 
+class Refusal(Protocol):
+    """Makes the error of a name that is not known here."""
+
+    def __call__(self, message: str, /, *, hint: str) -> MetajournalError: ...
+
+
 class KeptCursors:
     """Cursors by their names; safe to use from several threads.
 
     Args:
         folder: where they are kept for other processes of this user; None: the user's cache.
+        refusal: makes the error of a name that is not known here.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, refusal: Refusal = InputError) -> None:
+        self._refusal = refusal
         self._folder = _own_folder() if folder is None else folder
         self._lock = Lock()
         self._whole: OrderedDict[str, str] = OrderedDict()
@@ -60,7 +68,7 @@ class KeptCursors:
         """The cursor of a name; anything else as it is.
 
         Raises:
-            InvalidCursorError: the name is not known here.
+            MetajournalError: the name is not known here, as `refusal` makes it.
         """
         if not isinstance(text, str) or _NAME.fullmatch(text) is None:
             return text
@@ -70,9 +78,10 @@ class KeptCursors:
             with suppress(OSError, UnicodeDecodeError):
                 whole = (self._folder / text).read_text("ascii")
         if whole is None or _name_of(whole) != text:
-            raise InvalidCursorError(
-                f"The cursor {text} is not known on this machine, which keeps the latest {KEPT:,}.",
-                hint="Search again without it.",
+            raise self._refusal(
+                f"The cursor {text} is not known on this machine: it was created on another one, by another user, or "
+                f"before the latest {KEPT:,}.",
+                hint="Ask for the first page here, without a cursor, and continue with the cursors that you get.",
             )
         return whole
 

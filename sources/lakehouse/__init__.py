@@ -1,0 +1,1 @@
+"""Lakehouses: tables that are files, in a folder or an object store."""

@@ -1,0 +1,1 @@
+"""Lost topics of the journal, restored from the journal table into a new epoch."""
