@@ -28,6 +28,7 @@ REST: Final = 10.0
 """After a piece smaller than the bounds it rests so many times as long as that took, for the sake of the fold."""
 _SHORTEST_REST_S, _LONGEST_REST_S = 0.5, 5.0
 IDLE_S: Final = 30.0
+"""The process ends when nothing was due for so long after its last answer."""
 _AGAIN_S: Final = 30.0
 _LONGEST_S: Final = 600.0
 _MOST_DEATHS: Final = 3
@@ -85,6 +86,7 @@ class DerivedTables:
         self.faults: dict[str, Fault] = {}
         self._asked: Request | None = None
         self._asked_at = clock()
+        self._idle_since = clock()
         self._again_at: dict[str, float] = {}
         self._deaths: dict[str, int] = {}
         self._offered: Lake | None = None
@@ -103,7 +105,7 @@ class DerivedTables:
         if request is not None:
             self._ask(request)
             return True
-        if self._clock() - self._asked_at > IDLE_S:
+        if self._clock() - self._idle_since > IDLE_S:
             self._server.close()
         return taken
 
@@ -172,7 +174,7 @@ class DerivedTables:
 
     def _done(self, name: str) -> None:
         self._asked, self._lake.in_hand = None, frozenset()
-        now = self._clock()
+        now = self._idle_since = self._clock()
         self._again_at[name] = now + min(_LONGEST_REST_S, max(_SHORTEST_REST_S, REST * (now - self._asked_at)))
 
     def _commit(self, offer: Offer) -> None:

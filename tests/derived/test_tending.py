@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
@@ -22,7 +23,7 @@ from metajournal.streaming.derived.aside import refill
 from metajournal.streaming.derived.functions import DERIVED
 from metajournal.streaming.derived.making import Bounds
 from metajournal.streaming.derived.server import Answered, Beside, Ended, Here
-from metajournal.streaming.derived.tending import DerivedTables
+from metajournal.streaming.derived.tending import IDLE_S, DerivedTables
 from metajournal.streaming.rebuild import InProcess, LakeRebuild, Rebuilt, rebuild_lake
 from metajournal.streaming.verify import Check, verify_lake
 from tests.derived import toys
@@ -330,9 +331,14 @@ def test_a_damaged_derived_table_stops_nothing_else_and_a_rebuild_mends_it(one: 
     assert toys.held(one.lake) == toys.told(one.lake)
 
 
+def fast() -> float:
+    """Real time ten times as fast: rests and waits pass soon, and no number of looks makes the process idle."""
+    return time.monotonic() * 10
+
+
 def beside(one: Installation) -> Beside:
     server = Beside(COMMAND)
-    one.derived = DerivedTables(one.lake, KEYS, server, bounds=Bounds(4), clock=map(float, count(step=2)).__next__)
+    one.derived = DerivedTables(one.lake, KEYS, server, bounds=Bounds(4), clock=fast)
     return server
 
 
@@ -379,6 +385,32 @@ def test_a_process_that_is_killed_amid_a_piece_is_started_again_and_ends_with_it
     assert process.wait(30) == 0
 
 
+def test_a_process_is_idle_from_its_last_answer_not_from_the_last_question(one: Installation) -> None:
+    """A piece that takes long is followed by the next one in the same process."""
+
+    class Watched(Held):
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+            super().close()
+
+    now, server = [0.0], Watched()
+    one.derived = DerivedTables(one.lake, KEYS, server, bounds=Bounds(1_000), clock=lambda: now[0])
+    one.batch()
+    assert one.derived.tend()
+    while not complete(one):
+        now[0] += 2 * IDLE_S
+        server.free = True
+        one.derived.tend()
+    now[0] += IDLE_S / 2
+    assert not one.derived.tend()
+    assert not server.closed
+    now[0] += IDLE_S
+    assert not one.derived.tend()
+    assert server.closed
+
+
 def test_a_fault_stops_its_own_tables_says_where_and_is_tried_again_at_the_next_start(
     one: Installation, toy: pytest.MonkeyPatch
 ) -> None:
@@ -410,7 +442,7 @@ def test_a_fault_stops_its_own_tables_says_where_and_is_tried_again_at_the_next_
 def test_a_function_whose_process_dies_again_and_again_is_given_up(one: Installation) -> None:
     one.batch()
     server = Beside((sys.executable, "-c", "raise SystemExit(7)"))
-    one.derived = DerivedTables(one.lake, KEYS, server, clock=map(float, count(step=2)).__next__)
+    one.derived = DerivedTables(one.lake, KEYS, server, clock=fast)
     tended(one, lambda: "toy" in one.derived.faults)
     assert one.derived.faults["toy"].why == "its process ended 3 times in a row, last with exit code 7"
     assert {*one.derived.faults} <= {*DERIVED}
