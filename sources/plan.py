@@ -30,7 +30,7 @@ from ..domains.catalog.events import (
     TagsRemoved,
 )
 from ..domains.catalog.urns import run
-from ..domains.lineage.events import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
+from ..domains.lineage.events import DEFINITION, READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
 from ..schemas.errors import InvalidUrnError
 from ..schemas.hashing import canonical_json
 from ..schemas.limits import MAX_ENTRIES
@@ -353,7 +353,7 @@ def _run(source: Identity, found: Found, row: Held | None) -> Urn | None:
         if known is not None and known not in runs.ended and known.name.endswith(f"-{_digest(content)}"):
             return known
     before = [str(0 if row is None else row.deleted_at), *filter(None, (runs.told, runs.begun)), *runs.ended]
-    number = f"{_digest(before)}-{_digest(content)}"
+    number = f"{DEFINITION}{_digest(before)}-{_digest(content)}"
     try:
         return run(found.entity.parts[0], found.entity.name, "workflow", found.made_by, number)
     except InvalidUrnError:

@@ -35,6 +35,9 @@ UNKNOWN: Final = "unknown"
 ACCESSES: Final = (READ, WRITE, UNKNOWN)
 LATEST_AT_MS: Final = 253_402_300_799_999
 """9999-12-31T23:59:59.999Z. Facts begin at 1970: -1 is how the source writes that a run has not stopped."""
+DEFINITION: Final = "definition-"
+"""How the number of a run begins that stands for a definition (a view, a model, a job event): it says what reads and
+writes what for as long as it is defined so, and not that anything was written at a time."""
 NO_DATA: Final = frozenset({"app", "program", "run"})
 """Kinds that do things and are no data: with one of them in its place, an access has its two ends swapped."""
 
@@ -223,6 +226,11 @@ EVENTS: Final[tuple[type[Any], ...]] = (AccessesRecorded, RunStarted, RunStopped
 def program_of(run: Urn) -> Urn:
     """The program that a run is one of."""
     return Urn.parse(f"program:{run.path.rpartition('/')[0]}")
+
+
+def is_definition(run: str) -> bool:
+    """Whether a run stands for a definition (see `DEFINITION`)."""
+    return run.rpartition("/")[2].startswith(DEFINITION)
 
 
 def utc_day(time_ms: int) -> str:

@@ -16,6 +16,7 @@ from ...lake.lookup import possible_files
 from ...lake.ranges import paths_between
 from ...lake.table import quoted
 from ...lake.views.views import View
+from .events import DEFINITION
 from .relations import LakeRelations, told_by
 
 
@@ -33,6 +34,7 @@ def latest_write_of(view: View, seen: Bounds, tenant: str, data: str, as_of: int
     """The latest write of a run to data, at most one: when, its run and program.
 
     A write stands at the least time that was told of it; of several at one time the greatest run's is the latest.
+    What a run writes by its definition alone (`DEFINITION`) has not been written by it at any time.
 
     Args:
         view: has `writes`; where that lacks something, `accesses` and `relations` too.
@@ -45,11 +47,12 @@ def latest_write_of(view: View, seen: Bounds, tenant: str, data: str, as_of: int
             return []
         rows: list[Any] = cursor.sql(
             f"""select min(epoch_ms(happened_at)) as first, run, any_value(program) from ({" union all ".join(parts)})
-            where true{told_by(as_of)} group by run, component order by first desc, run desc limit 1"""
+            where {_HAPPENED}{told_by(as_of)} group by run, component order by first desc, run desc limit 1"""
         ).fetchall()
         return rows
 
 
+_HAPPENED = f"not regexp_matches(run, '/{DEFINITION}[^/]*$')"
 _COLUMNS = "run, component, program, happened_at"
 
 

@@ -23,7 +23,7 @@ from ...schemas.urn import Urn
 from ...values import bounded, is_text, json_value
 from ..catalog import naming
 from ..catalog.urns import run
-from .events import READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
+from .events import DEFINITION, READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
 
 SCHEMA_URL: Final = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 PRODUCER: Final = "urn:metajournal:openlineage"
@@ -157,7 +157,7 @@ def facts_of_job(event: Mapping[str, Any]) -> list[Any]:
     try:
         accesses = _accesses(event, at_ms)
         content = sorted(f"{access.access} {access.data}" for access in accesses)
-        of = run(job, name, WORKFLOW, name, f"definition-{uuid5(NAMESPACE_URL, chr(10).join(content))}")
+        of = run(job, name, WORKFLOW, name, f"{DEFINITION}{uuid5(NAMESPACE_URL, chr(10).join(content))}")
         return _checked(_told(of, accesses))
     except InvalidUrnError as error:
         raise NoRunEventError(error.message) from error

@@ -14,7 +14,7 @@ from rich.tree import Tree
 
 from ...schemas.urn import Urn
 from ...terminal.rendering import fields, safe, shortened, table, time_text, verdict
-from .events import UNKNOWN
+from .events import UNKNOWN, is_definition
 from .walk import TO_DATA, TO_PROGRAM, Direction
 
 _ARROWS = {"read": "→ read by", "write": "← written by", None: "– accessed by"}
@@ -98,8 +98,17 @@ class _Drawing:
 
 def _related(other: str, relations: list[dict[str, Any]], arrows: Mapping[str | None, str]) -> Text:
     how = ", ".join(arrows[relation.get("access")] for relation in relations)
-    runs = len({run for relation in relations for run in relation["runs"]})
-    return Text.assemble((f"{how} ", "dim"), _name(other), (f"  {runs:,} run{'' if runs == 1 else 's'}", "dim"))
+    return Text.assemble((f"{how} ", "dim"), _name(other), (f"  {_counted(relations)}", "dim"))
+
+
+def _counted(relations: list[dict[str, Any]]) -> str:
+    """How many runs are behind relations; definitions are none."""
+    numbers = {run for relation in relations for run in relation["runs"]}
+    runs = sum(not is_definition(number) for number in numbers)
+    counted = f"{runs:,} run{'' if runs == 1 else 's'}"
+    if runs == len(numbers):
+        return counted
+    return f"by definition, {counted}" if runs else "by definition"
 
 
 def _name(urn: str) -> Text:
@@ -115,7 +124,7 @@ def _whole(line: Text) -> Text:
 
 def runs_view(shown: Mapping[str, Any]) -> RenderableType:
     """Runs of a program, one a line."""
-    rows = [(run["id"], _began(run), _ended(run), run["status"] or "-") for run in shown["runs"]]
+    rows = [(run["id"], _began(run), _ended(run), _status(run["id"], run)) for run in shown["runs"]]
     drawn: RenderableType = table(["run", "started", "stopped", "status"], rows) if rows else Text("no runs", "dim")
     return _paged(drawn, shown["cursor"])
 
@@ -124,7 +133,7 @@ def run_view(shown: Mapping[str, Any]) -> RenderableType:
     """A run with what it touched and what was recorded with it."""
     head = fields(
         {"run": shown["run"], "program": shown["program"], "started": _began(shown), "stopped": _ended(shown),
-         "status": shown["status"] or "-"}
+         "status": _status(shown["run"], shown)}
     )  # fmt: skip
     rows = [
         (access["access"], access["data"], access["component"] or "-", time_text(access["at"]))
@@ -149,6 +158,11 @@ def imported_view(imported: Mapping[str, Any]) -> RenderableType:
             Text.assemble(verdict("refused"), f"  event {refusal['line']}: {shortened(refusal['message'], 160)}")
         )
     return Group(*lines)
+
+
+def _status(run: str, shown: Mapping[str, Any]) -> str:
+    """The final status; of what stands for a definition (and has not ended), that."""
+    return shown["status"] or ("definition" if is_definition(run) else "-")
 
 
 def _began(run: Mapping[str, Any]) -> str:

@@ -71,6 +71,19 @@ def test_a_lineage_is_drawn_as_a_tree_with_each_node_unfolded_once() -> None:
     ]
 
 
+def test_a_definition_is_named_and_counts_as_no_run() -> None:
+    told = answer(
+        relation("raw", "view", "read", "definition-1"),
+        relation("clean", "view", "write", "definition-1", "7"),
+    )
+    assert drawn(lineage_views.lineage_view(told, dataset("d", "raw"))).splitlines() == [
+        "dataset:d/raw",
+        "└── → read by program:d/app/spark/view  by definition",
+        "    └── → writes dataset:d/clean  by definition, 1 run",
+        "1 programs, 2 data, 2 relations",
+    ]
+
+
 DASHBOARD = (
     relation("orders", "load", "read", "1"),
     relation("mart", "load", "write", "1"),

@@ -357,6 +357,23 @@ def test_the_latest_write_is_told_with_its_program_or_source(tmp_path: Path) -> 
     assert known.latest_write("default", dataset("shop", "nowhere")) is None
 
 
+def test_what_writes_by_its_definition_alone_has_not_written(tmp_path: Path) -> None:
+    """A view's lineage says where its data comes from, from when on; nobody wrote anything then."""
+    view = [
+        RunStarted(run_of(WASH, 1).replace("/r1", "/definition-1"), 100),
+        AccessesRecorded(run_of(WASH, 1).replace("/r1", "/definition-1"), [(RAW, "read", 100), (CLEAN, "write", 100)]),
+    ]
+    assert reader(folded(tmp_path / "defined", view)).latest_write("default", CLEAN) is None
+    built = AccessesRecorded(run_of(WASH, 2), [(CLEAN, "write", 90)])
+    known = reader(folded(tmp_path / "built", [*view, built]))
+    assert known.latest_write("default", CLEAN) == {
+        "at": 90, "program": str(WASH), "run": run_of(WASH, 2), "source": None,
+    }  # fmt: skip
+    assert told(known.lineage("default", RAW, 0, 1_000)) == {
+        ("raw", "wash", "read", "definition-1"), ("clean", "wash", "write", "definition-1", "r2"),
+    }  # fmt: skip
+
+
 def test_lineage_as_at_an_earlier_point_is_what_the_journal_told_then(nightly: Fold) -> None:
     known, records = reader(nightly), records_of(NIGHTLY)
     place = {number: Position(TOPIC, one.partition, one.position) for number, one in enumerate(records)}
