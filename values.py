@@ -194,6 +194,10 @@ def json_value(text: str, *, longest: int = MAX_LINE) -> Any:
         value = json.loads(text, object_pairs_hook=_each_once)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text.rstrip()) > 0 or error.msg.startswith("Unterminated string"):
+            raise ValueError("it ends in the middle of a value, as if the rest was cut off") from None
+        raise
     if text.count("[") + text.count("{") > MAX_DEPTH:
         _check_depth(value)
     return value

@@ -320,6 +320,7 @@ def _brought(journal: Journal, source: Source, how: _Rounds) -> dict[str, Any]:
     bringing = Bringing(journal, source, lines.tell, timeout_s=how.timeout_s, prune=how.prune)
     comparison = bringing.compare(dry=how.dry)
     brought = Brought() if how.dry else bringing.bring(comparison)
+    lines.end()
     return _json(source, comparison, brought, how.dry, time.monotonic() - began)
 
 
@@ -392,19 +393,34 @@ def _show(answer: dict[str, Any]) -> None:
 
 
 class _Lines:
-    """Progress on standard error: a line per second, and one for each new step."""
+    """Progress on standard error: a line per second, and one for the beginning and the end of each step."""
 
     def __init__(self, source: str, *, silent: bool) -> None:
         self._source = source
         self._out = None if silent else console(stderr=True)
         self._printed_s = 0.0
         self._doing = ""
+        self._held_back: Progress | None = None
 
     def tell(self, progress: Progress) -> None:
         now = time.monotonic()
-        if self._out is None or (progress.doing == self._doing and now - self._printed_s < _TELL_S):
+        if progress.doing == self._doing and now - self._printed_s < _TELL_S:
+            self._held_back = progress
             return
-        self._printed_s, self._doing = now, progress.doing
+        if progress.doing != self._doing:
+            self.end()
+        self._held_back, self._printed_s, self._doing = None, now, progress.doing
+        self._print(progress)
+
+    def end(self) -> None:
+        """Print where the step ended, unless that was printed."""
+        if self._held_back is not None:
+            self._print(self._held_back)
+            self._held_back = None
+
+    def _print(self, progress: Progress) -> None:
+        if self._out is None:
+            return
         of = "" if progress.of is None else f" of {progress.of:,}"
         count = f": {progress.done:,}{of}" if progress.done or progress.of else ""
         print_line(safe(f"{self._source}: {progress.doing}{count}"), out=self._out)

@@ -32,6 +32,20 @@ def errors_page() -> list[str]:
             "The command line prints `error[code]: message` and the next step on standard error; with",
             "`--json` one object on standard output.",
         ),
+        "## Exit codes",
+        "",
+        *table(
+            ["exit code", "meaning"],
+            [
+                ("0", "done; also of `tail` that was stopped by Ctrl-C or SIGTERM"),
+                ("1", "a problem was found, or a part was refused; the rest, such as a file's other events, is done"),
+                ("2", "wrong usage, input or configuration"),
+                ("3", "a service cannot be reached"),
+                ("4", "not allowed"),
+                ("130", "interrupted"),
+                ("141", "the reader of a pipe went away"),
+            ],
+        ),
         "## By class",
         "",
     ]

@@ -198,6 +198,8 @@ class Bringing:
                 for event in step.events:
                     receipts.emit(event)
             self._journal.flush()
+            if comparison.plan.steps:
+                self._tell(Progress("bring in", len(comparison.plan.steps), len(comparison.plan.steps)))
         except BaseException:
             with suppress(MetajournalError):  # what ended the run is the error to tell
                 receipts.emit(RunStopped(run, time.time_ns() // 1_000_000, FAILED))

@@ -97,6 +97,8 @@ class Databases:
                 yield describing.found(table)
             except InvalidUrnError as error:
                 yield Problem(f"{table.schema}.{table.name}"[:200], error.message)
+        if views:
+            tell(Progress("analyze views", done, views))
 
     def _wanted(self, schemas: Sequence[str]) -> list[str]:
         """The schemas to read. Raises: SourceError: there is none, which would look as if all tables were gone."""

@@ -42,6 +42,12 @@ def test_a_text_that_is_no_json_for_us_says_why(text: str, why: str) -> None:
         values.json_value(text)
 
 
+@pytest.mark.parametrize("text", ['{"a": 1, "b', '{"a": 1,\n', "[1, 2", '{"a":'])
+def test_a_text_that_was_cut_off_is_told_as_such(text: str) -> None:
+    with pytest.raises(ValueError, match="it ends in the middle of a value, as if the rest was cut off"):
+        values.json_value(text)
+
+
 def test_json_is_bounded_in_length_and_depth() -> None:
     assert values.json_value(nested(values.MAX_DEPTH))
     assert values.json_value(json.dumps([[]] * 200)) == [[]] * 200

@@ -1,0 +1,38 @@
+"""Progress of a source for people: each step ends where its work ended."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from metajournal.commands.ingesting import _Lines
+from metajournal.sources.databases.source import Databases
+from metajournal.sources.found import Progress
+
+
+def test_a_step_that_is_over_within_a_second_shows_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _Lines("shop", silent=False)
+    for progress in (
+        Progress("read tables", 5), Progress("read tables", 30), Progress("compare"), Progress("bring in", 0, 46),
+        Progress("bring in", 46, 46),
+    ):  # fmt: skip
+        lines.tell(progress)
+    lines.end()
+    lines.end()
+    assert capsys.readouterr().err.splitlines() == [
+        "shop: read tables: 5", "shop: read tables: 30", "shop: compare", "shop: bring in: 0 of 46",
+        "shop: bring in: 46 of 46",
+    ]  # fmt: skip
+
+
+def test_reading_a_database_counts_its_tables_and_ends_with_all_views(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "shop.db") as connection:
+        connection.execute("create table orders (id integer)")
+        for number in range(3):
+            connection.execute(f"create view v{number} as select id from orders")
+    told = list[Progress]()
+    list(Databases(f"sqlite:///{tmp_path}/shop.db").read(told.append))
+    assert (told[0].doing, told[0].done) == ("read tables", 4)
+    assert told[-1] == Progress("analyze views", 3, 3)
