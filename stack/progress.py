@@ -52,11 +52,12 @@ class _InBar:
         self._task = bar.add_task("parts", total=None, visible=False)
 
     def __call__(self, now: Progress) -> None:
+        """Show the step. Until the first byte the bar pulses: nothing tells how long the resolving takes."""
         self._bar.update(
             self._task,
             description=f"jars and Elasticsearch: {now.step}",
-            total=now.total_bytes,
-            completed=now.done_bytes,
+            total=now.total_bytes if now.done_bytes else None,  # None changes nothing
+            completed=now.done_bytes or None,
             visible=True,
         )
 
