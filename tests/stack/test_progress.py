@@ -12,7 +12,8 @@ def test_the_bar_pulses_until_the_first_byte_and_stays_full_while_nothing_is_dow
     report = _InBar(bar)
     [task] = bar.tasks
     report(Progress("resolving", 0, 180))
-    assert task.visible and task.description.endswith("resolving")
+    assert task.visible
+    assert task.description.endswith("resolving")
     assert task.total is None, "a bar of unknown length pulses"
     report(Progress("downloading", 45, 180))
     assert (task.completed, task.total) == (45, 180)
