@@ -42,7 +42,13 @@ if TYPE_CHECKING:
     from ..domains.lineage import rows as lineage_rows
     from ..domains.lineage import rules as lineage_rules
     from ..domains.lineage import tables as lineage_tables
+    from ..domains.repositories import documents as repositories_documents
     from ..domains.repositories import domain as repositories
+    from ..domains.repositories import events as repositories_events
+    from ..domains.repositories import rows as repositories_rows
+    from ..domains.repositories import rules as repositories_rules
+    from ..domains.repositories import tables as repositories_tables
+    from ..domains.repositories import words as repositories_words
     from ..domains.tables import domain as tables
     from ..fold.derived import DerivedFile
     from ..fold.published import AnnotationsFile, ColumnDocumentsFile, DocumentsFile
@@ -59,18 +65,18 @@ if TYPE_CHECKING:
     from .program import CommandsFile
 
     _DOMAINS: Sequence[DomainFile] = (catalog, datasets, files, lineage, repositories, tables)
-    _EVENTS: Sequence[EventsFile] = (catalog_events, files_events, lineage_events)
-    _RULES: Sequence[RulesFile] = (catalog_rules, files_rules, lineage_rules)
-    _READS: Sequence[ReadsFile] = (catalog_rules, lineage_rules)
-    _ROWS: Sequence[RowsFile] = (files_rows, lineage_rows)
-    _TABLES: Sequence[TablesFile] = (files_tables, lineage_tables)
+    _EVENTS: Sequence[EventsFile] = (catalog_events, files_events, lineage_events, repositories_events)
+    _RULES: Sequence[RulesFile] = (catalog_rules, files_rules, lineage_rules, repositories_rules)
+    _READS: Sequence[ReadsFile] = (catalog_rules, lineage_rules, repositories_rules)
+    _ROWS: Sequence[RowsFile] = (files_rows, lineage_rows, repositories_rows)
+    _TABLES: Sequence[TablesFile] = (files_tables, lineage_tables, repositories_tables)
     _DERIVED: Sequence[DerivedFile] = (lineage_derived,)
     _CLIENTS: Sequence[ClientFile] = (files_client, lineage_client)
-    _DOCUMENTS: Sequence[DocumentsFile] = (files_documents, lineage_documents)
+    _DOCUMENTS: Sequence[DocumentsFile] = (files_documents, lineage_documents, repositories_documents)
     _ANNOTATIONS: AnnotationsFile = catalog_documents
     _COLUMN_DOCUMENTS: ColumnDocumentsFile = files_column_documents
     _FOLDERS: Sequence[ColumnFolderFile] = (catalog_folder, files_folder)
-    _WORDS: WordsFile = files_words
+    _WORDS: Sequence[WordsFile] = (files_words, repositories_words)
     _BEGINS: BeginsFile = catalog_as_of
     _FACTS: FactsFile = lineage_as_of
     _TYPED: Sequence[TypedFile] = (catalog_typed, files_typed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
+from ..lake.declared import SPECS
 from ..rules import apply, load
 from ..rules.entity import At, EntityRow, FactKey, ForeignRowError
 from ..rules.outcome import Accepted, Rejected
@@ -161,19 +162,22 @@ class PartitionRows:
         """The newest row of another table. Raises ForeignRowError for one that nobody said would be read."""
         header = self._own()
         named = (key.TABLE, header.tenant, key)
-        row = self._current_facts.get(named)
-        if row is not None:
-            return row
         if named not in self._prior.facts or not any(value in self._named(header) for value in key):
             raise ForeignRowError(f"an event of {header.aggregate} asked for {key} of {key.TABLE}")
-        return self._prior.facts[named]
+        row = self._current_facts.get(named)
+        return self._prior.facts[named] if row is None else row
 
     def advance_fact(self, after: Any) -> FactChange:
-        """Make a row of another table the newest of its key; gives it with the one before, where that is known."""
-        key = (TABLE_OF[type(after)], after.tenant, key_of(after))
+        """Make a row of another table the newest of its key; gives it with the one before, where that is known.
+
+        It counts whether this batch asks for it or not: a later one may, which must not find what stood before.
+        """
+        table = TABLE_OF[type(after)]
+        if not SPECS[table].read_by_rules:
+            return FactChange(None, after)
+        key = (table, after.tenant, key_of(after))
         before = self._current_facts.get(key) or self._prior.facts.get(key)
-        if key in self._prior.facts:
-            self._current_facts[key] = after
+        self._current_facts[key] = after
         return FactChange(before, after)
 
     def members(self, aggregate: str, kinds: Collection[str]) -> list[EntityRow]:

@@ -115,6 +115,8 @@ class TableSpec:
         version: of the function that derives its rows from those of other tables (`fold.derived`), from 1; 0: the fold
             makes them.
         original: every lake has it, since the first version made it. What came later, only a lake that lists it.
+        read_by_rules: whether rules may ask for its rows, of a history table. Those of any other are not kept in memory
+            once they are made.
     """
 
     name: str
@@ -129,6 +131,7 @@ class TableSpec:
     repeating: frozenset[str] = frozenset()
     version: int = 0
     original: bool = False
+    read_by_rules: bool = True
 
 
 OF_HISTORIES: Final = frozenset({"tenant", "actor", "domain", "journal_partition", "seq", "deleted"})

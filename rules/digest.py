@@ -65,7 +65,7 @@ def digests_text(digests: Mapping[str, str]) -> str:
 def digests_from(text: str) -> dict[str, str]:
     """The digests in a table's log. The only one that version 0.1.0 wrote was that of all its domains."""
     if "=" not in text:
-        return {domain.name: text for domain in served()}
+        return {domain.name: text for domain in served() if domain.original}
     return {name: digest for name, _, digest in (pair.partition("=") for pair in text.split(" "))}
 
 

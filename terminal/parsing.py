@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from typing import Any, NamedTuple, Protocol, cast
@@ -177,9 +178,10 @@ def typed_options(
 
 
 def _entity_field(name: str) -> str:
-    """What a type calls the entity that it is about: most `entity`, facts about runs `run`."""
-    fields: Iterable[str] = getattr(event_class(name), "URN_FIELDS", ("entity",))
-    return next(iter(fields))
+    """What a type calls the entity that it is about: most `entity`, facts about runs `run`; of several the first."""
+    event = event_class(name)
+    urns = getattr(event, "URN_FIELDS", ("entity",))
+    return next((field.name for field in fields(event) if field.name in urns), "entity")
 
 
 def _object(data: str | None) -> dict[str, Any]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from metajournal import EntityRegistered, Journal, NotYetVisibleError, PropertiesSet, TagsAdded, dataset
+from metajournal.domains.repositories.events import Committed, ObjectsRegistered, ObjectsWritten, RepositoryCreated
+from metajournal.domains.repositories.urns import branch_urn, commit_urn, object_urn, repository_urn
 from metajournal.producers.verdicts import Accepted, Duplicate, Rejected, Unchanged
 from metajournal.schemas.errors import InputError
 from metajournal.schemas.positions import Position
@@ -38,6 +42,42 @@ def test_receipts_and_changes_tell_what_the_stream_decided(installation: Install
         assert journal.tags(PURCHASES) == ("pii",)
         assert journal.metadata(PURCHASES)["SYSTEM"].properties["created_by"] == "alice"
         assert [row.user_tags for row in journal.history(PURCHASES)] == [(), ("pii",)]
+
+
+def test_a_repositorys_events_are_judged_published_and_found(installation: Installation) -> None:
+    """Every journal of this version serves repositories from its beginning."""
+    repository, main = repository_urn("shop"), branch_urn("shop", "main")
+    entry: dict[str, Any] = {"path": "raw/a.csv", "size": 3, "checksum": "c1", "address": "s3://shop/1"}
+    with Journal.connect(installation.settings) as journal:
+        created = journal.emit(RepositoryCreated(repository, "main", "s3://shop"))
+        assert created.outcome(WAIT_S) == Accepted(created.position)
+        with journal.follow(main) as follow:
+            journal.emit(ObjectsWritten(main, [entry]))
+            committed = journal.emit(Committed(main, "the first harvest", {"by": "nightly"}))
+            late = journal.emit(Committed(main, "again", expected_head=""))
+            verdicts = [follow.verdict(one.position, timeout_s=WAIT_S) for one in (committed, late)]
+            row = follow.row(at_least=committed.position)
+        assert verdicts == [committed.outcome(WAIT_S), late.outcome(WAIT_S)]
+        assert verdicts[0] == Accepted(committed.position)
+        assert isinstance(verdicts[1], Rejected)
+        assert row is not None
+        assert row.record is not None
+        head = row.record["head"]
+        assert verdicts[1].reason == "stale-head"
+        assert verdicts[1].detail == {"branch": main, "expected": "", "found": head}
+        changes = [one.record for one in journal.changes("repositories", since=created.position, timeout_s=5)]
+        assert [change["event_type"] for change in changes] == ["ObjectsWritten", "Committed"]
+        assert changes[1]["event_payload"]["commit"] == head
+        registered = journal.emit(ObjectsRegistered(repository, [entry["path"]]))
+        tagged = journal.emit(TagsAdded(object_urn("shop", "raw/a.csv"), ["harvested"]))
+        assert registered.outcome(WAIT_S) == Accepted(registered.position)
+
+        def found(query: str) -> list[str]:
+            return [hit.urn for hit in journal.search(query, at_least=tagged.position, timeout_s=WAIT_S).hits]
+
+        assert found("tags:harvested") == ["object:shop/raw/a.csv"]
+        assert found("first harvest") == [commit_urn("shop", head)]
+        assert found(f"head:{head}") == [main]
 
 
 def test_who_gives_the_position_sees_their_own_write_in_the_lake(installation: Installation) -> None:

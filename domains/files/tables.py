@@ -119,5 +119,6 @@ TABLES: Final = (
         indexed={"work_id": None, "file_id": "supersedes"},
         repeating=OF_HISTORIES | {"file_where", "file_what", "supersedes", "version"},
         original=True,
+        read_by_rules=False,
     ),
 )

@@ -1,1 +1,1 @@
-"""Git-like versions over object metadata: kinds reserved, not served yet."""
+"""Git-like versions over object metadata: branches, staged changes, commits and merges."""

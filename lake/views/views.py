@@ -151,6 +151,7 @@ class Views:
     def _renewed(self, known: View | None, generation: int, wanted: frozenset[str]) -> View:
         now = time.monotonic()
         lake = self._lake
+        wanted &= lake.tables.keys()  # a domain that has not joined the lake's journal has no tables there
         if known is None or not lake.journal.is_newest():
             lake.refresh((JOURNAL_TABLE,))
         if known is not None and lake.journal.delta.version() == known.journal.version:

@@ -24,6 +24,11 @@ def test_options_become_the_event_that_they_say() -> None:
         TagsAdded("dataset:a/b", ["x", "y"], scope="SYSTEM"),
         {"actor": "alice"},
     )
+    head = f"commit:r1/{'ab' * 32}"
+    typed = parsing.typed_options("BranchReverted", "branch:r1/main", data=json.dumps({"commit": head}))
+    assert typed.event.entities == ("branch:r1/main", "repo:r1", head)
+    data = '{"destination": "branch:r1/main", "source_head": "", "destination_head": ""}'
+    assert parsing.typed_options("Merged", "branch:r1/dev", data=data).event.source == "branch:r1/dev"
     typed = parsing.typed_options(
         "catalog.PropertiesSet.1", "dataset:a/b", properties=["k=v=w", "empty="], expected=0, event_time="1970-01-01"
     )

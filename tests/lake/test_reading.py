@@ -9,7 +9,6 @@ import pytest
 
 from metajournal.domains.catalog.events import EntityDeleted, EntityRegistered, PropertiesSet
 from metajournal.domains.catalog.urns import dataset
-from metajournal.lake.declared import SPECS
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.table import Table
 from metajournal.lake.tables import Lake
@@ -213,7 +212,7 @@ def test_the_journal_is_looked_at_before_the_tables_that_its_marks_speak_of(
     assert seen == ["journal", "entities"]
     Lake(str(fold.path)).refresh()
     assert seen[2] == "journal"
-    assert len(seen) == 2 + len(SPECS)
+    assert len(seen) == 2 + len(fold.lake.tables)
 
 
 def test_as_at_a_cut_holds_the_entitys_own_position_or_else_the_latest_of_the_times(fold: Fold) -> None:

@@ -14,7 +14,6 @@ import pytest
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet
 from metajournal.domains.catalog.urns import dataset
 from metajournal.lake.cuts import time_below
-from metajournal.lake.declared import SPECS
 from metajournal.lake.entities import milliseconds
 from metajournal.lake.reading import LakeReader
 from metajournal.lake.tables import Lake
@@ -155,7 +154,7 @@ def test_a_view_is_renewed_when_it_is_old_when_it_expired_and_when_tables_are_sw
     swapped = views.take()
     assert (swapped.generation, swapped.tables["entities"].files.num_rows) == (1, 0)
     assert swapped.tables["entities"].uri.endswith("gen-1/entities")
-    assert set(swapped.tables) == set(SPECS)
+    assert set(swapped.tables) == set(fold.lake.tables)
 
 
 def test_the_time_in_front_of_a_position_is_that_of_the_last_record_below(fold: Fold) -> None:
@@ -183,6 +182,6 @@ def test_a_question_over_all_tables_is_asked_once_more_of_a_new_view_where_a_fil
             raise StaleReadError(str(fold.path / "entities"), "part-0.parquet")
         return len(view.tables)
 
-    assert reader.of_all_tables(ask) == len(SPECS)
+    assert reader.of_all_tables(ask) == len(fold.lake.tables)
     assert views[0] is not views[1]
     assert LakeReader(Lake(str(fold.path / "none")), TopicNames(), PARTITIONS).of_all_tables(lambda view: view) is None

@@ -15,6 +15,7 @@ import pytest
 import metajournal.rules
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.domains.catalog.urns import app, dataset, program, run, stream
+from metajournal.domains.repositories.urns import branch_urn, repository_urn
 from metajournal.rules import UNCHANGED, Accepted, At, ForeignRowError, Outcome, Reads, Rejected, apply, load
 from metajournal.rules.admission import REASONS
 from metajournal.schemas import registry
@@ -38,6 +39,11 @@ def test_every_event_type_that_decodes_has_a_rule(event_type: str) -> None:
     values |= {"entity": PURCHASES, "description": None, "schema": None}
     values |= {"files": (), "run": RUN, "accesses": (), "at": 0, "status": ""}
     values |= {"stream": stream("default", "s"), "source": ""}
+    values |= {"repository": repository_urn("r"), "default_branch": "", "storage_namespace": "", "paths": ()}
+    values |= {"branch": branch_urn("r", "b"), "destination": branch_urn("r", "b"), "commit": None, "entries": ()}
+    values |= {"message": "", "metadata": {}, "strategy": "", "staged": "", "allow_empty": False, "path": None}
+    heads = ("expected_head", "source_head", "destination_head", "staging_digest", "prefix")
+    values |= dict.fromkeys(heads)
     for field in fields(event):
         object.__setattr__(event, field.name, values[field.name])
     header = header_for(EntityRegistered(PURCHASES))._replace(type=event_type)

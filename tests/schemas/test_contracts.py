@@ -38,6 +38,18 @@ PUBLISHED = {
     "lineage.RunStarted.1": ["5a8b888657f91818"],
     "lineage.RunStopped.1": ["889bd020165908a7"],
     "files.FilesRecorded.1": ["d0b22c3546c28fa3"],
+    "repositories.BranchCreated.1": ["4bcb6f052696aa81"],
+    "repositories.BranchDeleted.1": ["0fa81bdfffe85397"],
+    "repositories.BranchReset.1": ["75c300d269c49466"],
+    "repositories.BranchReverted.1": ["f111d163d5777d55"],
+    "repositories.Committed.1": ["dbe2a1558641779d"],
+    "repositories.Merged.1": ["89cdaeac8066c473"],
+    "repositories.ObjectsDeleted.1": ["1d30070b87fe2f95"],
+    "repositories.ObjectsRegistered.1": ["b01a3e815ed05852"],
+    "repositories.ObjectsUnregistered.1": ["f590fdf31fa27f5d"],
+    "repositories.ObjectsWritten.1": ["6844b7c60600102f"],
+    "repositories.RepositoryCreated.1": ["058e76ea86cf7c04"],
+    "repositories.RepositoryDeleted.1": ["77b987a40a5e59cb"],
 }
 """Fingerprints of every schema that ever stood in a journal: lines are added here, never removed or changed."""
 

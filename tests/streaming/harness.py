@@ -167,6 +167,7 @@ class Fold:
     shelved: frozenset[tuple[str, int, int]] = frozenset()
     cache_rows: int = 100
     topic: str = TOPIC
+    joined: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.topics = MemoryTopics()
@@ -179,6 +180,7 @@ class Fold:
         """A new process: nothing is remembered but the lake and the topics."""
         epochs = Epochs({self.topic: TopicEpoch(self.topic, 1, "id", self.partitions)}, self.shelved)
         lake = Lake(str(self.path))
+        lake.include(self.joined)
         lake.create()
         self.lake = lake
         self.engine = Engine(self.settings, epochs, lake, self.topics)  # type: ignore[arg-type]
