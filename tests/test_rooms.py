@@ -131,6 +131,18 @@ def test_a_file_of_a_domain_imports_what_its_role_may(role: str) -> None:
                 assert module.split(".")[0] not in FOREIGN.get(role, set()) | IMPURE, f"{path}: {module}"
 
 
+def test_what_a_commit_contains_is_held_to_what_rules_may_import() -> None:
+    """Merges are pure: the same commits give the same content on any machine."""
+    paths = list((ROOT / "domains" / "repositories" / "merging").glob("*.py"))
+    assert paths
+    for path in paths:
+        for source, module in imports(path):
+            allowed = PURE | {"domains"}
+            assert source in allowed if source else module.split(".")[0] not in FOREIGN["rules"] | IMPURE, (
+                f"{path}: {module}"
+            )
+
+
 def test_records_are_judged_in_one_place() -> None:
     """Nobody but the steps calls the partition function, and the columns of a domain know nothing of the stream."""
     judging = [

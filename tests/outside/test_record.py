@@ -61,9 +61,13 @@ def test_a_domain_is_recorded_in_fields_that_older_versions_pass_over(settings: 
         {"name": "toy", "min_parts": 2, "max_parts": 2, "aggregate": {"kind": "toybox", "parts": 1}},
     ]
     begin = 1 << 40
-    assert fields["cuts"] == {names.journal("catalog"): [begin] * 4, names.journal("files"): [begin] * 4}
+    cuts = {names.journal("catalog"): [begin] * 4, names.journal("files"): [begin] * 4}
+    assert fields["cuts"] == cuts | {names.journal("repositories"): [2 * begin] * 4}
+    joined = (topic, names.journal("repositories"))
     old = read_by_0_1_0(read_all(settings, names.epochs))
-    assert old == {key: (2 if key == topic else 1, one["topic_id"], one["partitions"]) for key, one in recorded.items()}
+    assert old == {
+        key: (2 if key in joined else 1, one["topic_id"], one["partitions"]) for key, one in recorded.items()
+    }
     assert "kinds" in recorded[names.journal("catalog")]
     assert has.python(ADD.format(name="toys")) == [domains, fields]
 
