@@ -36,6 +36,7 @@ from .schemas.urn import Urn
 if TYPE_CHECKING:
     from .domains.files.client import FilesClient
     from .domains.lineage.client import LineageClient
+    from .domains.repositories.client import RepositoriesClient
     from .indexer.search.options import Sort
     from .indexer.search.results import Results
     from .indexer.search.searching import Search, Suggestion
@@ -278,6 +279,14 @@ class Journal(LakeClient):
         from .domains.lineage.client import LineageClient
 
         return LineageClient(self)
+
+    @property
+    def repositories(self) -> RepositoriesClient:
+        """Git-like versions over the metadata of objects: `journal.repositories.create(…)`,
+        `journal.repositories["name"].branch("main").write(…)`. See `RepositoriesClient`."""
+        from .domains.repositories.client import RepositoriesClient
+
+        return RepositoriesClient(self)
 
     if not TYPE_CHECKING:
 

@@ -79,6 +79,9 @@ class ConnectedJournal(Protocol):
     def domain(self, name: str) -> Any:
         """`Journal.domain`."""
 
+    def wait(self, at_least: Inside, *, timeout_s: float = WAIT_S) -> None:
+        """`Journal.wait`."""
+
     def opened(self, name: str, opens: Callable[[LakeReader], Reader]) -> Reader:
         """`LakeClient.opened`."""
 

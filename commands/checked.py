@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from ..domains.lineage import rows as lineage_rows
     from ..domains.lineage import rules as lineage_rules
     from ..domains.lineage import tables as lineage_tables
+    from ..domains.repositories import client as repositories_client
+    from ..domains.repositories import commands as repositories_commands
     from ..domains.repositories import documents as repositories_documents
     from ..domains.repositories import domain as repositories
     from ..domains.repositories import events as repositories_events
@@ -71,7 +73,7 @@ if TYPE_CHECKING:
     _ROWS: Sequence[RowsFile] = (files_rows, lineage_rows, repositories_rows)
     _TABLES: Sequence[TablesFile] = (files_tables, lineage_tables, repositories_tables)
     _DERIVED: Sequence[DerivedFile] = (lineage_derived,)
-    _CLIENTS: Sequence[ClientFile] = (files_client, lineage_client)
+    _CLIENTS: Sequence[ClientFile] = (files_client, lineage_client, repositories_client)
     _DOCUMENTS: Sequence[DocumentsFile] = (files_documents, lineage_documents, repositories_documents)
     _ANNOTATIONS: AnnotationsFile = catalog_documents
     _COLUMN_DOCUMENTS: ColumnDocumentsFile = files_column_documents
@@ -80,4 +82,4 @@ if TYPE_CHECKING:
     _BEGINS: BeginsFile = catalog_as_of
     _FACTS: FactsFile = lineage_as_of
     _TYPED: Sequence[TypedFile] = (catalog_typed, files_typed)
-    _COMMANDS: Sequence[CommandsFile] = (files_commands, lineage_commands)
+    _COMMANDS: Sequence[CommandsFile] = (files_commands, lineage_commands, repositories_commands)

@@ -74,6 +74,14 @@ FILE: Final = {
 }  # fmt: skip
 RECORDED: Final = {"ok": bool, "event_id": str, "position": str, "outcome?": str, "reason?": str, "detail?": object,
                    "of?": (str, int), "original?": Map(object)}  # fmt: skip
+BRANCH: Final = {
+    "urn": str, "name": str, "head": TEXT, "staged_events": int, "staged_rows": int, "staging_digest": str,
+    "logical_timestamp": int, "dirty": bool,
+}  # fmt: skip
+COMMIT: Final = {
+    "urn": str, "id": str, "branch": str, "parents": [str], "strategy": TEXT, "message": str, "metadata": Map(str),
+    "actor": TEXT, "event_time": int, "logical_timestamp": int,
+}  # fmt: skip
 RUN: Final = {"run": str, "program": str, "id": str, "start": WHOLE, "stop": int, "status": TEXT}
 ACCESS: Final = {"data": str, "access": str, "at": int, "component": TEXT, "metadata": (Map(object), None)}
 LINEAGE: Final = {
@@ -155,6 +163,22 @@ SHAPES: Final[Mapping[str, Printed]] = {
          "tables": Map({"digest": str, "before": TEXT})},
         "what the rebuild did",
     ),
+    "repo branch": Printed(RECORDED, "the result of its event", lines=True),
+    "repo branches": Printed([BRANCH], "the branches, by name"),
+    "repo commit": Printed(COMMIT, "the commit"),
+    "repo create": Printed(RECORDED, "the result of its event", lines=True),
+    "repo delete": Printed(RECORDED, "the result of its event", lines=True),
+    "repo list": Printed(
+        [{"urn": str, "name": str, "default_branch": str, "storage_namespace": str, "created": int, "members": int}],
+        "the repositories, by name",
+    ),
+    "repo log": Printed({"commits": [COMMIT], "before": WHOLE}, "commits, the newest first; `before` asks for more"),
+    "repo register": Printed(RECORDED, "the result of each event", lines=True),
+    "repo reset": Printed(RECORDED, "the result of its event", lines=True),
+    "repo revert": Printed(RECORDED, "the result of its event", lines=True),
+    "repo rm": Printed(RECORDED, "the result of each event", lines=True),
+    "repo unregister": Printed(RECORDED, "the result of each event", lines=True),
+    "repo write": Printed(RECORDED, "the result of each event", lines=True),
     "restore topics": Printed(
         {"ok": bool, "dry_run": bool, "epochs": bool, "schemas": bool, "created": [str], "records": int,
          "topics": [{"topic": str, "state": str, "epoch": int, "records": int, "offsets": int}], "seconds": NUMBER,

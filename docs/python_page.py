@@ -14,6 +14,11 @@ SECTIONS: Final = {
     "The journal": ["Journal", "producers.units:Unit"],
     "Files: journal.files": ["domains.files.client:FilesClient"],
     "Lineage: journal.lineage": ["domains.lineage.client:LineageClient"],
+    "Repositories: journal.repositories": [
+        "domains.repositories.client:RepositoriesClient",
+        "domains.repositories.client:Repository",
+        "domains.repositories.client:Branch",
+    ],
     "What emit returns": [
         "producers.receipts:Receipt", "Accepted", "Unchanged", "Rejected", "Shelved", "Duplicate",
         "producers.verdicts:UnitOutcome",
@@ -32,7 +37,9 @@ SECTIONS: Final = {
     "What lake queries return": [
         "lake.reading:Answer", "rules.entity:EntityRow", "domains.lineage.values:LineagePage",
         "domains.files.queries:FilesPage",
-        "domains.files.rows:FileRecordRow",
+        "domains.files.rows:FileRecordRow", "domains.repositories.queries:RepositoryInfo",
+        "domains.repositories.queries:BranchInfo", "domains.repositories.queries:CommitInfo",
+        "domains.repositories.queries:LogPage",
     ],
     "Names": ["Urn", "urn", "dataset", "stream", "app", "program", "run", "file_urn", "Position"],
     "Events of the catalog": [

@@ -92,12 +92,14 @@ class Lake:
     def _look(self) -> None:
         """Follow the pointer; tables that stay where they were keep their handles."""
         version = self._generations.version()
-        outside = self._from_outside() if FROM_OUTSIDE else self._outside
+        if version != self._seen:
+            pointer = self._generations.read()
+            generation = pointer.generation if self._number is None else self._number
+            self._pointer = Pointer(generation, {**pointer.tables, **self._overrides})
+        outside = self._from_outside() if FROM_OUTSIDE else self._outside  # where the pointer says
         if version == self._seen and outside == self._outside:
             return
-        pointer = self._generations.read()
-        generation = pointer.generation if self._number is None else self._number
-        self._pointer, self._outside = Pointer(generation, {**pointer.tables, **self._overrides}), outside
+        self._outside = outside
         uris = {
             name: f"{self.path}/{self._pointer.folder(name)}"
             for name in SPECS

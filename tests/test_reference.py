@@ -52,7 +52,13 @@ def test_every_key_of_the_settings_is_explained(tmp_path: Path) -> None:
             assert not row.endswith("|  |"), f"{line.key} has no explanation"
 
 
-NOTHING_BY_ITSELF = ("metajournal", "metajournal config", "metajournal rebuild", "metajournal restore")
+NOTHING_BY_ITSELF = (
+    "metajournal",
+    "metajournal config",
+    "metajournal rebuild",
+    "metajournal repo",
+    "metajournal restore",
+)
 """Groups whose commands alone do something."""
 
 

@@ -30,6 +30,7 @@ class BrokerStream:
         """A new process: epochs and shelved positions are read anew."""
         self.epochs: Epochs = read_epochs(self._settings)
         self.lake = Lake(self._settings.lake.path)
+        self.lake.include(self.epochs.domains)
         self.lake.create()
         self.engine = Engine(self._settings, self.epochs, self.lake, self.topics)  # type: ignore[arg-type]
 

@@ -20,6 +20,8 @@ from metajournal.domains.catalog import events as events
 from metajournal.domains.catalog.urns import app, dataset, program, run, stream
 from metajournal.domains.files import events as files
 from metajournal.domains.lineage import events as lineage
+from metajournal.domains.repositories import events as repositories
+from metajournal.domains.repositories.urns import branch_urn, commit_urn, repository_urn
 from metajournal.fold.folded import Prior
 from metajournal.fold.journal import journal_rows, journal_table
 from metajournal.fold.judging import fold
@@ -37,6 +39,7 @@ from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, table_of
 
+_TOPIC_OF: Final = {b"files": "files", b"repo": "repositories"}
 MEMORY_BYTES: Final = 3 << 30
 """Address space of the child: many times what it takes, little against what a damaged number can promise."""
 _TOGETHER: Final = 500
@@ -114,8 +117,34 @@ def events_about(entity: Urn) -> list[Any]:
             ]
         ),
     ]
+    found += [*_of_repositories()]
     assert {event.TYPE for event in found} == set(event_types()), "an event type is missing here"
     return found
+
+
+def _of_repositories() -> Iterator[Any]:
+    """Events of repositories, of every type."""
+    repository, main, dev = repository_urn("lake"), branch_urn("lake", "main"), branch_urn("lake", "dev/x")
+    head, staged = "ab" * 32, "cd" * 16
+    blocks = (repositories.Block("s3://b/1", 2, "x"), repositories.Block("s3://b/2", 3, "y"))
+    yield repositories.RepositoryCreated(repository, "main", "s3://été")
+    yield repositories.RepositoryDeleted(repository)
+    yield repositories.BranchCreated(dev, commit_urn("lake", head))
+    yield repositories.BranchDeleted(dev, "")
+    yield repositories.ObjectsWritten(
+        main,
+        [
+            repositories.Entry("été/a", 3, "c1", "s3://b/a", (), "text/csv", {"ä": "ß"}, -5),
+            repositories.Entry("b\n", 5, "c2", None, blocks),
+        ],
+    )
+    yield repositories.ObjectsDeleted(main, ["été/a", "b"])
+    yield repositories.Committed(main, "première", {"by": "ä"}, "", staged, True)
+    yield repositories.Merged(dev, main, head, "", "source-wins", "resolve", staged, "m", {"k": "v"})
+    yield repositories.BranchReset(main, prefix="été/", staging_digest=staged, expected_head=head)
+    yield repositories.BranchReverted(main, commit_urn("lake", head), head)
+    yield repositories.ObjectsRegistered(repository, ["été/a", "b"])
+    yield repositories.ObjectsUnregistered(repository, ["b"])
 
 
 def valid() -> list[JournalRecord]:
@@ -212,16 +241,17 @@ def main(seed: str, count: int) -> None:
     """Read and judge so many damaged records, and tell what became of them."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     chance = random.Random(seed)
-    parts: dict[str, list[JournalRecord]] = {"catalog": [], "files": []}
+    parts: dict[str, list[JournalRecord]] = {"catalog": [], "files": [], "repositories": []}
     for one in valid():
         codec.decode(one.value or b"")
-        parts["files" if b"/files:" in (one.key or b"") else "catalog"].append(one)
+        kind = (one.key or b"").partition(b"/")[2].partition(b":")[0]
+        parts[_TOPIC_OF.get(kind, "catalog")].append(one)
     places = {domain: Place(TOPIC.replace("catalog", domain), 0, 1, domain, frozenset()) for domain in parts}
     for domain, originals in parts.items():
         assert set(judged(originals, places[domain])) == {"decoded"}
     found = Counter[str]()
     for number, first in enumerate(range(0, count, _TOGETHER)):
-        domain = "files" if number % 5 == 1 else "catalog"
+        domain = {1: "files", 3: "repositories"}.get(number % 5, "catalog")
         some = [damaged(parts[domain], chance) for _ in range(min(_TOGETHER, count - first))]
         found.update(judged(some, places[domain]))
     assert found.total() == count

@@ -184,8 +184,8 @@ def test_the_largest_event_that_fits_is_taken(emitter: Emitter) -> None:
 
 def test_a_domain_that_is_not_served_is_a_typed_error(emitter: Emitter) -> None:
     with pytest.raises(UnservedDomainError) as caught:
-        emitter.emit(TagsAdded(urn("repo", "warehouse"), ["x"]))
-    assert (caught.value.domain, caught.value.urn) == ("repositories", "repo:warehouse")
+        emitter.emit(TagsAdded(urn("table", "warehouse", "orders"), ["x"]))
+    assert (caught.value.domain, caught.value.urn) == ("tables", "table:warehouse/orders")
 
 
 def test_a_full_queue_refuses_with_the_numbers(make: MakeEmitter) -> None:

@@ -122,7 +122,7 @@ def test_every_fault_of_every_event_is_listed_and_nothing_is_sent(journal: Journ
     unit.emit(TagsAdded(SOME[0], ["fine"]), event_id=twice)
     unit.emit(wrong)
     unit.emit(TagsAdded("no-urn", ["", "x"], scope="OURS"), expected=-1)
-    unit.emit(TagsAdded(urn("repo", "warehouse"), ["x"]))
+    unit.emit(TagsAdded(urn("table", "warehouse", "orders"), ["x"]))
     unit.emit(PropertiesSet(SOME[1], {"notes": "x" * MAX_EVENT_BYTES}))
     unit.emit(TagsAdded(SOME[0], ["again"]), event_id=twice)
     unit.emit(TagsAdded(SOME[0], ["x"]), tenant="another")

@@ -8,12 +8,10 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from metajournal import Journal
-from metajournal.lake.declared import derived_tables, history_tables
 from metajournal.lake.digest import table_digest
 from metajournal.lake.storage.kept_epochs import KeptEpochs
 from metajournal.lake.tables import Lake
 from metajournal.producers.compacted import read_all
-from metajournal.producers.topics import wanted_topics
 from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import Settings
 from tests.consumers.stream import BrokerStream
@@ -23,8 +21,9 @@ from tests.wait import eventually
 def lose(settings: Settings, topics: Iterable[str] | None = None) -> list[str]:
     """Delete topics, all of the journal by default, and wait until the broker no longer shows them."""
     admin = AdminClient(dict(settings.kafka))
-    wanted = [topic.topic for topic in wanted_topics(settings)] if topics is None else list(topics)
-    there = [name for name in wanted if name in admin.list_topics(timeout=10).topics]
+    shown = admin.list_topics(timeout=10).topics
+    own = [name for name in shown if name.startswith(f"{settings.journal.prefix}.")]
+    there = own if topics is None else [name for name in topics if name in shown]
     for future in admin.delete_topics(there).values():
         future.result()
     eventually(lambda: not {*there} & {*admin.list_topics(timeout=10).topics}, 30, "the topics are gone")
@@ -35,8 +34,7 @@ def digests(settings: Settings, marks: Mapping[tuple[str, int], int]) -> dict[st
     """The digest of each table below some marks."""
     lake = Lake(settings.lake.path)
     lake.refresh()
-    names = ("journal", *history_tables(), *derived_tables())
-    return {name: table_digest(lake.tables[name].delta, marks) for name in names if lake.tables[name].exists()}
+    return {name: table_digest(table.delta, marks) for name, table in lake.tables.items() if table.exists()}
 
 
 def journal_marks(settings: Settings) -> dict[tuple[str, int], int]:

@@ -1,0 +1,338 @@
+"""`journal.repositories`: repositories, their branches and commits; what changes them, what the lake tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ...lake_client import ConnectedJournal, Point, point
+from ...producers.verdicts import Duplicate
+from ...schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES
+from .events import (
+    BranchCreated,
+    BranchDeleted,
+    BranchReset,
+    BranchReverted,
+    Committed,
+    Entry,
+    ObjectsDeleted,
+    ObjectsRegistered,
+    ObjectsUnregistered,
+    ObjectsWritten,
+    RepositoryCreated,
+    RepositoryDeleted,
+    as_entry,
+)
+from .questions import PAGE, Ref, check_branch, check_repository
+from .urns import branch_urn, commit_urn, repository_urn
+
+if TYPE_CHECKING:
+    from ...lake.reading import LakeReader
+    from ...producers.receipts import Receipt
+    from .queries import BranchInfo, CommitInfo, LogPage, RepositoryInfo, RepositoryQueries
+
+WAIT_S: Final = 30.0
+"""Seconds to wait for a verdict, and for the lake to hold what it speaks of."""
+_ROOM_BYTES: Final = MAX_EVENT_BYTES - 64 * 1024
+"""What the entries of one event may take, estimated; its header and names take the rest."""
+_ENTRY_BYTES: Final = 64
+
+
+class RepositoriesClient:
+    """All repositories: `journal.repositories["name"]` is one of them.
+
+    Args:
+        journal: whose repositories.
+    """
+
+    def __init__(self, journal: ConnectedJournal) -> None:
+        self._journal = journal
+
+    def __getitem__(self, name: str) -> Repository:
+        """A repository, whether it exists or not. Raises: InputError: none can have that name."""
+        return Repository(self._journal, check_repository(name))
+
+    def create(
+        self, name: str, *, storage_namespace: str, default_branch: str = "main", timeout_s: float = WAIT_S, **said: Any
+    ) -> Repository:
+        """Create a repository, and wait for the verdict.
+
+        Args:
+            name: `[a-z0-9][a-z0-9._-]{0,62}`.
+            storage_namespace: where the objects' bytes lie, such as `s3://bucket/folder`.
+            default_branch: name of the branch that it begins with.
+            timeout_s: seconds to wait for the verdict.
+            said: arguments of `emit`: actor, tenant, event_time, cause, expected.
+        Raises:
+            InputError, InvalidEventError: a name cannot be. Nothing was sent.
+            RejectedError: `exists`.
+            OutcomeUnknownError: no verdict came in time.
+        """
+        repository = self[name]
+        made = RepositoryCreated(repository.urn, default_branch, storage_namespace)
+        self._journal.emit(made, **said).outcome(timeout_s).raise_if_rejected()
+        return repository
+
+    def list(self, *, as_at: Point | None = None, tenant: str | None = None) -> list[RepositoryInfo]:
+        """Every repository, by name.
+
+        Args:
+            as_at: as the journal recorded it then (see `show`); None: now.
+            tenant: `journal.tenant` of the settings if None.
+        Raises:
+            NotFinalError: the lake has not reached that point.
+            MissingExtraError: the packages of the extra `lake` are not installed.
+        """
+        return _queries(self._journal).repositories(_tenant(self._journal, tenant), as_at=point(as_at))
+
+
+class Repository:
+    """One repository.
+
+    Args:
+        journal: whose.
+        name: its name.
+
+    Attributes:
+        name: its name.
+        urn: its URN.
+    """
+
+    def __init__(self, journal: ConnectedJournal, name: str) -> None:
+        self._journal = journal
+        self.name = name
+        self.urn = repository_urn(name)
+
+    def __repr__(self) -> str:
+        return f"<Repository {self.name}>"
+
+    def branch(self, name: str) -> Branch:
+        """A branch, whether it exists or not. Raises: InputError: none can have that name."""
+        return Branch(self._journal, self, check_branch(name))
+
+    def delete(self, **said: Any) -> Receipt:
+        """Delete it, with its branches and registered objects; commits stay. Arguments of `emit`, and its errors."""
+        return self._journal.emit(RepositoryDeleted(self.urn), **said)
+
+    def register(self, paths: Iterable[str], **said: Any) -> list[Receipt]:
+        """Make objects entities, which search finds and which take tags: up to 1,000 an event.
+
+        Args:
+            paths: any number of them, without an empty segment.
+            said: arguments of `emit`.
+        Raises:
+            InvalidEventError: a path cannot be registered; what was sent before stays.
+        """
+        return [self._journal.emit(ObjectsRegistered(self.urn, some), **said) for some in _chunks(paths)]
+
+    def unregister(self, paths: Iterable[str], **said: Any) -> list[Receipt]:
+        """Make objects entities no longer. Arguments and errors as `register`."""
+        return [self._journal.emit(ObjectsUnregistered(self.urn, some), **said) for some in _chunks(paths)]
+
+    def info(self, *, as_at: Point | None = None, tenant: str | None = None) -> RepositoryInfo:
+        """What it is. Raises: UnknownEntityError: it does not exist (then). Others as `list`."""
+        queries = _queries(self._journal)
+        return queries.repository(_tenant(self._journal, tenant), self.name, as_at=point(as_at))
+
+    def branches(
+        self, *, transactions: bool = False, as_at: Point | None = None, tenant: str | None = None
+    ) -> list[BranchInfo]:
+        """Its branches, by name.
+
+        Args:
+            transactions: also those of transactions.
+            as_at, tenant: as of `list`.
+        Raises:
+            UnknownEntityError: it does not exist (then). Others as `list`.
+        """
+        queries, who = _queries(self._journal), _tenant(self._journal, tenant)
+        return queries.branches(who, self.name, transactions=transactions, as_at=point(as_at))
+
+    def log(
+        self, ref: str, *, limit: int = PAGE, before: int | None = None, as_at: Point | None = None,
+        tenant: str | None = None,
+    ) -> LogPage:  # fmt: skip
+        """The commits of a ref's history, itself included, the newest first: `.items`, and `.before` for more.
+
+        Args:
+            ref: a branch, a commit's id or the beginning of one (4 digits at least), each also followed by `~n` (n
+                times the first parent) or `^n` (the n-th parent).
+            limit: most commits of this page, 1 to 10,000.
+            before: `.before` of the page before.
+            as_at, tenant: as of `list`.
+        Raises:
+            UnknownEntityError: the repository or the ref does not exist (then).
+            InputError: the ref is none, ambiguous, or a branch without commit. Others as `list`.
+        """
+        queries, asked = _queries(self._journal), Ref.of(ref)
+        who = _tenant(self._journal, tenant)
+        return queries.log(who, self.name, asked, limit=limit, before=before, as_at=point(as_at))
+
+    def commit(self, ref: str, *, as_at: Point | None = None, tenant: str | None = None) -> CommitInfo:
+        """The commit that a ref names. Arguments and errors as `log`."""
+        queries, asked = _queries(self._journal), Ref.of(ref)
+        return queries.commit(_tenant(self._journal, tenant), self.name, asked, as_at=point(as_at))
+
+
+class Branch:
+    """One branch of a repository.
+
+    Args:
+        journal: whose.
+        repository: its repository.
+        name: its name.
+
+    Attributes:
+        name: its name.
+        urn: its URN.
+        repository: its repository.
+    """
+
+    def __init__(self, journal: ConnectedJournal, repository: Repository, name: str) -> None:
+        self._journal = journal
+        self.repository = repository
+        self.name = name
+        self.urn = branch_urn(repository.name, name)
+
+    def __repr__(self) -> str:
+        return f"<Branch {self.name} of {self.repository.name}>"
+
+    def create(self, commit: str | None = None, **said: Any) -> Receipt:
+        """Create it.
+
+        Args:
+            commit: id of the commit that it begins at; None: without one.
+            said: arguments of `emit`.
+        Raises:
+            InvalidEventError: the id cannot be.
+        """
+        at = None if commit is None else commit_urn(self.repository.name, commit)
+        return self._journal.emit(BranchCreated(self.urn, at), **said)
+
+    def drop(self, *, expected_head: str | None = None, **said: Any) -> Receipt:
+        """Delete the branch itself, and what is staged on it. Arguments and errors as `reset`."""
+        return self._journal.emit(BranchDeleted(self.urn, expected_head), **said)
+
+    def write(self, entries: Iterable[Entry | Mapping[str, Any]], **said: Any) -> list[Receipt]:
+        """Stage objects: up to 1,000 an event. A later entry of a path replaces all of it.
+
+            repo.branch("main").write([{"path": "a.csv", "size": 3, "checksum": "…", "address": "s3://b/1"}])
+
+        Args:
+            entries: `Entry`s, or mappings of its fields; any number of them, each path once in an event.
+            said: arguments of `emit`.
+        Returns:
+            The receipt of each event.
+        Raises:
+            InvalidEventError: an entry cannot be, with its faults; what was sent before stays staged.
+        """
+        return [self._journal.emit(ObjectsWritten(self.urn, some), **said) for some in _pieces(entries)]
+
+    def delete(self, paths: Iterable[str], **said: Any) -> list[Receipt]:
+        """Stage the deletion of paths: up to 1,000 an event. Arguments and errors as `write`."""
+        return [self._journal.emit(ObjectsDeleted(self.urn, some), **said) for some in _chunks(paths)]
+
+    def commit(
+        self, message: str, metadata: Mapping[str, str] | None = None, *, expected_head: str | None = None,
+        staging_digest: str | None = None, allow_empty: bool = False, timeout_s: float = WAIT_S, **said: Any,
+    ) -> CommitInfo:  # fmt: skip
+        """Commit what is staged, and wait until the lake has the commit.
+
+        Args:
+            message, metadata: of the commit.
+            expected_head: id of the commit that the branch must be at; empty: none; None: any.
+            staging_digest: what must be staged (`info().staging_digest`); None: anything.
+            allow_empty: also where nothing is staged.
+            timeout_s: seconds to wait.
+            said: arguments of `emit`.
+        Raises:
+            InvalidEventError: an argument cannot be. Nothing was sent.
+            RejectedError: `unknown-entity`, `stale-head`, `stale-staging`, `nothing-staged`.
+            OutcomeUnknownError: no verdict came in time.
+            NotYetVisibleError: the lake did not have the commit in time.
+            MissingExtraError: the packages of the extra `lake` are not installed; nothing was sent.
+        """
+        queries = _queries(self._journal)
+        event = Committed(self.urn, message, metadata, expected_head, staging_digest, allow_empty)
+        receipt = self._journal.emit(event, **said)
+        outcome = receipt.outcome(timeout_s).raise_if_rejected()
+        self._journal.wait(receipt, timeout_s=timeout_s)
+        made_at = outcome.of if isinstance(outcome, Duplicate) else outcome.position
+        return queries.committed_at(_tenant(self._journal, said.get("tenant")), self.repository.name, made_at.value)
+
+    def reset(
+        self, *, path: str | None = None, prefix: str | None = None, staging_digest: str | None = None,
+        expected_head: str | None = None, **said: Any,
+    ) -> Receipt:  # fmt: skip
+        """Drop what is staged: all, one path, or all paths with a prefix.
+
+        Args:
+            path, prefix: one of the two, or neither for everything.
+            staging_digest, expected_head: as of `commit`.
+            said: arguments of `emit`.
+        Raises:
+            InvalidEventError: an argument cannot be.
+        """
+        return self._journal.emit(BranchReset(self.urn, path, prefix, staging_digest, expected_head), **said)
+
+    def revert(self, commit: str, *, expected_head: str | None = None, **said: Any) -> Receipt:
+        """Have the head be another commit of the repository, by its id. Arguments and errors as `reset`."""
+        at = commit_urn(self.repository.name, commit)
+        return self._journal.emit(BranchReverted(self.urn, at, expected_head), **said)
+
+    def info(self, *, as_at: Point | None = None, tenant: str | None = None) -> BranchInfo:
+        """Where it is and what is staged. Raises: UnknownEntityError: it does not exist (then). Others as `list`."""
+        queries, who = _queries(self._journal), _tenant(self._journal, tenant)
+        return queries.branch(who, self.repository.name, self.name, as_at=point(as_at))
+
+
+class WithRepositories(ConnectedJournal, Protocol):
+    """A journal that has this as an object of its own."""
+
+    @property
+    def repositories(self) -> RepositoriesClient:
+        """`Journal.repositories`."""
+
+
+CLIENT: Final = RepositoriesClient
+"""What `journal.repositories` is."""
+
+
+def _chunks(paths: Iterable[str]) -> Iterator[list[str]]:
+    """Paths in pieces that an event takes."""
+    if isinstance(paths, str):
+        paths = [paths]
+    rest = iter(paths)
+    while some := list(islice(rest, MAX_ENTRIES)):
+        yield some
+
+
+def _pieces(entries: Iterable[Entry | Mapping[str, Any]]) -> Iterator[list[Any]]:
+    """Entries in pieces that an event takes, by their number and their size."""
+    piece: list[Any] = []
+    taken = 0
+    for given in entries:
+        entry = as_entry(given)
+        size = _ENTRY_BYTES + len(repr(entry)) if isinstance(entry, Entry) else 0
+        if piece and (len(piece) == MAX_ENTRIES or taken + size > _ROOM_BYTES):
+            yield piece
+            piece, taken = [], 0
+        piece.append(entry)
+        taken += size
+    if piece:
+        yield piece
+
+
+def _tenant(journal: ConnectedJournal, tenant: str | None) -> str:
+    return tenant or journal.settings.journal.tenant
+
+
+def _queries(journal: ConnectedJournal) -> RepositoryQueries:
+    return journal.opened("repositories", _opened)
+
+
+def _opened(lake: LakeReader) -> RepositoryQueries:
+    from .queries import RepositoryQueries
+
+    return lake.beside(RepositoryQueries)

@@ -1,0 +1,73 @@
+"""What a question about repositories must look like: values, checked as they are made, before anything is read.
+
+Source: docs/concepts.md.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, NamedTuple
+
+from ...schemas.errors import InputError
+from .urns import branch_fault, repository_fault
+
+PAGE: Final = 100
+MOST_PAGE: Final = 10_000
+_SHORTEST_PREFIX: Final = 4
+_STEPS: Final = re.compile(r"(?:~[0-9]{0,6}|\^[0-9]{0,2})*")
+_ID: Final = re.compile(rf"[0-9a-f]{{{_SHORTEST_PREFIX},64}}")
+_FORMS: Final = "A ref is a branch, a commit's id or the beginning of one, each also followed by ~2 or ^1."
+
+
+class Ref(NamedTuple):
+    """Which commit is meant; made by `of`.
+
+    Attributes:
+        text: as it was given.
+        named: a branch, the id of a commit, or its first digits.
+        steps: from there: (True, n) to the n-th parent, (False, n) n times to the first one.
+    """
+
+    text: str
+    named: str
+    steps: tuple[tuple[bool, int], ...]
+
+    @classmethod
+    def of(cls, text: Any) -> Ref:
+        """A ref from what somebody types. Raises: InputError: it has no form of one."""
+        if not isinstance(text, str):
+            raise InputError(f"A ref must be text, not {text!r:.80}.", code="bad-ref", hint=_FORMS)
+        cut = min((place for sign in "~^" if (place := text.find(sign)) >= 0), default=len(text))
+        named, behind = text[:cut].removesuffix("@"), text[cut:]
+        if not _STEPS.fullmatch(behind) or branch_fault(named) is not None:
+            raise InputError(f"{text!r:.80} is not a ref.", code="bad-ref", hint=_FORMS)
+        found = re.findall(r"([~^])([0-9]*)", behind)
+        return cls(text, named, tuple((sign == "^", int(number or 1)) for sign, number in found))
+
+    @property
+    def may_be_id(self) -> bool:
+        """Whether it may be the id of a commit, or the beginning of one."""
+        return _ID.fullmatch(self.named) is not None
+
+
+def check_repository(name: Any) -> str:
+    """A repository's name. Raises: InputError: no repository can have it."""
+    if (why := repository_fault(name)) is not None:
+        raise InputError(f"The repository's name {why}.", code="bad-name", hint="Names look like this: sales-lake.")
+    return str(name)
+
+
+def check_branch(name: Any) -> str:
+    """A branch's name. Raises: InputError: no branch can have it."""
+    if (why := branch_fault(name)) is not None:
+        raise InputError(f"The branch's name {why}.", code="bad-name", hint="Names look like this: feature/new-prices.")
+    return str(name)
+
+
+def check_limit(limit: Any) -> int:
+    """A page's size. Raises: InputError: it cannot be."""
+    if type(limit) is not int or not 1 <= limit <= MOST_PAGE:
+        raise InputError(
+            f"limit must be 1 to {MOST_PAGE:,}, not {limit!r:.80}.", code="bad-limit", hint="Ask for less."
+        )
+    return limit

@@ -1,0 +1,88 @@
+"""Repositories on a running installation: from Python and typed, what is changed is what is read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from metajournal import Journal, RejectedError
+from metajournal.schemas.errors import InputError
+from tests.commands.test_on_services import said
+from tests.installation import Installation
+
+pytestmark = pytest.mark.services
+WAIT_S = 180.0
+
+
+def entry(path: str, **more: Any) -> dict[str, Any]:
+    return {"path": path, "size": 3, "checksum": "c1", "address": f"s3://b/{path}", **more}
+
+
+def test_a_repository_is_created_written_to_committed_and_read_from_python(installation: Installation) -> None:
+    with Journal.connect(installation.settings) as journal:
+        repo = journal.repositories.create("py-lake", storage_namespace="s3://b", timeout_s=WAIT_S)
+        with pytest.raises(RejectedError) as refused:
+            journal.repositories.create("py-lake", storage_namespace="s3://b", timeout_s=WAIT_S)
+        assert refused.value.reason == "exists"
+        main, dev = repo.branch("main"), repo.branch("dev")
+        receipts = main.write(entry(f"raw/{number}.csv") for number in range(2_500))
+        assert len(receipts) == 3
+        first = main.commit("first load", {"by": "nightly"}, expected_head="", timeout_s=WAIT_S)
+        assert (first.branch, first.parents, dict(first.metadata)) == ("main", (), {"by": "nightly"})
+        dev.create(first.id).outcome(WAIT_S).raise_if_rejected()
+        main.delete(["raw/7.csv"])
+        with pytest.raises(RejectedError) as refused:
+            main.commit("late", expected_head="", timeout_s=WAIT_S)
+        detail: Any = refused.value.detail
+        assert (refused.value.reason, detail["found"]) == ("stale-head", first.id)
+        second = main.commit("without 7", expected_head=first.id, timeout_s=WAIT_S)
+        again = main.commit("without 7", timeout_s=WAIT_S, allow_empty=True)
+        assert again.parents == (second.id,)
+        main.write([entry("left")])
+        reset = main.reset(prefix="le")
+        journal.wait(reset, timeout_s=WAIT_S)
+        assert (main.info().staged_events, main.info().head) == (2, again.id)
+        reverted = [main.reset(), main.revert(first.id, expected_head=again.id), dev.drop(expected_head=first.id)]
+        assert [type(one.outcome(WAIT_S)).__name__ for one in reverted] == ["Accepted"] * 3
+        journal.wait(reverted[-1], timeout_s=WAIT_S)
+        assert [(one.name, one.head, one.staged_events) for one in repo.branches()] == [("main", first.id, 0)]
+        assert [one.id for one in repo.log(again.id).items] == [again.id, second.id, first.id]
+        assert repo.commit("main").message == "first load"
+        [info] = [one for one in journal.repositories.list() if one.name == "py-lake"]
+        assert (info.default_branch, info.storage_namespace, info.members) == ("main", "s3://b", 1)
+        with pytest.raises(InputError, match="name must match"):
+            journal.repositories["No Name"]
+
+
+def test_the_same_typed(installation: Installation) -> None:
+    def told(*words: str, **options: Any) -> Any:
+        return said(installation, "repo", *words, **options)
+
+    assert told("create", "typed-lake", "--storage", "s3://t")["outcome"] == "accepted"
+    lines = "".join(json.dumps(entry(f"a/{number}")) + "\n" for number in range(3))
+    assert told("write", "typed-lake", "main", "-", stdin=lines)["outcome"] == "accepted"
+    first = told("commit", "typed-lake", "main", "-m", "first", "--metadata", "by=me", "--actor", "carol")
+    assert (first["message"], first["metadata"], first["actor"]) == ("first", {"by": "me"}, "carol")
+    assert told("branch", "typed-lake", "dev", "--at", first["id"][:8])["outcome"] == "accepted"
+    refused = told("branch", "typed-lake", "dev", code=1)
+    assert (refused["outcome"], refused["reason"]) == ("rejected", "exists")
+    assert told("rm", "typed-lake", "dev", "a/1", "a/2")["outcome"] == "accepted"
+    second = told("commit", "typed-lake", "dev", "-m", "fewer")
+    page = told("log", "typed-lake", "dev", "--limit", "1")
+    assert [one["id"] for one in page["commits"]] == [second["id"]]
+    page = told("log", "typed-lake", "dev", "--before", str(page["before"]))
+    assert ([one["id"] for one in page["commits"]], page["before"]) == ([first["id"]], None)
+    assert [(one["name"], one["head"]) for one in told("branches", "typed-lake")] == [
+        ("dev", second["id"]), ("main", first["id"])
+    ]  # fmt: skip
+    drawn = installation.metajournal("repo", "log", "typed-lake", "dev").stdout
+    assert f"{second['id'][:12]}" in drawn
+    wrong = installation.metajournal("repo", "write", "typed-lake", "main", "-", stdin='{"path": ""}\n')
+    assert wrong.returncode != 0
+    assert "line 1" in wrong.stderr
+    assert "nothing-staged" in installation.metajournal("repo", "commit", "typed-lake", "main", "-m", "x").stderr
+    assert told("register", "typed-lake", "a/0")["outcome"] == "accepted"
+    assert "typed-lake" in [one["name"] for one in told("list")]
+    assert told("delete", "typed-lake")["outcome"] == "accepted"
