@@ -306,8 +306,8 @@ class RepositoryQueries(Queries):
         rows = select_rows(seen.view, "commits", {"tenant": tenant, "commit": urns}, statement)
         found = {
             urn: CommitInfo(
-                urn, _last(urn), _last(branch), tuple(parents), strategy, message, orjson.loads(metadata), actor, time_ms,
-                place,
+                urn, _last(urn), _last(branch), tuple(parents), strategy, message, orjson.loads(metadata), actor,
+                time_ms, place,
             )
             for urn, branch, parents, strategy, message, metadata, actor, time_ms, place in rows
         }  # fmt: skip
