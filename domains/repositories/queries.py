@@ -121,7 +121,7 @@ class RepositoryQueries(Queries):
             NotFinalError: the lake has not reached that point.
             UnavailableError: there is no lake, or no repository has joined it.
         """
-        return self._repositories(tenant, self._seen(as_at), "starts_with(urn, 'repo:')")
+        return self._repositories(tenant, self._seen(as_at))
 
     def _seen(self, as_at: At | None, *, final_only: bool = False, names: Collection[str] | None = None) -> Seen:
         """As `Queries._seen`. Raises: UnavailableError: the lake's journal does not serve repositories."""
@@ -134,12 +134,18 @@ class RepositoryQueries(Queries):
             )
         return seen
 
-    def _repositories(self, tenant: str, seen: Seen, which: str) -> list[RepositoryInfo]:
-        refs = {urn: (created, members) for urn, _, _, _, _, created, members, _ in self._newest(tenant, seen, which)}
+    def _repositories(self, tenant: str, seen: Seen, urn: str | None = None) -> list[RepositoryInfo]:
+        """Every repository, or the one of a URN; what stands in `branches` tells which rows of `entities` to read."""
+        refs = {
+            found: (created, members)
+            for found, _, _, _, _, created, members, _ in self._newest(tenant, seen, "starts_with(urn, 'repo:')", urn)
+        }
+        if not refs:
+            return []
         statement = f"""select urn, name, record from (
-                select urn, name, record, deleted, {_AGE} as age from rows where {seen.bounds.sql()} and {which})
-            where age = 1 and not deleted order by urn"""
-        rows = select_rows(seen.view, "entities", {"tenant": tenant}, statement)
+                select urn, name, record, {_AGE} as age from rows where {seen.bounds.sql()})
+            where age = 1 order by urn"""
+        rows = select_rows(seen.view, "entities", {"tenant": tenant, "urn": [*refs]}, statement)
         made = []
         for urn, name, text in rows:
             record = orjson.loads(text)
@@ -153,7 +159,7 @@ class RepositoryQueries(Queries):
 
     def _repository(self, tenant: str, name: str, seen: Seen) -> RepositoryInfo:
         urn = repository_urn(name)
-        for found in self._repositories(tenant, seen, f"urn = {quoted(urn)}"):
+        for found in self._repositories(tenant, seen, urn):
             return found
         raise UnknownEntityError(str(urn), hint="`repo list` lists the repositories.")
 
@@ -188,19 +194,20 @@ class RepositoryQueries(Queries):
         return found
 
     def _branch(self, tenant: str, repository: RepositoryInfo, branch: str, seen: Seen) -> BranchInfo | None:
-        which = f"urn = {quoted(branch_urn(repository.name, branch))}"
-        for urn, head, events, paths, digest, _, _, place in self._newest(tenant, seen, which):
+        named = branch_urn(repository.name, branch)
+        for urn, head, events, paths, digest, _, _, place in self._newest(tenant, seen, "true", named):
             if place >= repository.created:
                 return BranchInfo(urn, branch, head, events, paths, digest, place)
         return None
 
-    def _newest(self, tenant: str, seen: Seen, which: str) -> list[Any]:
-        """What stands of some rows of `branches`."""
+    def _newest(self, tenant: str, seen: Seen, which: str, urn: str | None = None) -> list[Any]:
+        """What stands of some rows of `branches`, or of those of one URN."""
+        key = {"tenant": tenant} if urn is None else {"tenant": tenant, "urn": urn}
         statement = f"""
             select urn, head, staged_events, staged_rows, staging_digest, created, members, logical_timestamp from (
                 select *, {_AGE} as age from rows where {seen.bounds.sql()} and {which})
             where age = 1 and not deleted"""
-        return select_rows(seen.view, "branches", {"tenant": tenant}, statement)
+        return select_rows(seen.view, "branches", key, statement)
 
     @asked_anew
     def log(
@@ -218,8 +225,9 @@ class RepositoryQueries(Queries):
         """
         check_limit(limit)
         seen = self._seen(as_at)
-        graph = self._graph(tenant, self._repository(tenant, name, seen), seen)
-        head = self._resolved(tenant, name, ref, seen, graph)
+        repository = self._repository(tenant, name, seen)
+        graph = self._graph(tenant, repository, seen)
+        head = self._resolved(tenant, repository, ref, seen, graph)
         found: list[str] = []
         for commit in _history(graph, head):
             if before is None or graph[commit][0] < before:
@@ -233,8 +241,9 @@ class RepositoryQueries(Queries):
     def commit(self, tenant: str, name: str, ref: Ref, *, as_at: At | None = None) -> CommitInfo:
         """The commit that a ref names. Raises: as `log`."""
         seen = self._seen(as_at)
-        graph = self._graph(tenant, self._repository(tenant, name, seen), seen)
-        (found,) = self._commits(tenant, name, [self._resolved(tenant, name, ref, seen, graph)], seen)
+        repository = self._repository(tenant, name, seen)
+        graph = self._graph(tenant, repository, seen)
+        (found,) = self._commits(tenant, name, [self._resolved(tenant, repository, ref, seen, graph)], seen)
         return found
 
     @asked_anew
@@ -255,12 +264,12 @@ class RepositoryQueries(Queries):
         return {_last(urn): (place, parents) for urn, place, parents in rows}
 
     def _resolved(
-        self, tenant: str, name: str, ref: Ref, seen: Seen, graph: Mapping[str, tuple[int, list[str]]]
+        self, tenant: str, repository: RepositoryInfo, ref: Ref, seen: Seen, graph: Mapping[str, tuple[int, list[str]]]
     ) -> str:
         """The id that a ref names: a whole id, then a branch, then the beginning of an id."""
         commit = ref.named
         if commit not in graph:
-            repository = self._repository(tenant, name, seen)
+            name = repository.name
             branch = self._branch(tenant, repository, ref.named, seen)
             if branch is not None and branch.head is None:
                 raise InputError(
