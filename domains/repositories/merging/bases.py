@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ..events import NO_STRATEGY
 from .paths import CONFLICT, DESTINATION, decided
@@ -20,8 +20,41 @@ MAX_LEVELS: Final = 8
 
 _LEFT, _RIGHT, _STALE = 1, 2, 4
 _BOTH: Final = _LEFT | _RIGHT
-Graph = Sequence[Sequence[int]]
-"""The parents of each commit, by number."""
+NO_PARENT: Final = -1
+
+
+class Graph(Protocol):
+    """The parents of each commit, by number: a list of tuples, or `ParentColumns`."""
+
+    def __getitem__(self, commit: int, /) -> Iterable[int]:
+        """The parents of a commit, of a merge the destination's first; none of the first commit of a history."""
+        ...
+
+
+class NumberColumn(Protocol):
+    """A column of whole numbers: an `array`, or a `memoryview` of any other column's memory; both give plain ones."""
+
+    def __getitem__(self, row: int, /) -> int:
+        """The number in a row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ParentColumns:
+    """A graph in two columns, 16 bytes a commit.
+
+    Attributes:
+        first, second: for each commit the number of its first and second parent; NO_PARENT where it has none.
+    """
+
+    first: NumberColumn
+    second: NumberColumn
+
+    def __getitem__(self, commit: int, /) -> Iterable[int]:
+        first, second = self.first[commit], self.second[commit]
+        if first == NO_PARENT:
+            return ()
+        return (first,) if second == NO_PARENT else (first, second)
 
 
 def merge_bases(parents: Graph, left: Iterable[int], right: Iterable[int]) -> list[int]:

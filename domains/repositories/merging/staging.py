@@ -6,7 +6,7 @@ Source: docs/concepts.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -22,6 +22,27 @@ class Reset(NamedTuple):
     path: bytes
     is_prefix: bool
     position: int
+
+
+def standing(paths: Sequence[bytes], positions: Sequence[int], resets: Collection[Reset]) -> list[int]:
+    """The rows that a commit of the area takes: its net changes.
+
+    Args:
+        paths: of each row of the area, in any order.
+        positions: of each row's event; a path is in an event once.
+        resets: partial ones that fell into the area.
+    Returns:
+        Numbers of rows, in the order of their paths, each path once.
+    """
+    newest: dict[bytes, int] = {}
+    for row, path in enumerate(paths):
+        held = newest.setdefault(path, row)
+        if positions[held] < positions[row]:
+            newest[path] = row
+    ordered = sorted(newest)
+    covered = covered_up_to(ordered, resets)
+    rows = ((newest[path], up_to) for path, up_to in zip(ordered, covered, strict=True))
+    return [row for row, up_to in rows if positions[row] > up_to]
 
 
 def covered_up_to(paths: Sequence[bytes], resets: Iterable[Reset]) -> list[int]:

@@ -22,7 +22,7 @@ def to_join(rows: Sequence[int]) -> int:
     """How many of the last layers become one next; asked again with what that gave, until it is 0.
 
     Args:
-        rows: of each layer, the oldest first; the last one is the new one.
+        rows: of each layer, the oldest first; the last one is the new one. A layer without rows is left out before.
     Returns:
         0, or a number of at least 2.
     """
@@ -36,3 +36,13 @@ def to_join(rows: Sequence[int]) -> int:
         return lower + 1
     alike = rows[-_MOST_ALIKE - 1 :]
     return len(alike) if len(alike) > _MOST_ALIKE and all(tier(one) == newest for one in alike) else 0
+
+
+def drops_tombstones(layers: int, joined: int) -> bool:
+    """Whether a join begins at nothing: no older layer has what its deletions would hide.
+
+    Args:
+        layers: of the commit.
+        joined: how many of the last ones become one.
+    """
+    return joined == layers
