@@ -49,8 +49,8 @@ PYTHON_IMAGE: Final = "python:3.12-slim-bookworm"
 
 EXTRAS: Final[dict[str, tuple[str, ...]]] = {
     "": ("confluent-kafka", "elasticsearch", "click", "rich"),
-    "lake": ("deltalake", "pyarrow", "duckdb", "polars", "orjson"),
-    "stream": ("pyspark", "delta-spark", "pandas", "numpy"),
+    "lake": ("deltalake", "pyarrow", "duckdb", "polars", "orjson", "numpy"),
+    "stream": ("pyspark", "delta-spark", "pandas"),
     "sources": ("SQLAlchemy", "sqlglot", "PyYAML"),
     "metrics": ("prometheus-client",),
     "all": ("packaging",),

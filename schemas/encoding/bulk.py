@@ -5,7 +5,7 @@ reading stands. What Avro allows but nobody writes (a block in several parts, a 
 whatever is not exactly right is left to `codec.decode`, value by value, so there is one judge of what is wrong.
 Lengths and counts are held against the bytes that remain before anything is made of them, as there.
 
-Needs numpy (extra `stream`), and is imported by nothing that the light client needs.
+Needs numpy (extra `lake`), and is imported by nothing that the light client needs.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from metajournal.schemas.lthash import NOTHING, LtHash16
 from tests.properties import examples
 
 Parents = list[list[int]]
+Tree = dict[str, bytes]
 
 
 # Roots
@@ -42,12 +44,33 @@ def test_the_vectors_of_roots() -> None:
     one = LtHash16()
     one.add(object_element("a", content_of("c1", 3, None, {})))
     assert root_of(one.state).startswith("75cea58a")
-    assert content_id("r", ["p"], "m", {"b": "1", "a": "2"}) == content_id("r", ["p"], "m", {"a": "2", "b": "1"})
+    spelled_out = '["r",["p"],"é",{"a":"2","b":"1"}]'.encode()
+    assert content_id("r", ["p"], "é", {"b": "1", "a": "2"}) == sha256(spelled_out).hexdigest()
     assert content_id("r", ["p"], "m", {}) != content_id("r", ["p", "p"], "m", {})
 
 
 def test_a_path_and_its_content_do_not_run_into_each_other() -> None:
     assert object_element("ab", b"c" * 16) != object_element("a", b"bc" * 8)
+
+
+TREES = st.dictionaries(st.text("ab/é", min_size=1, max_size=3), st.binary(min_size=16, max_size=16), max_size=6)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(TREES, TREES)
+def test_old_and_new_value_of_each_changed_path_bring_a_root_up_to_date(before: Tree, after: Tree) -> None:
+    removed = [object_element(path, content) for path, content in before.items() if after.get(path) != content]
+    added = [object_element(path, content) for path, content in after.items() if before.get(path) != content]
+    updated = LtHash16(state_of(before))
+    updated.update(added, removed)
+    assert root_of(updated.state) == root_of(state_of(after))
+    assert (root_of(state_of(before)) == root_of(updated.state)) == (before == after)
+
+
+def state_of(tree: Tree) -> bytes:
+    whole = LtHash16()
+    whole.update(object_element(path, content) for path, content in tree.items())
+    return whole.state
 
 
 # Layers

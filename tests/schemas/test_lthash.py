@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metajournal.schemas import lthash
+from metajournal.schemas import lthash, lthash_bulk
 from metajournal.schemas.lthash import NOTHING, STATE_BYTES, LtHash16
 from tests.properties import examples
 
@@ -50,6 +50,9 @@ def test_it_is_the_sum_of_the_lanes_in_any_order_and_grouping(
     at_once = LtHash16()
     at_once.update(map(element, added), map(element, removed))
     assert at_once.state == hashed.state
+    assert lthash_bulk.updated(NOTHING, map(element, added), map(element, removed)) == hashed.state
+    some = lthash_bulk.updated(added=map(element, added))
+    assert lthash_bulk.updated(some, removed=map(element, removed)) == hashed.state
 
 
 def test_fields_never_run_over() -> None:
@@ -61,9 +64,35 @@ def test_fields_never_run_over() -> None:
     assert hashed.state == NOTHING
 
 
+@pytest.mark.parametrize("number", [1, 63, 64, 65, 200])
+def test_many_elements_at_once_give_the_same_state(number: int) -> None:
+    """Also where their number is no multiple of what is added together."""
+    added, removed = [element(seed) for seed in range(number)], [element(seed) for seed in range(0, number, 3)]
+    plain = LtHash16(element(7))
+    plain.update(added, removed)
+    assert lthash_bulk.updated(element(7), added, removed) == plain.state
+    assert lthash_bulk.updated(plain.state, removed, added) == element(7)
+
+
+def test_lanes_run_over_alike_in_both_forms() -> None:
+    many = 65_535 + 2
+    assert lthash_bulk.updated(added=(element(0) for _ in range(many))) == pack(
+        "<1024H", *[65_535 * many % 65_536] * 1024
+    )
+
+
 @pytest.mark.parametrize("wrong", [b"", bytes(STATE_BYTES - 1), bytes(STATE_BYTES + 1)])
 def test_an_element_of_another_length_is_refused(wrong: bytes) -> None:
     with pytest.raises(ValueError, match="2048 bytes"):
         LtHash16().add(wrong)
     with pytest.raises(ValueError, match="2048 bytes"):
         LtHash16(wrong)
+    with pytest.raises(ValueError, match="2048 bytes"):
+        lthash_bulk.updated(wrong)
+    with pytest.raises(ValueError, match=f"not {len(wrong)}"):
+        lthash_bulk.updated(added=[element(1), wrong])
+
+
+def test_wrong_lengths_that_make_up_for_each_other_are_refused() -> None:
+    with pytest.raises(ValueError, match="2048 bytes"):
+        lthash_bulk.updated(removed=[bytes(STATE_BYTES - 2), bytes(STATE_BYTES + 2)])

@@ -5,7 +5,7 @@ it. So one search gives the fields of all files of an event, the forms of their 
 expression cannot tell, that each length is that of its text, is held against it for all files at once. Whatever is not
 exactly so (other texts, Avro in a form that nobody writes, damage) is left to `codec.decode`, which alone judges it.
 
-Needs numpy and pyarrow (extra `stream`), and is imported by nothing that the light client needs.
+Needs numpy and pyarrow (extra `lake`), and is imported by nothing that the light client needs.
 Source: Avro specification 1.12, Binary Encoding.
 """
 
