@@ -38,6 +38,10 @@ from .telling import Advance, Teller
 if TYPE_CHECKING:
     from ..producers.receipts import Receipt
 
+_ENDING_S: Final = 10.0
+"""Seconds within which what a killed service still writes has come to an end."""
+_REMOVE_AGAIN_S: Final = 0.1
+
 ACKNOWLEDGED, IN_LAKE, SEARCHABLE = STAGES = ("acknowledged by Kafka", "in the lake", "searchable")
 DEADLINE_S: Final = 300.0  # seconds that what was emitted may take to become searchable
 POLL_S: Final = 0.005  # between two looks where few events are followed, whose milliseconds are measured
@@ -100,7 +104,16 @@ def services(teller: Teller, *, keep: bool = False) -> Iterator[Running]:
         raise
     finally:
         if not kept:
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder; what is ending at this moment may still write into it."""
+    until = time.monotonic() + _ENDING_S
+    shutil.rmtree(folder, ignore_errors=True)
+    while folder.exists() and time.monotonic() < until:
+        time.sleep(_REMOVE_AGAIN_S)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _start(folder: Path, ending: ExitStack, teller: Teller, *, lasting: bool) -> Running:

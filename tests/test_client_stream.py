@@ -53,7 +53,7 @@ def test_a_repositorys_events_are_judged_published_and_found(installation: Insta
         assert created.outcome(WAIT_S) == Accepted(created.position)
         with journal.follow(main) as follow:
             journal.emit(ObjectsWritten(main, [entry]))
-            committed = journal.emit(Committed(main, "the first harvest", {"by": "nightly"}))
+            committed = journal.emit(Committed(main, "the first gleaning", {"by": "nightly"}))
             late = journal.emit(Committed(main, "again", expected_head=""))
             verdicts = [follow.verdict(one.position, timeout_s=WAIT_S) for one in (committed, late)]
             row = follow.row(at_least=committed.position)
@@ -76,7 +76,7 @@ def test_a_repositorys_events_are_judged_published_and_found(installation: Insta
             return [hit.urn for hit in journal.search(query, at_least=tagged.position, timeout_s=WAIT_S).hits]
 
         assert found("tags:harvested") == ["object:shop/raw/a.csv"]
-        assert found("first harvest") == [commit_urn("shop", head)]
+        assert found("gleaning") == [commit_urn("shop", head)]
         assert found(f"head:{head}") == [main]
 
 

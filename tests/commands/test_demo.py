@@ -19,6 +19,7 @@ import pytest
 from rich.console import Console
 
 from metajournal.commands import demo as demo_module
+from metajournal.commands import demo_services
 from metajournal.commands.demo import Demo
 from metajournal.commands.demo_services import services
 from metajournal.commands.telling import Lines, Screen, Silent
@@ -97,6 +98,26 @@ def test_services_that_nobody_keeps_end_with_their_block_and_their_folder() -> N
         assert processes_of(running.folder)
     assert not running.folder.exists()
     assert processes_of(running.folder) == []
+
+
+def test_a_folder_that_is_still_written_to_is_removed_once_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that is being killed may write behind what has been removed already."""
+    folder, rest = tmp_path / "demo", ["state", "log"]
+    (folder / "kafka").mkdir(parents=True)
+    remove = shutil.rmtree
+
+    def raced(path: Path, ignore_errors: bool) -> None:
+        remove(path, ignore_errors=ignore_errors)
+        if rest:
+            folder.mkdir()
+            (folder / rest.pop()).touch()
+
+    monkeypatch.setattr(shutil, "rmtree", raced)
+    demo_services._remove(folder)
+    assert not folder.exists()
+    assert rest == []
 
 
 @pytest.mark.services
