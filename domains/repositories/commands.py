@@ -399,7 +399,11 @@ def _line(result: dict[str, Any]) -> Text:
 def _staged(branch: dict[str, Any]) -> str:
     if not branch["dirty"]:
         return "-"
-    return f"{branch['staged_rows']:,} paths in {branch['staged_events']:,} events"
+    return f"{_many(branch['staged_rows'], 'path')} in {_many(branch['staged_events'], 'event')}"
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _shown(listing: Listing | None, empty: str) -> int:

@@ -69,6 +69,7 @@ def test_the_same_typed(installation: Installation) -> None:
     refused = told("branch", "typed-lake", "dev", code=1)
     assert (refused["outcome"], refused["reason"]) == ("rejected", "exists")
     assert told("rm", "typed-lake", "dev", "a/1", "a/2")["outcome"] == "accepted"
+    assert "2 paths in 1 event\n" in installation.metajournal("repo", "branches", "typed-lake").stdout
     second = told("commit", "typed-lake", "dev", "-m", "fewer")
     page = told("log", "typed-lake", "dev", "--limit", "1")
     assert [one["id"] for one in page["commits"]] == [second["id"]]
