@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ..domains.lineage import tables as lineage_tables
     from ..domains.repositories import client as repositories_client
     from ..domains.repositories import commands as repositories_commands
+    from ..domains.repositories import derived as repositories_derived
     from ..domains.repositories import documents as repositories_documents
     from ..domains.repositories import domain as repositories
     from ..domains.repositories import events as repositories_events
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     _READS: Sequence[ReadsFile] = (catalog_rules, lineage_rules, repositories_rules)
     _ROWS: Sequence[RowsFile] = (files_rows, lineage_rows, repositories_rows)
     _TABLES: Sequence[TablesFile] = (files_tables, lineage_tables, repositories_tables)
-    _DERIVED: Sequence[DerivedFile] = (lineage_derived,)
+    _DERIVED: Sequence[DerivedFile] = (lineage_derived, repositories_derived)
     _CLIENTS: Sequence[ClientFile] = (files_client, lineage_client, repositories_client)
     _DOCUMENTS: Sequence[DocumentsFile] = (files_documents, lineage_documents, repositories_documents)
     _ANNOTATIONS: AnnotationsFile = catalog_documents

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -59,8 +59,23 @@ class Piece:
 class Earlier(Protocol):
     """The rows of a piece's partition in front of it: of the tables that are read, and of the function's own."""
 
-    def rows(self, table: str, among: Mapping[str, Sequence[str]]) -> pa.Table:
-        """Whole rows, by position and sequence, with one of the values in each of some columns."""
+    def rows(
+        self,
+        table: str,
+        among: Mapping[str, Sequence[Any]],
+        *,
+        columns: Sequence[str] | None = None,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+        keys: pa.Table | None = None,
+    ) -> pa.Table:
+        """Rows by position and sequence.
+
+        Args:
+            among: with one of these values (texts or whole numbers) in each of these columns.
+            columns: those that are wanted; None: all.
+            between: with a value between two, both included, in each of these columns.
+            keys: with one of these keys, in the columns of these names.
+        """
         ...
 
     def newest(self, table: str, keys: pa.Table) -> pa.Table:

@@ -28,30 +28,53 @@ def rows_between(
     start: int,
     end: int,
     columns: Sequence[str],
-    among: Mapping[str, Sequence[str]] | None = None,
+    among: Mapping[str, Sequence[Any]] | None = None,
+    between: Mapping[str, tuple[Any, Any]] | None = None,
+    keys: pa.Table | None = None,
 ) -> pa.Table:
     """Rows of one journal partition from one position to below another, by position and sequence.
 
     Args:
         table: a handle; its version is the one that is read.
         columns: of the table.
-        among: only rows with one of the values (texts) in each of these columns.
+        among: only rows with one of the values (texts or whole numbers) in each of these columns.
+        between: only rows with a value between two, both included, in each of these columns.
+        keys: only rows with one of these keys, in the columns of these names.
     Returns:
         The columns, in their types.
     """
     whole = pa.schema(table.schema().to_arrow())
     schema = pa.schema([whole.field(name) for name in columns])
-    paths = paths_between(table, key, start, end, among)
+    paths = paths_between(table, key, start, end, among, _spans(between, keys))
     if not paths:
         return schema.empty_table()
     order = _ORDER if "seq" in whole.names else "order by logical_timestamp"
     where = _where(whole, key, start, end)
     for name, values in (among or {}).items():
-        where += f" and {name} in ({', '.join(map(quoted, values))})"
+        where += f" and {name} in ({', '.join(map(literal, values))})"
+    for name, (low, high) in (between or {}).items():
+        where += f" and {name} between {literal(low)} and {literal(high)}"
     with scan.cursor() as cursor:
         source = scan.source(cursor, table, paths)
+        if keys is not None:
+            cursor.register("lake_keys", keys)
+            source += f" semi join lake_keys using ({', '.join(keys.column_names)})"
         rows = cursor.sql(f"select {', '.join(columns)} from {source} where {where} {order}").to_arrow_table()
     return rows.cast(schema)
+
+
+def _spans(between: Mapping[str, tuple[Any, Any]] | None, keys: pa.Table | None) -> dict[str, tuple[Any, Any]]:
+    """Between which values of each column all rows lie that are asked for."""
+    spans = dict(between or {})
+    if keys is not None and keys.num_rows:
+        for name in keys.column_names:
+            spans.setdefault(name, (pc.min(keys[name]).as_py(), pc.max(keys[name]).as_py()))
+    return spans
+
+
+def literal(value: Any) -> str:
+    """A text or a whole number as SQL."""
+    return str(int(value)) if isinstance(value, int) else quoted(value)
 
 
 def newest_below(table: DeltaTable, key: PartitionKey, end: int, keys: pa.Table) -> pa.Table:
@@ -114,12 +137,18 @@ def _where(schema: pa.Schema, key: PartitionKey, start: int, end: int) -> str:
 
 
 def paths_between(
-    table: Readable, key: PartitionKey, start: int, end: int, among: Mapping[str, Sequence[Any]] | None = None
+    table: Readable,
+    key: PartitionKey,
+    start: int,
+    end: int,
+    among: Mapping[str, Sequence[Any]] | None = None,
+    between: Mapping[str, tuple[Any, Any]] | None = None,
 ) -> list[str]:
     """The files that can hold rows of a range, relative to the table's folder and in URL form.
 
     Args:
         among: only those that can hold one of the values in each of these columns.
+        between: only those that can hold a value between two in each of these columns.
     """
     some = among or {}
     if start >= end or not all(some.values()):
@@ -127,6 +156,7 @@ def paths_between(
     wanted = {
         "journal_partition": (key[1], key[1]),
         "logical_timestamp": (start, end - 1),
+        **(between or {}),
         **{name: (min(values), max(values)) for name, values in some.items()},
     }
     return [

@@ -1,4 +1,4 @@
-"""The tables of repositories that the fold makes: their columns and order. What a row means stands in `rows`."""
+"""The tables of repositories, also those that are derived: columns and order. What a row means stands in `rows`."""
 
 from __future__ import annotations
 
@@ -41,6 +41,10 @@ COMMITS = history(
 """Commits and merges. `staging` names the staging area that the commit takes (null where nothing was staged);
 `metadata` is canonical JSON."""
 
+OF_OBJECT: Final = (
+    "branch", "size", "checksum", "address", "blocks", "content_type", "metadata", "mtime_ms", "content",
+)  # fmt: skip
+"""Columns of an object, wherever it stands."""
 OBJECTS = history(
     [
         pa.field("repo", pa.string(), nullable=False),
@@ -72,6 +76,38 @@ RESETS = history(
     [],
 )
 """Partial resets: what was staged before them of a path, or of all paths with a prefix, is dropped."""
+
+TREES = history(
+    [
+        pa.field("repo", pa.string(), nullable=False),
+        pa.field("layer", pa.int64(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+    ],
+    [field for field in OBJECTS if field.name in OF_OBJECT],
+)
+"""Net rows of the layers that are no staging area: of merges, of areas with resets, of joins. `layer` is the position
+of the commit that made it; `deleted` hides what an older layer has of the path."""
+
+COMMIT_TREES = history(
+    [pa.field("commit", pa.string(), nullable=False)],
+    [
+        pa.field("layers", pa.list_(pa.string()), nullable=False),
+        pa.field("layer_rows", pa.list_(pa.int64()), nullable=False),
+        pa.field("added", pa.int64(), nullable=False),
+        pa.field("changed", pa.int64(), nullable=False),
+        pa.field("removed", pa.int64(), nullable=False),
+        pa.field("objects", pa.int64(), nullable=False),
+        pa.field("bytes", pa.int64(), nullable=False),
+        pa.field("conflicts", pa.int64(), nullable=False),
+        pa.field("conflicting", pa.string(), nullable=False),
+        pa.field("root", pa.string(), nullable=False),
+        pa.field("lanes", pa.binary(), nullable=False),
+        pa.field("content_id", pa.string(), nullable=False),
+    ],
+)
+"""What each commit contains: its layers, the oldest first, as `objects/<staging area>` or `trees/<layer>`, with the
+rows of each; what it changed, and how much it holds; conflicts of a merge, and the first 100 of them as canonical JSON
+[path, base, destination, source]; root, lanes and id of its content."""
 
 _JSON: Final = frozenset({"metadata", "blocks"})
 _PLACE: Final = ("journal_partition", "logical_timestamp", "system_time")
@@ -111,5 +147,22 @@ TABLES: Final = (
     _spec(
         "resets", ResetRow, RESETS, key=("repo", "staging", "path", "is_prefix"), few=frozenset({"repo", "is_prefix"}),
         read_by_rules=False,
+    ),
+    TableSpec(
+        "trees",
+        TREES,
+        sorted_by=("tenant", "repo", "layer", "path", *_ORDER),
+        statistics=("tenant", "repo", "layer", "path", *_PLACE),
+        repeating=OF_HISTORIES | {"repo", "branch", "content_type"},
+        group_rows=_OBJECT_GROUP_ROWS,
+        version=1,
+    ),
+    TableSpec(
+        "commit_trees",
+        COMMIT_TREES,
+        sorted_by=("tenant", "commit", *_ORDER),
+        statistics=("tenant", "commit", *_PLACE),
+        repeating=OF_HISTORIES,
+        version=1,
     ),
 )  # fmt: skip

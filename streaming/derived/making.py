@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -232,9 +232,18 @@ class _Earlier:
         self._rows = partial(rows_between, key=key, start=0, end=start)
         self._newest = partial(newest_below, key=key, end=start)
 
-    def rows(self, table: str, among: Mapping[str, Sequence[str]]) -> pa.Table:
+    def rows(
+        self,
+        table: str,
+        among: Mapping[str, Sequence[Any]],
+        *,
+        columns: Sequence[str] | None = None,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+        keys: pa.Table | None = None,
+    ) -> pa.Table:
         delta = self._table(table).delta
-        return self._rows(delta, columns=pa.schema(delta.schema().to_arrow()).names, among=among)
+        names = pa.schema(delta.schema().to_arrow()).names if columns is None else columns
+        return self._rows(delta, columns=names, among=among, between=between, keys=keys)
 
     def newest(self, table: str, keys: pa.Table) -> pa.Table:
         return self._newest(self._table(table).delta, keys=keys)
