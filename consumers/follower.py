@@ -15,7 +15,7 @@ import copy
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -42,6 +42,7 @@ from ..schemas.hashing import canonical_json
 from ..schemas.positions import Position, offset_of, position
 from ..schemas.settings import Settings
 from .awaited import AwaitedVerdict, AwaitedVerdicts, fail_all
+from .facts import AggregateRows
 from .foretelling import Foretold
 from .pins import Pin, take_pin
 from .tail import Tail, lost
@@ -165,6 +166,24 @@ class Follower:
             key, at_least.value, timeout_s, lambda known: (known.pin, known.rows.get((tenant, urn)), known.next)
         )
         return row or pin.row(tenant, urn), Position(self.topic, self.partition, end)
+
+    def facts(
+        self, key: bytes, tables: Collection[str] | None, at_least: Position | None, timeout_s: float
+    ) -> AggregateRows:
+        """The rows of other tables than `entities` that events under a followed key made; arguments as of `row`.
+
+        Args:
+            tables: whose rows; None: of all of them.
+        """
+        if at_least is None:
+            at_least = self._end(timeout_s)
+        self._check(at_least)
+        (begin, rows), end = self._reached(
+            key, at_least.value, timeout_s, lambda known: (known.facts(key, tables), known.next)
+        )
+        return AggregateRows(
+            Position(self.topic, self.partition, begin), Position(self.topic, self.partition, end), rows
+        )
 
     def _end(self, timeout_s: float) -> Position:
         """The last position that the partition holds now. Only the reading thread asks Kafka: a client that polls

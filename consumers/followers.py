@@ -6,6 +6,7 @@ The light client imports this and nothing of the lake; what follows is imported 
 from __future__ import annotations
 
 import threading
+from collections.abc import Collection
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -19,6 +20,7 @@ from ..schemas.hashing import partition_of, record_key
 from ..schemas.positions import Position
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
+from .facts import AggregateRows
 
 if TYPE_CHECKING:
     from .follower import Follower
@@ -111,6 +113,28 @@ class Follow:
                 hint="Follow it separately: journal.follow(entity).",
             )
         return self._follower.row(self._key, self._tenant, str(urn), at_least, self._limit(timeout_s))
+
+    def facts_and_end(
+        self,
+        at_least: Position | None = None,
+        timeout_s: float | None = None,
+        *,
+        tables: Collection[str] | None = None,
+    ) -> AggregateRows:
+        """The rows that the aggregate's newest events made in other tables than `entities`, ahead of the lake.
+
+        A look at the lake that is taken afterwards holds everything below `begin`, unless that was raised: of tables
+        that no rule reads at most 50,000 rows are kept, those of the newest events.
+
+        Args:
+            at_least: as of `row`.
+            timeout_s: as of `verdict`.
+            tables: whose rows; None: of all of them. Without a table that no rule reads, `begin` is not raised.
+        Raises:
+            MetajournalError: as `verdict`.
+        """
+        self._check_open()
+        return self._follower.facts(self._key, tables, at_least, self._limit(timeout_s))
 
     def close(self) -> None:
         """Stop following; further calls do nothing."""

@@ -10,21 +10,28 @@ rules. Verdicts and rows are those of records at or above the mark; below it the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Protocol
 
-from ..fold.folded import Prior, RowKey, Verdict
+from ..fold.folded import FactChange, Folded, Prior, RowKey, Verdict
 from ..fold.prior import PriorRows
 from ..fold.readings import Readings
 from ..fold.records import Record, Shelved, UnknownSchema, read
 from ..fold.repeats import Repeats
 from ..fold.steps import RowFolder, Share, fold_shares
+from ..lake.declared import SPECS
 from ..lake.tables import Table
 from ..rules.entity import EntityRow
 from ..schemas.encoding.codec import PREFIX_BYTES, single_object_prefix
 from ..schemas.encoding.known import contracts_by_fingerprint
+from ..schemas.hashing import record_key
 from ..schemas.positions import position
+from .facts import KeptFacts
 from .pins import Pin
+
+_JUDGED_BYTES: Final = 4 * 1024 * 1024
+"""Most bytes of records that are judged at once: an event of a megabyte may make a thousand rows."""
 
 
 class Message(Protocol):
@@ -78,7 +85,7 @@ class Foretold:
     Attributes:
         next: everything below is read.
         verdicts: by position.
-        rows: newest rows made at or above the mark.
+        rows: newest rows of `entities` made at or above the mark.
         stopped_by: what stands at `next`, where that is an unknown schema.
     """
 
@@ -93,6 +100,7 @@ class Foretold:
         self.verdicts: dict[int, Verdict] = {}
         self.rows: dict[RowKey, EntityRow] = {}
         self.stopped_by: UnknownSchema | None = None
+        self._facts: dict[bytes, KeptFacts] = {}
 
     @property
     def pin(self) -> Pin:
@@ -132,9 +140,22 @@ class Foretold:
                 seen[key] = value
             self.next = value + 1
         self._clock = clock
-        if own:
-            self._judge(Share(place, own, self.pin.epoch, start, self.next, self.pin.clock))
+        for records in _bits(own):
+            end = self.next if records[-1] is own[-1] else records[-1].position + 1
+            self._judge(Share(place, records, self.pin.epoch, start, end, self.pin.clock))
+            start = end
         return bool(own)
+
+    def facts(self, key: bytes, tables: Collection[str] | None) -> tuple[int, dict[str, list[Any]]]:
+        """Rows that events of a followed key made in other tables than `entities`, in the order of these events.
+
+        Args:
+            tables: whose rows; None: of all of them.
+        Returns:
+            Position at and above which no row is missing, and copies of the rows by table.
+        """
+        kept = self._facts.get(key)
+        return (self.pin.mark, {}) if kept is None else kept.of(tables)
 
     def reach(self, value: int) -> None:
         """Everything below a position is read: what stands there are markers of transactions."""
@@ -148,7 +169,41 @@ class Foretold:
         self._folder.advance(made)
         self.verdicts.update((judged.record.position, judged.verdict) for judged in made.folded.judged)
         self.rows.update(made.folded.current)
+        self._keep(made.folded)
+
+    def _keep(self, folded: Folded) -> None:
+        """Keep the rows of other tables, by the key of their aggregate: under any other one a record is shelved."""
+        read: dict[bytes, dict[str, list[Any]]] = defaultdict(dict)
+        unread: dict[bytes, dict[str, list[Any]]] = defaultdict(dict)
+        for table, changes in folded.facts.items():
+            made = read if SPECS[table].read_by_rules else unread
+            for key, rows in _by_key(changes).items():
+                made[key][table] = rows
+        for key in {**read, **unread}:
+            if key not in self._facts:
+                self._facts[key] = KeptFacts(self.pin.mark)
+            self._facts[key].add(read[key], unread[key])
 
 
 def _record(message: Message, value: int, time_ms: int) -> Record:
     return Record(value, time_ms, message.key(), message.value(), tuple(message.headers() or ()))
+
+
+def _bits(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    """Records in bits of bounded bytes."""
+    first, taken_bytes = 0, 0
+    for number, record in enumerate(records):
+        taken_bytes += len(record.value or b"")
+        if taken_bytes > _JUDGED_BYTES and number > first:
+            yield records[first:number]
+            first, taken_bytes = number, len(record.value or b"")
+    if first < len(records):
+        yield records[first:]
+
+
+def _by_key(changes: Iterable[FactChange]) -> dict[bytes, list[Any]]:
+    """The rows that changes made, by the Kafka key of their aggregate."""
+    rows: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for _, after in changes:
+        rows[after.tenant, after.aggregate].append(after)
+    return {record_key(*aggregate): made for aggregate, made in rows.items()}

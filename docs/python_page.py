@@ -24,7 +24,7 @@ SECTIONS: Final = {
         "producers.verdicts:UnitOutcome",
     ],
     "Waiting without a thread": ["producers.waiting.futures:AwaitableFuture"],
-    "What follow returns": ["consumers.followers:Follow"],
+    "What follow returns": ["consumers.followers:Follow", "consumers.facts:AggregateRows"],
     "Arguments of a subscription": ["consumers.subscription:Subscription", "consumers.filters:Filter"],
     "What a subscription returns": ["consumers.records:Change", "consumers.records:State"],
     "Arguments of a search": [

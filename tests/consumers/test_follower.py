@@ -28,11 +28,13 @@ from metajournal import (
     UnavailableError,
     dataset,
     program,
+    run,
 )
 from metajournal.consumers import follower as follower_module
 from metajournal.consumers import followers
 from metajournal.consumers.followers import Follow
 from metajournal.consumers.pins import Pin, take_pin
+from metajournal.domains.lineage.events import RunStarted
 from metajournal.lake.tables import Reached
 from metajournal.producers.receipts import Receipt
 from metajournal.producers.shelving import shelve
@@ -192,6 +194,42 @@ def test_a_follower_that_was_late_knows_what_stood_there_before(journal: Journal
             assert row.user_tags == ("a", "b")
             assert first.verdict(registered.position, timeout_s=WAIT_S) == Accepted(registered.position)
         assert len(followers._made) == 1
+
+
+def test_rows_of_other_tables_come_ahead_of_the_lake_and_only_those_that_it_lacks(
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = program("follower", "shop", "service", "x")
+    runs = [run("follower", "shop", "service", "x", f"run-{number}") for number in range(4)]
+    with journal.follow(ORDERS) as other:
+        journal.emit(RunStarted(runs[0], 1)).position  # noqa: B018  (waits)
+        other.row()  # what stands under the other key is read before anybody follows it
+        with journal.follow(shop) as follow:
+            started = [journal.emit(RunStarted(one, 5)) for one in runs[1:3]]
+            begin, end, rows = follow.facts_and_end(started[-1].position, WAIT_S)
+            assert begin.value <= started[0].position.value - 1
+            assert end.value >= started[-1].position.value + 1
+            assert [(row.run, row.start) for row in rows["runs"]] == [
+                (str(runs[0]), 1),
+                (str(runs[1]), 5),
+                (str(runs[2]), 5),
+            ]
+            assert follow.facts_and_end(tables=["accesses"], timeout_s=WAIT_S).rows == {}
+            assert other.facts_and_end(timeout_s=WAIT_S).rows == {}
+            stream.fold()
+            monkeypatch.setattr(follower_module, "PIN_S", 0.0)
+            last = journal.emit(RunStarted(runs[3], 7))
+
+            def rows_ahead() -> list[str]:
+                begin, _, rows = follow.facts_and_end(last.position, WAIT_S, tables=["runs"])
+                assert len(rows["runs"]) == (4 if begin.value <= started[0].position.value else 1)
+                return [row.run for row in rows["runs"]]
+
+            eventually(lambda: rows_ahead() == [str(runs[3])], WAIT_S, "a pin that holds the others")
+            with pytest.raises(NotYetVisibleError):
+                follow.facts_and_end(replace(last.position, value=last.position.value + 1_000), 0)
+    with pytest.raises(InputError, match="This follower is closed"):
+        follow.facts_and_end()
 
 
 def test_verdicts_of_what_the_lake_has_come_from_the_lake(journal: Journal, stream: BrokerStream) -> None:

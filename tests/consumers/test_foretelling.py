@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from metajournal.consumers.facts import KeptFacts
 from metajournal.consumers.follower import receipt_outcome
 from metajournal.consumers.foretelling import Foretold
 from metajournal.consumers.pins import Pin
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.domains.catalog.urns import dataset
 from metajournal.fold.records import Place
+from metajournal.lake.declared import history_tables
 from metajournal.lake.table import Table
 from metajournal.lake.tables import Lake
 from metajournal.producers.verdicts import Duplicate, Outcome, OutcomeRecord, outcome_of
@@ -106,10 +108,61 @@ def test_verdicts_and_rows_of_any_keys_over_any_mark_are_those_of_stream_and_mod
                 assert outcome.word == model.verdicts[partition, one.position].outcome
         newest = {key: row for key, row in model.newest.items() if _is_ahead(row, keys, pin.mark)}
         assert foretold.rows == newest
+        for table in [name for name in history_tables() if name != "entities"]:
+            ahead = [row for row in fold.rows(table) if _is_ahead(row, keys, pin.mark)]
+            assert sorted(_facts(foretold, keys, table)) == sorted(ahead)
 
 
 def _is_ahead(row: EntityRow, keys: set[bytes], mark: int) -> bool:
-    return f"{row.tenant}/{row.aggregate}".encode() in keys and row.logical_timestamp >= mark
+    return _key(row) in keys and row.logical_timestamp >= mark
+
+
+def _key(row: Any) -> bytes:
+    return f"{row.tenant}/{row.aggregate}".encode()
+
+
+def _facts(foretold: Foretold, keys: set[bytes], table: str) -> list[Any]:
+    """The rows of a table that are kept of some keys: each under its own key, in the order of the events."""
+    found = []
+    for key in keys:
+        begin, rows = foretold.facts(key, [table])
+        kept = rows.get(table, [])
+        assert begin == foretold.pin.mark
+        assert {*map(_key, kept)} <= {key}
+        assert kept == sorted(kept, key=_place)
+        found += kept
+    return found
+
+
+def _place(row: Any) -> tuple[int, int]:
+    return row.logical_timestamp, row.seq
+
+
+@given(st.lists(st.lists(st.tuples(st.sampled_from(["x", "y"]), st.integers(0, 4)), max_size=3), max_size=8), st.data())
+def test_the_oldest_events_rows_that_no_rule_reads_are_dropped_whole(
+    bits: list[list[tuple[str, int]]], data: st.DataObject
+) -> None:
+    """Whatever the number that is kept: what is at or above `begin` is complete, and as much as may be is kept."""
+    most = data.draw(st.integers(0, 9))
+    kept = KeptFacts(0, most)
+    events: list[tuple[str, list[_Row]]] = []
+    for bit in bits:
+        new = [(table, [_Row(len(events) + place, seq) for seq in range(n)]) for place, (table, n) in enumerate(bit)]
+        events += new
+        unread = {name: [row for table, rows in new if table == name for row in rows] for name in "xy"}
+        kept.add({"read": [_Row(rows[0].logical_timestamp, 0) for _, rows in new if rows]}, unread)
+    begin, rows = kept.of(None)
+    below = next((n for n in range(len(events) + 1) if sum(len(made) for _, made in events[n:]) <= most), 0)
+    assert sum(len(made) for _, made in events[begin:]) == sum(len(made) for _, made in events[below:])
+    for name in "xy":
+        whole = [row for table, made in events if table == name for row in made]
+        assert rows.get(name, []) == [row for row in whole if row.logical_timestamp >= begin]
+    assert kept.of(["read"]) == (0, {"read": each} if (each := [made[0] for _, made in events if made]) else {})
+
+
+class _Row(NamedTuple):
+    logical_timestamp: int
+    seq: int
 
 
 def test_a_clock_that_others_moved_is_the_streams(tmp_path: Path) -> None:
