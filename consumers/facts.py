@@ -23,14 +23,14 @@ class AggregateRows(NamedTuple):
     """The rows that an aggregate's newest events made, besides those of `entities`.
 
     Attributes:
-        begin: the rows of every event at or above this position are here; the lake has those below it, as soon as it
-            holds everything below this position.
+        begin: the rows of every event at or above this position's value are here; those below it stand in the lake, as
+            soon as it holds everything below it.
         end: everything below this position is included.
         rows: for each table that was asked for the rows in the order of their events; a table without rows is missing.
             Of a key that several rows have, the last one counts.
     """
 
-    begin: Position
+    begin: int
     end: Position
     rows: Mapping[str, list[Any]]
 

@@ -181,9 +181,7 @@ class Follower:
         (begin, rows), end = self._reached(
             key, at_least.value, timeout_s, lambda known: (known.facts(key, tables), known.next)
         )
-        return AggregateRows(
-            Position(self.topic, self.partition, begin), Position(self.topic, self.partition, end), rows
-        )
+        return AggregateRows(begin, Position(self.topic, self.partition, end), rows)
 
     def _end(self, timeout_s: float) -> Position:
         """The last position that the partition holds now. Only the reading thread asks Kafka: a client that polls
