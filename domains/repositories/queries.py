@@ -1,115 +1,74 @@
-"""What the lake tells of repositories: which there are, their branches, the log of a ref.
+"""What the lake tells of repositories: branches and commits, what refs contain, how they differ.
 
-Every answer is that of one cut. A branch or a commit counts only if it is not older than its repository: what is older
-is of an earlier repository of that name. Source: docs/concepts.md.
+Every answer is that of one moment. Without `ahead` it is what the lake holds; with it, the rows of a follower are laid
+over that, so that an answer has everything up to a position that the lake may not have reached.
+Source: docs/concepts.md.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Mapping
+from itertools import islice
+from typing import Any, Final
 
 import orjson
+import polars as pl
 
 from ...lake.cuts import At
 from ...lake.queries import Queries, Seen
 from ...lake.selecting import select_rows
-from ...lake.table import quoted
-from ...lake.views.views import asked_anew
-from ...schemas.errors import InputError, UnavailableError, UnknownEntityError
-from ...schemas.urn import Urn
-from .questions import PAGE, Ref, check_limit
-from .urns import TRANSACTION, branch_urn, commit_urn, repository_urn
+from ...lake.tables import Lake
+from ...lake.views.views import Views, asked_anew
+from ...schemas.errors import NotYetVisibleError, UnavailableError, UnknownEntityError
+from ...schemas.hashing import partition_of, record_key
+from ...schemas.topics import TopicNames
+from .answers import (
+    BranchInfo,
+    CommitInfo,
+    Conflict,
+    Difference,
+    DiffPage,
+    ListPage,
+    LogPage,
+    ObjectInfo,
+    PrefixInfo,
+    RepositoryInfo,
+    TreeInfo,
+)
+from .contents import Contents, Made, made_of
+from .differences import Differences
+from .graph import Graphs
+from .layers import Layer
+from .levels import Level, LevelRows
+from .listing import ListQuestion, infos_of, listed
+from .merging.bases import merge_bases
+from .moment import Moment, NewerRows, newer_frames
+from .questions import PAGE, Ref, check_delimiter, check_limit, check_prefix
+from .refs import Refs
+from .urns import TRANSACTION, branch_urn, repository_urn
+
+__all__ = [
+    "BranchInfo", "CommitInfo", "Conflict", "DiffPage", "Difference", "ListPage", "LogPage", "ObjectInfo",
+    "PrefixInfo", "RepositoryInfo", "RepositoryQueries", "TreeInfo",
+]  # fmt: skip
 
 _AGE: Final = "row_number() over (partition by urn order by logical_timestamp desc, seq desc)"
-
-
-class RepositoryInfo(NamedTuple):
-    """A repository.
-
-    Attributes:
-        urn: its URN.
-        name: its name.
-        default_branch: name of the branch that it began with.
-        storage_namespace: where the objects' bytes lie.
-        created: position of its creation.
-        members: branches and registered objects, transactions not counted.
-    """
-
-    urn: str
-    name: str
-    default_branch: str
-    storage_namespace: str
-    created: int
-    members: int
-
-
-class BranchInfo(NamedTuple):
-    """A branch.
-
-    Attributes:
-        urn: its URN.
-        name: its name.
-        head: id of the commit that it is at; None: it has none.
-        staged_events, staged_rows: what is staged on it; it is dirty while there are any events.
-        staging_digest: of that.
-        logical_timestamp: of the last event that touched it.
-    """
-
-    urn: str
-    name: str
-    head: str | None
-    staged_events: int
-    staged_rows: int
-    staging_digest: str
-    logical_timestamp: int
-
-
-class CommitInfo(NamedTuple):
-    """A commit.
-
-    Attributes:
-        urn: its URN.
-        id: 64 hexadecimal digits.
-        branch: name of the branch that it was made on.
-        parents: ids; of a merge the destination's first.
-        strategy: of a merge; None of any other commit.
-        message, metadata: as they were given.
-        actor: who made it.
-        event_time: when, in milliseconds UTC, as its emitter says.
-        logical_timestamp: of its event.
-    """
-
-    urn: str
-    id: str
-    branch: str
-    parents: tuple[str, ...]
-    strategy: str | None
-    message: str
-    metadata: Mapping[str, str]
-    actor: str | None
-    event_time: int
-    logical_timestamp: int
-
-
-class LogPage(NamedTuple):
-    """Commits, the newest first.
-
-    Attributes:
-        items: the commits.
-        before: asks for the next page; None after the last one.
-    """
-
-    items: tuple[CommitInfo, ...]
-    before: int | None
+_MOST_KEPT: Final = 10_000
 
 
 class RepositoryQueries(Queries):
     """Reads repositories from the lake; its arguments are those of `Queries`."""
 
     TOPIC = "repositories"
-    TABLES = ("entities", "branches", "commits")
+    TABLES = ("entities", "branches", "commits", "objects", "resets", "trees", "commit_trees")
+    _OF_FOLD = frozenset({"entities", "branches", "commits", "objects", "resets"})
+
+    def __init__(self, lake: Lake | Views, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
+        super().__init__(lake, names, partitions)
+        self._graphs = Graphs()
+        self._layers: dict[Any, tuple[Layer, ...]] = {}
+
+    # Repositories
 
     @asked_anew
     def repositories(self, tenant: str, *, as_at: At | None = None) -> list[RepositoryInfo]:
@@ -121,25 +80,13 @@ class RepositoryQueries(Queries):
             NotFinalError: the lake has not reached that point.
             UnavailableError: there is no lake, or no repository has joined it.
         """
-        return self._repositories(tenant, self._seen(as_at))
-
-    def _seen(self, as_at: At | None, *, final_only: bool = False, names: Collection[str] | None = None) -> Seen:
-        """As `Queries._seen`. Raises: UnavailableError: the lake's journal does not serve repositories."""
-        seen = super()._seen(as_at, final_only=final_only, names=names)
-        if not seen.view.tables.keys() >= {*self.TABLES}:
-            raise UnavailableError(
-                "This lake has no tables of repositories.",
-                code="unserved-domain",
-                hint="An earlier version created the journal: start its stream with this one (`metajournal up`).",
-            )
-        return seen
-
-    def _repositories(self, tenant: str, seen: Seen, urn: str | None = None) -> list[RepositoryInfo]:
-        """Every repository, or the one of a URN; what stands in `branches` tells which rows of `entities` to read."""
-        refs = {
-            found: (created, members)
-            for found, _, _, _, _, created, members, _ in self._newest(tenant, seen, "starts_with(urn, 'repo:')", urn)
-        }
+        seen = self._seen(as_at)
+        statement = f"""
+            select urn, created, members from (
+                select *, {_AGE} as age from rows where {seen.bounds.sql()} and starts_with(urn, 'repo:'))
+            where age = 1 and not deleted"""
+        rows = select_rows(seen.view, "branches", {"tenant": tenant}, statement)
+        refs = {urn: (created, members) for urn, created, members in rows}
         if not refs:
             return []
         statement = f"""select urn, name, record from (
@@ -153,188 +100,219 @@ class RepositoryQueries(Queries):
         return made
 
     @asked_anew
-    def repository(self, tenant: str, name: str, *, as_at: At | None = None) -> RepositoryInfo:
-        """One repository. Raises: UnknownEntityError: there is none of that name. Others as `repositories`."""
-        return self._repository(tenant, name, self._seen(as_at))
+    def repository(
+        self, tenant: str, name: str, *, as_at: At | None = None, ahead: NewerRows | None = None
+    ) -> RepositoryInfo:
+        """One repository.
 
-    def _repository(self, tenant: str, name: str, seen: Seen) -> RepositoryInfo:
-        urn = repository_urn(name)
-        for found in self._repositories(tenant, seen, urn):
-            return found
-        raise UnknownEntityError(str(urn), hint="`repo list` lists the repositories.")
+        Args:
+            as_at: as of `repositories`.
+            ahead: what a follower has of its events; only without `as_at`.
+        Raises:
+            UnknownEntityError: there is none of that name.
+            NotYetVisibleError: the lake lacks more than `ahead` has. Others as `repositories`.
+        """
+        return self._refs(tenant, name, as_at, ahead).info()
+
+    # Branches and commits
 
     @asked_anew
     def branches(
-        self, tenant: str, name: str, *, transactions: bool = False, as_at: At | None = None
-    ) -> list[BranchInfo]:
+        self, tenant: str, name: str, *, transactions: bool = False, as_at: At | None = None,
+        ahead: NewerRows | None = None,
+    ) -> list[BranchInfo]:  # fmt: skip
         """The branches of a repository, by name.
 
         Args:
             transactions: also those of transactions.
-        Raises:
-            UnknownEntityError: there is no such repository. Others as `repositories`.
+            as_at, ahead: as of `repository`, and its errors.
         """
-        seen = self._seen(as_at)
-        repository = self._repository(tenant, name, seen)
-        which = f"aggregate = {quoted(repository.urn)} and starts_with(urn, 'branch:')"
-        rows = []
-        for urn, head, events, paths, digest, _, _, place in self._newest(tenant, seen, which):
-            if place >= repository.created:
-                rows.append(BranchInfo(urn, _last(urn), head, events, paths, digest, place))
-        kept = [row for row in rows if transactions or not row.name.startswith(TRANSACTION)]
-        return sorted(kept, key=lambda row: row.name)
+        found = self._refs(tenant, name, as_at, ahead).branches()
+        return [row for row in found if transactions or not row.name.startswith(TRANSACTION)]
 
     @asked_anew
-    def branch(self, tenant: str, name: str, branch: str, *, as_at: At | None = None) -> BranchInfo:
-        """One branch. Raises: UnknownEntityError: it, or its repository, does not exist. Others as `repositories`."""
-        seen = self._seen(as_at)
-        found = self._branch(tenant, self._repository(tenant, name, seen), branch, seen)
+    def branch(
+        self, tenant: str, name: str, branch: str, *, as_at: At | None = None, ahead: NewerRows | None = None
+    ) -> BranchInfo:
+        """One branch. Raises: UnknownEntityError: it, or its repository, does not exist. Others as `repository`."""
+        found = self._refs(tenant, name, as_at, ahead).branch(branch)
         if found is None:
             raise UnknownEntityError(str(branch_urn(name, branch)), hint=f"`repo branches {name}` lists its branches.")
         return found
 
-    def _branch(self, tenant: str, repository: RepositoryInfo, branch: str, seen: Seen) -> BranchInfo | None:
-        named = branch_urn(repository.name, branch)
-        for urn, head, events, paths, digest, _, _, place in self._newest(tenant, seen, "true", named):
-            if place >= repository.created:
-                return BranchInfo(urn, branch, head, events, paths, digest, place)
-        return None
-
-    def _newest(self, tenant: str, seen: Seen, which: str, urn: str | None = None) -> list[Any]:
-        """What stands of some rows of `branches`, or of those of one URN."""
-        key = {"tenant": tenant} if urn is None else {"tenant": tenant, "urn": urn}
-        statement = f"""
-            select urn, head, staged_events, staged_rows, staging_digest, created, members, logical_timestamp from (
-                select *, {_AGE} as age from rows where {seen.bounds.sql()} and {which})
-            where age = 1 and not deleted"""
-        return select_rows(seen.view, "branches", key, statement)
-
     @asked_anew
     def log(
         self, tenant: str, name: str, ref: Ref, *, limit: int = PAGE, before: int | None = None,
-        as_at: At | None = None,
+        as_at: At | None = None, ahead: NewerRows | None = None,
     ) -> LogPage:  # fmt: skip
         """The commits that a ref has in its history, itself included: the newest first.
 
         Args:
             limit: most commits, 1 to 10,000.
             before: of the page before.
+            as_at, ahead: as of `repository`.
         Raises:
             UnknownEntityError: the repository or the ref does not exist.
-            InputError: the ref is ambiguous, or `limit` cannot be. Others as `repositories`.
+            InputError: the ref is ambiguous or has no commit, or `limit` cannot be. Others as `repository`.
         """
         check_limit(limit)
-        seen = self._seen(as_at)
-        repository = self._repository(tenant, name, seen)
-        graph = self._graph(tenant, repository, seen)
-        head = self._resolved(tenant, repository, ref, seen, graph)
-        found: list[str] = []
-        for commit in _history(graph, head):
-            if before is None or graph[commit][0] < before:
-                found.append(commit)
-                if len(found) > limit:
-                    break
-        items = self._commits(tenant, name, found[:limit], seen)
+        refs = self._refs(tenant, name, as_at, ahead)
+        graph, head = refs.graph, refs.graph.number_of(refs.commit(ref))
+        assert head is not None  # it was found
+        numbers = (one for one in graph.history(head) if before is None or graph.places[one] < before)
+        found = [graph.id_of(one) for one in islice(numbers, limit + 1)]
+        items = refs.commits(found[:limit])
         return LogPage(items, items[-1].logical_timestamp if len(found) > limit else None)
 
     @asked_anew
-    def commit(self, tenant: str, name: str, ref: Ref, *, as_at: At | None = None) -> CommitInfo:
+    def commit(
+        self, tenant: str, name: str, ref: Ref, *, as_at: At | None = None, ahead: NewerRows | None = None
+    ) -> CommitInfo:
         """The commit that a ref names. Raises: as `log`."""
-        seen = self._seen(as_at)
-        repository = self._repository(tenant, name, seen)
-        graph = self._graph(tenant, repository, seen)
-        (found,) = self._commits(tenant, name, [self._resolved(tenant, repository, ref, seen, graph)], seen)
+        refs = self._refs(tenant, name, as_at, ahead)
+        (found,) = refs.commits([refs.commit(ref)])
         return found
 
     @asked_anew
     def committed_at(self, tenant: str, name: str, position: int) -> CommitInfo:
         """The commit that the event at a position made. The lake holds it, as the caller knows."""
-        seen = self._seen(None)
-        of = f"aggregate = {quoted(repository_urn(name))} and logical_timestamp = {int(position)}"
-        rows = select_rows(seen.view, "commits", {"tenant": tenant}, f"select commit from rows where {of}")
-        (found,) = self._commits(tenant, name, [_last(urn) for (urn,) in rows], seen)
+        refs = self._refs(tenant, name, None, None)
+        numbers = [one for one, place in enumerate(refs.graph.places.tolist()) if place == position]
+        (found,) = refs.commits([refs.graph.id_of(one) for one in numbers])
         return found
 
-    def _graph(self, tenant: str, repository: RepositoryInfo, seen: Seen) -> dict[str, tuple[int, list[str]]]:
-        """Position and parents of each commit of a repository, by id."""
-        statement = f"""select commit, max(logical_timestamp), any_value(parents) from rows
-            where {seen.bounds.sql()} and aggregate = {quoted(repository.urn)}
-            and logical_timestamp >= {repository.created} group by commit"""
-        rows = select_rows(seen.view, "commits", {"tenant": tenant}, statement)
-        return {_last(urn): (place, parents) for urn, place, parents in rows}
+    @asked_anew
+    def merge_bases(
+        self, tenant: str, name: str, left: Ref, right: Ref, *, as_at: At | None = None,
+        ahead: NewerRows | None = None,
+    ) -> list[str]:  # fmt: skip
+        """The best common ancestors of two refs, as git has them: ids, the newest first. Raises: as `log`."""
+        refs = self._refs(tenant, name, as_at, ahead)
+        graph = refs.graph
+        sides = [graph.number_of(refs.commit(ref)) for ref in (left, right)]
+        bases = merge_bases(graph.parents, *[[one] for one in sides if one is not None])
+        return [graph.id_of(one) for one in bases]
 
-    def _resolved(
-        self, tenant: str, repository: RepositoryInfo, ref: Ref, seen: Seen, graph: Mapping[str, tuple[int, list[str]]]
-    ) -> str:
-        """The id that a ref names: a whole id, then a branch, then the beginning of an id."""
-        commit = ref.named
-        if commit not in graph:
-            name = repository.name
-            branch = self._branch(tenant, repository, ref.named, seen)
-            if branch is not None and branch.head is None:
-                raise InputError(
-                    f"The branch {ref.named} of {name} has no commit yet.",
-                    code="no-commit",
-                    hint=f"Write to it, then: metajournal repo commit {name} {ref.named} --message TEXT",
-                )
-            commit = (None if branch is None else branch.head) or self._begun_so(name, ref, graph)
-        for of_merge, number in ref.steps:
-            for _ in range(1 if of_merge else number):
-                parents = graph[commit][1] if commit in graph else []
-                place = number - 1 if of_merge else 0
-                if of_merge and number == 0:
-                    continue
-                if place >= len(parents):
-                    raise UnknownEntityError(ref.text, hint=f"The commit {commit} has {len(parents)} parents.")
-                commit = parents[place]
-        return commit
+    # Contents
 
-    def _begun_so(self, name: str, ref: Ref, graph: Mapping[str, Any]) -> str:
-        """The only commit whose id begins so."""
-        found = sorted(commit for commit in graph if commit.startswith(ref.named)) if ref.may_be_id else []
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            raise UnknownEntityError(
-                ref.named, hint=f"{name} has no branch and no commit of that name; `repo branches {name}` lists them."
-            )
-        shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
-        raise InputError(
-            f"{ref.named} is the beginning of {len(found):,} commits.", code="ambiguous-ref", hint=f"They are {shown}"
+    @asked_anew
+    def get(
+        self, tenant: str, name: str, ref: Ref, path: str, *, as_at: At | None = None, ahead: NewerRows | None = None
+    ) -> ObjectInfo:
+        """One object of a ref; of a branch with what is staged on it.
+
+        Raises:
+            UnknownEntityError: there is no such object, ref or repository.
+            NotYetVisibleError: what the ref contains is not known yet. Others as `log`.
+        """
+        moment = self._moment(tenant, name, as_at, ahead)
+        rows = LevelRows(moment, self._levels(moment, ref))
+        places = rows.at(pl.Series("path", [path]), []).filter(~pl.col("deleted"))
+        for info in infos_of(rows, places):
+            return info
+        raise UnknownEntityError(
+            f"{name}/{ref.text}/{path}", hint=f"`metajournal repo ls {name} {ref.text}` lists its objects."
         )
 
-    def _commits(self, tenant: str, name: str, ids: list[str], seen: Seen) -> tuple[CommitInfo, ...]:
-        """Commits by their ids, in that order."""
-        if not ids:
-            return ()
-        urns = [str(commit_urn(name, commit)) for commit in ids]
-        statement = f"""
-            select commit, branch, parents, strategy, message, metadata, actor, epoch_ms(event_time), logical_timestamp
-            from (select *, row_number() over (partition by commit order by logical_timestamp desc) as age
-                from rows where {seen.bounds.sql()}) where age = 1"""
-        rows = select_rows(seen.view, "commits", {"tenant": tenant, "commit": urns}, statement)
-        found = {
-            urn: CommitInfo(
-                urn, _last(urn), _last(branch), tuple(parents), strategy, message, orjson.loads(metadata), actor,
-                time_ms, place,
+    @asked_anew
+    def list_objects(
+        self, tenant: str, name: str, ref: Ref, *, prefix: str = "", delimiter: str | None = None,
+        after: str | None = None, limit: int = PAGE, as_at: At | None = None, ahead: NewerRows | None = None,
+    ) -> ListPage:  # fmt: skip
+        """Some of what a ref contains, by path; of a branch with what is staged on it.
+
+        Args:
+            prefix: only paths that begin so.
+            delimiter: paths that have it behind the prefix come as one common prefix.
+            after: only items behind this path or common prefix.
+            limit: most items, 1 to 10,000.
+        Raises:
+            InputError: an argument cannot be. Others as `get`.
+        """
+        asked = ListQuestion(
+            check_prefix("prefix", prefix), check_delimiter(delimiter), check_prefix("after", after),
+            check_limit(limit),
+        )  # fmt: skip
+        moment = self._moment(tenant, name, as_at, ahead)
+        return listed(LevelRows(moment, self._levels(moment, ref)), asked)
+
+    @asked_anew
+    def diff(
+        self, tenant: str, name: str, left: Ref, right: Ref, *, prefix: str = "", after: str | None = None,
+        limit: int = PAGE, as_at: At | None = None, ahead: NewerRows | None = None,
+    ) -> DiffPage:  # fmt: skip
+        """Some of the paths that two refs do not have alike, by path: what became of the left one's in the right one.
+
+        Args:
+            prefix: only paths that begin so.
+            after: only paths behind this one.
+            limit: most paths, 1 to 10,000.
+        Raises:
+            InputError: an argument cannot be. Others as `get`.
+        """
+        prefix, after = check_prefix("prefix", prefix), check_prefix("after", after)
+        check_limit(limit)
+        moment = self._moment(tenant, name, as_at, ahead)
+        sides = [self._levels(moment, ref) for ref in (left, right)]
+        return Differences(moment, *sides).page(prefix=prefix, after=after, limit=limit)
+
+    @asked_anew
+    def tree(
+        self, tenant: str, name: str, ref: Ref, *, as_at: At | None = None, ahead: NewerRows | None = None
+    ) -> TreeInfo:
+        """What the commit that a ref names contains, in sum.
+
+        Raises:
+            NotYetVisibleError: it is not known yet. Others as `log`.
+        """
+        moment = self._moment(tenant, name, as_at, ahead)
+        commit = Refs(moment, self._graphs).commit(ref)
+        made = made_of(moment, [commit]).get(commit)
+        if made is None:
+            raise Contents(moment, self._layers).not_made(commit)
+        return _tree(commit, made)
+
+    def _levels(self, moment: Moment, ref: Ref) -> tuple[Level, ...]:
+        target = Refs(moment, self._graphs).target(ref)
+        if len(self._layers) > _MOST_KEPT:
+            self._layers.clear()
+        return Contents(moment, self._layers).levels(target.commit, target.area)
+
+    # What is seen
+
+    def _refs(self, tenant: str, name: str, as_at: At | None, ahead: NewerRows | None) -> Refs:
+        return Refs(self._moment(tenant, name, as_at, ahead), self._graphs)
+
+    def _moment(self, tenant: str, name: str, as_at: At | None, ahead: NewerRows | None) -> Moment:
+        """What a question sees. Raises: NotYetVisibleError: the lake lacks more than `ahead` has."""
+        seen = self._seen(as_at)
+        count = self._partitions if isinstance(self._partitions, int) else self._partitions[self._topic]
+        partition = partition_of(record_key(tenant, str(repository_urn(name))), count)
+        below = seen.bounds.below[partition]
+        moment = Moment(seen.view, seen.bounds, tenant, name, partition)
+        if ahead is None or as_at is not None or below >= ahead.end.value:
+            return moment
+        if below < ahead.begin:
+            key = (self._topic, partition)
+            raise NotYetVisibleError({key: ahead.begin - below}, f"The lake is behind {key[0]}/{key[1]}.")
+        newer = newer_frames(ahead, below, self.TOPIC, partition)
+        return Moment(seen.view, seen.bounds, tenant, name, partition, newer)
+
+    def _seen(self, as_at: At | None, *, final_only: bool = False, names: Collection[str] | None = None) -> Seen:
+        """As `Queries._seen`. Raises: UnavailableError: the lake's journal does not serve repositories."""
+        seen = super()._seen(as_at, final_only=final_only, names=names)
+        if not seen.view.tables.keys() >= self._OF_FOLD:
+            raise UnavailableError(
+                "This lake has no tables of repositories.",
+                code="unserved-domain",
+                hint="An earlier version created the journal: start its stream with this one (`metajournal up`).",
             )
-            for urn, branch, parents, strategy, message, metadata, actor, time_ms, place in rows
-        }  # fmt: skip
-        return tuple(found[urn] for urn in urns)
+        return seen
 
 
-def _last(urn: str) -> str:
-    """The last part of a URN, decoded."""
-    return Urn.parse(urn).parts[-1]
-
-
-def _history(graph: Mapping[str, tuple[int, list[str]]], head: str) -> Iterator[str]:
-    """A commit and all that it descends from, the newest first."""
-    waiting, seen = [(-graph[head][0], head)], {head}
-    while waiting:
-        _, commit = heapq.heappop(waiting)
-        yield commit
-        for parent in graph[commit][1]:
-            if parent not in seen and parent in graph:
-                seen.add(parent)
-                heapq.heappush(waiting, (-graph[parent][0], parent))
+def _tree(commit: str, made: Made) -> TreeInfo:
+    conflicts = tuple(Conflict(*one) for one in orjson.loads(made.conflicting))
+    return TreeInfo(
+        commit, made.objects, made.size_bytes, made.added, made.changed, made.removed, made.conflicts, conflicts,
+        made.root, made.content_id,
+    )  # fmt: skip

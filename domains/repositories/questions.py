@@ -9,28 +9,37 @@ import re
 from typing import Any, Final, NamedTuple
 
 from ...schemas.errors import InputError
-from .urns import branch_fault, repository_fault
+from ...schemas.times import time_ms
+from .urns import branch_fault, path_fault, repository_fault
 
 PAGE: Final = 100
 MOST_PAGE: Final = 10_000
 _SHORTEST_PREFIX: Final = 4
 _STEPS: Final = re.compile(r"(?:~[0-9]{0,6}|\^[0-9]{0,2})*")
 _ID: Final = re.compile(rf"[0-9a-f]{{{_SHORTEST_PREFIX},64}}")
-_FORMS: Final = "A ref is a branch, a commit's id or the beginning of one, each also followed by ~2 or ^1."
+_ID_DIGITS: Final = 64
+_FORMS: Final = (
+    "A ref is a branch (main; main@ without what is staged; main@2026-01-31T12:00Z as it was then), a commit's id or "
+    "the beginning of one, each also followed by ~2 or ^1."
+)
 
 
 class Ref(NamedTuple):
-    """Which commit is meant; made by `of`.
+    """What is meant in a repository; made by `of`.
 
     Attributes:
         text: as it was given.
         named: a branch, the id of a commit, or its first digits.
         steps: from there: (True, n) to the n-th parent, (False, n) n times to the first one.
+        committed: of a branch its head alone, without what is staged.
+        until_ms: of a branch the head that it had at this time, milliseconds UTC.
     """
 
     text: str
     named: str
-    steps: tuple[tuple[bool, int], ...]
+    steps: tuple[tuple[bool, int], ...] = ()
+    committed: bool = False
+    until_ms: int | None = None
 
     @classmethod
     def of(cls, text: Any) -> Ref:
@@ -38,16 +47,31 @@ class Ref(NamedTuple):
         if not isinstance(text, str):
             raise InputError(f"A ref must be text, not {text!r:.80}.", code="bad-ref", hint=_FORMS)
         cut = min((place for sign in "~^" if (place := text.find(sign)) >= 0), default=len(text))
-        named, behind = text[:cut].removesuffix("@"), text[cut:]
+        (named, at, time), behind = text[:cut].partition("@"), text[cut:]
         if not _STEPS.fullmatch(behind) or branch_fault(named) is not None:
             raise InputError(f"{text!r:.80} is not a ref.", code="bad-ref", hint=_FORMS)
+        until_ms = _time(text, time) if time else None
         found = re.findall(r"([~^])([0-9]*)", behind)
-        return cls(text, named, tuple((sign == "^", int(number or 1)) for sign, number in found))
+        steps = tuple((sign == "^", int(number or 1)) for sign, number in found)
+        return cls(text, named, steps, bool(at), until_ms)
 
     @property
     def may_be_id(self) -> bool:
         """Whether it may be the id of a commit, or the beginning of one."""
         return _ID.fullmatch(self.named) is not None
+
+    @property
+    def is_id(self) -> bool:
+        """Whether it has the form of a whole id."""
+        return len(self.named) == _ID_DIGITS and self.may_be_id
+
+
+def _time(text: str, time: str) -> int:
+    """The time of `branch@time`. Raises: InputError: it is none, or has no zone."""
+    try:
+        return time_ms(time, zone_required=True)
+    except ValueError as error:
+        raise InputError(f"{text!r:.80} is not a ref: {error}.", code="bad-ref", hint=_FORMS) from None
 
 
 def check_repository(name: Any) -> str:
@@ -71,3 +95,21 @@ def check_limit(limit: Any) -> int:
             f"limit must be 1 to {MOST_PAGE:,}, not {limit!r:.80}.", code="bad-limit", hint="Ask for less."
         )
     return limit
+
+
+def check_prefix(name: str, prefix: Any) -> str:
+    """A prefix of paths, or a path behind which a page begins; may be empty. Raises: InputError: it cannot be."""
+    if prefix in ("", None):
+        return ""
+    if (why := path_fault(prefix)) is not None:
+        raise InputError(f"{name} {why}.", code="bad-path", hint="Paths have 1 to 1,024 bytes of UTF-8 without NUL.")
+    return str(prefix)
+
+
+def check_delimiter(delimiter: Any) -> str | None:
+    """A delimiter, or None. Raises: InputError: it cannot be."""
+    if delimiter is None:
+        return None
+    if not isinstance(delimiter, str) or not delimiter or path_fault(delimiter) is not None:
+        raise InputError(f"delimiter must be text, not {delimiter!r:.80}.", code="bad-delimiter", hint="Most often: /")
+    return delimiter

@@ -65,15 +65,19 @@ class _Footer(NamedTuple):
     named: GroupIndex
 
 
+_Named = tuple[str, tuple[str, ...]]
+"""A file, and the columns whose statistics are wanted of it."""
+
+
 class _Footers:
     """Footers of the files that were read last."""
 
     def __init__(self) -> None:
-        self._held: OrderedDict[str, _Footer] = OrderedDict()
+        self._held: OrderedDict[_Named, _Footer] = OrderedDict()
         self._groups = 0
         self._lock = Lock()
 
-    def get(self, name: str, make: Callable[[], _Footer]) -> _Footer:
+    def get(self, name: _Named, make: Callable[[], _Footer]) -> _Footer:
         with self._lock:
             if name in self._held:
                 self._held.move_to_end(name)
@@ -101,7 +105,7 @@ class Groups:
 
     def __init__(self, table: TableView, bounded: Sequence[str]) -> None:
         self._table = table
-        self._bounded = bounded
+        self._bounded = tuple(bounded)
         self._schema = SPECS[table.name].schema
         self._files: dict[str, pq.ParquetFile] = {}
 
@@ -188,7 +192,8 @@ class Groups:
         return pa.repeat(pa.scalar(group.bounds[name][0], self._schema.field(name).type), group.rows)
 
     def _footer(self, path: str) -> _Footer:
-        return _footers.get(f"{self._table.uri}/{path}", lambda: self._read_footer(path))
+        name = f"{self._table.uri}/{path}", self._bounded
+        return _footers.get(name, lambda: self._read_footer(path))
 
     def _read_footer(self, path: str) -> _Footer:
         with reading(self._table, [path]), self._opened(path) as source:

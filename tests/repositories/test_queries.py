@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metajournal.domains.repositories import events as e
+from metajournal.domains.repositories import refs as named
 from metajournal.domains.repositories.client import _pieces
+from metajournal.domains.repositories.graph import Graph
 from metajournal.domains.repositories.queries import RepositoryQueries
 from metajournal.domains.repositories.questions import Ref
 from metajournal.domains.repositories.urns import branch_urn, commit_urn, repository_urn
@@ -155,18 +158,28 @@ def test_refs_are_branches_ids_and_beginnings_with_steps(history: History) -> No
         with pytest.raises(UnknownEntityError):
             history.resolved(text)
     with pytest.raises(InputError, match="has no commit yet"):
-        history.resolved("empty")
+        history.resolved("empty~1")
     with pytest.raises(UnknownEntityError):
         history.resolved(history.fourth, as_at=at(history.before_merge))
 
 
+class Named(NamedTuple):
+    """As much of a moment as names a repository."""
+
+    repo: str
+
+
 def test_a_beginning_of_several_commits_names_them() -> None:
-    graph: dict[str, tuple[int, list[str]]] = {"abcd" + "0" * 60: (1, []), "abcd" + "1" * 60: (2, [])}
-    queries = object.__new__(RepositoryQueries)
+    ids = ["abcd" + "0" * 60, "abcd" + "1" * 60]
+    rows = pl.DataFrame({"id": [*map(bytes.fromhex, ids)], "first": [None, None], "second": [None, None],
+                         "place": [1, 2], "time": [1, 2]})  # fmt: skip
+    graph = Graph.empty().with_rows(rows)
+    refs = object.__new__(named.Refs)
+    refs.__dict__ |= {"_graph": graph, "_moment": Named("r1"), "_rows": {"repo:r1": {"created": 0, "deleted": False}}}
     with pytest.raises(InputError, match="the beginning of 2 commits") as caught:
-        queries._begun_so("r1", Ref.of("abcd"), graph)
+        refs._begun_so(Ref.of("abcd"))
     assert "abcd0000" in caught.value.hint
-    assert queries._begun_so("r1", Ref.of("abcd0"), graph) == "abcd" + "0" * 60
+    assert refs._begun_so(Ref.of("abcd0")) == ids[0]
 
 
 @pytest.mark.parametrize(

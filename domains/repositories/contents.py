@@ -1,0 +1,160 @@
+"""What a ref contains: the levels of its commit, and of a branch what is staged on it.
+
+The layers of a commit stand in `commit_trees` once they are made. Until then a plain commit is its parent with its
+staging area laid over it; what a merge contains is known only once it is made. Source: docs/concepts.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from ...schemas.errors import NotYetVisibleError
+from .layers import OBJECTS, Layer
+from .levels import Level
+from .merging.staging import Reset
+from .moment import MOST_NEWER, Moment, newest_by
+from .urns import commit_urn
+
+
+class Area(NamedTuple):
+    """A staging area.
+
+    Attributes:
+        number: the position at which it began: its name.
+        events: how many stand in it.
+    """
+
+    number: int
+    events: int
+
+
+class Made(NamedTuple):
+    """What `commit_trees` says of a commit.
+
+    Attributes:
+        layers: the oldest first.
+        objects, size_bytes: how much it holds.
+        added, changed, removed: what it changed.
+        conflicts: of a merge; `conflicting` has the first 100 of them as JSON.
+        root, content_id: of its content.
+    """
+
+    layers: tuple[Layer, ...]
+    objects: int
+    size_bytes: int
+    added: int
+    changed: int
+    removed: int
+    conflicts: int
+    conflicting: str
+    root: str
+    content_id: str
+
+
+def made_of(moment: Moment, ids: Sequence[str]) -> dict[str, Made]:
+    """What `commit_trees` says of some commits, by their ids; of those that are not made yet nothing."""
+    urns = {str(commit_urn(moment.repo, one)): one for one in ids}
+    rows = moment.rows("commit_trees", {"commit": [*urns]}, f"logical_timestamp < {moment.derived_below}")
+    return {
+        urns[row["commit"]]: Made(
+            tuple(map(Layer.of, row["layers"], row["layer_rows"])), row["objects"], row["bytes"], row["added"],
+            row["changed"], row["removed"], row["conflicts"], row["conflicting"], row["root"], row["content_id"],
+        )
+        for row in rows.iter_rows(named=True)
+    }  # fmt: skip
+
+
+class Contents:
+    """Finds what refs contain.
+
+    Args:
+        moment: what is seen.
+        kept: layers of commits that were found before, which never change; more are added.
+    """
+
+    def __init__(self, moment: Moment, kept: dict[Any, tuple[Layer, ...]]) -> None:
+        self._moment = moment
+        self._kept = kept
+
+    def levels(self, commit: str | None, area: Area | None) -> tuple[Level, ...]:
+        """The levels of a commit, the lowest first, and over them those of a staging area.
+
+        Args:
+            commit: its id; None: nothing.
+            area: what is staged; None, or without events: nothing.
+        Raises:
+            NotYetVisibleError: what the commit contains is not known yet.
+        """
+        pending: list[int] = []
+        layers: tuple[Layer, ...] = ()
+        while commit is not None:
+            held = self._layers(commit)
+            if held is not None:
+                layers = held
+                break
+            commit, staging = self._plain(commit)
+            pending += [] if staging is None else [staging]
+        areas = [*reversed(pending), *([area.number] if area is not None and area.events else [])]
+        if len(pending) > 1:
+            self._check(areas)
+        resets = self._resets(areas)
+        over = [Level(OBJECTS, number, tuple(resets.get(number, ()))) for number in areas]
+        return (*map(Level.of, layers), *over)
+
+    def _layers(self, commit: str) -> tuple[Layer, ...] | None:
+        key = (self._moment.tenant, self._moment.repo, commit)
+        if key not in self._kept:
+            for made in made_of(self._moment, [commit]).values():
+                self._kept[key] = made.layers
+        return self._kept.get(key)
+
+    def _plain(self, commit: str) -> tuple[str | None, int | None]:
+        """The parent of a commit that is not made yet, and the staging area that it takes."""
+        rows = newest_by(
+            self._moment.rows("commits", {"commit": [str(commit_urn(self._moment.repo, commit))]}), "commit"
+        )
+        (row,) = rows.iter_rows(named=True)
+        if row["strategy"] is not None:
+            raise self._behind(row["logical_timestamp"], f"what the merge {commit[:12]} contains")
+        parents = row["parents"]
+        return (parents[0] if parents else None), row["staging"]
+
+    def not_made(self, commit: str) -> NotYetVisibleError:
+        """The error of a commit of which `commit_trees` says nothing yet."""
+        rows = self._moment.rows("commits", {"commit": [str(commit_urn(self._moment.repo, commit))]})
+        return self._behind(int(rows["logical_timestamp"][-1]), f"what the commit {commit[:12]} contains")
+
+    def _check(self, areas: Sequence[int]) -> None:
+        """Refuse a long line of commits that are not made. Raises: NotYetVisibleError."""
+        rows = self._moment.rows("branches", {}, f"staging in ({', '.join(map(str, areas))})")
+        of_areas = rows.filter(pl.col("staging").is_in(list(areas)))
+        count = int(of_areas.group_by("staging").agg(pl.col("staged_rows").max())["staged_rows"].sum())
+        if count > MOST_NEWER:
+            raise self._behind(self._moment.below - 1, f"{count:,} objects of commits that are not laid out yet")
+
+    def _behind(self, position: int, what: str) -> NotYetVisibleError:
+        moment = self._moment
+        key = (moment.bounds.topic, moment.partition)
+        lacking = max(1, position + 1 - moment.derived_below)
+        error = NotYetVisibleError(
+            {key: lacking},
+            f"The tables of what commits contain do not have {what} yet: {lacking:,} positions are missing in "
+            f"{key[0]}/{key[1]}.",
+        )
+        error.advise("Ask again in a moment; `metajournal status` shows how far the derived tables are.")
+        return error
+
+    def _resets(self, areas: Sequence[int]) -> dict[int, list[Reset]]:
+        found: dict[int, list[Reset]] = {}
+        if areas:
+            for row in self._rows_of_resets(areas):
+                reset = Reset(row["path"].encode(), row["is_prefix"], row["logical_timestamp"])
+                found.setdefault(row["staging"], []).append(reset)
+        return found
+
+    def _rows_of_resets(self, areas: Sequence[int]) -> Iterator[dict[str, Any]]:
+        rows = self._moment.rows("resets", {"repo": [self._moment.repo], "staging": [*areas]})
+        return rows.iter_rows(named=True)

@@ -1,0 +1,142 @@
+"""A page of what a content has, in the order of paths: objects, and common prefixes where a delimiter is given.
+
+Only the row groups that can hold the page are read. A group whose paths all share a common prefix is not opened where
+nothing that is deleted can take that prefix away: its bounds say enough. Source: docs/concepts.md.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import orjson
+import polars as pl
+
+from .answers import ListPage, ObjectInfo, PrefixInfo
+from .events import Block
+from .layers import HIGHEST
+from .levels import LevelRows, Part
+
+OF_INFO: Final = ("size", "checksum", "address", "blocks", "content_type", "metadata", "mtime_ms", "content")
+"""Columns of an object that an answer has."""
+
+
+class ListQuestion(NamedTuple):
+    """What is to be listed.
+
+    Attributes:
+        prefix: only paths that begin so.
+        delimiter: paths that have it behind the prefix are told as a common prefix; None: all are told singly.
+        after: only items behind this one: a path, or a common prefix, all of whose paths are behind then.
+        limit: most items.
+    """
+
+    prefix: str
+    delimiter: str | None
+    after: str
+    limit: int
+
+    def common(self, path: str) -> str | None:
+        """The common prefix of a path; None where it is told as an object."""
+        if self.delimiter is None or not path.startswith(self.prefix):
+            return None
+        place = path.find(self.delimiter, len(self.prefix))
+        return None if place < 0 else path[: place + len(self.delimiter)]
+
+    @property
+    def least(self) -> str:
+        """No path before it is told."""
+        return max(self.prefix, self.after + HIGHEST if self.common(self.after) == self.after else self.after)
+
+
+def listed(rows: LevelRows, asked: ListQuestion) -> ListPage:
+    """A page of a content."""
+    least, greatest = asked.least, asked.prefix + HIGHEST
+    parts = rows.parts(least, greatest)
+    known: list[str] = []
+    if asked.delimiter is not None:
+        parts, known = _unopened(rows, parts, asked)
+    found: list[pl.DataFrame] = []
+    prefixes: set[str] = set()
+    count = 0
+    for end, window in rows.windows(least, greatest, parts):
+        within = _within(window, asked)
+        if asked.delimiter is None:
+            objects = within
+        else:
+            common = within.with_columns(_common=_common(asked))
+            prefixes.update(common["_common"].drop_nulls().unique().to_list())
+            objects = common.filter(pl.col("_common").is_null()).drop("_common")
+        found.append(objects)
+        count += objects.height
+        reached = bisect_right(known, end) if end is not None else len(known)
+        if count + len(prefixes.union(known[:reached])) > asked.limit:
+            known = known[:reached]
+            break
+    return _page(rows, pl.concat(found), prefixes.union(known), asked)
+
+
+def _within(window: pl.DataFrame, asked: ListQuestion) -> pl.DataFrame:
+    path = pl.col("path")
+    wanted = ~pl.col("deleted")
+    if asked.prefix:
+        wanted &= path.str.starts_with(asked.prefix)
+    if asked.after:
+        wanted &= path > asked.after
+    return window.filter(wanted)
+
+
+def _common(asked: ListQuestion) -> pl.Expr:
+    """The common prefix of a path, or null."""
+    rest = pl.col("path").str.slice(len(asked.prefix))
+    parts = rest.str.splitn(asked.delimiter or "", 2)
+    common = pl.lit(asked.prefix) + parts.struct.field("field_0") + pl.lit(asked.delimiter or "")
+    return pl.when(parts.struct.field("field_1").is_not_null()).then(common)
+
+
+def _unopened(rows: LevelRows, parts: Sequence[Part], asked: ListQuestion) -> tuple[list[Part], list[str]]:
+    """The groups that have to be read, and the common prefixes of the others, sorted."""
+    if rows.has_newer() or any(level.resets for level in rows.levels):
+        return [*parts], []
+    deleting = [part for part in parts if part.group.spans("deleted", True, True)]
+    read, known = [], set()
+    for part in parts:
+        common = asked.common(part.least) if rows.is_all_seen(part) else None
+        if (
+            common is None
+            or common != asked.common(part.greatest)
+            or part.greatest <= asked.after
+            or any(one.least <= common + HIGHEST and one.greatest >= common for one in deleting)
+        ):
+            read.append(part)
+        else:
+            known.add(common)
+    return read, sorted(known)
+
+
+def _page(rows: LevelRows, objects: pl.DataFrame, prefixes: set[str], asked: ListQuestion) -> ListPage:
+    names = sorted([*objects["path"].to_list(), *prefixes])
+    told = names[: asked.limit]
+    shown = objects.filter(pl.col("path") <= told[-1]) if told else objects.clear()
+    infos = {info.path: info for info in infos_of(rows, shown)}
+    items = tuple(PrefixInfo(name) if name in prefixes else infos[name] for name in told)
+    return ListPage(items, told[-1] if len(names) > len(told) else None)
+
+
+def infos_of(rows: LevelRows, places: pl.DataFrame) -> list[ObjectInfo]:
+    """The objects at places that were read, by path."""
+    if not places.height:
+        return []
+    return [_info(*row) for row in rows.whole(places, OF_INFO).select("path", *OF_INFO).iter_rows()]
+
+
+def _info(
+    path: str, size: int, checksum: str, address: str | None, blocks: str | None, content_type: str | None,
+    metadata: str | None, mtime_ms: int | None, content: bytes,
+) -> ObjectInfo:  # fmt: skip
+    made: Sequence[Any] = orjson.loads(blocks) if blocks else ()
+    return ObjectInfo(
+        path, size, checksum, address, tuple(Block(*block) for block in made), content_type,
+        orjson.loads(metadata) if metadata else {}, mtime_ms, content.hex(),
+    )  # fmt: skip
