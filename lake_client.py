@@ -79,6 +79,9 @@ class ConnectedJournal(Protocol):
     def domain(self, name: str) -> Any:
         """`Journal.domain`."""
 
+    def follow(self, entity: Urn | str, *, tenant: str | None = None) -> Follow:
+        """`Journal.follow`."""
+
     def wait(self, at_least: Inside, *, timeout_s: float = WAIT_S) -> None:
         """`Journal.wait`."""
 
