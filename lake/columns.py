@@ -117,6 +117,8 @@ class TableSpec:
         original: every lake has it, since the first version made it. What came later, only a lake that lists it.
         read_by_rules: whether rules may ask for its rows, of a history table. Those of any other are not kept in memory
             once they are made.
+        sorts_files: whether rows are brought into `sorted_by` as they are written, as many at once as are in memory: of
+            a table of which pages are read by key while it is not compacted yet.
     """
 
     name: str
@@ -132,6 +134,7 @@ class TableSpec:
     version: int = 0
     original: bool = False
     read_by_rules: bool = True
+    sorts_files: bool = False
 
 
 OF_HISTORIES: Final = frozenset({"tenant", "actor", "domain", "journal_partition", "seq", "deleted"})

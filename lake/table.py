@@ -29,7 +29,7 @@ from .declared import SPECS
 from .storage.compaction import Compaction, StepHook, passed
 from .storage.damage import LOG, empty_commit, opening, reading
 from .storage.faults import writing
-from .storage.files import DataFile, TableFiles, files_of
+from .storage.files import DataFile, TableFiles, files_of, in_order
 from .storage.runs import LiveFile
 from .storage.store import is_store
 from .views.table import CLOCK, RULES
@@ -266,9 +266,9 @@ class Table:
             files = files_of([rows], TableFiles(self.name, self.uri, self.storage_options))
             self._add([file.add_action() for file in files], properties)
         elif rows.num_rows:
-            writer = WriterProperties(
-                compression="ZSTD", compression_level=1, max_row_group_size=SPECS[self.name].group_rows
-            )
+            spec = SPECS[self.name]
+            rows = in_order(self.name, rows) if spec.sorts_files else rows
+            writer = WriterProperties(compression="ZSTD", compression_level=1, max_row_group_size=spec.group_rows)
             write_deltalake(self.delta, rows, mode="append", commit_properties=properties, writer_properties=writer)
         else:
             self._add([], properties)

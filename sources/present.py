@@ -8,21 +8,16 @@ has emitted, even if that was killed.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Collection, Iterable
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from confluent_kafka import KafkaException, TopicPartition
-
+from ..consumers.ends import committed_ends
 from ..lake import scan
 from ..lake.columns import ENTITIES_TABLE
 from ..lake.queries import Queries
 from ..lake.table import quoted
 from ..lake.views.views import asked_anew
-from ..producers.kafka import ErrorLog, asked_again, make_consumer
-from ..schemas.errors import KafkaUnavailableError
-from ..schemas.positions import EPOCH_SHIFT, Cut
+from ..schemas.positions import Cut
 from ..schemas.urn import Urn
 from .plan import Held
 
@@ -31,7 +26,6 @@ if TYPE_CHECKING:
     from ..lake_client import ConnectedJournal
 
 TOPIC: Final = "catalog"
-_ANSWER_S: Final = 5.0
 
 
 def covers(entities: Iterable[Urn]) -> set[str]:
@@ -120,22 +114,5 @@ def journal_end(journal: ConnectedJournal) -> Cut:
     Raises:
         KafkaUnavailableError: Kafka does not answer.
     """
-    topic = journal.settings.journal.topics.journal(TOPIC)
-    known = journal.epochs[topic]
-    consumer = make_consumer(
-        journal.settings, errors := ErrorLog(), role="ends", **{"isolation.level": "read_committed"}
-    )
-    try:
-        ends: dict[tuple[str, int], int] = {}
-        for partition in range(known.partitions):
-            place = TopicPartition(topic, partition)
-            _, high = asked_again(
-                consumer, partial(consumer.get_watermark_offsets, place, timeout=_ANSWER_S),
-                time.monotonic() + 2 * _ANSWER_S, stopping=lambda: errors.hopeless is not None,
-            )  # fmt: skip
-            ends[topic, partition] = (known.epoch << EPOCH_SHIFT) + int(high)
-        return ends
-    except KafkaException as error:
-        raise KafkaUnavailableError(f"The end of {topic} could not be read: {error.args[0].str()}.") from error
-    finally:
-        consumer.close()
+    settings = journal.settings
+    return committed_ends(settings, journal.epochs, settings.journal.topics.journal(TOPIC))

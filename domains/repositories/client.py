@@ -24,13 +24,13 @@ from .events import (
     RepositoryDeleted,
     as_entry,
 )
-from .questions import PAGE, Ref, check_branch, check_repository
-from .urns import branch_urn, commit_urn, repository_urn
+from .questions import check_branch, check_repository
+from .reads import RepositoryReads, ends_of, queries_of
+from .urns import branch_urn, commit_urn
 
 if TYPE_CHECKING:
-    from ...lake.reading import LakeReader
     from ...producers.receipts import Receipt
-    from .queries import BranchInfo, CommitInfo, LogPage, RepositoryInfo, RepositoryQueries
+    from .answers import BranchInfo, CommitInfo, RepositoryInfo
 
 WAIT_S: Final = 30.0
 """Seconds to wait for a verdict, and for the lake to hold what it speaks of."""
@@ -53,6 +53,10 @@ class RepositoriesClient:
         """A repository, whether it exists or not. Raises: InputError: none can have that name."""
         return Repository(self._journal, check_repository(name))
 
+    def waiting(self, name: str) -> Repository:
+        """A repository as a process asks it that does not stay: reads wait for the lake, and open no follower."""
+        return Repository(self._journal, check_repository(name), stays=False)
+
     def create(
         self, name: str, *, storage_namespace: str, default_branch: str = "main", timeout_s: float = WAIT_S, **said: Any
     ) -> Repository:
@@ -74,35 +78,33 @@ class RepositoriesClient:
         self._journal.emit(made, **said).outcome(timeout_s).raise_if_rejected()
         return repository
 
-    def list(self, *, as_at: Point | None = None, tenant: str | None = None) -> list[RepositoryInfo]:
+    def list(
+        self, *, as_at: Point | None = None, tenant: str | None = None, timeout_s: float = WAIT_S
+    ) -> list[RepositoryInfo]:
         """Every repository, by name.
 
         Args:
             as_at: as the journal recorded it then (see `show`); None: now.
             tenant: `journal.tenant` of the settings if None.
+            timeout_s: seconds to wait until the lake holds what the journal holds now.
         Raises:
             NotFinalError: the lake has not reached that point.
+            NotYetVisibleError: the lake did not reach it in time.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
-        return _queries(self._journal).repositories(_tenant(self._journal, tenant), as_at=point(as_at))
+        if as_at is None:
+            self._journal.wait(ends_of(self._journal), timeout_s=timeout_s)
+        return queries_of(self._journal).repositories(_tenant(self._journal, tenant), as_at=point(as_at))
 
 
-class Repository:
-    """One repository.
+class Repository(RepositoryReads):
+    """One repository: what it has (see `RepositoryReads`), and what changes it.
 
     Args:
         journal: whose.
         name: its name.
-
-    Attributes:
-        name: its name.
-        urn: its URN.
+        stays: as of `RepositoryReads`.
     """
-
-    def __init__(self, journal: ConnectedJournal, name: str) -> None:
-        self._journal = journal
-        self.name = name
-        self.urn = repository_urn(name)
 
     def __repr__(self) -> str:
         return f"<Repository {self.name}>"
@@ -129,50 +131,6 @@ class Repository:
     def unregister(self, paths: Iterable[str], **said: Any) -> list[Receipt]:
         """Make objects entities no longer. Arguments and errors as `register`."""
         return [self._journal.emit(ObjectsUnregistered(self.urn, some), **said) for some in _chunks(paths)]
-
-    def info(self, *, as_at: Point | None = None, tenant: str | None = None) -> RepositoryInfo:
-        """What it is. Raises: UnknownEntityError: it does not exist (then). Others as `list`."""
-        queries = _queries(self._journal)
-        return queries.repository(_tenant(self._journal, tenant), self.name, as_at=point(as_at))
-
-    def branches(
-        self, *, transactions: bool = False, as_at: Point | None = None, tenant: str | None = None
-    ) -> list[BranchInfo]:
-        """Its branches, by name.
-
-        Args:
-            transactions: also those of transactions.
-            as_at, tenant: as of `list`.
-        Raises:
-            UnknownEntityError: it does not exist (then). Others as `list`.
-        """
-        queries, who = _queries(self._journal), _tenant(self._journal, tenant)
-        return queries.branches(who, self.name, transactions=transactions, as_at=point(as_at))
-
-    def log(
-        self, ref: str, *, limit: int = PAGE, before: int | None = None, as_at: Point | None = None,
-        tenant: str | None = None,
-    ) -> LogPage:  # fmt: skip
-        """The commits of a ref's history, itself included, the newest first: `.items`, and `.before` for more.
-
-        Args:
-            ref: a branch, a commit's id or the beginning of one (4 digits at least), each also followed by `~n` (n
-                times the first parent) or `^n` (the n-th parent).
-            limit: most commits of this page, 1 to 10,000.
-            before: `.before` of the page before.
-            as_at, tenant: as of `list`.
-        Raises:
-            UnknownEntityError: the repository or the ref does not exist (then).
-            InputError: the ref is none, ambiguous, or a branch without commit. Others as `list`.
-        """
-        queries, asked = _queries(self._journal), Ref.of(ref)
-        who = _tenant(self._journal, tenant)
-        return queries.log(who, self.name, asked, limit=limit, before=before, as_at=point(as_at))
-
-    def commit(self, ref: str, *, as_at: Point | None = None, tenant: str | None = None) -> CommitInfo:
-        """The commit that a ref names. Arguments and errors as `log`."""
-        queries, asked = _queries(self._journal), Ref.of(ref)
-        return queries.commit(_tenant(self._journal, tenant), self.name, asked, as_at=point(as_at))
 
 
 class Branch:
@@ -253,7 +211,7 @@ class Branch:
             NotYetVisibleError: the lake did not have the commit in time.
             MissingExtraError: the packages of the extra `lake` are not installed; nothing was sent.
         """
-        queries = _queries(self._journal)
+        queries = queries_of(self._journal)
         event = Committed(self.urn, message, metadata, expected_head, staging_digest, allow_empty)
         receipt = self._journal.emit(event, **said)
         outcome = receipt.outcome(timeout_s).raise_if_rejected()
@@ -281,10 +239,13 @@ class Branch:
         at = commit_urn(self.repository.name, commit)
         return self._journal.emit(BranchReverted(self.urn, at, expected_head), **said)
 
-    def info(self, *, as_at: Point | None = None, tenant: str | None = None) -> BranchInfo:
-        """Where it is and what is staged. Raises: UnknownEntityError: it does not exist (then). Others as `list`."""
-        queries, who = _queries(self._journal), _tenant(self._journal, tenant)
-        return queries.branch(who, self.repository.name, self.name, as_at=point(as_at))
+    def info(self, *, as_at: Point | None = None, tenant: str | None = None, timeout_s: float = WAIT_S) -> BranchInfo:
+        """Where it is and what is staged.
+
+        Raises:
+            UnknownEntityError: it does not exist (then). Others as `Repository.info`.
+        """
+        return self.repository.branch_info(self.name, as_at=as_at, tenant=tenant, timeout_s=timeout_s)
 
 
 class WithRepositories(ConnectedJournal, Protocol):
@@ -326,13 +287,3 @@ def _pieces(entries: Iterable[Entry | Mapping[str, Any]]) -> Iterator[list[Any]]
 
 def _tenant(journal: ConnectedJournal, tenant: str | None) -> str:
     return tenant or journal.settings.journal.tenant
-
-
-def _queries(journal: ConnectedJournal) -> RepositoryQueries:
-    return journal.opened("repositories", _opened)
-
-
-def _opened(lake: LakeReader) -> RepositoryQueries:
-    from .queries import RepositoryQueries
-
-    return lake.beside(RepositoryQueries)

@@ -263,15 +263,20 @@ class LevelRows:
         if newer.height:
             frames.append(self._moment.newer[OBJECTS][newer[_ROW].to_list()].select("path", *columns))
         for table in NUMBER:
-            numbers = {number for number, part in enumerate(self._parts) if part.table == table}
-            own = places.filter(pl.col(_PART).is_in(list(numbers)))
-            wanted = own[_PART].unique().sort().to_list()
-            tables = self._groups[table].read([self._parts[one].group for one in wanted], columns) if wanted else []
-            for number, rows in zip(wanted, tables, strict=True):
-                of_part = own.filter(pl.col(_PART) == number)
-                taken = as_frame(rows.take(pa.array(of_part[_ROW].to_numpy())))
-                frames.append(taken.with_columns(of_part["path"]).select("path", *columns))
+            numbers = [number for number, part in enumerate(self._parts) if part.table == table]
+            own = places.filter(pl.col(_PART).is_in(numbers))
+            if own.height:
+                frames.append(self._taken(table, own, columns))
         return pl.concat(frames).sort("path") if frames else places.select("path").clear()
+
+    def _taken(self, table: str, places: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+        """`path` and more columns of rows that were read from one table."""
+        wanted = places[_PART].unique().sort()
+        tables = self._groups[table].read([self._parts[number].group for number in wanted.to_list()], columns)
+        begins = np.array([0, *accumulate(part.num_rows for part in tables)])
+        rows = begins[wanted.search_sorted(places[_PART]).to_numpy()] + places[_ROW].to_numpy()
+        taken = pa.concat_tables(tables).combine_chunks().take(pa.array(rows))
+        return as_frame(taken).with_columns(places["path"]).select("path", *columns)
 
 
 def _holds_any(bounds: tuple[Any, Any] | None, ordered: Sequence[int]) -> bool:

@@ -106,7 +106,7 @@ def _unopened(rows: LevelRows, parts: Sequence[Part], asked: ListQuestion) -> tu
         if (
             common is None
             or common != asked.common(part.greatest)
-            or part.greatest <= asked.after
+            or asked.after.startswith(common)
             or any(one.least <= common + HIGHEST and one.greatest >= common for one in deleting)
         ):
             read.append(part)

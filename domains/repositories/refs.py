@@ -218,7 +218,8 @@ class Refs:
             return ()
         urns = [str(commit_urn(self._moment.repo, one)) for one in ids]
         rows = newest_by(self._moment.rows("commits", {"commit": urns}), "commit")
-        found = {row["commit"]: _commit(row) for row in rows.iter_rows(named=True)}
+        timed = rows.with_columns(pl.col("event_time").dt.epoch("ms"))
+        found = {row["commit"]: _commit(row) for row in timed.iter_rows(named=True)}
         return tuple(found[urn] for urn in urns)
 
 
@@ -231,10 +232,9 @@ def _branch(row: dict[str, Any]) -> BranchInfo:
 
 def _commit(row: dict[str, Any]) -> CommitInfo:
     metadata = orjson.loads(row["metadata"])
-    time_ms = int(row["event_time"].timestamp() * 1_000)
     return CommitInfo(
         row["commit"], _last(row["commit"]), _last(row["branch"]), tuple(row["parents"]), row["strategy"],
-        row["message"], metadata, row["actor"], time_ms, row["logical_timestamp"],
+        row["message"], metadata, row["actor"], row["event_time"], row["logical_timestamp"],
     )  # fmt: skip
 
 

@@ -143,6 +143,7 @@ TABLES: Final = (
     _spec(
         "objects", ObjectRow, OBJECTS, key=("repo", "staging", "path"),
         few=frozenset({"repo", "branch", "content_type"}), group_rows=_OBJECT_GROUP_ROWS, read_by_rules=False,
+        sorts_files=True,
     ),
     _spec(
         "resets", ResetRow, RESETS, key=("repo", "staging", "path", "is_prefix"), few=frozenset({"repo", "is_prefix"}),

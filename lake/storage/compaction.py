@@ -18,7 +18,6 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
@@ -26,7 +25,7 @@ from .. import scan
 from ..columns import PARTITION_COLUMNS
 from ..declared import SPECS
 from .damage import reading
-from .files import DataFile, TableFiles, opened
+from .files import DataFile, TableFiles, in_order, opened
 from .runs import LiveFile, Merge, Run, Sort, to_merge, to_sort
 
 StepHook = Callable[[str], None]
@@ -238,12 +237,6 @@ class _OpenRun:
 
     def _key(self, row: int) -> tuple[Any, ...]:
         return tuple(self.rows[name][row].as_py() for name in self._by)
-
-
-def in_order(name: str, rows: pa.Table) -> pa.Table:
-    """Rows of a table in the order of its runs."""
-    rows = rows.combine_chunks()
-    return rows.take(pc.sort_indices(rows, [(column, "ascending") for column in SPECS[name].sorted_by]))
 
 
 def _batches(table: Compactable, file: LiveFile) -> Iterator[pa.Table]:

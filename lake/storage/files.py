@@ -192,7 +192,7 @@ class _OpenFile:
         self._waiting_bytes += rows.nbytes
         if self._waiting_bytes >= _BUFFERED_BYTES:
             self._flush(1)
-        elif self._waiting >= _BUFFERED_ROWS:
+        elif self._waiting >= _BUFFERED_ROWS and not self.spec.sorts_files:
             self._flush(_BUFFERED_ROWS)
 
     def _note(self, rows: pa.Table) -> None:
@@ -213,6 +213,8 @@ class _OpenFile:
         rows = pa.concat_tables(self._buffered)
         if len(self._buffered) * _FEWEST_ROWS > rows.num_rows:
             rows = rows.combine_chunks()
+        if self.spec.sorts_files:
+            rows = in_order(self.spec.name, rows)
         whole = rows.num_rows - rows.num_rows % step
         if whole:
             self._writer.write_table(rows.slice(0, whole), row_group_size=self.spec.group_rows)
@@ -248,6 +250,19 @@ class _OpenFile:
             },
             ensure_ascii=False,
         )
+
+
+def in_order(name: str, rows: pa.Table) -> pa.Table:
+    """Rows of a table in the order of its runs."""
+    rows = rows.combine_chunks()
+    varying = [name for name in SPECS[name].sorted_by if not _is_one(rows[name])]
+    return rows.take(pc.sort_indices(rows, [(name, "ascending") for name in varying])) if varying else rows
+
+
+def _is_one(values: pa.ChunkedArray) -> bool:
+    """Whether a column has one value."""
+    bounds = pc.min_max(values).as_py()
+    return bool(bounds["min"] == bounds["max"])
 
 
 _RUN_FILE = re.compile(r"(?:.*/)?run-([0-9a-f]{32})-([0-9]{6,})\.zstd\.parquet")

@@ -40,7 +40,17 @@ def test_a_repository_is_created_written_to_committed_and_read_from_python(insta
         second = main.commit("without 7", expected_head=first.id, timeout_s=WAIT_S)
         again = main.commit("without 7", timeout_s=WAIT_S, allow_empty=True)
         assert again.parents == (second.id,)
+        page = repo.list("main", delimiter="/", limit=1)
+        assert [(type(one).__name__, one.path) for one in page.items] == [("PrefixInfo", "raw/")]
+        assert len([*repo.list_all("main")]) == 2_499
+        assert repo.get("main", "raw/8.csv").address == "s3://b/raw/8.csv"
+        assert [(one.path, one.change) for one in repo.diff(first.id, "main").items] == [("raw/7.csv", "removed")]
+        assert repo.merge_bases(first.id, "main") == [first.id]
+        tree = repo.tree(second.id)
+        assert (tree.objects, tree.removed, tree.size_bytes) == (2_499, 1, 3 * 2_499)
         main.write([entry("left")])
+        assert [one.path for one in repo.diff("main@", "main").items] == ["left"]
+        assert repo.list("main", limit=1).items[0].path == "left"
         reset = main.reset(prefix="le")
         journal.wait(reset, timeout_s=WAIT_S)
         assert (main.info().staged_events, main.info().head) == (2, again.id)
@@ -69,6 +79,11 @@ def test_the_same_typed(installation: Installation) -> None:
     refused = told("branch", "typed-lake", "dev", code=1)
     assert (refused["outcome"], refused["reason"]) == ("rejected", "exists")
     assert told("rm", "typed-lake", "dev", "a/1", "a/2")["outcome"] == "accepted"
+    assert [one["path"] for one in told("ls", "typed-lake", "dev", "a/")["items"]] == ["a/0"]
+    assert told("ls", "typed-lake", "dev")["items"] == [{"type": "prefix", "path": "a/"}]
+    assert told("get", "typed-lake", "main", "a/1")["checksum"] == "c1"
+    assert [one["change"] for one in told("diff", "typed-lake", "dev@", "dev")["items"]] == ["removed", "removed"]
+    assert "a/1" in installation.metajournal("repo", "diff", "typed-lake", "main", "dev").stdout
     assert "2 paths in 1 event\n" in installation.metajournal("repo", "branches", "typed-lake").stdout
     second = told("commit", "typed-lake", "dev", "-m", "fewer")
     page = told("log", "typed-lake", "dev", "--limit", "1")

@@ -1,0 +1,47 @@
+"""Where the partitions of a topic end, asked once by whoever reads it no further."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from ..producers.kafka import ErrorLog, asked_again, make_consumer
+from ..producers.topics import Epochs
+from ..schemas.errors import KafkaUnavailableError
+from ..schemas.positions import Cut, position
+from ..schemas.settings import Settings
+
+_ANSWER_S: Final = 5.0
+
+
+def committed_ends(settings: Settings, epochs: Epochs, topic: str, partitions: Iterable[int] | None = None) -> Cut:
+    """The next position of partitions of a journal topic, as it is now: what is committed.
+
+    Args:
+        topic: a journal topic.
+        partitions: numbers of those that are asked for; None: all.
+    Raises:
+        KafkaUnavailableError: Kafka does not answer.
+    """
+    known = epochs[topic]
+    numbers = range(known.partitions) if partitions is None else partitions
+    consumer = make_consumer(settings, errors := ErrorLog(), role="ends", **{"isolation.level": "read_committed"})
+    try:
+        ends: dict[tuple[str, int], int] = {}
+        for partition in numbers:
+            _, high = asked_again(
+                consumer,
+                partial(consumer.get_watermark_offsets, TopicPartition(topic, partition), timeout=_ANSWER_S),
+                time.monotonic() + 2 * _ANSWER_S,
+                stopping=lambda: errors.hopeless is not None,
+            )
+            ends[topic, partition] = position(known.epoch, int(high))
+        return ends
+    except KafkaException as error:
+        raise KafkaUnavailableError(f"The end of {topic} could not be read: {error.args[0].str()}.") from error
+    finally:
+        consumer.close()

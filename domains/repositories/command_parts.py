@@ -1,0 +1,76 @@
+"""What the commands of repositories share: options, how they reach a repository, and how they say what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from ...terminal.exits import FINE, PROBLEM
+from ...terminal.rendering import console, print_json, print_line, shortened, verdict
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from ...lake_client import ConnectedJournal
+    from ...producers.receipts import Receipt
+    from ...terminal.listing import Listing
+    from .client import Repository, WithRepositories
+
+SHORT = 12
+"""Digits of a commit's id in tables."""
+actor_option = click.option("--actor", metavar="NAME", help="Who is making the change.")
+as_at_option = click.option(
+    "--as-at", metavar="POSITIONS|TIME", help="What the journal had recorded by then (system time), instead of now."
+)
+expected_head_option = click.option(
+    "--expected-head", metavar="ID", help="Apply only if the branch is at this commit; '' if it must have none."
+)
+limit_option = click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, metavar="N", help="Maximum per answer."
+)
+
+
+def repository_named(journal: ConnectedJournal, name: str) -> Repository:
+    """A repository, for a command that does not stay: it waits for the lake."""
+    return cast("WithRepositories", journal).repositories.waiting(name)
+
+
+def said_by(actor: str | None) -> dict[str, Any]:
+    """The arguments of `emit` that `--actor` gives."""
+    return {} if actor is None else {"actor": actor}
+
+
+def tell_outcomes(receipts: Iterable[Receipt], as_json: bool) -> int:
+    """Say what became of events; fails where one was refused."""
+    from ...values import outcome_json
+
+    fine = True
+    for receipt in receipts:
+        said = outcome_json(receipt.outcome())
+        ok = said["outcome"] not in ("rejected", "shelved")
+        fine = fine and ok
+        result = {"ok": ok, "event_id": receipt.event_id, "position": str(receipt.position), **said}
+        print_json(result) if as_json else console().print(_line(result), soft_wrap=True)
+    return FINE if fine else PROBLEM
+
+
+def _line(result: dict[str, Any]) -> Text:
+    from rich.text import Text
+
+    text = Text.assemble(verdict(str(result["outcome"])), f"  {result['position']}")
+    if "reason" in result:
+        text.append(f"  {result['reason']}: {shortened(result.get('detail'), 160)}")
+    return text
+
+
+def many(number: int, what: str) -> str:
+    """A number of things."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def show_table(listing: Listing | None, empty: str) -> int:
+    """Print a table, or what is said where it is empty."""
+    console().print(listing, crop=False) if listing is not None else print_line(empty)
+    return FINE
