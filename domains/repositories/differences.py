@@ -63,7 +63,8 @@ class Differences:
             return
         for _, window in self._own.windows(max(prefix, after), prefix + HIGHEST):
             wanted = pl.col("path") > after if after else pl.lit(True)
-            paths = window.filter(wanted & pl.col("path").str.starts_with(prefix))["path"]
+            named = window.filter(wanted & pl.col("path").str.starts_with(prefix))
+            paths = named["path"].unique().sort()
             step = min(_AT_ONCE, max(1_024, 2 * limit))
             for start in range(0, len(paths), step):
                 yield paths.slice(start, step)

@@ -133,6 +133,11 @@ class LevelRows:
             and self._moment.until_us is None
         )
 
+    @property
+    def has_resets(self) -> bool:
+        """Whether some rows of a level may have been reset."""
+        return bool(self._resets)
+
     def has_newer(self) -> bool:
         """Whether rows of these levels stand in front of what the lake holds."""
         return bool(self._newer().height)
@@ -189,7 +194,7 @@ class LevelRows:
         kept = dict.fromkeys([*_DECIDING, *columns, _PART, _ROW])
         return rows.with_columns(depth.alias(DEPTH)).select(*kept, DEPTH)
 
-    def _counting(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def counting(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Of each path the row that says what it is, by path; also those that say that it is deleted."""
         ordered = rows.sort("path", DEPTH, "logical_timestamp", "seq")
         if not self._resets:
@@ -204,31 +209,31 @@ class LevelRows:
         return newest.filter(~dropped).unique("path", keep="last", maintain_order=True)
 
     def windows(
-        self, least: str, greatest: str, parts: Sequence[Part] | None = None, columns: Sequence[str] = ()
+        self, least: str, greatest: str, parts: Sequence[Part] | None = None
     ) -> Iterator[tuple[str | None, pl.DataFrame]]:
-        """What is at the paths between two, both included, one window of paths behind the other.
+        """The rows of the paths between two, both included, one window of paths behind the other.
 
         Args:
             parts: of these groups alone.
-            columns: read of every row, besides `path` and `deleted`.
         Yields:
-            The path before which the window ends (None: it is the last one), and its rows by path: deletions too.
+            The path before which the window ends (None: it is the last one), and its rows, in no order: which of them
+            count says `counting`.
         """
         waiting = list(self.parts(least, greatest) if parts is None else parts)
-        behind = self._rows([], columns, newer=True).filter(pl.col("path").is_between(pl.lit(least), pl.lit(greatest)))
+        behind = self._rows([], (), newer=True).filter(pl.col("path").is_between(pl.lit(least), pl.lit(greatest)))
         begun, until = 0, max(_FIRST_PARTS, sum(part.least <= least for part in waiting))
         while True:
             until = min(until, len(waiting))
-            rows = self._rows(waiting[begun:until], columns, newer=False)
+            rows = self._rows(waiting[begun:until], (), newer=False)
             rows = rows.filter(pl.col("path").is_between(pl.lit(least), pl.lit(greatest)))
             rows = pl.concat([behind, rows])
             if until == len(waiting):
-                yield None, self._counting(rows)
+                yield None, rows
                 return
             end = waiting[until].least
             ready = pl.col("path") < end
             behind = rows.filter(~ready)
-            yield end, self._counting(rows.filter(ready))
+            yield end, rows.filter(ready)
             begun, until = until, until + max(_FIRST_PARTS, until)
 
     def at(self, paths: pl.Series, columns: Sequence[str]) -> pl.DataFrame:
@@ -248,7 +253,7 @@ class LevelRows:
             part for part, first, last in zip(parts, firsts.to_list(), behind.to_list(), strict=True) if first < last
         ]
         rows = self._rows(holding, columns, newer=True)
-        return self._counting(rows.join(paths.to_frame("path"), on="path", how="semi"))
+        return self.counting(rows.join(paths.to_frame("path"), on="path", how="semi"))
 
     def whole(self, places: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
         """More columns of rows that were read.

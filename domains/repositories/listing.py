@@ -62,12 +62,11 @@ def listed(rows: LevelRows, asked: ListQuestion) -> ListPage:
     count = 0
     for end, window in rows.windows(least, greatest, parts):
         within = _within(window, asked)
-        if asked.delimiter is None:
-            objects = within
-        else:
+        if asked.delimiter is not None:
             common = within.with_columns(_common=_common(asked))
-            prefixes.update(common["_common"].drop_nulls().unique().to_list())
-            objects = common.filter(pl.col("_common").is_null()).drop("_common")
+            prefixes.update(_prefixes(rows, common.drop_nulls("_common")))
+            within = common.filter(pl.col("_common").is_null()).drop("_common")
+        objects = rows.counting(within).filter(~pl.col("deleted"))
         found.append(objects)
         count += objects.height
         reached = bisect_right(known, end) if end is not None else len(known)
@@ -79,12 +78,20 @@ def listed(rows: LevelRows, asked: ListQuestion) -> ListPage:
 
 def _within(window: pl.DataFrame, asked: ListQuestion) -> pl.DataFrame:
     path = pl.col("path")
-    wanted = ~pl.col("deleted")
-    if asked.prefix:
-        wanted &= path.str.starts_with(asked.prefix)
-    if asked.after:
-        wanted &= path > asked.after
-    return window.filter(wanted)
+    wanted = [path.str.starts_with(asked.prefix)] if asked.prefix else []
+    wanted += [path > asked.after] if asked.after else []
+    return window.filter(wanted) if wanted else window
+
+
+def _prefixes(rows: LevelRows, common: pl.DataFrame) -> list[str]:
+    """The common prefixes that something stands below: of those where nothing is deleted any row says so."""
+    doubtful = common if rows.has_resets else common.filter(pl.col("deleted"))
+    if not doubtful.height:
+        return common["_common"].unique().to_list()
+    names = doubtful["_common"].unique()
+    certain = common.filter(~pl.col("_common").is_in(names.implode()))["_common"].unique().to_list()
+    below = rows.counting(common.filter(pl.col("_common").is_in(names.implode()))).filter(~pl.col("deleted"))
+    return certain + below["_common"].unique().to_list()
 
 
 def _common(asked: ListQuestion) -> pl.Expr:

@@ -95,27 +95,37 @@ class Moment:
         return self.view.tables.get(name)
 
     def rows(
-        self, name: str, among: Mapping[str, Sequence[Any]], where: str = "true", *, newest: str | None = None
-    ) -> pl.DataFrame:
+        self, name: str, among: Mapping[str, Sequence[Any]], where: str = "true", *, newest: str | None = None,
+        since: int = 0,
+    ) -> pl.DataFrame:  # fmt: skip
         """Rows of a table that are seen, with the newer ones.
 
         Args:
             among: only rows with one of the values (texts or whole numbers) in each of these columns.
             where: a condition of the lake's rows besides, as SQL.
             newest: of the lake's rows only the newest of each value of this column.
+            since: only rows at or above this position.
         """
-        held = self._held(name, among, where, newest)
+        held = self.lake_rows(name, among, where, newest=newest, since=since)
         newer = self.newer.get(name)
         if newer is None:
             return held
         return pl.concat([held, newer.filter(*[pl.col(one).is_in(list(some)) for one, some in among.items()])])
 
-    def _held(self, name: str, among: Mapping[str, Sequence[Any]], where: str, newest: str | None) -> pl.DataFrame:
+    def lake_rows(
+        self, name: str, among: Mapping[str, Sequence[Any]], where: str = "true", *, newest: str | None = None,
+        since: int = 0,
+    ) -> pl.DataFrame:  # fmt: skip
+        """As `rows`, without the newer ones."""
         table = self.table(name)
         if table is None:
             return as_frame(SPECS[name].schema.empty_table())
         key = {"tenant": [self.tenant], **among}
         paths = possible_files(table, key) if all(key.values()) else []
+        if since:
+            late = {file["path"] for file in table.listed if (file.get("max.logical_timestamp") or since) >= since}
+            paths = [path for path in paths if path in late]
+            where += f" and logical_timestamp >= {since}"
         if not paths:
             return as_frame(table.schema.empty_table())
         among_sql = " and ".join(f"{one} in ({', '.join(map(literal, some))})" for one, some in key.items())

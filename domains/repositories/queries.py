@@ -44,7 +44,7 @@ from .listing import ListQuestion, infos_of, listed
 from .merging.bases import merge_bases
 from .moment import Moment, NewerRows, newer_frames
 from .questions import PAGE, Ref, check_delimiter, check_limit, check_prefix
-from .refs import Refs
+from .refs import KeptRows, Refs
 from .urns import TRANSACTION, branch_urn, repository_urn
 
 __all__ = [
@@ -66,6 +66,7 @@ class RepositoryQueries(Queries):
     def __init__(self, lake: Lake | Views, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
         super().__init__(lake, names, partitions)
         self._graphs = Graphs()
+        self._rows = KeptRows()
         self._layers: dict[Any, tuple[Layer, ...]] = {}
 
     # Repositories
@@ -266,14 +267,14 @@ class RepositoryQueries(Queries):
             NotYetVisibleError: it is not known yet. Others as `log`.
         """
         moment = self._moment(tenant, name, as_at, ahead)
-        commit = Refs(moment, self._graphs).commit(ref)
+        commit = Refs(moment, self._graphs, self._rows).commit(ref)
         made = made_of(moment, [commit]).get(commit)
         if made is None:
             raise Contents(moment, self._layers).not_made(commit)
         return _tree(commit, made)
 
     def _levels(self, moment: Moment, ref: Ref) -> tuple[Level, ...]:
-        target = Refs(moment, self._graphs).target(ref)
+        target = Refs(moment, self._graphs, self._rows).target(ref)
         if len(self._layers) > _MOST_KEPT:
             self._layers.clear()
         return Contents(moment, self._layers).levels(target.commit, target.area)
@@ -281,7 +282,7 @@ class RepositoryQueries(Queries):
     # What is seen
 
     def _refs(self, tenant: str, name: str, as_at: At | None, ahead: NewerRows | None) -> Refs:
-        return Refs(self._moment(tenant, name, as_at, ahead), self._graphs)
+        return Refs(self._moment(tenant, name, as_at, ahead), self._graphs, self._rows)
 
     def _moment(self, tenant: str, name: str, as_at: At | None, ahead: NewerRows | None) -> Moment:
         """What a question sees. Raises: NotYetVisibleError: the lake lacks more than `ahead` has."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import orjson
 import polars as pl
@@ -38,17 +38,48 @@ class Target(NamedTuple):
     area: Area | None
 
 
+class KeptRows:
+    """The newest rows of branches and repositories that were read: of the lake only later ones are read again."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+
+    def rows(self, moment: Moment, urns: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The newest row of each URN, an empty one where there is none."""
+        held = {urn: self._held.get((moment.tenant, urn), (0, {})) for urn in urns}
+        since = min(below for below, _ in held.values())
+        is_past = moment.until_us is not None or any(below > moment.below for below, _ in held.values())
+        if is_past:
+            held, since = dict.fromkeys(urns, (0, {})), 0
+        found = moment.lake_rows("branches", {"urn": urns}, newest="urn", since=since)
+        rows = {urn: row for urn, (_, row) in held.items()} | {row["urn"]: row for row in found.iter_rows(named=True)}
+        if not is_past:
+            if len(self._held) > _MOST_KEPT:
+                self._held.clear()
+            self._held |= {(moment.tenant, urn): (moment.below, row) for urn, row in rows.items()}
+        newer = moment.newer.get("branches")
+        if newer is not None:
+            later = newest_by(newer.filter(pl.col("urn").is_in(list(urns))), "urn")
+            rows |= {row["urn"]: row for row in later.iter_rows(named=True)}
+        return rows
+
+
+_MOST_KEPT: Final = 100_000
+
+
 class Refs:
     """The refs of one repository.
 
     Args:
         moment: what is seen.
         graphs: the graphs that were read before.
+        kept: rows of branches that were read before.
     """
 
-    def __init__(self, moment: Moment, graphs: Graphs) -> None:
+    def __init__(self, moment: Moment, graphs: Graphs, kept: KeptRows) -> None:
         self._moment = moment
         self._graphs = graphs
+        self._kept = kept
         self._graph: Graph | None = None
         self._rows: dict[str, dict[str, Any]] = {}
 
@@ -82,8 +113,7 @@ class Refs:
         urns = [repository_urn(self._moment.repo), *(branch_urn(self._moment.repo, name) for name in branches)]
         wanted = [str(urn) for urn in urns if str(urn) not in self._rows]
         if wanted:
-            rows = newest_by(self._moment.rows("branches", {"urn": wanted}, newest="urn"), "urn")
-            self._rows |= {urn: {} for urn in wanted} | {row["urn"]: row for row in rows.iter_rows(named=True)}
+            self._rows |= self._kept.rows(self._moment, wanted)
 
     def _row(self, urn: Urn) -> dict[str, Any] | None:
         """What stands of a branch or a repository; None where it is deleted, or never was."""
@@ -165,7 +195,7 @@ class Refs:
             name: rows.filter(pl.col("system_time").dt.epoch("us") <= until_ms * 1_000)
             for name, rows in moment.newer.items()
         }
-        then = Refs(replace(moment, bounds=bounds, newer=newer), self._graphs)
+        then = Refs(replace(moment, bounds=bounds, newer=newer), self._graphs, self._kept)
         created = self.created
         row = then._row(branch_urn(moment.repo, ref.named))
         if row is None or row["logical_timestamp"] < created:
