@@ -24,9 +24,10 @@ from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.lthash import LtHash16
 from metajournal.streaming.derived.committing import commit, fill, tables_of
+from metajournal.streaming.derived.earlier import EarlierRows
 from metajournal.streaming.derived.files import StoredFiles
 from metajournal.streaming.derived.functions import DERIVED
-from metajournal.streaming.derived.making import Bounds, _Earlier, make_piece
+from metajournal.streaming.derived.making import Bounds, make_piece
 from tests.builders import header_for, record_of
 from tests.properties import examples
 from tests.repositories.operations import operations
@@ -199,7 +200,7 @@ def assert_as_told(fold: Fold, plain: Plain) -> None:
     heads = {named[urn]: row for urn, row in found.items()}
     assert heads.keys() == plain.trees.keys()
     owned = DERIVED["trees"]
-    reads = _Earlier(owned.derived, tables_of(owned, fold.lake), KEY, 1 << 62)
+    reads = EarlierRows(owned.derived, tables_of(owned, fold.lake), KEY, 1 << 62, 1 << 62)
     for head, tree in plain.trees.items():
         row = heads[head]
         held = [Layer.of(*one) for one in zip(row["layers"], row["layer_rows"], strict=True)]
