@@ -187,9 +187,10 @@ class GroupRows:
         self, block: Sequence[Group], columns: Sequence[str], conditions: Sequence[_Condition], keys: pa.Table | None
     ) -> pa.Table | None:
         """The wanted rows of some groups of one file; None where there are none."""
+        schema = pa.schema([self._schema.field(name) for name in columns])
         deciding = self._deciding(block, conditions)
         if not deciding and keys is None:
-            return pa.concat_tables(self._groups.read(block, columns))
+            return pa.concat_tables(self._groups.read(block, columns)).cast(schema)
         decided, mask = self._mask(block, deciding, keys)
         hits = mask.sum()
         if not hits:
@@ -200,7 +201,7 @@ class GroupRows:
         if others:
             read = pa.concat_tables(self._groups.read(block, others))
             made |= {name: read[name] for name in others}
-        rows = pa.table([made[name] for name in columns], list(columns))
+        rows = pa.table([made[name] for name in columns], schema=schema)
         return rows if hits == rows.num_rows else rows.filter(chosen)
 
     def _deciding(self, block: Sequence[Group], conditions: Sequence[_Condition]) -> list[_Condition]:
