@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 import polars as pl
 import pyarrow as pa
 
-from .layers import OBJECTS, RANGE_ROWS, Contents, PathRange, Reads, as_frame, newest, no_rows
+from .layers import OBJECTS, Contents, PathRange, Reads, as_frame, newest, no_rows
 from .merging.staging import Reset, covered_up_to
 
 _PLACE: Final = ("logical_timestamp", "seq")
@@ -68,7 +68,7 @@ class Area:
 
     def ranges(self) -> Sequence[PathRange | None]:
         """Ranges of all its paths, each with about RANGE_ROWS rows."""
-        return self._contents.ranges_of([(OBJECTS, self._of)], RANGE_ROWS, self._places)
+        return self._contents.ranges_of([(OBJECTS, self._of)], None, self._places)
 
     def net(self, within: PathRange | None, columns: Sequence[str]) -> pl.DataFrame:
         """What stands in it.

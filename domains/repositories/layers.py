@@ -190,18 +190,16 @@ class Contents:
         begin = rows["path"].search_sorted(within.first, "left")
         return rows.slice(begin, rows["path"].search_sorted(within.last, "right") - begin)
 
-    def ranges(
-        self, layers: Sequence[Layer], most: int | None = None, area: int | None = None
-    ) -> Iterator[PathRange | None]:
-        """Ranges that hold every path of some layers, each with about so many rows of all of them.
+    def ranges(self, layers: Sequence[Layer], area: int | None = None, parts: int = 1) -> Iterator[PathRange | None]:
+        """Ranges that hold every path of some layers, each with about RANGE_ROWS rows of all of them.
 
         Where they end makes no difference to what is made of them. None is the one range of all paths.
 
         Args:
-            most: rows; by default RANGE_ROWS.
             area: a staging area whose paths they hold, too.
+            parts: into how many more ranges each is cut.
         """
-        most = RANGE_ROWS if most is None else most
+        most = max(1, RANGE_ROWS // parts)
         if area is None and sum(layer.rows for layer in layers) <= most:
             return iter((None,))
         numbers = {table: {layer.number for layer in layers if layer.table == table} for table in _NUMBER}
@@ -213,10 +211,11 @@ class Contents:
     def ranges_of(
         self,
         parts: Iterable[tuple[str, Mapping[str, Sequence[Any]]]],
-        most: int,
+        most: int | None = None,
         between: Mapping[str, tuple[Any, Any]] | None = None,
     ) -> list[PathRange | None]:
         """As `ranges`, of rows that are told by table and conditions."""
+        most = RANGE_ROWS if most is None else most
         asked = [(table, {**self._of, **among}) for table, among in parts]
         spans = [span for table, among in asked for span in self._reads.spans(table, "path", among, between=between)]
         starts = starts_of([(span.least or "", span.greatest or HIGHEST, span.rows) for span in spans], most)

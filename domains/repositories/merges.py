@@ -10,7 +10,7 @@ from typing import Final
 
 import polars as pl
 
-from .layers import RANGE_ROWS, Contents, Layer, PathRange, no_rows
+from .layers import Contents, Layer, PathRange, no_rows
 from .merging.bases import Base
 from .merging.ranges import Content, MergedRange, SortedRange, commits_of, merged
 from .tables import OF_OBJECT
@@ -66,8 +66,8 @@ class Merge:
         """
         own = {one: found[len(self._shared) :] for one, found in self._layers.items()}
         layers = list({layer[:2]: layer for found in own.values() for layer in found}.values())
-        most = max(1, RANGE_ROWS * _USUAL_SIDES // max(_USUAL_SIDES, len(own)))
-        for within in self._contents.ranges(layers, most, area):
+        share = max(1, len(own) // _USUAL_SIDES)
+        for within in self._contents.ranges(layers, area, share):
             sides = self._sides_within(own, within)
             parts = merged(sides.__getitem__, self._base, self._destination, self._source, self._strategy)
             taken = []
