@@ -3,13 +3,13 @@
 A derived table is a fold over the rows of one journal partition in position order. Its function may read that
 partition's rows and its own earlier ones, and nothing else: no other partition, setting or clock. So the rows depend on
 the journal alone, wherever the pieces end that the function is given. Which pieces these are, and how their rows come
-into the table, is `streaming.derived`'s matter. A domain's file imports this one, which therefore asks for none.
-Source: docs/architecture.md, "Derived tables".
+into the table, is `streaming.derived`'s matter; the function may only end one sooner (`EndsBefore`). A domain's file
+imports this one, which therefore asks for none. Source: docs/architecture.md, "Derived tables".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -37,6 +37,35 @@ class File(NamedTuple):
     content: bytes
 
 
+class EndsBefore(NamedTuple):
+    """The last of what a function makes of a piece where it leaves the rest to the next one.
+
+    Attributes:
+        position: the first one of the next piece, above the piece's start and at most its end.
+    """
+
+    position: int
+
+
+Made = Rows | File | EndsBefore
+
+
+class Bounded(Protocol):
+    """What rows that are stored together can hold."""
+
+    @property
+    def least(self) -> Any:
+        """No value of the column is less; None: nothing is known."""
+
+    @property
+    def greatest(self) -> Any:
+        """No value of the column is greater; None: nothing is known."""
+
+    @property
+    def rows(self) -> int:
+        """How many they are, also those that nobody asked for."""
+
+
 @dataclass(frozen=True)
 class Piece:
     """Some of one partition's rows.
@@ -57,7 +86,16 @@ class Piece:
 
 
 class Earlier(Protocol):
-    """The rows of a piece's partition in front of it: of the tables that are read, and of the function's own."""
+    """The rows of a piece's partition in front of it: of the tables that are read, and of the function's own.
+
+    Of a table that is only looked up, the rows in front of the piece's end.
+    """
+
+    @property
+    def kept(self) -> MutableMapping[Any, Any]:
+        """What the function keeps for later pieces of this partition: it may be lost at any time, and the next piece
+        may begin anywhere, so it holds only what follows from the journal up to a position that stands beside it."""
+        ...
 
     def rows(
         self,
@@ -67,6 +105,7 @@ class Earlier(Protocol):
         columns: Sequence[str] | None = None,
         between: Mapping[str, tuple[Any, Any]] | None = None,
         keys: pa.Table | None = None,
+        in_order: bool = True,
     ) -> pa.Table:
         """Rows by position and sequence.
 
@@ -75,7 +114,31 @@ class Earlier(Protocol):
             columns: those that are wanted; None: all.
             between: with a value between two, both included, in each of these columns.
             keys: with one of these keys, in the columns of these names.
+            in_order: false where the order does not count.
         """
+        ...
+
+    def blocks(
+        self,
+        table: str,
+        among: Mapping[str, Sequence[Any]],
+        *,
+        columns: Sequence[str],
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+        keys: pa.Table | None = None,
+    ) -> Iterator[pa.Table]:
+        """As `rows`, in no order and some at a time, so that not all of them are in memory."""
+        ...
+
+    def spans(
+        self,
+        table: str,
+        column: str,
+        among: Mapping[str, Sequence[Any]],
+        *,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+    ) -> Sequence[Bounded]:
+        """How such rows are stored, by one column: what is stored together, in no order."""
         ...
 
     def newest(self, table: str, keys: pa.Table) -> pa.Table:
@@ -83,7 +146,7 @@ class Earlier(Protocol):
         ...
 
 
-Derive = Callable[[Piece, Earlier], Iterator[Rows | File]]
+Derive = Callable[[Piece, Earlier], Iterator[Made]]
 
 
 @dataclass(frozen=True)
@@ -95,12 +158,14 @@ class Derived:
         tables: in the order in which they are committed; declared in the domain's file `tables`, all of one version.
         reads: tables of the fold, the journal table too, with the columns that a piece has of each.
         derive: the function. Files that a row names come before it.
+        looks_up: tables of the fold of which a piece has no rows: the function asks for those that it needs.
     """
 
     name: str
     tables: tuple[str, ...]
     reads: Mapping[str, tuple[str, ...]]
     derive: Derive
+    looks_up: tuple[str, ...] = ()
 
 
 class DerivedFile(Protocol):

@@ -1,190 +1,114 @@
 """What each commit contains: its layers, and what the lake tells of it, made beside the fold.
 
 A commit has its first parent's layers and one more: its staging area, or net rows in `trees` where a reset fell into
-that, half of it is overwritten, or the commit is a merge. Then the tiers join the last ones. Source: docs/concepts.md.
+that, half of it is overwritten, or the commit is a merge. Then the tiers join the last ones. What a large staging area
+holds is made in parts ahead of its commit (`partial`). Source: docs/concepts.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import orjson
 import polars as pl
 import pyarrow as pa
 
-from ...fold.derived import Derived, Earlier, File, Piece, Rows
+from ...fold.derived import Derived, Earlier, EndsBefore, Made, Piece, Rows
+from ...lake.spool import Spool
 from ...schemas.lthash import NOTHING
-from ...schemas.lthash_bulk import updated
 from ...schemas.urn import Urn
+from .ancestry import Ancestry
+from .areas import Area
+from .kept_layers import KEPT_COLUMNS, KeptLayers
 from .layers import OBJECTS as OBJECTS_TABLE
 from .layers import TREES as TREES_TABLE
-from .layers import Contents, Layer, PathRange, as_frame, joined, newest
-from .merging.bases import ParentColumns, base_of
-from .merging.paths import Conflicting
-from .merging.ranges import BaseContent, Content, MergedRange, SortedRange, commits_of, merged
-from .merging.roots import content_id, object_element, root_of
-from .merging.staging import Reset, covered_up_to, is_layer
-from .tables import COMMIT_TREES, COMMITS, OBJECTS, OF_OBJECT, RESETS, TREES
+from .layers import Contents, Layer, as_frame, joined
+from .made_layers import PassReads
+from .merges import Merge
+from .merging.bases import base_of
+from .merging.roots import content_id, root_of
+from .merging.staging import is_layer
+from .partial import partial_key, partials_of
+from .tables import COMMIT_TREES, COMMITS, OF_OBJECT, TREES
+from .tallies import Tally
 from .urns import commit_urn
 
-MOST_SHOWN: Final = 100
-"""Conflicts of a merge that its row tells."""
+MOST_WORK: Final = 262_144
+"""Rows that a piece reads or writes before it ends, behind a whole commit."""
+_WORK_OF_COMMIT: Final = 64
+_FETCHED: Final = 256
+_NEXT: Final = -1
+"""The number of a layer that is made of others, one of which may still have the commit's own."""
 _PLACE: Final = ("logical_timestamp", "seq")
 _OF_EVENT: Final = (
-    "tenant", "aggregate", "domain", "journal_partition", "logical_timestamp", "system_time", "event_time", "event_id",
-    "actor",
+    "tenant", "aggregate", "journal_partition", "logical_timestamp", "system_time", "event_time", "event_id", "actor",
 )  # fmt: skip
 
 
 class _Tree(NamedTuple):
-    """What a later commit needs to know of one."""
+    """What a later commit needs to know of one.
+
+    Attributes:
+        changes: paths added, changed and removed; of a partial commit, at the head that it stands on.
+        position: of its event.
+    """
 
     layers: tuple[Layer, ...]
     objects: int
     size_bytes: int
     lanes: bytes
     content_id: str
+    changes: tuple[int, int, int] = (0, 0, 0)
+    position: int = -1
 
 
 _NOTHING: Final = _Tree((), 0, 0, NOTHING, "")
 
 
-@dataclass
-class _Tally:
-    """What a commit changes, added up range by range."""
+class _Step(NamedTuple):
+    """A commit, or a partial one, that is made.
 
-    lanes: bytes
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    size_bytes: int = 0
-    conflicts: int = 0
-    shown: list[list[Any]] = field(default_factory=list)
-
-    def count(self, new: pl.DataFrame, old: pl.DataFrame) -> None:
-        """Some paths as they become, and as they were."""
-        before = old.filter(~pl.col("deleted")).select("path", old_content="content", old_size="size")
-        after = new.select(
-            "path",
-            content=pl.when(~pl.col("deleted")).then("content"),
-            size=pl.when(~pl.col("deleted")).then("size"),
-        )
-        both = after.join(before, on="path", how="left", maintain_order="left")
-        both = both.filter(pl.col("content").ne_missing(pl.col("old_content")))
-        is_there, was_there = pl.col("content").is_not_null(), pl.col("old_content").is_not_null()
-        self.added += both.filter(~was_there).height
-        self.removed += both.filter(~is_there).height
-        self.changed += both.filter(is_there & was_there).height
-        self.size_bytes += int(both["size"].sum()) - int(both["old_size"].sum())
-        self.lanes = updated(
-            self.lanes, _elements(both, "content"), _elements(both, "old_content")
-        )  # fmt: skip
-
-    def note(self, found: MergedRange) -> None:
-        """The conflicts of a range of a merge."""
-        self.conflicts += len(found.conflicts)
-        for path, base, destination, source in found.conflicts[: MOST_SHOWN - len(self.shown)]:
-            self.shown.append([path, _text(base), _text(destination), _text(source)])
-
-
-def _elements(rows: pl.DataFrame, column: str) -> Iterator[bytes]:
-    there = rows.filter(pl.col(column).is_not_null())
-    return map(object_element, there["path"], there[column])
-
-
-def _text(content: BaseContent) -> str | None:
-    if isinstance(content, Conflicting):
-        return "conflict"
-    return None if content is None else content.hex()
-
-
-class _Area:
-    """The staging area that a commit takes.
-
-    Args:
-        reads: the tables.
-        row: of the commit.
+    Attributes:
+        row: of `commits`, or of `branches`.
         repo: the repository's name.
+        key: what stands for it in `commit_trees`.
+        parents: the keys of its parents' rows.
+        staging: the staging area that it takes.
     """
 
-    def __init__(self, reads: _Reads, row: Mapping[str, Any], repo: str) -> None:
-        self._reads = reads
-        self._of = {"tenant": [row["tenant"]], "repo": [repo], "staging": [row["staging"]]}
-        resets = reads.rows("resets", self._of, columns=["path", "is_prefix", "logical_timestamp"]).to_pylist()
-        self._resets = [
-            Reset(one["path"].encode(), one["is_prefix"], one["logical_timestamp"]) for one in resets
-        ]  # fmt: skip
-        paths = as_frame(reads.rows(OBJECTS_TABLE, self._of, columns=["path"]))["path"]
-        paths_once = paths.n_unique()
-        self.layer = Layer(OBJECTS_TABLE, row["staging"], paths_once)
-        self.is_layer = is_layer(len(paths), paths_once, len(self._resets))
+    row: Mapping[str, Any]
+    repo: str
+    key: str
+    parents: tuple[str, ...]
+    staging: int | None
 
-    def net(self, within: PathRange | None) -> pl.DataFrame:
-        """What stands in it, by path."""
-        rows = self._reads.rows(
-            OBJECTS_TABLE,
-            self._of,
-            columns=["path", "deleted", *OF_OBJECT, *_PLACE],
-            between=None if within is None else {"path": (within.first, within.last)},
-        )
-        standing = newest(as_frame(rows))
-        if self._resets:
-            up_to = covered_up_to([path.encode() for path in standing["path"]], self._resets)
-            standing = standing.filter(standing["logical_timestamp"] > pl.Series(up_to, dtype=pl.Int64))
-        return standing.drop(_PLACE)
+    @property
+    def tenant(self) -> str:
+        return str(self.row["tenant"])
 
+    @property
+    def position(self) -> int:
+        return int(self.row["logical_timestamp"])
 
-class _Reads:
-    """Rows in front of a piece, those of the piece, and the layers that were made of it so far."""
+    @property
+    def is_partial(self) -> bool:
+        return "parents" not in self.row
 
-    def __init__(self, piece: Piece, earlier: Earlier) -> None:
-        self._start = piece.start
-        self._earlier = earlier
-        self._piece = {name: as_frame(rows) for name, rows in piece.rows.items()}
-        self._schemas = {name: rows.schema for name, rows in piece.rows.items()} | {TREES_TABLE: TREES}
-        self.made: dict[int, list[pa.Table]] = {}
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> _Step:
+        """The step of a commit."""
+        repo = Urn.parse(row["aggregate"]).parts[0]
+        parents = tuple(str(commit_urn(repo, one)) for one in row["parents"])
+        return cls(row, repo, row["commit"], parents, row["staging"])
 
-    def rows(
-        self,
-        table: str,
-        among: Mapping[str, Sequence[Any]],
-        *,
-        columns: Sequence[str] | None = None,
-        between: Mapping[str, tuple[Any, Any]] | None = None,
-        keys: pa.Table | None = None,
-    ) -> pa.Table:
-        """As of `Earlier`, up to the piece's end; not in the order of positions."""
-        schema = self._schemas[table]
-        names = schema.names if columns is None else list(columns)
-        found = self._now(table, among)
-        if found is not None:
-            for name, (low, high) in (between or {}).items():
-                found = found.filter(pl.col(name).is_between(pl.lit(low), pl.lit(high)))
-            if keys is not None:
-                found = found.join(as_frame(keys), on=keys.column_names, how="semi")
-        wanted = pa.schema([schema.field(name) for name in names])
-        parts = [] if found is None else [found.select(names).to_arrow().cast(wanted)]
-        if not self._all_made_now(table, among):
-            parts.append(
-                self._earlier.rows(table, among, columns=names, between=between, keys=keys).cast(wanted)
-            )  # fmt: skip
-        return pa.concat_tables(parts) if parts else wanted.empty_table()
-
-    def _now(self, table: str, among: Mapping[str, Sequence[Any]]) -> pl.DataFrame | None:
-        if table == TREES_TABLE:
-            chunks = [chunk for number in among["layer"] for chunk in self.made.get(number, ())]
-            return as_frame(pa.concat_tables(chunks)) if chunks else None
-        found = self._piece[table]
-        for name, values in among.items():
-            found = found.filter(pl.col(name).is_in(list(values)))
-        return found
-
-    def _all_made_now(self, table: str, among: Mapping[str, Sequence[Any]]) -> bool:
-        """Whether nothing of these areas or layers can stand in front of the piece."""
-        number = {TREES_TABLE: "layer", OBJECTS_TABLE: "staging", "resets": "staging"}.get(table)
-        return number is not None and all(one >= self._start for one in among[number])
+    @classmethod
+    def ahead(cls, row: Mapping[str, Any]) -> _Step:
+        """The step of a partial commit."""
+        repo = Urn.parse(row["aggregate"]).parts[0]
+        parents = () if row["head"] is None else (str(commit_urn(repo, row["head"])),)
+        return cls(row, repo, partial_key(repo, row["staging"]), parents, row["staging"])
 
 
 class _Pass:
@@ -193,150 +117,190 @@ class _Pass:
     Args:
         piece: what is made now.
         earlier: what stands in front of it.
+        made: takes the layers that are made.
     """
 
-    def __init__(self, piece: Piece, earlier: Earlier) -> None:
+    def __init__(self, piece: Piece, earlier: Earlier, made: Spool) -> None:
         self._piece = piece
         self._earlier = earlier
-        self._reads = _Reads(piece, earlier)
-        self._trees: dict[tuple[str, str], _Tree] = {}
-        self._graphs: dict[tuple[str, str], _Graph] = {}
+        self._made_layers = made
+        self._reads = PassReads(earlier, piece.start, made)
+        self._kept: KeptLayers = earlier.kept.setdefault("layers", KeptLayers())
+        self._trees: dict[tuple[str, str], _Tree | None] = {}
+        self._graphs: dict[tuple[str, str], Ancestry] = {}
+        self._work = 0
 
-    def run(self) -> Iterator[Rows]:
-        """The rows of every commit of the piece."""
-        made = []
-        commits = self._piece.rows["commits"].to_pylist()
-        self._fetch({(row["tenant"], one) for row in commits for one in _parents(row)})
-        for row in commits:
-            tree, told = self._commit(row)
-            self._trees[row["tenant"], row["commit"]] = tree
-            made.append(told)
-            for chunk in self._reads.made.get(row["logical_timestamp"], ()):
+    def run(self) -> Iterator[Made]:
+        """The rows of every commit of the piece, as far as there is not too much to do."""
+        steps = [*map(_Step.of, self._piece.rows["commits"].to_pylist())]
+        steps += map(_Step.ahead, partials_of(self._piece.rows["branches"], self._earlier))
+        steps.sort(key=lambda step: step.position)
+        made, end = [], self._piece.end
+        for number, step in enumerate(steps):
+            self._fetch(step, islice(steps, number, number + _FETCHED))
+            made.append(self._made(step))
+            for chunk in self._made_layers.chunks(step.position):
+                self._work += chunk.num_rows
                 yield Rows(TREES_TABLE, chunk)
+            self._work += _WORK_OF_COMMIT
+            if self._work >= MOST_WORK:
+                end = step.position + 1
+                break
         yield Rows("commit_trees", pa.Table.from_pylist(made, schema=COMMIT_TREES))
+        if end < self._piece.end:
+            yield EndsBefore(end)
 
-    def _fetch(self, wanted: set[tuple[str, str]]) -> None:
-        """Take up what stands of some commits in front of the piece."""
+    def _fetch(self, step: _Step, following: Iterator[_Step]) -> None:
+        """Take up what stands of the commits that a step needs, and of those that the next ones do."""
+        if all((step.tenant, one) in self._trees for one in _needed(step)):
+            return
+        self._take_up({(one.tenant, key) for one in following for key in _needed(one)})
+
+    def _take_up(self, wanted: set[tuple[str, str]]) -> None:
         lacking = sorted(wanted - self._trees.keys())
-        if lacking:
-            keys = pa.table({"tenant": [one for one, _ in lacking], "commit": [one for _, one in lacking]})
-            for row in self._earlier.newest("commit_trees", keys).to_pylist():
-                layers = tuple(map(Layer.of, row["layers"], row["layer_rows"]))
-                tree = _Tree(layers, row["objects"], row["bytes"], row["lanes"], row["content_id"])
-                self._trees[row["tenant"], row["commit"]] = tree
+        if not lacking:
+            return
+        keys = pa.table({"tenant": [one for one, _ in lacking], "commit": [one for _, one in lacking]})
+        self._trees |= dict.fromkeys(lacking)
+        for row in self._earlier.newest("commit_trees", keys).to_pylist():
+            layers = tuple(map(Layer.of, row["layers"], row["layer_rows"]))
+            changes = (row["added"], row["changed"], row["removed"])
+            tree = _Tree(layers, row["objects"], row["bytes"], row["lanes"], row["content_id"], changes,
+                         row["logical_timestamp"])  # fmt: skip
+            self._trees[row["tenant"], row["commit"]] = tree
 
-    def _commit(self, row: Mapping[str, Any]) -> tuple[_Tree, dict[str, Any]]:
-        tenant, repo, position = row["tenant"], Urn.parse(row["aggregate"]).parts[0], row["logical_timestamp"]
-        parents = [self._trees[tenant, parent] for parent in _parents(row)]
+    def _tree(self, tenant: str, key: str) -> _Tree:
+        """What is known of a commit that is made."""
+        found = self._trees[tenant, key]
+        if found is None:
+            raise LookupError(f"{key} of {tenant} is not made")
+        return found
+
+    def _made(self, step: _Step) -> dict[str, Any]:
+        """Make a commit: its rows are set aside, its row is given."""
+        tenant = step.tenant
+        parents = [self._tree(tenant, parent) for parent in step.parents]
         first = parents[0] if parents else _NOTHING
-        contents = Contents(self._reads, tenant, repo)
-        area = None if row["staging"] is None else _Area(self._reads, row, repo)
-        tally = _Tally(first.lanes)
-        layers = list(first.layers)
+        contents = Contents(self._reads, tenant, step.repo, self._kept)
         if len(parents) > 1:
-            changes = self._merged(row, contents, area, tally)
-            stands = False
+            tally, layers = self._merged(step, first, contents)
+        elif step.staging is None:
+            tally, layers = Tally(first.lanes, first.size_bytes), first.layers
         else:
-            changes = self._staged(contents, area)
-            stands = area is not None and area.is_layer
-        chunks, count = [], 0
-        for new in changes:
-            if new.height:
-                old = contents.overlaid(first.layers, ["content", "size"], paths=new["path"])
-                tally.count(new, old)
-                count += new.height
-                if not stands:
-                    chunks.append(self._as_trees(new, row, repo))
-        if stands and area is not None:
-            layers.append(area.layer)
-        elif count:
-            self._reads.made[position] = chunks
-            layers.append(Layer(TREES_TABLE, position, count))
-        tree_layers = self._join(contents, layers if count else list(first.layers), row, repo)
+            tally, layers = self._plain(step, first, contents, step.staging)
+        layers = self._join(contents, layers, step)
         objects = first.objects + tally.added - tally.removed
         root = root_of(tally.lanes)
-        metadata = orjson.loads(row["metadata"])
-        known = content_id(root, [one.content_id for one in parents], row["message"], metadata)
-        tree = _Tree(tree_layers, objects, first.size_bytes + tally.size_bytes, tally.lanes, known)
-        return tree, self._told(row, tree, tally, root)
-
-    def _join(self, contents: Contents, layers: list[Layer], row: Mapping[str, Any], repo: str) -> tuple[Layer, ...]:
-        """The layers after the tiers have joined what they do; of the steps only the last one's rows are kept."""
-        position = row["logical_timestamp"]
-        while True:
-            front, frames = joined(contents, layers, OF_OBJECT, position)
-            if frames is None:
-                break
-            chunks = [self._as_trees(frame, row, repo) for frame in frames if frame.height]
-            self._reads.made[position] = chunks
-            count = sum(chunk.num_rows for chunk in chunks)
-            layers = [*front, Layer(TREES_TABLE, position, count)] if count else [*front]
-        if not any(layer[:2] == (TREES_TABLE, position) for layer in layers):
-            self._reads.made.pop(position, None)
-        return tuple(layers)
-
-    def _staged(self, contents: Contents, area: _Area | None) -> Iterator[pl.DataFrame]:
-        if area is not None:
-            for within in contents.ranges([area.layer]):
-                yield area.net(within)
-
-    def _merged(
-        self, row: Mapping[str, Any], contents: Contents, area: _Area | None, tally: _Tally
-    ) -> Iterator[pl.DataFrame]:
-        """What a merge changes at its destination, and over it what was staged there."""
-        tenant = row["tenant"]
-        graph = self._graph(tenant, row["aggregate"])
-        destination, source = (graph.numbers[parent] for parent in _parents(row))
-        base = base_of(graph.parents, graph.ids, destination, source)
-        sides = sorted({destination, source, *commits_of(base)})
-        self._fetch({(tenant, graph.urns[one]) for one in sides})
-        layers = {one: self._trees[tenant, graph.urns[one]].layers for one in sides}
-        shared = _shared([*layers.values()])
-        own = {one: found[len(shared) :] for one, found in layers.items()}
-        largest = [layer for found in own.values() for layer in found] + ([area.layer] if area else [])
-        for within in contents.ranges(largest):
-            found = {one: contents.overlaid(own[one], ["content"], within=within) for one in sides}
-            paths = pl.concat([frame["path"] for frame in found.values()]).unique().sort()
-            below = _by_path(contents.overlaid(shared, ["content"], paths=paths))
-            columns = {one: below | _by_path(frame) for one, frame in found.items()}
-            named = paths.to_list()
-            ranges = {one: [SortedRange(named, [held.get(path) for path in named])] for one, held in columns.items()}
-            changes = area.net(within) if area is not None else None
-            for part in merged(ranges.__getitem__, base, destination, source, row["strategy"]):
-                tally.note(part)
-                taken = self._taken(contents, layers[source], part)
-                changes = taken if changes is None else pl.concat(
-                    [taken.filter(~pl.col("path").is_in(changes["path"].implode())), changes.select(taken.columns)]
-                ).sort("path")  # fmt: skip
-            if changes is not None:
-                yield changes
-
-    def _taken(self, contents: Contents, source: Sequence[Layer], part: MergedRange) -> pl.DataFrame:
-        """The rows of what a merge takes from its source: objects, and of those that it deletes the paths."""
-        there = pl.Series("path", part.paths, dtype=pl.String)
-        rows = contents.overlaid(source, OF_OBJECT, paths=there)
-        held = rows.filter(~pl.col("deleted"))
-        gone = pl.DataFrame({"path": there}).join(held, on="path", how="anti").with_columns(
-            deleted=True, branch=pl.lit("")
+        known = "" if step.is_partial else content_id(
+            root, [one.content_id for one in parents], step.row["message"], orjson.loads(step.row["metadata"])
         )  # fmt: skip
-        return pl.concat([held, gone], how="diagonal").sort("path")
+        changes = (tally.added, tally.changed, tally.removed)
+        tree = _Tree(tuple(layers), objects, tally.size_bytes, tally.lanes, known, changes, step.position)
+        self._trees[tenant, step.key] = tree
+        return self._told(step, tree, tally, root)
 
-    def _graph(self, tenant: str, aggregate: str) -> _Graph:
-        """All commits of a repository, up to the piece's end; read once a piece, where it has a merge."""
-        key = tenant, aggregate
+    # a commit of what is staged
+
+    def _plain(self, step: _Step, first: _Tree, contents: Contents, staging: int) -> tuple[Tally, Sequence[Layer]]:
+        """Lay a staging area over a commit, or what is new in it over its last partial commit."""
+        area = Area(self._reads, step.tenant, step.repo, staging, step.position + 1)
+        ahead = self._trees.get((step.tenant, partial_key(step.repo, staging)))
+        if ahead is None or ahead.position < area.last_reset:
+            return self._whole(step, first, contents, area)
+        area.since = ahead.position + 1
+        tally = Tally(ahead.lanes, ahead.size_bytes, *ahead.changes)
+        for within in area.ranges():
+            new = area.net(within, OF_OBJECT)
+            old, at_first = (
+                contents.overlaid(one.layers, ["content", "size"], within=within, paths=new["path"])
+                for one in (ahead, first)
+            )
+            tally.count(new, old, at_first)
+            self._set_aside(step, new)
+        return tally, self._with_made(step, ahead.layers)
+
+    def _whole(self, step: _Step, first: _Tree, contents: Contents, area: Area) -> tuple[Tally, Sequence[Layer]]:
+        writes = step.is_partial or bool(area.resets)
+        tally = Tally(first.lanes, first.size_bytes)
+        columns = OF_OBJECT if writes else sorted(KEPT_COLUMNS)
+        ranges, count = area.ranges(), 0
+        for within in ranges:
+            new = area.net(within, columns)
+            tally.count(new, contents.overlaid(first.layers, ["content", "size"], within=within, paths=new["path"]))
+            count += new.height
+            if writes:
+                self._set_aside(step, new)
+        self._work += count
+        if not writes and count and is_layer(area.rows, count, 0):
+            layer = Layer(OBJECTS_TABLE, area.number, count)
+            if len(ranges) == 1:
+                contents.keep(layer, new)
+            return tally, [*first.layers, layer]
+        for within in () if writes else ranges:
+            self._set_aside(step, area.net(within, OF_OBJECT))
+        return tally, self._with_made(step, first.layers)
+
+    # a merge
+
+    def _merged(self, step: _Step, first: _Tree, contents: Contents) -> tuple[Tally, Sequence[Layer]]:
+        """What a merge changes at its destination, and over it what was staged there."""
+        graph = self._graph(step)
+        destination, source = (graph.numbers[parent] for parent in step.parents)
+        base = base_of(graph.parents, graph.ids, destination, source)
+        sides = {one: graph.urns[one] for one in Merge.sides(base, destination, source)}
+        self._take_up({(step.tenant, urn) for urn in sides.values()})
+        layers = {one: self._tree(step.tenant, urn).layers for one, urn in sides.items()}
+        merge = Merge(contents, layers, base, destination, source, step.row["strategy"])
+        staging = step.staging
+        area = None if staging is None else Area(self._reads, step.tenant, step.repo, staging, step.position)
+        tally = Tally(first.lanes, first.size_bytes)
+        for within, taken in merge.changes(tally.note, staging):
+            new = taken if area is None else _laid_over(taken, area.net(within, OF_OBJECT))
+            tally.count(new, contents.overlaid(first.layers, ["content", "size"], within=within, paths=new["path"]))
+            self._set_aside(step, new)
+        self._work += merge.rows
+        return tally, self._with_made(step, first.layers)
+
+    def _graph(self, step: _Step) -> Ancestry:
+        """All commits of a repository, up to the piece's end."""
+        key = step.tenant, step.row["aggregate"]
         if key not in self._graphs:
-            rows = self._reads.rows(
-                "commits", {"tenant": [tenant], "aggregate": [aggregate]},
-                columns=["commit", "parents", "logical_timestamp"],
-            )  # fmt: skip
-            self._graphs[key] = _Graph(as_frame(rows).sort("logical_timestamp"), aggregate)
+            among, columns = {"tenant": [key[0]], "aggregate": [key[1]]}, ["commit", "parents", "logical_timestamp"]
+            rows = as_frame(self._earlier.rows("commits", among, columns=columns))
+            own = as_frame(self._piece.rows["commits"].select([*among, *columns]))
+            own = own.filter((pl.col("tenant") == key[0]) & (pl.col("aggregate") == key[1])).select(columns)
+            self._graphs[key] = Ancestry(pl.concat([rows, own]).sort("logical_timestamp"), key[1])
         return self._graphs[key]
 
-    def _as_trees(self, rows: pl.DataFrame, row: Mapping[str, Any], repo: str) -> pa.Table:
+    # layers
+
+    def _set_aside(self, step: _Step, rows: pl.DataFrame) -> None:
+        if rows.height:
+            self._made_layers.add(step.position, self._as_trees(rows, step))
+
+    def _with_made(self, step: _Step, layers: Sequence[Layer]) -> Sequence[Layer]:
+        """Some layers, and that of the rows that were set aside, if there are any."""
+        count = sum(span.rows for span in self._made_layers.spans(step.position))
+        return [*layers, Layer(TREES_TABLE, step.position, count)] if count else layers
+
+    def _join(self, contents: Contents, layers: Sequence[Layer], step: _Step) -> Sequence[Layer]:
+        """The layers after the tiers have joined what they do; of the steps only the last one's rows are kept."""
+        made = self._made_layers
+        while True:
+            front, frames = joined(contents, layers, OF_OBJECT, step.position)
+            if frames is None:
+                return layers
+            for frame in frames:
+                made.add(_NEXT, self._as_trees(frame, step))
+            made.rename(_NEXT, step.position)
+            layers = self._with_made(step, front)
+
+    def _as_trees(self, rows: pl.DataFrame, step: _Step) -> pa.Table:
         """Net rows as rows of `trees`, made by a commit."""
         table = rows.select("path", "deleted", *OF_OBJECT).to_arrow()
-        given = {**{name: row[name] for name in _OF_EVENT if name != "domain"}, "domain": self._piece.domain,
-                 "repo": repo, "layer": row["logical_timestamp"], "seq": 0}  # fmt: skip
+        given = {name: step.row[name] for name in _OF_EVENT} | {
+            "domain": self._piece.domain, "repo": step.repo, "layer": step.position, "seq": 0,
+        }  # fmt: skip
         columns = [
             table[name].cast(one.type) if (name := one.name) in table.column_names
             else pa.repeat(pa.scalar(given[name], one.type), table.num_rows)
@@ -344,13 +308,12 @@ class _Pass:
         ]  # fmt: skip
         return pa.table(columns, schema=TREES)
 
-    def _told(self, row: Mapping[str, Any], tree: _Tree, tally: _Tally, root: str) -> dict[str, Any]:
+    def _told(self, step: _Step, tree: _Tree, tally: Tally, root: str) -> dict[str, Any]:
         return {
-            **{name: row[name] for name in _OF_EVENT if name != "domain"},
+            **{name: step.row[name] for name in (*_OF_EVENT, "seq")},
             "domain": self._piece.domain,
-            "seq": row["seq"],
             "deleted": False,
-            "commit": row["commit"],
+            "commit": step.key,
             "layers": [layer.name for layer in tree.layers],
             "layer_rows": [layer.rows for layer in tree.layers],
             "added": tally.added,
@@ -366,54 +329,31 @@ class _Pass:
         }
 
 
-class _Graph:
-    """The commits of a repository, numbered by their positions.
-
-    Args:
-        rows: `commit` and `parents` of each, the oldest first.
-        aggregate: the repository's URN.
-    """
-
-    def __init__(self, rows: pl.DataFrame, aggregate: str) -> None:
-        repo = Urn.parse(aggregate).parts[0]
-        self.urns: list[str] = rows["commit"].to_list()
-        self.ids = [Urn.parse(one).parts[-1] for one in self.urns]
-        self.numbers = {urn: number for number, urn in enumerate(self.urns)}
-        parents = [[self.numbers[str(commit_urn(repo, one))] for one in some] for some in rows["parents"].to_list()]
-        self.parents = ParentColumns(
-            [some[0] if some else -1 for some in parents], [some[1] if len(some) > 1 else -1 for some in parents]
-        )
+def _needed(step: _Step) -> list[str]:
+    """The commits that a step stands on, and the partial commit that it may."""
+    return [*step.parents] + ([] if step.staging is None else [partial_key(step.repo, step.staging)])
 
 
-def _parents(row: Mapping[str, Any]) -> list[str]:
-    """The URNs of a commit's parents."""
-    repo = Urn.parse(row["aggregate"]).parts[0]
-    return [str(commit_urn(repo, one)) for one in row["parents"]]
+def _laid_over(taken: pl.DataFrame, staged: pl.DataFrame) -> pl.DataFrame:
+    """What is staged over what a merge takes, by path."""
+    left = taken.join(staged.select("path"), on="path", how="anti")
+    return pl.concat([left, staged.select(taken.columns)]).sort("path")
 
 
-def _shared(layers: Sequence[Sequence[Layer]]) -> Sequence[Layer]:
-    """The oldest layers that all commits have."""
-    count = 0
-    while all(len(some) > count for some in layers) and len({some[count][:2] for some in layers}) == 1:
-        count += 1
-    return layers[0][:count]
-
-
-def _by_path(rows: pl.DataFrame) -> dict[str, Content]:
-    contents = rows.select(pl.when(~pl.col("deleted")).then("content"))
-    return dict(zip(rows["path"].to_list(), contents.to_series().to_list(), strict=True))
-
-
-def _derive(piece: Piece, earlier: Earlier) -> Iterator[Rows | File]:
-    if piece.rows["commits"].num_rows:
-        yield from _Pass(piece, earlier).run()
+def _derive(piece: Piece, earlier: Earlier) -> Iterator[Made]:
+    with Spool("path") as made:
+        yield from _Pass(piece, earlier, made).run()
 
 
 DERIVED: Final = (
     Derived(
         "trees",
         (TREES_TABLE, "commit_trees"),
-        {"commits": tuple(COMMITS.names), OBJECTS_TABLE: tuple(OBJECTS.names), "resets": tuple(RESETS.names)},
+        {
+            "commits": tuple(COMMITS.names),
+            "branches": (*_OF_EVENT, "seq", "deleted", "urn", "head", "staging", "staged_rows"),
+        },
         _derive,
+        looks_up=(OBJECTS_TABLE, "resets"),
     ),
 )

@@ -7,21 +7,26 @@ A layer is a staging area of the table `objects` (no reset fell into it) or rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import polars as pl
 import pyarrow as pa
 
+from ...fold.derived import Bounded
+from .kept_layers import KEPT_COLUMNS, KeptLayers, at_paths
 from .merging.tiers import drops_tombstones, to_join
+from .tables import OBJECTS as OBJECTS_SCHEMA
 
 OBJECTS: Final = "objects"
 TREES: Final = "trees"
 _NUMBER: Final[Mapping[str, str]] = {OBJECTS: "staging", TREES: "layer"}
 _PLACE: Final = ("logical_timestamp", "seq")
 _DEPTH: Final = "_depth"
-RANGE_ROWS: Final = 262_144
+_NO_PLACE: Final = (pl.lit(0, pl.Int64).alias("logical_timestamp"), pl.lit(0, pl.Int32).alias("seq"))
+RANGE_ROWS: Final = 65_536
 """About as many rows are in memory at once, however large a layer is."""
+_SAMPLED: Final = 64
 
 
 class Layer(NamedTuple):
@@ -57,18 +62,29 @@ class PathRange(NamedTuple):
 
 
 class Reads(Protocol):
-    """What gives the rows of the tables `objects` and `trees`, such as `fold.derived.Earlier`."""
+    """What gives the rows of the tables `objects` and `trees`."""
 
-    def rows(
+    def blocks(
         self,
         table: str,
         among: Mapping[str, Sequence[Any]],
         *,
-        columns: Sequence[str] | None = None,
+        columns: Sequence[str],
         between: Mapping[str, tuple[Any, Any]] | None = None,
         keys: pa.Table | None = None,
-    ) -> pa.Table:
-        """As of `fold.derived.Earlier`."""
+    ) -> Iterator[pa.Table]:
+        """Rows in no order, some at a time; arguments as of `fold.derived.Earlier.rows`."""
+        ...
+
+    def spans(
+        self,
+        table: str,
+        column: str,
+        among: Mapping[str, Sequence[Any]],
+        *,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+    ) -> Sequence[Bounded]:
+        """As of `fold.derived.Earlier.spans`."""
         ...
 
 
@@ -78,11 +94,13 @@ class Contents:
     Args:
         reads: their tables.
         tenant, repo: whose.
+        kept: small layers that were read before.
     """
 
-    def __init__(self, reads: Reads, tenant: str, repo: str) -> None:
+    def __init__(self, reads: Reads, tenant: str, repo: str, kept: KeptLayers | None = None) -> None:
         self._reads = reads
         self._of: dict[str, Sequence[Any]] = {"tenant": [tenant], "repo": [repo]}
+        self._kept = KeptLayers() if kept is None else kept
 
     def overlaid(
         self,
@@ -101,43 +119,158 @@ class Contents:
         Returns:
             `path`, `deleted` and the columns, by path.
         """
-        frames = []
         wanted = ["path", "deleted", *columns]
-        for table, number in _NUMBER.items():
-            depths = {layer.number: depth for depth, layer in enumerate(layers) if layer.table == table}
-            if not depths or (paths is not None and not len(paths)):
-                continue
-            rows = self._reads.rows(
-                table,
-                {**self._of, number: [*depths]},
-                columns=list(dict.fromkeys([number, *_PLACE, *wanted])),
-                between=None if within is None else {"path": (within.first, within.last)},
-                keys=None if paths is None else _keys(paths),
-            )
-            frame = as_frame(rows)
-            depth = pl.col(number).replace_strict(depths, return_dtype=pl.Int64)
-            frames.append(frame.with_columns(depth.alias(_DEPTH)).drop(number))
+        if not layers or (paths is not None and not len(paths)):
+            return no_rows(wanted)
+        depths = {layer[:2]: depth for depth, layer in enumerate(layers)}
+        frames = []
+        read = list(layers)
+        if {*columns} <= KEPT_COLUMNS:
+            kept = {layer: self._whole(layer) for layer in layers if self._kept.takes(layer.rows)}
+            read = [layer for layer in layers if layer not in kept]
+            frames = [
+                self._some(rows, within, paths).select(*_NO_PLACE, *wanted, _depth(depths[layer[:2]]))
+                for layer, rows in kept.items()
+            ]
+        frames += self._frames(read, depths, wanted, within, paths)
         if not frames:
-            return self._none(wanted)
-        return newest(pl.concat(frames, how="diagonal"), _DEPTH).select(wanted)
+            return no_rows(wanted)
+        return newest(pl.concat(frames), _DEPTH).select(wanted)
 
-    def _none(self, wanted: Sequence[str]) -> pl.DataFrame:
-        rows = self._reads.rows(OBJECTS, {**self._of, "staging": [-1]}, columns=wanted)
-        return as_frame(rows)
+    def keep(self, layer: Layer, rows: pl.DataFrame) -> None:
+        """Keep all rows of a layer in memory, if it is small.
 
-    def ranges(self, layers: Sequence[Layer]) -> Iterator[PathRange | None]:
-        """Ranges that hold every path of some layers, each with about RANGE_ROWS rows of the largest one of them.
+        Args:
+            rows: `path`, `deleted` and KEPT_COLUMNS, by path.
+        """
+        if self._kept.takes(layer.rows):
+            self._kept.put(self._key(layer), rows.select("path", "deleted", *sorted(KEPT_COLUMNS)))
+
+    def _key(self, layer: Layer) -> tuple[Any, ...]:
+        return (*self._of["tenant"], *self._of["repo"], layer.table, layer.number)
+
+    def _frames(
+        self,
+        layers: Sequence[Layer],
+        depths: Mapping[Any, int],
+        wanted: Sequence[str],
+        within: PathRange | None,
+        paths: pl.Series | None,
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of some layers, each with its depth."""
+        between = None if within is None else {"path": (within.first, within.last)}
+        keys = None if paths is None else pa.table({"path": paths.to_arrow().cast(pa.string())})
+        for table, number in _NUMBER.items():
+            own = {layer.number: depths[layer[:2]] for layer in layers if layer.table == table}
+            if own:
+                among = {**self._of, number: [*own]}
+                read = list(dict.fromkeys([number, *_PLACE, *wanted]))
+                for block in self._reads.blocks(table, among, columns=read, between=between, keys=keys):
+                    rows = as_frame(block)
+                    yield rows.select(
+                        *_PLACE, *wanted, pl.col(number).replace_strict(own, return_dtype=pl.Int32).alias(_DEPTH)
+                    )
+
+    def _whole(self, layer: Layer) -> pl.DataFrame:
+        """All rows of a layer, each path once, by path; kept if there is room."""
+        key = self._key(layer)
+        rows = self._kept.get(key)
+        if rows is None:
+            frames = list(self._frames([layer], {layer[:2]: 0}, ["path", "deleted", *sorted(KEPT_COLUMNS)], None, None))
+            rows = newest(pl.concat(frames)).drop(*_PLACE, _DEPTH).rechunk()
+            self._kept.put(key, rows)
+        return rows
+
+    @staticmethod
+    def _some(rows: pl.DataFrame, within: PathRange | None, paths: pl.Series | None) -> pl.DataFrame:
+        if paths is not None:
+            return at_paths(rows, paths)
+        if within is None:
+            return rows
+        begin = rows["path"].search_sorted(within.first, "left")
+        return rows.slice(begin, rows["path"].search_sorted(within.last, "right") - begin)
+
+    def ranges(self, layers: Sequence[Layer], area: int | None = None, parts: int = 1) -> Iterator[PathRange | None]:
+        """Ranges that hold every path of some layers, each with about RANGE_ROWS rows of all of them.
 
         Where they end makes no difference to what is made of them. None is the one range of all paths.
+
+        Args:
+            area: a staging area whose paths they hold, too.
+            parts: into how many more ranges each is cut.
         """
-        if sum(layer.rows for layer in layers) <= RANGE_ROWS:
-            yield None
-            return
-        largest = max(layers, key=lambda layer: layer.rows)
-        paths = self.overlaid([largest], [])["path"]
-        starts = ["", *(paths[row] for row in range(RANGE_ROWS, len(paths), RANGE_ROWS))]
-        for first, following in zip(starts, [*starts[1:], None], strict=True):
-            yield PathRange(first, HIGHEST if following is None else before(following))
+        most = max(1, RANGE_ROWS // parts)
+        if area is None and sum(layer.rows for layer in layers) <= most:
+            return iter((None,))
+        numbers = {table: {layer.number for layer in layers if layer.table == table} for table in _NUMBER}
+        if area is not None:
+            numbers[OBJECTS].add(area)
+        asked = [(table, {_NUMBER[table]: sorted(some)}) for table, some in numbers.items() if some]
+        return iter(self.ranges_of(asked, most))
+
+    def ranges_of(
+        self,
+        parts: Iterable[tuple[str, Mapping[str, Sequence[Any]]]],
+        most: int | None = None,
+        between: Mapping[str, tuple[Any, Any]] | None = None,
+    ) -> list[PathRange | None]:
+        """As `ranges`, of rows that are told by table and conditions."""
+        most = RANGE_ROWS if most is None else most
+        asked = [(table, {**self._of, **among}) for table, among in parts]
+        spans = [span for table, among in asked for span in self._reads.spans(table, "path", among, between=between)]
+        starts = starts_of([(span.least or "", span.greatest or HIGHEST, span.rows) for span in spans], most)
+        if starts is None:
+            starts = _sampled((block["path"] for table, among in asked for block in self._reads.blocks(
+                table, among, columns=["path"], between=between)), most)  # fmt: skip
+        if not starts:
+            return [None]
+        ends = [*map(before, starts), HIGHEST]
+        return [PathRange(first, last) for first, last in zip(["", *starts], ends, strict=True)]
+
+
+def starts_of(spans: Sequence[tuple[str, str, int]], most: int) -> list[str] | None:
+    """Where to cut the paths of some row groups, so that about as many rows lie between two cuts.
+
+    Args:
+        spans: least and greatest path of each, and its rows.
+    Returns:
+        Where ranges begin but the first; None where the groups lie across each other, so that their bounds say nothing.
+    """
+    ordered = sorted(spans)
+    starts: list[str] = []
+    count = 0
+    for least, _, rows in ordered:
+        if count and count + rows > most and least > (starts[-1] if starts else ""):
+            starts.append(least)
+            count = 0
+        count += rows
+    firsts, lasts = [one[0] for one in ordered], sorted((one[1], one[2]) for one in ordered)
+    return starts if _is_even(firsts, lasts, [one[2] for one in ordered], starts, most) else None
+
+
+def _is_even(
+    firsts: Sequence[str], lasts: Sequence[tuple[str, int]], rows: Sequence[int], starts: Sequence[str], most: int
+) -> bool:
+    """Whether no range between two starts is met by groups of many more rows than are wanted."""
+    begun = ended = begun_rows = ended_rows = 0
+    for first, following in zip(["", *starts], [*starts, None], strict=True):
+        while begun < len(firsts) and (following is None or firsts[begun] < following):
+            begun_rows += rows[begun]
+            begun += 1
+        while ended < len(lasts) and lasts[ended][0] < first:
+            ended_rows += lasts[ended][1]
+            ended += 1
+        if begun_rows - ended_rows > 4 * most:
+            return False
+    return True
+
+
+def _sampled(blocks: Iterable[pa.ChunkedArray], most: int) -> list[str]:
+    """As `starts_of`, of every 64th path."""
+    taken = [pl.Series(paths).gather_every(_SAMPLED) for paths in blocks]
+    paths = pl.concat(taken).unique().sort() if taken else pl.Series(dtype=pl.String)
+    count = max(1, sum(map(len, taken)) * _SAMPLED // most)
+    return paths.gather_every(max(1, len(paths) // count)).to_list()[1:]
 
 
 HIGHEST: Final = "\U0010ffff" * 256
@@ -158,7 +291,14 @@ def before(path: str) -> str:
 
 def newest(rows: pl.DataFrame, *above: str) -> pl.DataFrame:
     """Of each path the row that is last by some columns, then by position and sequence; by path."""
+    paths = rows["path"]
+    if rows.height < 2 or (paths.slice(1) > paths.slice(0, rows.height - 1)).all():
+        return rows
     return rows.sort(["path", *above, *_PLACE]).unique("path", keep="last", maintain_order=True)
+
+
+def _depth(depth: int) -> pl.Expr:
+    return pl.lit(depth, pl.Int32).alias(_DEPTH)
 
 
 def as_frame(rows: pa.Table) -> pl.DataFrame:
@@ -166,6 +306,11 @@ def as_frame(rows: pa.Table) -> pl.DataFrame:
     frame = pl.from_arrow(rows)
     assert isinstance(frame, pl.DataFrame)
     return frame
+
+
+def no_rows(columns: Sequence[str]) -> pl.DataFrame:
+    """No rows of objects, with some columns."""
+    return as_frame(OBJECTS_SCHEMA.empty_table().select(list(columns)))
 
 
 def joined(
@@ -189,7 +334,3 @@ def _joined(contents: Contents, layers: Sequence[Layer], columns: Sequence[str],
     for within in contents.ranges(layers):
         rows = contents.overlaid(layers, columns, within=within)
         yield rows.filter(~pl.col("deleted")) if drops else rows
-
-
-def _keys(paths: pl.Series) -> pa.Table:
-    return pa.table({"path": paths.to_arrow().cast(pa.string())})

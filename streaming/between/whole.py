@@ -139,7 +139,8 @@ def _of_tables(domain: Domain, files: Mapping[str, Any]) -> Iterator[str]:
                 f"{', '.join(undeclared)}"
             )
         known = {**SPECS, **specs}
-        unread = sorted(name for name in function.reads if name not in known or known[name].version)
+        asked = (*function.reads, *function.looks_up)
+        unread = sorted(name for name in asked if name not in known or known[name].version)
         if unread:
             yield f"derived.py reads tables that are not tables of the fold: {', '.join(unread)}"
         made |= {*function.tables}

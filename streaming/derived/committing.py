@@ -12,6 +12,7 @@ from ...lake.declared import SPECS
 from ...lake.storage.compaction import StepHook, passed
 from ...lake.tables import Lake, PartitionKey, Reached, Table
 from ...schemas.errors import DamagedTableError
+from .earlier import Memories
 from .files import Files
 from .functions import DERIVED, Owned
 from .making import USUAL, Bounds, Offer, make_piece
@@ -58,7 +59,7 @@ def keys_of(owned: Owned, keys: Sequence[PartitionKey]) -> list[PartitionKey]:
 def tables_of(owned: Owned, lake: Lake) -> dict[str, Table]:
     """The tables that a function makes, as they are written now, and those that it reads."""
     written = {name: lake.target(name) for name in owned.derived.tables}
-    return written | {name: lake.tables[name] for name in owned.derived.reads}
+    return written | {name: lake.tables[name] for name in (*owned.derived.reads, *owned.derived.looks_up)}
 
 
 def least_marks(
@@ -109,6 +110,8 @@ def fill(
     """
     for name, marks in upto.items():
         owned = DERIVED[name]
-        tables = tables_of(owned, lake)
-        while (offer := make_piece(owned, tables, marks, files, bounds=bounds, hook=hook)) is not None:
+        tables, memories = tables_of(owned, lake), Memories()
+        while (
+            offer := make_piece(owned, tables, marks, files, bounds=bounds, hook=hook, memories=memories)
+        ) is not None:
             commit(offer, tables, hook)

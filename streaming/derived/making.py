@@ -6,24 +6,24 @@ here counts before the driver commits it (`committing`), so a process that makes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...fold.derived import Derived, File, Piece, Rows
+from ...fold.derived import Derived, EndsBefore, File, Made, Piece, Rows
 from ...lake.columns import JOURNAL_TABLE
-from ...lake.ranges import newest_below, rows_between, weights
+from ...lake.ranges import rows_between, weights
 from ...lake.storage.compaction import StepHook, passed
 from ...lake.storage.files import DataFile, TableFiles
 from ...lake.storage.store import is_store
 from ...lake.tables import PartitionKey, Table
 from ...schemas.errors import DamagedTableError, UnavailableError
+from .earlier import EarlierRows, Memories, Memory
 from .files import Files, path_of
 from .functions import Owned
 
@@ -88,6 +88,7 @@ def make_piece(
     *,
     bounds: Bounds = USUAL,
     hook: StepHook = passed,
+    memories: Memories | None = None,
 ) -> Offer | None:
     """Make the next piece.
 
@@ -98,6 +99,7 @@ def make_piece(
         files: where files beside tables go.
         bounds: how large it is, for each partition.
         hook: called at "derive-before-files" and "derive-after-files".
+        memories: what functions have kept of earlier pieces; it changes no row.
     Returns:
         None where the tables hold all below `upto`.
     Raises:
@@ -117,9 +119,12 @@ def make_piece(
         for key in behind:
             ends[key] = _end_of(derived, tables, key, starts[key], upto[key], bounds)
             piece = _read(owned, tables, key, starts[key], ends[key])
-            for made in _derived(owned, piece, tables, key):
+            kept = (memories or Memories()).of(derived.name, tables, key)
+            for made in _derived(owned, piece, tables, key, kept):
                 if isinstance(made, File):
                     files.put(owned.domain, made)
+                elif isinstance(made, EndsBefore):
+                    ends[key] = made.position
                 else:
                     rows = _from(made.rows, max(begins[made.table][key], starts[key]))
                     written[made.table].write(rows)
@@ -179,16 +184,24 @@ def _read(owned: Owned, tables: Mapping[str, Table], key: PartitionKey, start: i
     return Piece(owned.journal, key[1], start, end, rows)
 
 
-def _derived(owned: Owned, piece: Piece, tables: Mapping[str, Table], key: PartitionKey) -> Iterator[Rows | File]:
+def _derived(
+    owned: Owned, piece: Piece, tables: Mapping[str, Table], key: PartitionKey, kept: Memory
+) -> Iterator[Made]:
     """What the function makes of a piece; whatever goes wrong in it is its own fault, but damage of the lake."""
-    made = _called(owned.derived, piece, _Earlier(owned.derived, tables, key, piece.start))
+    earlier = EarlierRows(owned.derived, tables, key, piece.start, piece.end, kept)
+    made = _called(owned.derived, piece, earlier)
+    last = -1
     while True:
         try:
             output = next(made, None)
             if isinstance(output, Rows):
                 output = Rows(output.table, _checked(owned, piece, tables, output))
+                last = max(last, pc.max(output.rows["logical_timestamp"]).as_py() or -1)
             elif isinstance(output, File):
                 path_of(owned.domain, output)
+            elif isinstance(output, EndsBefore):
+                _check_end(output, piece, last)
+                made.close()
         except (DamagedTableError, UnavailableError):
             raise
         except Exception as error:
@@ -199,7 +212,13 @@ def _derived(owned: Owned, piece: Piece, tables: Mapping[str, Table], key: Parti
         yield output
 
 
-def _called(derived: Derived, piece: Piece, earlier: _Earlier) -> Iterator[Rows | File]:
+def _check_end(end: EndsBefore, piece: Piece, last: int) -> None:
+    """Hold an early end against the piece, and against the last position that rows were made of."""
+    if not max(piece.start, last) < end.position <= piece.end:
+        raise ValueError(f"it ends before {end.position}, which is not behind its rows and within the piece")
+
+
+def _called(derived: Derived, piece: Piece, earlier: EarlierRows) -> Generator[Made]:
     """Call a function with the first row that is asked for, so that it fails there and not before."""
     yield from derived.derive(piece, earlier)
 
@@ -220,35 +239,6 @@ def _checked(owned: Owned, piece: Piece, tables: Mapping[str, Table], made: Rows
 
 def _from(rows: pa.Table, mark: int) -> pa.Table:
     """Those of some rows that a table does not hold yet: a kill between two commits leaves one table ahead."""
+    if not rows.num_rows or pc.min(rows["logical_timestamp"]).as_py() >= mark:
+        return rows
     return rows.filter(pc.greater_equal(rows["logical_timestamp"], mark))
-
-
-class _Earlier:
-    """The rows in front of a piece (`fold.derived.Earlier`)."""
-
-    def __init__(self, derived: Derived, tables: Mapping[str, Table], key: PartitionKey, start: int) -> None:
-        self._open = {*derived.reads, *derived.tables}
-        self._tables = tables
-        self._rows = partial(rows_between, key=key, start=0, end=start)
-        self._newest = partial(newest_below, key=key, end=start)
-
-    def rows(
-        self,
-        table: str,
-        among: Mapping[str, Sequence[Any]],
-        *,
-        columns: Sequence[str] | None = None,
-        between: Mapping[str, tuple[Any, Any]] | None = None,
-        keys: pa.Table | None = None,
-    ) -> pa.Table:
-        delta = self._table(table).delta
-        names = pa.schema(delta.schema().to_arrow()).names if columns is None else columns
-        return self._rows(delta, columns=names, among=among, between=between, keys=keys)
-
-    def newest(self, table: str, keys: pa.Table) -> pa.Table:
-        return self._newest(self._table(table).delta, keys=keys)
-
-    def _table(self, name: str) -> Table:
-        if name not in self._open:
-            raise ValueError(f"it does not say that it reads {name!r}")
-        return self._tables[name]

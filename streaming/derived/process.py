@@ -24,12 +24,15 @@ from ...schemas.errors import MetajournalError
 from ..crash import CrashPoints
 from ..memory import give_back
 from ..plan import Brought, take_in_domains
+from .earlier import Memories
 from .files import StoredFiles
 from .functions import DERIVED
 from .making import USUAL, Bounds, FunctionFailed, Offer, make_piece
 
 NICE: Final = 10
-ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "TOKIO_WORKER_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
+ENVIRONMENT: Final = {
+    "OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "TOKIO_WORKER_THREADS": "1", "MALLOC_ARENA_MAX": "2",
+}  # fmt: skip
 _MEMORY: Final = "256MB"
 
 
@@ -80,6 +83,7 @@ class Maker:
 
     def __init__(self) -> None:
         self._tables: dict[tuple[str, str], Table] = {}
+        self._memories = Memories()
 
     def answer(self, request: Request) -> Answer:
         """Make a piece."""
@@ -91,7 +95,10 @@ class Maker:
             files = StoredFiles(request.lake, request.storage_options)
             crash = CrashPoints(request.crash_at)
             owned = DERIVED[request.name]
-            return make_piece(owned, tables, request.upto, files, bounds=request.bounds, hook=crash.pass_point)
+            return make_piece(
+                owned, tables, request.upto, files,
+                bounds=request.bounds, hook=crash.pass_point, memories=self._memories,
+            )  # fmt: skip
         except FunctionFailed as failed:
             return Failed(failed.why, (failed.key, failed.start, failed.end))
         except (MetajournalError, OSError) as error:

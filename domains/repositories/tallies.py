@@ -1,0 +1,84 @@
+"""What a commit changes at its first parent, added up range by range: counts, bytes, lanes, conflicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import polars as pl
+
+from ...schemas.lthash_bulk import updated
+from .merging.paths import Conflicting
+from .merging.ranges import BaseContent, MergedRange
+from .merging.roots import object_element
+
+MOST_SHOWN: Final = 100
+"""Conflicts of a merge that its row tells."""
+
+
+@dataclass
+class Tally:
+    """What was changed so far.
+
+    Attributes:
+        lanes: over the objects that there are now.
+        size_bytes: of all of them.
+        conflicts: of a merge; `shown` has the first 100.
+    """
+
+    lanes: bytes
+    size_bytes: int
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    conflicts: int = 0
+    shown: list[list[Any]] = field(default_factory=list)
+
+    def count(self, new: pl.DataFrame, old: pl.DataFrame, first: pl.DataFrame | None = None) -> None:
+        """Some paths as they become.
+
+        Args:
+            new, old: `path`, `deleted`, `content`, `size` as they become, and as they were.
+            first: as they were at the first parent, where that is something else than `old`.
+        """
+        both = _there(new).join(_there(old).rename({"content": "old", "size": "old_size"}), on="path", how="left")
+        both = both.filter(pl.col("content").ne_missing(pl.col("old")))
+        self.size_bytes += int(both["size"].sum()) - int(both["old_size"].sum())
+        self.lanes = updated(self.lanes, _elements(both, "content"), _elements(both, "old"))
+        if first is None:
+            self._note(both["content"], both["old"], 1)
+        else:
+            both = both.join(_there(first).select("path", first="content"), on="path", how="left")
+            self._note(both["content"], both["first"], 1)
+            self._note(both["old"], both["first"], -1)
+
+    def _note(self, now: pl.Series, before: pl.Series, times: int) -> None:
+        """Count what some paths are, of what they were at the first parent."""
+        is_there, was_there = now.is_not_null(), before.is_not_null()
+        self.added += times * int((is_there & ~was_there).sum())
+        self.removed += times * int((~is_there & was_there).sum())
+        self.changed += times * int((is_there & was_there & now.ne_missing(before)).sum())
+
+    def note(self, found: MergedRange) -> None:
+        """The conflicts of a range of a merge."""
+        self.conflicts += len(found.conflicts)
+        for path, base, destination, source in found.conflicts[: MOST_SHOWN - len(self.shown)]:
+            self.shown.append([path, _text(base), _text(destination), _text(source)])
+
+
+def _there(rows: pl.DataFrame) -> pl.DataFrame:
+    """Content and size of paths, null where the path is deleted."""
+    there = ~pl.col("deleted")
+    return rows.select("path", content=pl.when(there).then("content"), size=pl.when(there).then("size"))
+
+
+def _elements(rows: pl.DataFrame, column: str) -> Iterator[bytes]:
+    there = rows.filter(pl.col(column).is_not_null())
+    return map(object_element, there["path"].to_list(), there[column].to_list())
+
+
+def _text(content: BaseContent) -> str | None:
+    if isinstance(content, Conflicting):
+        return "conflict"
+    return None if content is None else content.hex()
