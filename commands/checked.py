@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from ..domains.repositories import rules as repositories_rules
     from ..domains.repositories import tables as repositories_tables
     from ..domains.repositories import words as repositories_words
+    from ..domains.repositories.columns import folder as repositories_folder
     from ..domains.tables import domain as tables
     from ..fold.derived import DerivedFile
     from ..fold.published import AnnotationsFile, ColumnDocumentsFile, DocumentsFile
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     _DOCUMENTS: Sequence[DocumentsFile] = (files_documents, lineage_documents, repositories_documents)
     _ANNOTATIONS: AnnotationsFile = catalog_documents
     _COLUMN_DOCUMENTS: ColumnDocumentsFile = files_column_documents
-    _FOLDERS: Sequence[ColumnFolderFile] = (catalog_folder, files_folder)
+    _FOLDERS: Sequence[ColumnFolderFile] = (catalog_folder, files_folder, repositories_folder)
     _WORDS: Sequence[WordsFile] = (files_words, repositories_words)
     _BEGINS: BeginsFile = catalog_as_of
     _FACTS: FactsFile = lineage_as_of

@@ -96,7 +96,7 @@ class PriorRows:
                 self._known(need),
                 self._members(readings, need),
                 self._originals(readings, need),
-                self._known_facts(readings, need),
+                self.facts(need.facts, readings.place, readings.start),
             )
             for readings, need in zip(batch, needs, strict=True)
         ]
@@ -164,22 +164,28 @@ class PriorRows:
             known[key] = self._cache[key]
         return known
 
-    def _known_facts(self, readings: Readings, need: Needs) -> dict[KeyOfFact, Any]:
-        """The newest rows of other tables than `entities` that a partition's events may ask for."""
-        if not need.facts:
+    def facts(self, wanted: Collection[KeyOfFact], place: Place, start: int) -> dict[KeyOfFact, Any]:
+        """The newest rows of other tables than `entities`; None where there is none.
+
+        Args:
+            wanted: their keys.
+            place: the partition that their events stand in.
+            start: only rows below it count, where this is nobody's task.
+        """
+        if not wanted:
             return {}
-        below = readings.start if self._below is None else self._below
+        below = start if self._below is None else self._below
         missing: dict[str, list[KeyOfFact]] = {}
-        for key in need.facts:
+        for key in wanted:
             if key not in self._facts:
                 table, _, _ = key
                 missing.setdefault(table, []).append(key)
         for table, keys in missing.items():
             self._facts.update(dict.fromkeys(keys))
-            self._facts.update(self._newest_facts(table, keys, readings.place, below))
-        for key in need.facts:
+            self._facts.update(self._newest_facts(table, keys, place, below))
+        for key in wanted:
             self._facts.move_to_end(key)
-        return {key: self._facts[key] for key in need.facts}
+        return {key: self._facts[key] for key in wanted}
 
     def _newest_facts(
         self, table: str, keys: Sequence[KeyOfFact], place: Place, below: int

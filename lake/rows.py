@@ -6,7 +6,7 @@ they are follows from what a row is: all rows of one event carry the same header
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
@@ -33,6 +33,19 @@ def each_once(values: Sequence[Any], make: Callable[[Sequence[Any]], pa.Array]) 
         return make(values)
     distinct = dict(zip(places, values, strict=True))
     return make([distinct[number] for number in range(len(numbers))]).take(pa.array(places, pa.int32()))
+
+
+def filled(schema: pa.Schema, shared: pa.Table, event: Any, made: Mapping[str, pa.Array]) -> pa.Table:
+    """A table of columns that are made, and of those that all rows of an event share.
+
+    Args:
+        shared: a row for each event.
+        event: number of each row's event.
+        made: columns by their names.
+    """
+    rows = pa.array(event)
+    columns = [made.get(field.name) if field.name in made else shared[field.name].take(rows) for field in schema]
+    return pa.table(columns, schema=schema)
 
 
 class RowColumns:

@@ -46,7 +46,7 @@ def add_documents(documents: Documents, folded: Folded, names: TopicNames) -> No
     for judged in events:
         position, header = judged.record.position, judged.header
         assert header is not None  # only events are accepted
-        document = change_record(position, header, made[position])
+        document = change_record(position, header, _payload(header, made[position]))
         key, identity = row_key(header.tenant, header.entities[0]), documents.identity(position, 0)
         documents.add(topic, CHANGE_TYPE, key, spelled(document), identity, judged.system_time)
 
@@ -70,30 +70,32 @@ def _made(folded: Folded) -> Mapping[int, _Made]:
     return made
 
 
-def change_record(position: int, header: Header, made: _Made) -> dict[str, Any]:
+def change_record(position: int, header: Header, said: Mapping[str, Any]) -> dict[str, Any]:
     """The record of an accepted event.
 
     Args:
         position: of the event.
-        made: its rows.
+        said: what stands in its `event_payload`, besides the branch that the event is about.
     """
-    name = header.type.split(".")[1]
-    repository = Urn.parse(header.aggregate)
+    first = Urn.parse(header.entities[0])
+    branch = {"branch": first.parts[1]} if first.kind == "branch" else {}
     return {
         "logical_timestamp": position,
         "client_id": header.actor,
-        "repo_id": repository.name,
-        "event_type": name,
-        "event_payload": _payload(name, header, made),
+        "repo_id": Urn.parse(header.aggregate).name,
+        "event_type": _name_of(header),
+        "event_payload": {**branch, **said},
     }
 
 
-def _payload(name: str, header: Header, made: _Made) -> dict[str, Any]:
+def _name_of(header: Header) -> str:
+    return header.type.split(".")[1]
+
+
+def _payload(header: Header, made: _Made) -> dict[str, Any]:
     """What stands in the source's `event_payload`: the names that the event is about, and what became of them."""
     payload: dict[str, Any] = {}
-    first = Urn.parse(header.entities[0])
-    if first.kind == "branch":
-        payload["branch"] = first.parts[1]
+    name, first = _name_of(header), Urn.parse(header.entities[0])
     if name == "RepositoryCreated":
         record = made.entities[0].record or {}
         payload |= {"branch": record["default_branch"], "storage_namespace": record["storage_namespace"]}

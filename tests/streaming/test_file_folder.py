@@ -16,6 +16,8 @@ from metajournal.domains.files.columns import folder
 from metajournal.domains.files.events import DAY_MS
 from metajournal.fold.repeats import hashes_of
 from metajournal.fold.steps import RowFolder, Share
+from metajournal.producers.topics import Epochs, TopicEpoch
+from metajournal.streaming.rebuild import InProcess, LakeRebuild
 from tests.archive import START, a_file, recordings
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
@@ -119,6 +121,17 @@ def test_any_journal_in_any_slices_gives_in_columns_what_it_gives_one_by_one(
                     lose_the_process_before_publishing(fold, journal[: max(1, end // 2)])
                 fold.batch(journal, until=journal[:end], wide=True)
     assert_same(folds)
+    assert_rebuilt(folds[0])
+
+
+def assert_rebuilt(fold: Fold) -> None:
+    """A rebuild, in columns, gives the tables that are there."""
+    epochs = Epochs({TOPIC: TopicEpoch(TOPIC, 1, "id", PARTITIONS)}, frozenset(fold.shelved))
+    tables = ["entities", "file_records"]
+    target = fold.lake.begin_generation(tables)
+    rebuilt = LakeRebuild(fold.settings, epochs, fold.lake, target, tables, InProcess(), lambda _: None).run()
+    assert rebuilt.equal
+    assert rebuilt.digests.keys() == {*tables}
 
 
 def lose_the_process_before_publishing(fold: Fold, until: list[JournalRecord]) -> None:

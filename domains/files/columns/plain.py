@@ -7,7 +7,7 @@ of such an event are new, whatever the order; where in doubt the record is left 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from ....fold.folded import ACCEPTED, Judged, Verdict
 from ....fold.records import Place, Placed, Record, digest_of, is_whole
+from ....fold.runs import Candidate
 from ....rules import Accepted, At, apply
 from ....rules.entity import EntityRow, FactKey
 from ....schemas.encoding.cursor import Numbers
@@ -27,13 +28,6 @@ from .decoding import FileColumns, PlainEvent, columns_of, plain_event
 from .rows import NewFiles
 
 _ACCEPTED: Final = Verdict(ACCEPTED)
-
-
-class Candidate(NamedTuple):
-    """Plain events that stand behind each other, and the numbers of their records."""
-
-    numbers: list[int]
-    files: NewFiles
 
 
 class _Nothing:
@@ -61,7 +55,9 @@ class _Read(NamedTuple):
     event: PlainEvent
 
 
-def candidates(records: Sequence[Record], system_times: Sequence[int], place: Place, first: int) -> Candidate | None:
+def candidates(
+    records: Sequence[Record], system_times: Sequence[int], place: Place, first: int
+) -> Candidate[NewFiles] | None:
     """The events among some records that are plain, whether or not their files are new; None where there are none.
 
     Args:
@@ -82,7 +78,7 @@ def _asks_nothing(header: Header) -> bool:
     return header.expected is None and not header.repeat and "\0" not in (header.actor or "")
 
 
-def _side_by_side(some: Sequence[_Read], place: Place) -> Candidate | None:
+def _side_by_side(some: Sequence[_Read], place: Place) -> Candidate[NewFiles] | None:
     files, wrong = columns_of([read.event for read in some])
     ends = np.cumsum([len(read.event.files) for read in some])
     urns = _urns(some, ends, files)
@@ -117,23 +113,3 @@ def _example(read: _Read, files: FileColumns, urns: pa.Array, row: int) -> tuple
     if not isinstance(outcome, Accepted):
         return None
     return outcome.rows[0], outcome.facts[0]
-
-
-def runs(some: Sequence[Candidate], spoiled: Collection[int]) -> Iterator[tuple[int, NewFiles]]:
-    """The events of candidates in runs of consecutive records, with the number of each run's first record.
-
-    Args:
-        spoiled: numbers of records that are left out.
-    """
-    for numbers, files in some:
-        begin = 0
-        for following, number in enumerate(numbers, 1):
-            goes_on = (
-                following < len(numbers)
-                and numbers[following] == number + 1
-                and (number in spoiled) == (number + 1 in spoiled)
-            )
-            if not goes_on:
-                if number not in spoiled:
-                    yield numbers[begin], files.only(begin, following)
-                begin = following

@@ -7,7 +7,7 @@ escape.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, cast
@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....fold.documents import DocumentColumns
-from ....fold.folded import Judged
+from ....fold.folded import Judged, KeyOfFact
 from ....fold.json_texts import TEXT, Pattern, Template, joined, mark, text
 from ....fold.records import Place
-from ....lake.columns import ENTITIES
+from ....lake.columns import ENTITIES, ENTITIES_TABLE
 from ....lake.entities import rows_to_arrow
+from ....lake.rows import filled
 from ....rules.entity import EntityRow
 from ....schemas.encoding.cursor import Numbers
 from ....schemas.topics import TopicNames
@@ -33,6 +34,7 @@ from . import documents as file_documents
 from .decoding import FileColumns
 from .judging import days
 
+RECORDS_TABLE: Final = "file_records"
 _MARKED: Final[Any] = {name: mark(name) for name in FileMetadata._fields}
 _METADATA_WITH_PATH: Final = Template(metadata_document(FileMetadata(**_MARKED | {"version": 0})))
 _METADATA: Final = Template(metadata_document(FileMetadata(**_MARKED | {"version": 0, "path": None})))
@@ -126,6 +128,16 @@ class NewFiles:
     def _of_event(self, values: Sequence[str], kind: pa.DataType = TEXT) -> pa.Array:
         return pa.array(values, kind).take(pa.array(self.event))
 
+    @property
+    def newest_facts(self) -> Mapping[KeyOfFact, Any]:
+        """Rules read no other rows of files than those of `entities`."""
+        return {}
+
+    def rows(self, table: str) -> pa.Table | None:
+        """The rows of a history table; None for none."""
+        made = {ENTITIES_TABLE: self.entities, RECORDS_TABLE: self.file_records}
+        return made[table]() if table in made else None
+
     def entities(self) -> pa.Table:
         """Rows of the `entities` table, in the order of the files."""
         files = self.files
@@ -139,7 +151,7 @@ class NewFiles:
         )
         made = {"urn": self.urns, "name": files.id, "seq": pa.array(self.seq, pa.int32()), "record": record}
         shared = rows_to_arrow((row, self.place.domain, self.place.partition) for row, _ in self.examples)
-        return _filled(ENTITIES, shared, self.event, made)
+        return filled(ENTITIES, shared, self.event, made)
 
     def file_records(self) -> pa.Table:
         """Rows of the `file_records` table, in the order of `lake.file_records`."""
@@ -174,14 +186,15 @@ class NewFiles:
             "metadata": self.metadata.take(file),
         }
         shared = file_tables.unsorted((row, self.place.domain, self.place.partition) for row in rows)
-        return _filled(file_tables.FILE_RECORDS, shared, event, made)
+        return filled(file_tables.FILE_RECORDS, shared, event, made)
 
-    def documents(self, entities: pa.Table, names: TopicNames) -> Iterator[DocumentColumns]:
+    def documents(self, tables: Mapping[str, pa.Table], names: TopicNames) -> Iterator[DocumentColumns]:
         """What is published of the files.
 
         Args:
-            entities: their rows, as `entities` gives them.
+            tables: with their rows, as `entities` gives them.
         """
+        entities = tables[ENTITIES_TABLE]
         starts = [0, *self.ends.tolist()]
         for number, (row, _) in enumerate(self.examples):
             rows = entities.slice(starts[number], starts[number + 1] - starts[number])
@@ -192,13 +205,6 @@ class NewFiles:
     def named(self) -> pa.ListArray:
         """The entities of each event's header, as the journal table has them."""
         return pa.ListArray.from_arrays(pa.array([0, *self.ends.tolist()], pa.int32()), self.urns)
-
-
-def _filled(schema: pa.Schema, shared: pa.Table, event: Numbers, made: dict[str, pa.Array]) -> pa.Table:
-    """A table of the columns that are made, and of those that all rows of an event share."""
-    rows = pa.array(event)
-    columns = [made.get(field.name) if field.name in made else shared[field.name].take(rows) for field in schema]
-    return pa.table(columns, schema=schema)
 
 
 def _number(numbers: pa.Array) -> pa.Array:
