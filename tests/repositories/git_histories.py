@@ -5,11 +5,23 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ODD = ['say "hi"', "two\nlines", "\ttab", "שלום", "naïve/ü", "日本/語", "back\\slash", " lead", "trail ", "-dash", "a:b*?"]
+ODD = [
+    'say "hi"',
+    "two\nlines",
+    "\ttab",
+    "שלום",
+    "naïve/ü",
+    "日本/語",
+    "back\\slash",
+    " lead",
+    "trail ",
+    "-dash",
+    "a:b*?",
+]
 Tree = dict[str, tuple[str, str]]
 """Mode and content, by path."""
 
@@ -49,6 +61,22 @@ def heads(folder: Path) -> dict[str, str]:
     """The commit of each local branch."""
     lines = git(folder, "for-each-ref", "--format=%(refname:short) %(objectname)", "refs/heads").decode().splitlines()
     return dict(line.rsplit(" ", 1) for line in lines)
+
+
+def clone(source: Path, folder: Path, branches: Mapping[str, str]) -> Path:
+    """A clone, without its own objects, that has these branches alone."""
+    git(source, "clone", "--quiet", "--bare", "--shared", ".", str(folder))
+    for name in [*heads(folder), *branches]:
+        word = ["update-ref", f"refs/heads/{name}", branches[name]] if name in branches else ["branch", "-D", name]
+        git(folder, *word)
+    return folder
+
+
+def commit_tree(folder: Path, tree: str, parents: Sequence[str], message: str) -> str:
+    """Make a commit of a tree that there is; gives its id."""
+    who = ["-c", "user.name=n", "-c", "user.email=e"]
+    named = [word for parent in parents for word in ("-p", parent)]
+    return git(folder, *who, "commit-tree", tree, *named, "-m", message).decode().strip()
 
 
 @dataclass
@@ -190,8 +218,3 @@ def _result(into: Tree, taken: Tree, rng: random.Random) -> Tree:
                 if path not in made or rng.random() < 0.4:
                     _put(made, path, leaf)
             return changed(made, rng) if word == "evil" else made
-
-
-def paths(trees: Iterable[Tree]) -> set[str]:
-    """All paths of some trees."""
-    return {path for tree in trees for path in tree}

@@ -45,12 +45,16 @@ class Git:
     def __init__(self, path: Path) -> None:
         self.path = path
         if not path.is_dir():
-            raise InputError(f"{path} is not a folder.", code="no-git-repository", hint="Name a clone of a repository.")
+            raise _none(f"{path} is not a folder.")
         self._check_complete()
 
     def _check_complete(self) -> None:
         asked = ("--is-shallow-repository", "--git-common-dir")
-        shallow, common = self.answer("rev-parse", *asked).decode("utf-8", "surrogateescape").splitlines()
+        try:
+            told = self.answer("rev-parse", *asked)
+        except InputError as error:
+            raise _none(error.message) from error
+        shallow, common = told.decode("utf-8", "surrogateescape").splitlines()
         if shallow == "true":
             raise _incomplete(f"{self.path} is a shallow clone: older commits are missing.", "git fetch --unshallow")
         if self.answer("config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$", fine=(0, 1)):
@@ -180,6 +184,10 @@ class Talk:
 def _piped(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None  # both were asked for
     return pipe
+
+
+def _none(message: str) -> InputError:
+    return InputError(message, code="no-git-repository", hint="Name a folder that git has made: git clone, git init.")
 
 
 def _incomplete(message: str, hint: str) -> InputError:

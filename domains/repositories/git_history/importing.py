@@ -68,7 +68,7 @@ class Counts:
     resolved_paths: int = 0
     written: int = 0
     deleted: int = 0
-    branches: int = 0
+    branches_made: int = 0
     resets: int = 0
 
 
@@ -128,7 +128,7 @@ class Importer:
         self._send(BranchCreated(self._urn(branch), None if made is None else commit_urn(self._repository, made)))
         self._sink.confirm()
         self._heads[branch] = made or ""
-        self.counts.branches += 1
+        self.counts.branches_made += 1
 
     def _move(self, branch: str, at: str) -> None:
         made = self._known.id_of(at)
