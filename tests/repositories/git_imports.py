@@ -21,6 +21,7 @@ from metajournal.domains.repositories.urns import commit_urn, repository_urn
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Header
+from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.streaming.derived.committing import fill, tables_of
 from metajournal.streaming.derived.files import StoredFiles
 from metajournal.streaming.derived.functions import DERIVED
@@ -54,7 +55,9 @@ class Memory:
         timed = {} if event_time is None else {"event_time": event_time}
         header = header_for(event, len(self.events) + 1, **timed)
         self.events.append((event, header))
-        return digest(codec.encode(event, header))
+        value = codec.encode(event, header)
+        assert len(value) <= MAX_EVENT_BYTES
+        return digest(value)
 
     def confirm(self) -> None:
         self.confirmed.append(len(self.events) - 1)
@@ -64,10 +67,13 @@ class KilledError(Exception):
     """The import ends here."""
 
 
-def imported(folder: Path, memory: Memory, present: Present = NOTHING, names: Sequence[str] = ()) -> Importer:
+def imported(
+    folder: Path, memory: Memory, present: Present = NOTHING, *, names: Sequence[str] = (), omits_paths: bool = False
+) -> Importer:
     """Import a history into a repository, which is created where it is not there."""
     with History(folder) as history:
-        survey = Survey(history, chosen(history, names))
+        survey = Survey(history, chosen(history, names), omits_paths=omits_paths)
+        survey.todo(present)
         if not memory.events:
             default = next(iter(survey.tips))
             memory.send(e.RepositoryCreated(repository_urn(NAME), default, "file:///git"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from metajournal.domains.repositories.events import Committed, Merged
+from metajournal.domains.repositories.events import BranchReset, Committed, Merged
 from metajournal.domains.repositories.git_history.importing import Importer
 from metajournal.domains.repositories.git_history.known import NOTHING, Present, known_of
 from metajournal.domains.repositories.git_history.objects import Node
@@ -70,6 +70,9 @@ def test_a_generated_history_of_every_kind_is_what_git_says(tmp_path: Path) -> N
     gits.generated(git, 1, 320)
     importer = imported(git, memory)
     assert_as_git_has_it(git, tmp_path / "lake", memory, importer)
+    paths = {path for commit in importer.known.git_ids for path in gits.listing(git, commit)}
+    assert paths > {"two\nlines", 'say "hi"', "שלום"}
+    assert any(f"{path}/inside" in paths for path in paths)
     kinds = Counter(type(event).__name__ for event, _ in memory.events)
     assert kinds["Committed"] + kinds["Merged"] == 320
     assert kinds["Merged"] > 60
@@ -92,7 +95,8 @@ def test_an_import_that_is_killed_anywhere_goes_on_and_ends_the_same(tmp_path: P
     gits.generated(git, seed, 50)
     present = NOTHING
     for number in range(3):
-        memory.limit = len(memory.events) + rng.randint(1, 40)
+        # First behind what is staged for the first commit, then anywhere.
+        memory.limit = len(memory.events) + rng.randint(1, 40) if memory.events else 2
         with pytest.raises(KilledError):
             imported(git, memory, present)
         folded(tmp_path / f"lake{number}", memory, trees=False)
@@ -100,6 +104,7 @@ def test_an_import_that_is_killed_anywhere_goes_on_and_ends_the_same(tmp_path: P
     memory.limit = None
     importer = imported(git, memory, present)
     assert_as_git_has_it(git, tmp_path / "lake", memory, importer)
+    assert isinstance(memory.events[2][0], BranchReset)
     ids = [event.metadata["git.id"] for event, _ in memory.events if isinstance(event, Committed | Merged)]
     assert sorted(ids) == sorted(gits.parents_of(git, *gits.heads(git).values()))
 

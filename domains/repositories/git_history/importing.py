@@ -75,6 +75,10 @@ class Counts:
 class Importer:
     """Sends the steps of a plan.
 
+    Attributes:
+        counts: what was sent.
+        known: the commits that the repository has.
+
     Args:
         history: what they speak of.
         repository: name of the repository.
@@ -94,7 +98,7 @@ class Importer:
         self.counts = Counts()
         self._history = history
         self._repository = repository
-        self._known = known
+        self.known = known
         self._sink = sink
         self._heads = {name: branch.head or "" for name, branch in branches.items()}
         """Our ids; empty where a branch has no commit."""
@@ -124,14 +128,14 @@ class Importer:
                 self._merge(step)
 
     def _begin(self, branch: str, at: str | None) -> None:
-        made = None if at is None else self._known.id_of(at)
+        made = None if at is None else self.known.id_of(at)
         self._send(BranchCreated(self._urn(branch), None if made is None else commit_urn(self._repository, made)))
         self._sink.confirm()
         self._heads[branch] = made or ""
         self.counts.branches_made += 1
 
     def _move(self, branch: str, at: str) -> None:
-        made = self._known.id_of(at)
+        made = self.known.id_of(at)
         self._send(BranchReverted(self._urn(branch), commit_urn(self._repository, made), self._heads[branch]))
         self._heads[branch] = made
 
@@ -176,10 +180,10 @@ class Importer:
     def _laid(self, node: Node) -> dict[str, Leaf | None]:
         """In what git's merge differs from ours."""
         destination, source = node.parents
-        base = self._known.base(destination, source)
+        base = self.known.base(destination, source)
 
         def at_base(number: int) -> Differing:
-            commit = self._known.git_ids[number]
+            commit = self.known.git_ids[number]
             return {} if commit == destination else self._differing(commit, destination)
 
         return resolved(self._differing(source, destination), self._differing(node.id, destination), base, at_base)
@@ -209,7 +213,7 @@ class Importer:
 
     def _made(self, branch: str, node: Node, parents: list[str], staging_digest: str, record: bytes) -> None:
         made = commit_id(self._sink.tenant, self._repository, parents, staging_digest, record)
-        self._known.add(node, made)
+        self.known.add(node, made)
         self._heads[branch] = made
         self.counts.commits += 1
 

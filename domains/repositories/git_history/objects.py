@@ -71,13 +71,11 @@ class Commit(NamedTuple):
     Attributes:
         author, committer: who wrote the change, and who committed it.
         message: as text.
-        encoding: of the message, where it says one.
     """
 
     author: Signature
     committer: Signature
     message: str
-    encoding: str | None
 
 
 def change_of(described: str, path: bytes) -> PathChange:
@@ -99,7 +97,6 @@ def commit_of(raw: bytes) -> Commit:
         _signature(said.get(b"author", b"")),
         _signature(said.get(b"committer", b"")),
         _text(message, encoding),
-        encoding,
     )
 
 
