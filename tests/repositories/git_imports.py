@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +37,19 @@ NAME = "r1"
 class Memory:
     """A journal of one repository: events that are kept, each with the header of its record.
 
-    Args:
-        limit: events that it takes before it ends the import.
+    Attributes:
+        ends: asked before each event whether the import ends here.
     """
 
     tenant = "default"
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self) -> None:
         self.events: list[tuple[Any, Header]] = []
         self.confirmed: list[int] = []
-        self.limit = limit
+        self.ends: Callable[[], bool] = lambda: False
 
     def send(self, event: Any, event_time: int | None = None) -> bytes:
-        if len(self.events) == self.limit:
+        if self.ends():
             raise KilledError
         assert event.validate() == []
         timed = {} if event_time is None else {"event_time": event_time}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from metajournal.domains.repositories.events import BranchReset, Committed, Merged
+from metajournal.domains.repositories.events import BranchReset, Committed, Merged, ObjectsWritten
 from metajournal.domains.repositories.git_history.importing import Importer
 from metajournal.domains.repositories.git_history.known import NOTHING, Present, known_of
 from metajournal.domains.repositories.git_history.objects import Node
@@ -89,22 +90,31 @@ def test_the_beginning_of_this_projects_own_history_is_what_git_says(tmp_path: P
     assert_as_git_has_it(git, tmp_path / "lake", memory, importer)
 
 
+def has_events(memory: Memory, number: int) -> bool:
+    return len(memory.events) >= number
+
+
+def staged_last(memory: Memory) -> bool:
+    return bool(memory.events) and isinstance(memory.events[-1][0], ObjectsWritten)
+
+
 @pytest.mark.parametrize("seed", [2, 3])
 def test_an_import_that_is_killed_anywhere_goes_on_and_ends_the_same(tmp_path: Path, seed: int) -> None:
     git, memory, rng = tmp_path / "git", Memory(), random.Random(seed)
     gits.generated(git, seed, 50)
     present = NOTHING
-    for number in range(3):
-        # First behind what is staged for the first commit, then anywhere.
-        memory.limit = len(memory.events) + rng.randint(1, 40) if memory.events else 2
+    for number in range(4):
+        stop = len(memory.events) + rng.randint(1, 40)
+        # First behind what is staged for a commit, then anywhere.
+        memory.ends = partial(has_events, memory, stop) if number else partial(staged_last, memory)
         with pytest.raises(KilledError):
             imported(git, memory, present)
         folded(tmp_path / f"lake{number}", memory, trees=False)
         present = present_in(tmp_path / f"lake{number}")
-    memory.limit = None
+    memory.ends = lambda: False
     importer = imported(git, memory, present)
     assert_as_git_has_it(git, tmp_path / "lake", memory, importer)
-    assert isinstance(memory.events[2][0], BranchReset)
+    assert any(isinstance(event, BranchReset) for event, _ in memory.events)
     ids = [event.metadata["git.id"] for event, _ in memory.events if isinstance(event, Committed | Merged)]
     assert sorted(ids) == sorted(gits.parents_of(git, *gits.heads(git).values()))
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import orjson
 
-from ....lake.selecting import select_rows
 from ....lake.table import quoted
 from ....lake.views.views import asked_anew
 from ....schemas.errors import UnknownEntityError
 from ....schemas.urn import Urn
+from ..moment import Moment, newest_by
 from ..queries import RepositoryQueries
+from ..refs import Refs
 from .known import GIT_ID, NOTHING, Present, PresentBranch, PresentCommit
-
-_COMMITS: Final = """
-    select commit, parents, metadata from (
-        select *, row_number() over (partition by commit order by logical_timestamp desc) as age
-        from rows where {bounds} and aggregate = {repository} and logical_timestamp >= {created}
-            and contains(metadata, {key}))
-    where age = 1 order by logical_timestamp"""
 
 
 class PresentQueries(RepositoryQueries):
@@ -28,23 +20,19 @@ class PresentQueries(RepositoryQueries):
     @asked_anew
     def present(self, tenant: str, name: str) -> Present:
         """Branches and commits; nothing where there is no such repository. Raises: as `branches`."""
+        moment = self._moment(tenant, name, None, None)
+        refs = Refs(moment, self._graphs)
         try:
-            found = self.branches(tenant, name)
-            seen = self._seen(None)  # the later one of the two, so that no head is of a commit that it does not have
-            repository = self._repository(tenant, name, seen)
+            branches = refs.branches()
         except UnknownEntityError:
             return NOTHING
-        statement = _COMMITS.format(
-            bounds=seen.bounds.sql(),
-            repository=quoted(repository.urn),
-            created=repository.created,
-            key=quoted(f'"{GIT_ID}"'),
-        )
-        rows = select_rows(seen.view, "commits", {"tenant": tenant}, statement)
-        commits = [
-            PresentCommit(Urn.parse(urn).parts[-1], git_id, parents)
-            for urn, parents, metadata in rows
-            if (git_id := orjson.loads(metadata).get(GIT_ID)) is not None
-        ]
-        branches = {one.name: PresentBranch(one.head, one.staged_events, one.staging_digest) for one in found}
-        return Present(branches, commits)
+        heads = {one.name: PresentBranch(one.head, one.staged_events, one.staging_digest) for one in branches}
+        return Present(heads, _commits(moment, refs.created))
+
+
+def _commits(moment: Moment, created: int) -> list[PresentCommit]:
+    where = f"logical_timestamp >= {created} and contains(metadata, {quoted(orjson.dumps(GIT_ID).decode())})"
+    rows = newest_by(moment.rows("commits", {}, where), "commit").sort("logical_timestamp")
+    found = zip(rows["commit"].to_list(), rows["parents"].to_list(), rows["metadata"].to_list(), strict=True)
+    said = ((urn, parents, orjson.loads(metadata).get(GIT_ID)) for urn, parents, metadata in found)
+    return [PresentCommit(Urn.parse(urn).parts[-1], git_id, parents) for urn, parents, git_id in said if git_id]
