@@ -14,7 +14,7 @@ from ...terminal.options import SECONDS, Options, json_option, options
 from ...terminal.rendering import console, fields, note, print_json, print_line, safe
 
 if TYPE_CHECKING:
-    from .git_history.running import GitImport, Imported
+    from .git_history.running import Imported
     from .git_history.sending import FollowingJournal
 
 _TELL_S: Final = 1.0
@@ -62,9 +62,7 @@ def import_git(
                 cast("FollowingJournal", journal), history, name, wanted, storage=storage or path.resolve().as_uri(),
                 actor=actor, omits_paths=omit_paths, timeout_s=timeout_s, tell=lines.tell,
             )  # fmt: skip
-            if dry:
-                return _foreseen(job, name, as_json)
-            done = job.run()
+            done = job.foresee() if dry else job.run()
     lines.end()
     return _told(done, round(time.monotonic() - began, 3), as_json)
 
@@ -72,16 +70,6 @@ def import_git(
 def _name_of(path: Path) -> str:
     """A repository's name, of that of a folder."""
     return re.sub(r"[^a-z0-9._-]+", "-", path.resolve().name.removesuffix(".git").lower()).strip("-._")
-
-
-def _foreseen(job: GitImport, name: str, as_json: bool) -> int:
-    todo = job.look()
-    shown = {"repository": name, "dry_run": True, "had_commits": len(todo.known), "commits": todo.commits}
-    if as_json:
-        print_json(shown)
-    else:
-        print_line(f"{name}: {todo.commits:,} commits would be imported, {len(todo.known):,} are there.")
-    return FINE
 
 
 def _told(done: Imported, seconds: float, as_json: bool) -> int:
@@ -101,9 +89,14 @@ def _summary(done: Imported, seconds: float) -> dict[str, Any]:
     counts = done.counts
     renamed = {name: one["name"] for name, one in done.branches.items() if one["name"] != name}
     resolved = f", {counts.resolved:,} resolved in {counts.resolved_paths:,} paths" if counts.resolved else ""
-    return {
+    branches = {
         "repository": done.repository,
         "branches": f"{len(done.branches):,}" + "".join(f"; {name} as {ours}" for name, ours in renamed.items()),
+    }
+    if done.dry:
+        return {**branches, "commits": f"{counts.commits:,} would be imported, {done.had:,} are there"}
+    return {
+        **branches,
         "commits": f"{counts.commits:,} imported, {done.had:,} were there",
         "merges": f"{counts.merges:,}{resolved}",
         "paths": f"{counts.written:,} written, {counts.deleted:,} deleted",

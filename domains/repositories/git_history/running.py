@@ -22,6 +22,7 @@ from ..rows import NOTHING_STAGED
 from ..urns import repository_urn
 from .importing import Counts, Importer
 from .known import Present, PresentBranch
+from .plan import MergeMade
 from .present import PresentQueries
 from .reading import History
 from .sending import FollowingJournal, JournalSink
@@ -59,29 +60,31 @@ def chosen(history: History, names: Sequence[str] = ()) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What an import did.
+    """What an import did, or would do.
 
     Attributes:
         repository: its name.
-        branches: by git's names: ours, git's commit and ours.
+        branches: by git's names: `name` is ours, `git_id` git's commit, `commit` ours; None where it would be made.
         had: commits that were there before.
-        counts: what was sent.
+        counts: what was sent, or of commits and merges what would be.
         omitted: paths that were left out, and why.
         elsewhere: branches that something else has moved meanwhile.
     """
 
     repository: str
-    branches: Mapping[str, Mapping[str, str]]
+    branches: Mapping[str, Mapping[str, str | None]]
     had: int
     counts: Counts
     omitted: Mapping[str, str]
     elsewhere: Sequence[str] = ()
+    dry: bool = False
 
     def json(self) -> dict[str, Any]:
         """As JSON."""
         return {
             "ok": not self.elsewhere,
             "repository": self.repository,
+            "dry_run": self.dry,
             "branches": {name: {**branch} for name, branch in self.branches.items()},
             "had_commits": self.had,
             **asdict(self.counts),
@@ -130,9 +133,14 @@ class GitImport:
             history, branches, omits_paths=omits_paths, tell=lambda done, total: tell(CHECKING, done, total)
         )
 
-    def look(self) -> Todo:
+    def foresee(self) -> Imported:
         """What there is to do, as far as the lake is; nothing is sent. Raises: InputError: as `Survey`."""
-        return self._survey.todo(self._present())
+        todo = self._survey.todo(self._present())
+        merges = sum(isinstance(step, MergeMade) for step in todo.steps)
+        made = dict(zip(todo.known.git_ids, todo.known.ids, strict=True))
+        counts = Counts(commits=todo.commits, merges=merges)
+        branches = self._told(made)
+        return Imported(self._repository, branches, len(todo.known), counts, self._survey.omitted, dry=True)
 
     def run(self) -> Imported:
         """Do it all.
@@ -142,7 +150,7 @@ class GitImport:
             RejectedError: something else changed the repository meanwhile.
             NotYetVisibleError, OutcomeUnknownError, KafkaUnavailableError: as `emit` and `Receipt.outcome`.
         """
-        self.look()
+        self.foresee()
         sink = JournalSink(self._journal, repository_urn(self._repository), self._actor, self._timeout_s)
         with closing(sink):
             present = self._begin(sink)
@@ -153,7 +161,10 @@ class GitImport:
                 importer.reset(branch, staging_digest)
             self._take(importer, todo)
             sink.wait()
-        return self._told(importer, had)
+        known = importer.known
+        branches = self._told(dict(zip(known.git_ids, known.ids, strict=True)))
+        elsewhere = self._elsewhere(importer.heads)
+        return Imported(self._repository, branches, had, importer.counts, self._survey.omitted, elsewhere)
 
     def _begin(self, sink: JournalSink) -> Present:
         """The repository is there; gives what it has."""
@@ -174,16 +185,18 @@ class GitImport:
         tenant = self._journal.settings.journal.tenant
         return self._journal.opened("repositories.git", _opened).present(tenant, self._repository)
 
-    def _told(self, importer: Importer, had: int) -> Imported:
-        there = self._present().branches
-        heads = {name: importer.heads[ours] for name, ours in self._survey.names.items()}
-        branches = {
-            name: {"name": self._survey.names[name], "git_id": commit, "commit": heads[name]}
+    def _told(self, made: Mapping[str, str]) -> dict[str, dict[str, str | None]]:
+        """The branches, of our ids by git's."""
+        return {
+            name: {"name": self._survey.names[name], "git_id": commit, "commit": made.get(commit)}
             for name, commit in self._branches.items()
         }
-        ours = self._survey.names
-        elsewhere = [name for name, head in heads.items() if ours[name] not in there or there[ours[name]].head != head]
-        return Imported(self._repository, branches, had, importer.counts, self._survey.omitted, elsewhere)
+
+    def _elsewhere(self, heads: Mapping[str, str]) -> list[str]:
+        """The branches that the lake has elsewhere."""
+        there = self._present().branches
+        names = self._survey.names.values()
+        return [name for name in names if name not in there or (there[name].head or "") != heads[name]]
 
 
 def _opened(lake: LakeReader) -> PresentQueries:
