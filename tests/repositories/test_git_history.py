@@ -22,16 +22,15 @@ from tests.repositories import git_histories as gits
 from tests.repositories.git_imports import NAME, TOPIC, Contained, KilledError, Memory, folded, imported
 
 ROOT = Path(__file__).parents[2]
-OWN_COMMITS = 150
 
 
-def own_beginning(folder: Path) -> Path:
-    """The first commits of this project's history, or a generated one where it is no clone of it."""
+def own(folder: Path, most: int) -> Path:
+    """The first commits of this project's history, or a generated one where this is no clone of it."""
     if not (ROOT / ".git").exists() or gits.git(ROOT, "rev-parse", "--is-shallow-repository") == b"true\n":
-        gits.generated(folder, 8, OWN_COMMITS)
+        gits.generated(folder, 8, min(most, 400))
         return folder
-    first = gits.git(ROOT, "rev-list", "--topo-order", "--reverse", "HEAD").decode().split()[:OWN_COMMITS]
-    return gits.clone(ROOT, folder, {"main": first[-1]})
+    commits = gits.git(ROOT, "rev-list", "--topo-order", "--reverse", "HEAD").decode().split()
+    return gits.clone(ROOT, folder, {"main": commits[:most][-1]})
 
 
 def present_in(lake: Path) -> Present:
@@ -83,10 +82,11 @@ def test_a_generated_history_of_every_kind_is_what_git_says(tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
-def test_the_beginning_of_this_projects_own_history_is_what_git_says(tmp_path: Path) -> None:
-    git, memory = own_beginning(tmp_path / "git"), Memory()
+@pytest.mark.parametrize("most", [150, pytest.param(100_000, marks=pytest.mark.long)])
+def test_this_projects_own_history_is_what_git_says(tmp_path: Path, most: int) -> None:
+    git, memory = own(tmp_path / "git", most), Memory()
     importer = imported(git, memory)
-    assert importer.counts.commits == OWN_COMMITS
+    assert importer.counts.commits == len(gits.parents_of(git, *gits.heads(git).values()))
     assert_as_git_has_it(git, tmp_path / "lake", memory, importer)
 
 
