@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -15,7 +15,6 @@ from ...terminal.rendering import console, fields, note, print_json, print_line,
 
 if TYPE_CHECKING:
     from .git_history.running import Imported
-    from .git_history.sending import FollowingJournal
 
 _TELL_S: Final = 1.0
 
@@ -59,7 +58,7 @@ def import_git(
         wanted = chosen(history, branches)
         with given.journal() as journal:
             job = GitImport(
-                cast("FollowingJournal", journal), history, name, wanted, storage=storage or path.resolve().as_uri(),
+                journal, history, name, wanted, storage=storage or path.resolve().as_uri(),
                 actor=actor, omits_paths=omit_paths, timeout_s=timeout_s, tell=lines.tell,
             )  # fmt: skip
             done = job.foresee() if dry else job.run()

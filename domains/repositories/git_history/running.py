@@ -10,12 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from ....lake.reading import LakeReader
-from ....producers.verdicts import Accepted
+from ....lake_client import ConnectedJournal
 from ....schemas.errors import InputError
 from ..events import RepositoryCreated
 from ..rows import NOTHING_STAGED
@@ -25,7 +24,7 @@ from .known import Present, PresentBranch
 from .plan import MergeMade
 from .present import PresentQueries
 from .reading import History
-from .sending import FollowingJournal, JournalSink
+from .sending import JournalSink
 from .survey import Survey, Todo
 
 Tell = Callable[[str, int, int], None]
@@ -110,7 +109,7 @@ class GitImport:
 
     def __init__(
         self,
-        journal: FollowingJournal,
+        journal: ConnectedJournal,
         history: History,
         repository: str,
         branches: Mapping[str, str],
@@ -152,15 +151,14 @@ class GitImport:
         """
         self.foresee()
         sink = JournalSink(self._journal, repository_urn(self._repository), self._actor, self._timeout_s)
-        with closing(sink):
-            present = self._begin(sink)
-            todo = self._survey.todo(present)
-            had = len(todo.known)
-            importer = Importer(self._history, self._repository, todo.known, present.branches, sink)
-            for branch, staging_digest in todo.dirty.items():
-                importer.reset(branch, staging_digest)
-            self._take(importer, todo)
-            sink.wait()
+        present = self._begin(sink)
+        todo = self._survey.todo(present)
+        had = len(todo.known)
+        importer = Importer(self._history, self._repository, todo.known, present.branches, sink)
+        for branch, staging_digest in todo.dirty.items():
+            importer.reset(branch, staging_digest)
+        self._take(importer, todo)
+        sink.wait()
         known = importer.known
         branches = self._told(dict(zip(known.git_ids, known.ids, strict=True)))
         elsewhere = self._elsewhere(importer.heads)
@@ -170,7 +168,7 @@ class GitImport:
         """The repository is there; gives what it has."""
         default = next(iter(self._survey.tips))
         sink.send(RepositoryCreated(repository_urn(self._repository), default, self._storage))
-        if isinstance(sink.outcome(), Accepted):
+        if not sink.is_refused():
             return Present({default: PresentBranch(None, 0, NOTHING_STAGED)}, ())
         sink.wait()
         return self._present()
