@@ -5,23 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from metajournal import Journal
-from metajournal.domains.repositories.answers import ListPage
-from metajournal.domains.repositories.client import _queries
-from metajournal.domains.repositories.questions import Ref
-from metajournal.schemas.errors import NotYetVisibleError
+from metajournal.domains.repositories.client import Repository
 from tests.commands.test_on_services import said
 from tests.installation import CLI, Installation
 from tests.repositories import git_histories as gits
-from tests.wait import eventually
 
 pytestmark = [pytest.mark.services, pytest.mark.long]
 NAME = "from-git"
 COMMITS = 320
+WAIT_S = 180.0
 
 
 @pytest.fixture(scope="module")
@@ -63,48 +59,28 @@ def test_a_history_is_imported_over_several_kills_and_is_what_git_has(installati
     }
     assert not any(one["dirty"] for one in branches.values())
     with Journal.connect(installation.settings) as journal:
-        assert_as_git_has_it(journal, git)
+        assert_as_git_has_it(journal.repositories[NAME], git)
 
 
-def assert_as_git_has_it(journal: Journal, git: Path) -> None:
-    """Listing, difference to the first parent, and merge bases of neighbours, at every commit."""
-    queries: Any = _queries(journal)
-    branches = queries.branches("default", NAME)
-    ours = {
-        commit.metadata["git.id"]: commit
-        for branch in branches
-        for commit in queries.log("default", NAME, Ref.of(branch.name), limit=10_000).items
-    }
+def assert_as_git_has_it(repository: Repository, git: Path) -> None:
+    """Listing, difference to the first parent, and merge bases of what follows one another, at every commit."""
+    logs = [repository.log(branch.name, limit=10_000) for branch in repository.branches(timeout_s=WAIT_S)]
+    ours = {commit.metadata["git.id"]: commit.id for page in logs for commit in page.items}
+    git_ids = {commit: git_id for git_id, commit in ours.items()}
     graph = gits.parents_of(git, *gits.heads(git).values())
     assert ours.keys() == graph.keys()
-    newest = max(ours.values(), key=lambda commit: commit.logical_timestamp)
-    eventually(lambda: is_made(queries, Ref.of(newest.id)), timeout_s=120)
     listed = {git_id: gits.listing(git, git_id) for git_id in graph}
-    git_ids = {commit.id: git_id for git_id, commit in ours.items()}
-    former = ""
-    for git_id, parents in graph.items():
-        ref = Ref.of(ours[git_id].id)
-        page: ListPage = queries.list_objects("default", NAME, ref, limit=10_000)
-        assert {one.path: (one.metadata["mode"], one.checksum) for one in page.objects} == listed[git_id]
-        if parents:
-            differing = queries.diff("default", NAME, Ref.of(ours[parents[0]].id), ref, limit=10_000).items
-            before = listed[parents[0]]
-            both = before.keys() | listed[git_id].keys()
-            assert [one.path for one in differing] == sorted(
-                path for path in both if before.get(path) != listed[git_id].get(path)
-            )
-        if former:
-            bases = queries.merge_bases("default", NAME, ref, Ref.of(ours[former].id))
-            assert {git_ids[one] for one in bases} == gits.bases(git, git_id, former)
-        former = git_id
-
-
-def is_made(queries: Any, ref: Ref) -> bool:
-    """Whether the lake knows what a commit contains, and so what those before it do."""
-    try:
-        return bool(queries.tree("default", NAME, ref))
-    except NotYetVisibleError:
-        return False
+    for git_id, former in zip(graph, [*graph][1:], strict=False):
+        commit = ours[git_id]
+        found = repository.list(commit, limit=10_000, timeout_s=WAIT_S).objects
+        assert {one.path: (one.metadata["mode"], one.checksum) for one in found} == listed[git_id]
+        for parent in graph[git_id][:1]:
+            both = listed[parent].keys() | listed[git_id].keys()
+            differing = [one.path for one in repository.diff(ours[parent], commit, limit=10_000).items]
+            wanted = [path for path in both if listed[parent].get(path) != listed[git_id].get(path)]
+            assert differing == sorted(wanted, key=str.encode)
+        bases = repository.merge_bases(commit, ours[former])
+        assert {git_ids[one] for one in bases} == gits.bases(git, git_id, former)
 
 
 def test_what_cannot_be_imported_is_said_and_nothing_is_created(installation: Installation, tmp_path: Path) -> None:

@@ -1,10 +1,9 @@
 """An import of a git history into a repository, from beginning to end; run again, it goes on where it was.
 
-1. The history is looked at; what a repository cannot take is refused.
-2. The repository is created. If it is there already, that event is refused, and once the lake has it, the lake also has
-   all that an earlier import has sent.
-3. What the repository lacks is sent, commit by commit; what an import that was killed left staged is dropped before.
-4. The lake has it all, and the branches are where git has them.
+1. The lake is waited for until it has all that an earlier import has sent.
+2. What the repository lacks is looked at; what it cannot take is refused before anything is sent.
+3. What it lacks is sent, commit by commit; what an import that was killed left staged is dropped before.
+4. The lake is waited for again; then the branches are where git has them.
 """
 
 from __future__ import annotations
@@ -16,16 +15,19 @@ from typing import Any, Final
 from ....lake.reading import LakeReader
 from ....lake_client import ConnectedJournal
 from ....schemas.errors import InputError
+from ....schemas.hashing import record_key
+from ....schemas.urn import Urn
 from ..events import RepositoryCreated
+from ..reads import ends_of
 from ..rows import NOTHING_STAGED
 from ..urns import repository_urn
 from .importing import Counts, Importer
-from .known import Present, PresentBranch
+from .known import KnownCommits, Present, PresentBranch
 from .plan import MergeMade
 from .present import PresentQueries
 from .reading import History
-from .sending import JournalSink
-from .survey import Survey, Todo
+from .sending import JournalSink, wait_for_lake
+from .survey import Survey
 
 Tell = Callable[[str, int, int], None]
 """Told what is being done, how much of it is, and of how much."""
@@ -133,60 +135,62 @@ class GitImport:
         )
 
     def foresee(self) -> Imported:
-        """What there is to do, as far as the lake is; nothing is sent. Raises: InputError: as `Survey`."""
+        """What there is to do; nothing is sent. Raises: InputError: as `Survey`."""
         todo = self._survey.todo(self._present())
-        merges = sum(isinstance(step, MergeMade) for step in todo.steps)
-        made = dict(zip(todo.known.git_ids, todo.known.ids, strict=True))
-        counts = Counts(commits=todo.commits, merges=merges)
-        branches = self._told(made)
+        counts = Counts(commits=todo.commits, merges=sum(isinstance(step, MergeMade) for step in todo.steps))
+        branches = self._told(todo.known)
         return Imported(self._repository, branches, len(todo.known), counts, self._survey.omitted, dry=True)
 
     def run(self) -> Imported:
         """Do it all.
 
         Raises:
-            InputError: as `Survey`; nothing was sent, or nothing but the repository.
+            InputError: as `Survey`; nothing was sent.
             RejectedError: something else changed the repository meanwhile.
             NotYetVisibleError, OutcomeUnknownError, KafkaUnavailableError: as `emit` and `Receipt.outcome`.
         """
-        self.foresee()
-        sink = JournalSink(self._journal, repository_urn(self._repository), self._actor, self._timeout_s)
-        present = self._begin(sink)
+        present = self._present()
         todo = self._survey.todo(present)
+        sink = JournalSink(self._journal, self._urn, self._actor, self._timeout_s)
+        if not present.branches:
+            present = self._create(sink)
+            todo = self._survey.todo(present)
         had = len(todo.known)
         importer = Importer(self._history, self._repository, todo.known, present.branches, sink)
         for branch, staging_digest in todo.dirty.items():
             importer.reset(branch, staging_digest)
-        self._take(importer, todo)
-        sink.wait()
-        known = importer.known
-        branches = self._told(dict(zip(known.git_ids, known.ids, strict=True)))
-        elsewhere = self._elsewhere(importer.heads)
-        return Imported(self._repository, branches, had, importer.counts, self._survey.omitted, elsewhere)
-
-    def _begin(self, sink: JournalSink) -> Present:
-        """The repository is there; gives what it has."""
-        default = next(iter(self._survey.tips))
-        sink.send(RepositoryCreated(repository_urn(self._repository), default, self._storage))
-        if not sink.is_refused():
-            return Present({default: PresentBranch(None, 0, NOTHING_STAGED)}, ())
-        sink.wait()
-        return self._present()
-
-    def _take(self, importer: Importer, todo: Todo) -> None:
-        total = todo.commits
         for step in todo.steps:
             importer.take(step)
-            self._tell(IMPORTING, importer.counts.commits, total)
+            self._tell(IMPORTING, importer.counts.commits, todo.commits)
+        sink.wait()
+        elsewhere = self._elsewhere(importer.heads)
+        branches = self._told(importer.known)
+        return Imported(self._repository, branches, had, importer.counts, self._survey.omitted, elsewhere)
+
+    @property
+    def _urn(self) -> Urn:
+        return repository_urn(self._repository)
+
+    def _create(self, sink: JournalSink) -> Present:
+        default = next(iter(self._survey.tips))
+        sink.send(RepositoryCreated(self._urn, default, self._storage))
+        sink.confirm()
+        return Present({default: PresentBranch(None, 0, NOTHING_STAGED)}, ())
 
     def _present(self) -> Present:
+        """What the repository has, with all that an earlier import has sent."""
         tenant = self._journal.settings.journal.tenant
+        wait_for_lake(self._journal, ends_of(self._journal, record_key(tenant, str(self._urn))), self._timeout_s)
         return self._journal.opened("repositories.git", _opened).present(tenant, self._repository)
 
-    def _told(self, made: Mapping[str, str]) -> dict[str, dict[str, str | None]]:
-        """The branches, of our ids by git's."""
+    def _told(self, known: KnownCommits) -> dict[str, dict[str, str | None]]:
+        """The branches, with the ids that are known."""
         return {
-            name: {"name": self._survey.names[name], "git_id": commit, "commit": made.get(commit)}
+            name: {
+                "name": self._survey.names[name],
+                "git_id": commit,
+                "commit": known.id_of(commit) if commit in known else None,
+            }
             for name, commit in self._branches.items()
         }
 

@@ -12,8 +12,9 @@ from ....lake_client import ConnectedJournal
 from ....producers.actor import actor_of
 from ....producers.ids import EventIds
 from ....producers.receipts import Receipt
+from ....schemas.arguments import Inside
 from ....schemas.encoding.codec import encode
-from ....schemas.errors import RejectedError
+from ....schemas.errors import NotYetVisibleError, RejectedError
 from ....schemas.hashing import digest
 from ....schemas.header import Header
 from ....schemas.ids import id_text
@@ -67,20 +68,32 @@ class JournalSink:
             error.advise("Something else changes the repository. Run the import again: it goes on from there.")
             raise
 
-    def is_refused(self) -> bool:
-        """Whether what was sent last was refused. Raises: as `Verdicts.accepted`."""
-        try:
-            self._verdicts.accepted(self._sent, self._repository, self.tenant, self._timeout_s)
-        except RejectedError:
-            return True
-        return False
-
     def wait(self) -> None:
-        """Wait until the lake has all that was sent. Raises: NotYetVisibleError: it did not in time."""
+        """Wait until the lake has all that was sent. Raises: as `wait_for_lake`, and as `Journal.flush`."""
         self._journal.flush()
-        self._journal.wait(self._sent, timeout_s=self._timeout_s)
+        if self._last is not None:
+            wait_for_lake(self._journal, self._last, self._timeout_s)
 
     @property
     def _sent(self) -> Receipt:
         assert self._last is not None  # something was sent
         return self._last
+
+
+def wait_for_lake(journal: ConnectedJournal, at_least: Inside, timeout_s: float) -> None:
+    """Wait until the lake has an event, as long as it comes nearer.
+
+    Args:
+        timeout_s: seconds within which it must have come nearer.
+    Raises:
+        NotYetVisibleError: it has not.
+    """
+    behind = None
+    while True:
+        try:
+            return journal.wait(at_least, timeout_s=timeout_s)
+        except NotYetVisibleError as error:
+            left = sum(error.behind.values())
+            if behind is not None and left >= behind:
+                raise
+            behind = left
