@@ -168,6 +168,14 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "repo commit": Printed(COMMIT, "the commit"),
     "repo create": Printed(RECORDED, "the result of its event", lines=True),
     "repo delete": Printed(RECORDED, "the result of its event", lines=True),
+    "repo import-git": Printed(
+        {"ok": bool, "repository": str, "dry_run": bool,
+         "branches": Map({"name": str, "git_id": str, "commit": TEXT}), "had_commits": int, "events": int,
+         "commits": int, "merges": int, "resolved": int, "resolved_paths": int, "written": int, "deleted": int,
+         "branches_made": int, "resets": int, "omitted": [{"path": str, "why": str}], "elsewhere": [str],
+         "seconds": NUMBER},
+        "what was imported; `resolved`: merges whose result git made otherwise",
+    ),
     "repo list": Printed(
         [{"urn": str, "name": str, "default_branch": str, "storage_namespace": str, "created": int, "members": int}],
         "the repositories, by name",

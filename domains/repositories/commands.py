@@ -25,6 +25,7 @@ from .command_parts import (
     show_table,
     tell_outcomes,
 )
+from .git_commands import import_git
 from .read_commands import READING
 
 if TYPE_CHECKING:
@@ -376,6 +377,6 @@ def _staged(branch: dict[str, Any]) -> str:
     return f"{many(branch['staged_rows'], 'path')} in {many(branch['staged_events'], 'event')}"
 
 
-for _command in READING:
+for _command in (*READING, import_git):
     repo.add_command(_command)
 COMMANDS: tuple[click.Command, ...] = (repo,)

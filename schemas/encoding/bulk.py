@@ -136,9 +136,14 @@ def _read(reader: RecordColumn, source: Source, rows: Numbers) -> tuple[Sequence
 
 
 class _Urns(dict[str, Any]):
-    """The URN of each text, or the text itself where it is none. Bounded: starts anew when full, keeps no long ones."""
+    """The URN of each text, or the text itself where it is none; None of None, of a field that may be null.
 
-    def __missing__(self, text: str) -> Any:
+    Bounded: starts anew when full, keeps no long ones.
+    """
+
+    def __missing__(self, text: str | None) -> Any:
+        if text is None:
+            return None
         urn = as_urn(text)
         if len(text) <= _KEPT_CHARACTERS:
             if len(self) >= _KEPT_URNS:

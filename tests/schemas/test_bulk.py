@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesRemoved, PropertiesSet, TagsAdded
+from metajournal.domains.repositories.events import BranchCreated
+from metajournal.domains.repositories.urns import branch_urn, commit_urn
 from metajournal.schemas.encoding import bulk, codec, columns
 from metajournal.schemas.encoding.known import current_contracts
 from metajournal.schemas.errors import NotSingleObject, Undecodable, UnknownFingerprint
@@ -85,6 +87,12 @@ def test_whole_and_damaged_values_are_read_as_one_by_one(cases: list[tuple[Any, 
     values += [mutated(chance.choice(values), chance) for _ in range(6)]
     chance.shuffle(values)
     assert_same(values)
+
+
+def test_a_urn_that_may_be_null_is_read_as_one_by_one() -> None:
+    branch = branch_urn("r", "dev")
+    events = [BranchCreated(branch, commit) for commit in (None, commit_urn("r", "ab" * 32), None)]
+    assert_same([codec.encode(event, a_header(event)) for event in events])
 
 
 @many

@@ -1,0 +1,163 @@
+"""What an import of a git history has to do, and what it cannot do: looked at before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ....schemas.errors import InputError
+from ..rules import MAX_MEMBERS
+from .known import KnownCommits, Present, known_of
+from .objects import Node
+from .plan import WORKING, BranchGone, BranchMade, CommitMade, MergeMade, Step, names_of, octopuses, plan
+from .reading import History
+from .telling import git_path_fault
+
+_SHOWN: Final = 10
+_ELSEWHERE: Final = "elsewhere"
+"""In place of git's id of a commit: one that stands for a commit of git's, and is not the one that counts."""
+
+
+class Todo(NamedTuple):
+    """What a repository lacks of a history.
+
+    Attributes:
+        known: the commits that it has.
+        steps: what makes the others.
+        dirty: branches on which a killed import has left something staged, with the digest of it.
+    """
+
+    known: KnownCommits
+    steps: Sequence[Step]
+    dirty: Mapping[str, str]
+
+    @property
+    def commits(self) -> int:
+        """How many commits are missing."""
+        return sum(isinstance(step, CommitMade | MergeMade) for step in self.steps)
+
+
+class Survey:
+    """A history, of which nothing is sent that a repository cannot take.
+
+    Args:
+        history: as git has it.
+        branches: of git, with their commits; the default branch first.
+        omits_paths: whether paths that no repository can have are left out; else they are refused.
+        tell: told how many of the missing commits have been looked at, and of how many.
+    Raises:
+        InputError: the history has octopus merges. Nothing was sent.
+
+    Attributes:
+        graph: all commits of the history, each after its parents.
+        names: our names of git's branches.
+        tips: the commit of each, by our name.
+        omitted: paths that no repository can have, and why.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        branches: Mapping[str, str],
+        *,
+        omits_paths: bool = False,
+        tell: Callable[[int, int], None] = lambda done, total: None,
+    ) -> None:
+        self.graph = [*history.graph(dict.fromkeys(branches.values()))]
+        _check_octopuses(self.graph)
+        self.names = names_of([*branches])
+        self.tips = {self.names[name]: commit for name, commit in branches.items()}
+        self.omitted: dict[str, str] = {}
+        self._history = history
+        self._omits_paths = omits_paths
+        self._tell = tell
+        self._looked_at: set[str] = set()
+
+    def todo(self, present: Present) -> Todo:
+        """What a repository lacks, looked at path by path where that was not done before.
+
+        Args:
+            present: what it has.
+        Raises:
+            InputError: paths that cannot be, too many branches at once, or a branch that is at a commit which did not
+                come from git.
+        """
+        known = known_of(present, self.graph)
+        heads = _heads(present, known, self.tips)
+        steps = [*plan(self.graph, self.tips, known, heads)]
+        _check_number(steps, len(present.branches))
+        self._look_at([node for node in self.graph if node.id not in known and node.id not in self._looked_at])
+        dirty = {name: one for name, one in present.branches.items() if name in heads and one.staged_events}
+        return Todo(known, steps, {name: one.staging_digest for name, one in dirty.items()})
+
+    def _look_at(self, missing: Sequence[Node]) -> None:
+        """Raises: InputError: there are paths that no repository can have."""
+        for number, node in enumerate(missing, 1):
+            for change in self._history.changes(node.id, node.parents[0] if node.parents else None):
+                if (why := git_path_fault(change.path)) is not None:
+                    self.omitted.setdefault(change.path, f"{why} (commit {node.id[:12]})")
+            self._looked_at.add(node.id)
+            self._tell(number, len(missing))
+        if self.omitted and not self._omits_paths:
+            raise _bad_paths(self.omitted)
+
+
+def _check_octopuses(graph: Sequence[Node]) -> None:
+    """Raises: InputError: a commit has more than two parents."""
+    found = octopuses(graph)
+    if found:
+        shown = ", ".join(node.id[:12] for node in found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+        raise InputError(
+            f"{len(found):,} commits have more than two parents: {shown}. Nothing was sent.",
+            code="octopus-merge",
+            hint="A repository's merges have two parents: import branches that do not contain them (--branch).",
+            commits=[node.id for node in found],
+        )
+
+
+def _heads(present: Present, known: KnownCommits, tips: Mapping[str, str]) -> dict[str, str | None]:
+    """Where the branches are that an import may move, by git's ids.
+
+    Raises: InputError: one of git's names is at a commit that no import has made.
+    """
+    git_ids = dict(zip(known.ids, known.git_ids, strict=True))
+    made = {commit.id for commit in present.commits}
+    heads: dict[str, str | None] = {}
+    for name, branch in present.branches.items():
+        if name not in tips and not name.startswith(WORKING):
+            continue
+        if branch.head is not None and branch.head not in made:
+            raise InputError(
+                f"The branch {name} is at {branch.head[:12]}, which did not come from git. Nothing was sent.",
+                code="not-from-git",
+                hint="Import into a repository of another name (--repository), or other branches (--branch).",
+                branch=name,
+                head=branch.head,
+            )
+        heads[name] = None if branch.head is None else git_ids.get(branch.head, _ELSEWHERE)
+    return heads
+
+
+def _check_number(steps: Sequence[Step], branches: int) -> None:
+    """Raises: InputError: at some time there would be more branches than a repository takes."""
+    most = branches
+    for step in steps:
+        branches += isinstance(step, BranchMade) - isinstance(step, BranchGone)
+        most = max(most, branches)
+    if most > MAX_MEMBERS:
+        raise InputError(
+            f"The import needs {most:,} branches, a repository takes {MAX_MEMBERS:,}. Nothing was sent.",
+            code="too-many",
+            hint="Import fewer branches: --branch NAME.",
+        )
+
+
+def _bad_paths(bad: Mapping[str, str]) -> InputError:
+    shown = "; ".join(f"{path!a:.80} {why}" for path, why in [*bad.items()][:_SHOWN])
+    more = f"; and {len(bad) - _SHOWN:,} more" if len(bad) > _SHOWN else ""
+    return InputError(
+        f"{len(bad):,} paths cannot be in a repository: {shown}{more}. Nothing was sent.",
+        code="bad-paths",
+        hint="Leave them out: --omit-paths.",
+        paths=[ascii(path) for path in bad],
+    )

@@ -1,0 +1,189 @@
+"""What git is asked, what it is not, and what an import refuses before anything is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from metajournal.domains.repositories.git_history.known import NOTHING
+from metajournal.domains.repositories.git_history.objects import Commit, Leaf, Signature, commit_of
+from metajournal.domains.repositories.git_history.reading import History
+from metajournal.domains.repositories.git_history.running import chosen
+from metajournal.domains.repositories.git_history.survey import Survey
+from metajournal.schemas.errors import InputError, UnavailableError
+from tests.repositories import git_histories as gits
+from tests.repositories.git_imports import Memory, imported
+
+NOBODY = Signature("", None, "")
+FILE = {"a": ("100644", "one")}
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Path:
+    """Two commits on main."""
+    writer = gits.Writer()
+    writer.commit(FILE)
+    writer.commit({"b": ("100644", "two")}, [0])
+    writer.save(tmp_path / "git", {"main": 1})
+    return tmp_path / "git"
+
+
+def refused(folder: Path, *names: str) -> InputError:
+    """Why an import is refused, and that nothing was sent."""
+    memory = Memory()
+    with pytest.raises(InputError) as caught:
+        imported(folder, memory, names=names)
+    assert memory.events == []
+    return caught.value
+
+
+def test_a_merge_of_three_is_refused_by_its_name(tmp_path: Path) -> None:
+    writer = gits.Writer()
+    sides = [writer.commit({f"{number}": ("100644", "x")}) for number in range(3)]
+    writer.commit(FILE, sides)
+    writer.save(tmp_path, {"main": 3, "side": 1})
+    error = refused(tmp_path)
+    assert (error.code, error.data["commits"]) == ("octopus-merge", [gits.heads(tmp_path)["main"]])
+    assert imported(tmp_path, Memory(), names=["side"]).counts.commits == 1
+
+
+def test_paths_that_no_repository_can_have_are_refused_all_at_once_or_left_out(tmp_path: Path) -> None:
+    writer = gits.Writer()
+    bad = {"latin-\udce4": ("100644", "x"), "d/" + "x" * 1024: ("100644", "y")}
+    writer.commit(FILE | bad)
+    writer.commit(FILE, [0])
+    writer.save(tmp_path, {"main": 1})
+    error = refused(tmp_path)
+    assert (error.code, len(error.data["paths"])) == ("bad-paths", 2)
+    assert "is not UTF-8 (commit " in error.message
+    assert "takes 1,026 bytes, the limit is 1,024" in error.message
+    assert error.message.isascii()
+    memory = Memory()
+    importer = imported(tmp_path, memory, omits_paths=True)
+    assert (importer.counts.written, importer.counts.deleted, importer.counts.commits) == (1, 0, 2)
+    assert memory.events[-1][0].allow_empty
+
+
+def test_a_path_as_long_as_can_be_and_many_of_them_make_events_that_fit(tmp_path: Path) -> None:
+    writer = gits.Writer()
+    writer.commit({f"{number:04}" + "ü" * 120 + "/" + "x" * 779: ("100644", "x") for number in range(1_100)})
+    writer.commit({}, [0])
+    writer.save(tmp_path, {"main": 1})
+    memory = Memory()
+    counts = imported(tmp_path, memory).counts
+    assert (counts.written, counts.deleted, counts.events) == (1_100, 1_100, 8)
+
+
+@pytest.mark.parametrize("kind", ["shallow", "partial", "grafted"])
+def test_a_clone_that_has_not_all_of_its_history_is_refused(line: Path, tmp_path: Path, kind: str) -> None:
+    copy = tmp_path / "copy"
+    source = line.as_uri()
+    gits.git(line, "config", "uploadpack.allowFilter", "true")
+    options = {"shallow": ["--depth=1"], "partial": ["--filter=blob:none"], "grafted": []}[kind]
+    gits.git(tmp_path, "clone", "--quiet", "--bare", *options, source, str(copy))
+    if kind == "grafted":
+        (copy / "info" / "grafts").write_text(gits.heads(line)["main"] + "\n")
+    error = refused(copy)
+    assert (error.code, kind[:5] in error.message) == ("incomplete-history", True)
+
+
+def test_what_is_no_repository_or_has_no_commit_is_said(tmp_path: Path) -> None:
+    assert refused(tmp_path).code == "no-git-repository"
+    assert refused(tmp_path / "nothing").code == "no-git-repository"
+    gits.git(tmp_path, "init", "--quiet")
+    assert refused(tmp_path).code == "no-commits"
+
+
+def test_a_branch_that_git_does_not_have_is_said(line: Path) -> None:
+    error = refused(line, "mian")
+    assert (error.code, error.hint) == ("unknown-branch", "Its branches are: main")
+
+
+def test_a_machine_without_git_is_told_so(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UnavailableError, match="no executable `git`"):
+        History(line)
+
+
+def test_no_setting_and_no_replacement_changes_what_is_read(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = gits.heads(line)["main"]
+    tree = gits.git(line, "rev-parse", "main~1^{tree}").decode().strip()
+    gits.git(line, "replace", head, gits.commit_tree(line, tree, [], "another"))
+    for setting in ("diff.renames=copies", "core.quotePath=true", "log.showSignature=true", "core.abbrev=4"):
+        gits.git(line, "config", *setting.split("="))
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "x")
+    with History(line) as history:
+        nodes = [*history.graph([head])]
+        assert (len(nodes), nodes[-1].id, history.commit(head).message) == (2, head, "commit 1")
+        assert {one.path for one in history.changes(head, nodes[0].id)} == {"a", "b"}
+
+
+def test_commits_that_are_not_on_a_branch_are_imported_where_they_are_checked_out(line: Path) -> None:
+    first = gits.git(line, "rev-parse", "main~1").decode().strip()
+    gits.git(line, "update-ref", "--no-deref", "HEAD", first)
+    with History(line) as history:
+        assert history.head() is None
+        assert [*chosen(history)] == ["HEAD", "main"]
+        assert chosen(history)["HEAD"] == first
+
+
+def test_the_branch_that_is_checked_out_comes_first(line: Path) -> None:
+    gits.git(line, "branch", "a")
+    with History(line) as history:
+        assert [*chosen(history)] == ["main", "a"]
+        assert [*chosen(history, ["a"])] == ["a"]
+
+
+def test_sizes_are_those_of_contents_in_any_number(tmp_path: Path) -> None:
+    writer = gits.Writer()
+    writer.commit({f"{number}": ("100644", "x" * (number % 700)) for number in range(1_500)})
+    writer.save(tmp_path, {"main": 0})
+    with History(tmp_path) as history:
+        changes = [*history.changes(gits.heads(tmp_path)["main"], None)]
+        sizes = history.sizes([one.new for one in changes])
+        assert {one.path: size for one, size in zip(changes, sizes, strict=True)} == {
+            f"{number}": number % 700 for number in range(1_500)
+        }
+        assert history.sizes([None, Leaf("160000", "5" * 40)]) == [0, 0]
+        with pytest.raises(InputError, match="does not have the object 5555"):
+            history.sizes([Leaf("100644", "5" * 40)])
+
+
+def test_a_damaged_repository_is_said_to_be(line: Path) -> None:
+    tree = gits.git(line, "rev-parse", "main^{tree}").decode().strip()
+    (line / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    error = refused(line)
+    assert (error.code, "git diff-tree failed" in error.message) == ("git-failed", True)
+
+
+@pytest.mark.parametrize(
+    ("raw", "read"),
+    [
+        (
+            b"tree 1\nauthor A <a> 5 +0100\ncommitter B <b> 6 +0000\ngpgsig x\n  y\n\nHi\n\nyou",
+            Commit(Signature("A <a>", 5, "+0100"), Signature("B <b>", 6, "+0000"), "Hi\n\nyou"),
+        ),
+        (
+            b"tree 1\nauthor \xc4 <a> 5 +0100\ncommitter nonsense\nencoding latin-1\n\n\xe4",
+            Commit(Signature("\ufffd <a>", 5, "+0100"), Signature("nonsense", None, ""), "ä"),
+        ),
+        (
+            b"author  <> -5 -0000\nencoding no-such\nencoding latin-1\n\n\xff",
+            Commit(Signature(" <>", -5, "-0000"), NOBODY, "\ufffd"),
+        ),
+        (b"author A\nencoding unicode_escape\n\n\\ud800", Commit(Signature("A", None, ""), NOBODY, "?")),
+        (b"", Commit(NOBODY, NOBODY, "")),
+    ],
+)  # fmt: skip
+def test_a_commit_is_read_whatever_it_says(raw: bytes, read: Commit) -> None:
+    assert commit_of(raw) == read
+
+
+def test_a_survey_tells_how_far_it_is(line: Path) -> None:
+    told: list[tuple[int, int]] = []
+    with History(line) as history:
+        survey = Survey(history, chosen(history), tell=lambda done, total: told.append((done, total)))
+        survey.todo(NOTHING)
+    assert told == [(1, 2), (2, 2)]
