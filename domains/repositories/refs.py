@@ -73,13 +73,13 @@ class Refs:
     Args:
         moment: what is seen.
         graphs: the graphs that were read before.
-        kept: rows of branches that were read before.
+        kept: rows of branches that were read before; None: none.
     """
 
-    def __init__(self, moment: Moment, graphs: Graphs, kept: KeptRows) -> None:
+    def __init__(self, moment: Moment, graphs: Graphs, kept: KeptRows | None = None) -> None:
         self._moment = moment
         self._graphs = graphs
-        self._kept = kept
+        self._kept = kept or KeptRows()
         self._graph: Graph | None = None
         self._rows: dict[str, dict[str, Any]] = {}
 
