@@ -25,6 +25,7 @@ from .command_parts import (
     show_table,
     tell_outcomes,
 )
+from .merge_commands import MERGING
 from .read_commands import READING
 
 if TYPE_CHECKING:
@@ -376,6 +377,6 @@ def _staged(branch: dict[str, Any]) -> str:
     return f"{many(branch['staged_rows'], 'path')} in {many(branch['staged_events'], 'event')}"
 
 
-for _command in READING:
+for _command in (*READING, *MERGING):
     repo.add_command(_command)
 COMMANDS: tuple[click.Command, ...] = (repo,)
