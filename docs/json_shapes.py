@@ -181,6 +181,7 @@ SHAPES: Final[Mapping[str, Printed]] = {
         "the repositories, by name",
     ),
     "repo log": Printed({"commits": [COMMIT], "before": WHOLE}, "commits, the newest first; `before` asks for more"),
+    "repo merge": Printed(COMMIT, "the commit of the merge"),
     "repo register": Printed(RECORDED, "the result of each event", lines=True),
     "repo reset": Printed(RECORDED, "the result of its event", lines=True),
     "repo revert": Printed(RECORDED, "the result of its event", lines=True),

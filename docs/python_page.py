@@ -18,6 +18,7 @@ SECTIONS: Final = {
         "domains.repositories.client:RepositoriesClient",
         "domains.repositories.client:Repository",
         "domains.repositories.client:Branch",
+        "domains.repositories.transactions:Transaction",
     ],
     "What emit returns": [
         "producers.receipts:Receipt", "Accepted", "Unchanged", "Rejected", "Shelved", "Duplicate",

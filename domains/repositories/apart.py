@@ -52,20 +52,21 @@ def outlook_of_rows(rows: Mapping[str, Sequence[Any]], begin: int, source: str, 
     """
     history = _History(rows.get("commits", ()))
     ours, theirs = history.line(source), history.line(destination)
-    common = next((commit for commit in theirs if commit in ours), None)
-    if common is None:
+    unrelated = ours.keys().isdisjoint(theirs)
+    if unrelated and not (history.is_whole(ours) and history.is_whole(theirs)):
         return None
     try:
-        there = dict.fromkeys(history.brought(_until(theirs, {common}), theirs, {}))
+        there = dict.fromkeys(history.brought(_until(theirs, ours), theirs, {}))
         known = theirs | there
-        base = next(commit for commit in ours if commit in known)
-        if base == source:
+        if source in known:
             return Outlook(contained=True)
-        brought = history.brought(_until(ours, {base}), ours, known)
+        brought = history.brought(_until(ours, known), ours, known)
         areas = [history.areas(side, begin) for side in (brought, [one for one in there if one not in ours])]
     except _UnknownError:
         return None
-    return None if all(areas) and _have_common_path(rows.get("objects", ()), *areas) else Outlook()
+    if all(areas) and _have_common_path(rows.get("objects", ()), *areas):
+        return None
+    return Outlook(unrelated=unrelated)
 
 
 def _until(line: Iterable[str], ends: Container[str]) -> Iterator[str]:
@@ -86,6 +87,11 @@ class _History:
             commit = row.parents[0]
             line[commit] = None
         return line
+
+    def is_whole(self, line: Iterable[str]) -> bool:
+        """Whether a line of first parents is known down to a commit without any."""
+        *_, last = line
+        return last in self._rows
 
     def brought(self, head: Iterable[str], line: Container[str], foreign: Container[str]) -> Iterator[str]:
         """The commits with which a line of first parents begins, and those that merges among them brought.

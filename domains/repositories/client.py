@@ -7,9 +7,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...lake_client import ConnectedJournal, Point, point
-from ...producers.verdicts import Duplicate
 from ...schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES
 from .events import (
+    NO_STRATEGY,
+    REFUSE,
+    RESOLVE,
     BranchCreated,
     BranchDeleted,
     BranchReset,
@@ -24,9 +26,12 @@ from .events import (
     RepositoryDeleted,
     as_entry,
 )
+from .merges import Merge, MergeOptions
 from .questions import check_branch, check_repository
 from .reads import RepositoryReads, ends_of, queries_of
+from .transactions import Transaction, throw_away_name
 from .urns import branch_urn, commit_urn
+from .verdicts import Verdicts
 
 if TYPE_CHECKING:
     from ...producers.receipts import Receipt
@@ -132,6 +137,39 @@ class Repository(RepositoryReads):
         """Make objects entities no longer. Arguments and errors as `register`."""
         return [self._journal.emit(ObjectsUnregistered(self.urn, some), **said) for some in _chunks(paths)]
 
+    def transaction(
+        self, branch: str, message: str = "", metadata: Mapping[str, str] | None = None, *, timeout_s: float = WAIT_S,
+        **said: Any,
+    ) -> Transaction:  # fmt: skip
+        """A block whose writes become one merge into a branch, or nothing.
+
+            with repo.transaction("main", "Prices of May") as tx:
+                tx.write(prices)
+                tx.delete(["april.csv"])
+            tx.merged.id
+
+        They go to a throw-away branch, made at the branch's head. At the end of the block that is committed, merged,
+        once more with the new head where another commit came first, and deleted. An exception in the block deletes it
+        and merges nothing.
+
+        Args:
+            branch: name of the branch.
+            message, metadata: of the commit and of the merge.
+            timeout_s: seconds to wait for what each step becomes, and to try the merge again.
+            said: arguments of `emit` that hold for every event.
+        Raises:
+            UnknownEntityError: at the beginning: the branch or the repository does not exist.
+            DirtyBranchError: something is staged on the branch.
+            MergeConflictError: what came first has changed the same paths differently.
+            StaleHeadError: others came first until the time was over.
+            TransactionUnknownError: it is not known whether it is merged; the error has what is known.
+            RejectedError: a write was refused; nothing was merged.
+            OutcomeUnknownError, NotYetVisibleError, MissingExtraError: as `Branch.commit`; nothing was merged.
+        """
+        onto, own = self.branch(branch), self.branch(throw_away_name())
+        merge = own._merge(onto, MergeOptions(message=message, metadata=metadata), said)
+        return Transaction(onto, own, merge, timeout_s, said)
+
 
 class Branch:
     """One branch of a repository.
@@ -195,7 +233,10 @@ class Branch:
         self, message: str, metadata: Mapping[str, str] | None = None, *, expected_head: str | None = None,
         staging_digest: str | None = None, allow_empty: bool = False, timeout_s: float = WAIT_S, **said: Any,
     ) -> CommitInfo:  # fmt: skip
-        """Commit what is staged, and wait until the lake has the commit.
+        """Commit what is staged, and wait until that is known to be accepted.
+
+        A process that stays knows it from a follower, some milliseconds after the acknowledgement and before the lake
+        has the commit; any other waits for the outcome and for the lake.
 
         Args:
             message, metadata: of the commit.
@@ -206,18 +247,65 @@ class Branch:
             said: arguments of `emit`.
         Raises:
             InvalidEventError: an argument cannot be. Nothing was sent.
-            RejectedError: `unknown-entity`, `stale-head`, `stale-staging`, `nothing-staged`.
-            OutcomeUnknownError: no verdict came in time.
-            NotYetVisibleError: the lake did not have the commit in time.
+            StaleHeadError, StaleStagingError, NothingStagedError: it was refused.
+            RejectedError: for another reason, such as `unknown-entity`.
+            OutcomeUnknownError: it may or may not be in the log.
+            NotYetVisibleError: the verdict, or the commit in the lake, was not known in time.
             MissingExtraError: the packages of the extra `lake` are not installed; nothing was sent.
         """
-        queries = queries_of(self._journal)
+        queries, verdicts = queries_of(self._journal), Verdicts.of(self._journal)
         event = Committed(self.urn, message, metadata, expected_head, staging_digest, allow_empty)
         receipt = self._journal.emit(event, **said)
-        outcome = receipt.outcome(timeout_s).raise_if_rejected()
-        self._journal.wait(receipt, timeout_s=timeout_s)
-        made_at = outcome.of if isinstance(outcome, Duplicate) else outcome.position
-        return queries.committed_at(_tenant(self._journal, said.get("tenant")), self.repository.name, made_at.value)
+        tenant = _tenant(self._journal, said.get("tenant"))
+        return verdicts.committed(receipt, queries, self.repository.urn, tenant, timeout_s, self.repository.stays)
+
+    def merge_into(
+        self, destination: str | Branch, *, strategy: str = NO_STRATEGY, staged: str = REFUSE,
+        staging_digest: str | None = None, message: str = "", metadata: Mapping[str, str] | None = None,
+        source_head: str | None = None, destination_head: str | None = None, timeout_s: float = WAIT_S, **said: Any,
+    ) -> CommitInfo:  # fmt: skip
+        """Merge it into another branch, which gets a commit with both heads as parents.
+
+        Heads, history and contents are looked at first, so most refusals come before anything is sent (`position` of
+        the error is None). If a head moves meanwhile, the rules refuse the merge (`StaleHeadError`): decide again.
+
+        Args:
+            destination: a branch of the same repository.
+            strategy: whose value a path gets that both have changed differently: `none` refuses the merge,
+                `source-wins`, `dest-wins`.
+            staged: what becomes of what is staged on the destination: `refuse` refuses the merge, `resolve` lays it
+                over the result; that is how to resolve conflicts.
+            staging_digest: of what must be staged on the destination (`info().staging_digest`); with `resolve`, what
+                is staged now where None.
+            message, metadata: of the commit.
+            source_head, destination_head: ids of the commits where the branches must be; empty: none; None: where they
+                are now.
+            timeout_s: seconds to wait for heads, verdict and contents, each.
+            said: arguments of `emit`.
+        Raises:
+            StaleHeadError, StaleStagingError: a branch is elsewhere, or something else is staged.
+            DirtyBranchError: something is staged on the source, or on the destination without `resolve`.
+            NothingToMergeError: the destination has all of the source.
+            UnrelatedHistoriesError: they have no common ancestor.
+            MergeConflictError: both have changed paths differently; it has both heads and the first 100 paths with
+                what they are at the base and on both sides.
+            UnknownEntityError: a branch or the repository does not exist.
+            InvalidEventError, OutcomeUnknownError, NotYetVisibleError, MissingExtraError: as `commit`.
+        """
+        onto = self.repository.branch(destination) if isinstance(destination, str) else destination
+        merge = self._merge(onto, MergeOptions(strategy, staged, message, metadata), said)
+        taken, into = self.info(tenant=merge.tenant), onto.info(tenant=merge.tenant)
+        merge.check_branches(taken, into, source_head, destination_head, staging_digest)
+        heads = taken.head or "", into.head or ""
+        merge.check_commits(*heads, max(taken.logical_timestamp, into.logical_timestamp), timeout_s)
+        if staged == RESOLVE and staging_digest is None:
+            staging_digest = into.staging_digest
+        return merge.send(*heads, staging_digest, timeout_s, said)
+
+    def _merge(self, onto: Branch, options: MergeOptions, said: Mapping[str, Any]) -> Merge:
+        journal, stays = self._journal, self.repository.stays
+        tenant = _tenant(journal, said.get("tenant"))
+        return Merge(journal, Verdicts.of(journal), queries_of(journal), tenant, self.urn, onto.urn, options, stays)
 
     def reset(
         self, *, path: str | None = None, prefix: str | None = None, staging_digest: str | None = None,

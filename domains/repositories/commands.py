@@ -26,6 +26,7 @@ from .command_parts import (
     tell_outcomes,
 )
 from .git_commands import import_git
+from .merge_commands import MERGING
 from .read_commands import READING
 
 if TYPE_CHECKING:
@@ -377,6 +378,6 @@ def _staged(branch: dict[str, Any]) -> str:
     return f"{many(branch['staged_rows'], 'path')} in {many(branch['staged_events'], 'event')}"
 
 
-for _command in (*READING, import_git):
+for _command in (*READING, *MERGING, import_git):
     repo.add_command(_command)
 COMMANDS: tuple[click.Command, ...] = (repo,)

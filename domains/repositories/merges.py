@@ -1,112 +1,183 @@
-"""What a merge changes at its destination, range by range, of the layers of the commits that it is made of.
+"""Merging one branch into another one: what the client knows to be refused is refused before anything is sent.
 
-Source: docs/concepts.md.
+That is exact as long as the heads hold, which the event names: the rules reject it where one has moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
-import polars as pl
+from ...consumers.followers import place_of
+from ...lake_client import ConnectedJournal
+from ...schemas.errors import NotYetVisibleError
+from ...schemas.hashing import record_key
+from ...schemas.positions import Position
+from ...schemas.urn import Urn
+from .answers import BranchInfo, CommitInfo
+from .apart import Outlook, outlook_of_rows
+from .errors import (
+    DirtyBranchError,
+    MergeConflictError,
+    NothingToMergeError,
+    StaleHeadError,
+    StaleStagingError,
+    UnrelatedHistoriesError,
+)
+from .events import NO_STRATEGY, REFUSE, RESOLVE, Merged
+from .verdicts import Verdicts
 
-from .layers import Contents, Layer, PathRange, no_rows
-from .merging.bases import Base
-from .merging.ranges import Content, MergedRange, SortedRange, commits_of, merged
-from .tables import OF_OBJECT
+if TYPE_CHECKING:
+    from ...producers.receipts import Receipt
+    from .queries import RepositoryQueries
 
-_USUAL_SIDES: Final = 3
+_POLL_S: Final = 0.05
 
 
-class Merge:
-    """A merge of commits that are told by numbers.
+@dataclass(frozen=True)
+class MergeOptions:
+    """How to merge.
 
-    Args:
-        contents: of the repository.
-        layers: of each commit that counts: both sides, and those of the base.
-        base: of both; None: nothing.
-        destination, source: the sides.
-        strategy: of conflicts.
     Attributes:
-        rows: how many rows of commits were compared.
+        strategy: whose value a path in conflict gets: `none` (conflicts are refused), `source-wins`, `dest-wins`.
+        staged: what becomes of what is staged on the destination: `refuse` or `resolve`.
+        message, metadata: of the commit.
+        unrelated: whether heads without a common ancestor are merged, with the empty tree as base.
     """
 
-    def __init__(
-        self,
-        contents: Contents,
-        layers: Mapping[int, Sequence[Layer]],
-        base: Base | None,
-        destination: int,
-        source: int,
-        strategy: str,
-    ) -> None:
-        self._contents = contents
-        self._layers = layers
-        self._base = base
-        self._destination, self._source = destination, source
-        self._strategy = strategy
-        self._shared = _shared([*layers.values()])
-        self.rows = 0
+    strategy: str = NO_STRATEGY
+    staged: str = REFUSE
+    message: str = ""
+    metadata: Mapping[str, str] | None = None
+    unrelated: bool = False
 
-    @staticmethod
-    def sides(base: Base | None, destination: int, source: int) -> list[int]:
-        """The commits whose layers say what a merge is."""
-        return sorted({destination, source, *commits_of(base)})
 
-    def changes(
-        self, note: Callable[[MergedRange], None], area: int | None = None
-    ) -> Iterator[tuple[PathRange | None, pl.DataFrame]]:
-        """What becomes of paths at the destination, range by range.
+@dataclass(frozen=True)
+class Merge:
+    """The merge of one branch into another one.
+
+    Args:
+        journal: where it is sent.
+        verdicts: what tells what became of it.
+        queries: what reads the lake.
+        tenant: whose branches.
+        source, destination: URNs of branches of one repository.
+        options: how.
+        ahead: ask this process's follower; else outcomes and the lake alone.
+    """
+
+    journal: ConnectedJournal
+    verdicts: Verdicts
+    queries: RepositoryQueries
+    tenant: str
+    source: Urn
+    destination: Urn
+    options: MergeOptions
+    ahead: bool = True
+
+    @property
+    def repository(self) -> Urn:
+        """The URN of the repository."""
+        return self.destination.aggregate
+
+    def check_branches(
+        self, source: BranchInfo, destination: BranchInfo, source_head: str | None, destination_head: str | None,
+        staging_digest: str | None,
+    ) -> None:  # fmt: skip
+        """Refuse what the two branches tell.
 
         Args:
-            note: is told of each range.
-            area: a staging area whose rows whoever asks lays over the result, so that they are in the ranges, too.
-        Yields:
-            The range, and its rows by path: objects, and of what is deleted the paths.
+            source, destination: the branches as they are.
+            source_head, destination_head: where they must be; None: anywhere.
+            staging_digest: what must be staged on the destination; None: anything.
+        Raises:
+            StaleHeadError, StaleStagingError, DirtyBranchError, NothingToMergeError: in this order, as the rules do.
         """
-        own = {one: found[len(self._shared) :] for one, found in self._layers.items()}
-        layers = list({layer[:2]: layer for found in own.values() for layer in found}.values())
-        share = max(1, len(own) // _USUAL_SIDES)
-        for within in self._contents.ranges(layers, area, share):
-            sides = self._sides_within(own, within)
-            parts = merged(sides.__getitem__, self._base, self._destination, self._source, self._strategy)
-            taken = []
-            for part in parts:
-                note(part)
-                taken.append(self._taken(part))
-            yield within, pl.concat(taken) if taken else no_rows(["path", "deleted", *OF_OBJECT])
+        for branch, head in ((destination, destination_head), (source, source_head)):
+            if head is not None and head != (branch.head or ""):
+                raise StaleHeadError(branch.urn, head, branch.head or "")
+        if staging_digest is not None and staging_digest != destination.staging_digest:
+            raise StaleStagingError(destination.urn, staging_digest, destination.staging_digest)
+        for branch in (source,) if self.options.staged == RESOLVE else (destination, source):
+            if branch.staged_events:
+                raise DirtyBranchError(branch.urn, branch.staged_events, branch.staged_rows)
+        if source.head is None or source.head == destination.head:
+            raise NothingToMergeError(self.source, self.destination, source.head or "", destination.head or "")
 
-    def _sides_within(
-        self, own: Mapping[int, Sequence[Layer]], within: PathRange | None
-    ) -> dict[int, list[SortedRange]]:
-        """Of each commit the contents of the paths that any of them does not share with all others."""
-        found = {one: self._contents.overlaid(layers, ["content"], within=within) for one, layers in own.items()}
-        paths = pl.concat([frame["path"] for frame in found.values()]).unique().sort()
-        below = _by_path(self._contents.overlaid(self._shared, ["content"], within=within, paths=paths))
-        named = paths.to_list()
-        self.rows += len(named) * len(own)
-        columns = {one: below | _by_path(frame) for one, frame in found.items()}
-        return {one: [SortedRange(named, [*map(held.get, named)])] for one, held in columns.items()}
+    def check_commits(self, source_head: str, destination_head: str, at_least: int, timeout_s: float) -> None:
+        """Refuse what history and contents of the two heads tell; where they are not known yet, wait.
 
-    def _taken(self, part: MergedRange) -> pl.DataFrame:
-        """The rows of what is taken from the source."""
-        there = pl.Series("path", part.paths, dtype=pl.String)
-        within = PathRange(part.paths[0], part.paths[-1]) if part.paths else None
-        rows = self._contents.overlaid(self._layers[self._source], OF_OBJECT, within=within, paths=there)
-        held = rows.filter(~pl.col("deleted"))
-        gone = there.to_frame().join(held, on="path", how="anti")
-        gone = gone.with_columns(deleted=True, branch=pl.lit(""))
-        return pl.concat([held, gone], how="diagonal").sort("path")
+        Args:
+            source_head, destination_head: ids; of the destination the empty text for none.
+            at_least: a position at or above those of both commits.
+        Raises:
+            NothingToMergeError: the destination has the source's head in its history.
+            UnrelatedHistoriesError: they have no common ancestor.
+            MergeConflictError: without a strategy, both have changed a path differently.
+            NotYetVisibleError: it is not known in time; nothing was sent.
+        """
+        if not destination_head:
+            return
+        outlook = self._outlook(source_head, destination_head, self._position(at_least), timeout_s)
+        heads = (self.source, self.destination, source_head, destination_head)
+        if outlook.contained:
+            raise NothingToMergeError(*heads)
+        if outlook.unrelated and not self.options.unrelated:
+            raise UnrelatedHistoriesError(*heads)
+        if outlook.conflicts and self.options.strategy == NO_STRATEGY:
+            raise MergeConflictError(*heads, outlook.conflicts, outlook.conflicting)
 
+    def _position(self, value: int) -> Position:
+        key = record_key(self.tenant, str(self.repository))
+        return Position(*place_of(self.journal.settings, self.journal.epochs, self.repository, key), value)
 
-def _shared(layers: Sequence[Sequence[Layer]]) -> Sequence[Layer]:
-    """The oldest layers that all commits have."""
-    count = 0
-    while all(len(some) > count for some in layers) and len({some[count][:2] for some in layers}) == 1:
-        count += 1
-    return layers[0][:count]
+    def _outlook(self, source_head: str, destination_head: str, at_least: Position, timeout_s: float) -> Outlook:
+        until = time.monotonic() + timeout_s
+        resolving = self.destination.parts[1] if self.options.staged == RESOLVE else None
+        while True:
+            left_s = max(0.0, until - time.monotonic())
+            rows = self.verdicts.rows(self.repository, self.tenant, at_least, left_s) if self.ahead else None
+            if rows is None:
+                self.journal.wait(at_least, timeout_s=left_s)
+            else:
+                outlook = outlook_of_rows(rows.rows, rows.begin, source_head, destination_head)
+                if outlook is not None:
+                    return outlook
+            try:
+                return self.queries.outlook(
+                    self.tenant, self.repository.name, source_head, destination_head, resolving=resolving, ahead=rows
+                )
+            except NotYetVisibleError:
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(_POLL_S)
 
+    def emit(
+        self, source_head: str, destination_head: str, staging_digest: str | None, said: Mapping[str, Any]
+    ) -> Receipt:
+        """Send it. Raises: InvalidEventError: an argument cannot be; nothing was sent. Others as `Journal.emit`."""
+        options = self.options
+        event = Merged(
+            self.source, self.destination, source_head, destination_head, options.strategy, options.staged,
+            staging_digest, options.message, options.metadata,
+        )  # fmt: skip
+        return self.journal.emit(event, **said)
 
-def _by_path(rows: pl.DataFrame) -> dict[str, Content]:
-    contents = rows.select(pl.when(~pl.col("deleted")).then("content"))
-    return dict(zip(rows["path"].to_list(), contents.to_series().to_list(), strict=True))
+    def send(
+        self, source_head: str, destination_head: str, staging_digest: str | None, timeout_s: float,
+        said: Mapping[str, Any],
+    ) -> CommitInfo:  # fmt: skip
+        """Send it, and wait for what it becomes.
+
+        Raises:
+            RejectedError: it was refused, by its reason as of `errors`.
+            OutcomeUnknownError: it may or may not be in the log.
+            NotYetVisibleError: its verdict, or the commit, was not known in time. Others as `emit`.
+        """
+        return self.made(self.emit(source_head, destination_head, staging_digest, said), timeout_s)
+
+    def made(self, receipt: Receipt, timeout_s: float) -> CommitInfo:
+        """The commit that an event made. Raises: as `Verdicts.committed`."""
+        return self.verdicts.committed(receipt, self.queries, self.repository, self.tenant, timeout_s, self.ahead)

@@ -35,6 +35,7 @@ from .answers import (
     RepositoryInfo,
     TreeInfo,
 )
+from .apart import Outlook
 from .contents import Contents, Made, made_of
 from .differences import Differences
 from .graph import Graphs
@@ -43,6 +44,7 @@ from .levels import Level, LevelRows
 from .listing import ListQuestion, infos_of, listed
 from .merging.bases import merge_bases
 from .moment import Moment, NewerRows, newer_frames
+from .outlook import Outlooks
 from .questions import PAGE, Ref, check_delimiter, check_limit, check_prefix
 from .refs import KeptRows, Refs
 from .urns import TRANSACTION, branch_urn, repository_urn
@@ -272,6 +274,26 @@ class RepositoryQueries(Queries):
         if made is None:
             raise Contents(moment, self._layers).not_made(commit)
         return _tree(commit, made)
+
+    @asked_anew
+    def outlook(
+        self, tenant: str, name: str, source: str, destination: str, *, resolving: str | None = None,
+        ahead: NewerRows | None = None,
+    ) -> Outlook:  # fmt: skip
+        """What the merge of one commit into another one meets.
+
+        Args:
+            source, destination: ids of commits.
+            resolving: a branch whose staged paths are laid over the result: they are in no conflict.
+            ahead: as of `repository`.
+        Raises:
+            UnknownEntityError: there is no such commit, branch or repository.
+            NotYetVisibleError: what one of the commits contains is not known yet. Others as `repository`.
+        """
+        moment = self._moment(tenant, name, None, ahead)
+        refs = Refs(moment, self._graphs)
+        resolved = None if resolving is None else refs.target(Ref.of(resolving)).area
+        return Outlooks(moment, refs.graph, Contents(moment, self._layers)).of(source, destination, resolved)
 
     def _levels(self, moment: Moment, ref: Ref) -> tuple[Level, ...]:
         target = Refs(moment, self._graphs, self._rows).target(ref)

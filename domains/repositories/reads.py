@@ -56,11 +56,12 @@ class RepositoryReads:
     Attributes:
         name: its name.
         urn: its URN.
+        stays: as given.
     """
 
     def __init__(self, journal: ConnectedJournal, name: str, *, stays: bool = True) -> None:
         self._journal = journal
-        self._stays = stays
+        self.stays = stays
         self.name = name
         self.urn = repository_urn(name)
 
@@ -292,7 +293,7 @@ class RepositoryReads:
             return ask(queries, point(as_at), None)
         until = time.monotonic() + timeout_s
         ahead: NewerRows | None = None
-        if self._stays and tables:
+        if self.stays and tables:
             ahead = Verdicts.of(self._journal).rows(self.urn, tenant, None, timeout_s, tables)
         if ahead is None:
             self._wait_for_lake(tenant, until)

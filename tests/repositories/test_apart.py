@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -79,6 +80,20 @@ class Branches:
         self.heads: dict[Any, str] = {}
         self.add(e.RepositoryCreated(REPO, "main", "s3://b"))
 
+    @classmethod
+    def of(cls, steps: Iterable[tuple[Any, Any, Any]]) -> Branches:
+        """Two branches of one commit and one without, and what STEPS do."""
+        history = cls()
+        first = history.commit(MAIN, "a", "b")
+        history.fork(first)
+        history.add(e.BranchCreated(NEW))
+        for what, one, other in steps:
+            if what in e.STRATEGIES:
+                history.merge(one, other, what)
+            else:
+                history.commit(other, what, checksum=one)
+        return history
+
     def add(self, event: Any) -> str:
         return self.plain.add(event)
 
@@ -93,7 +108,7 @@ class Branches:
         self.heads[branch or DEV] = commit
 
     def merge(self, source: Any, destination: Any, strategy: str = "none") -> str:
-        heads = self.heads[source], self.heads[destination]
+        heads = self.heads.get(source, ""), self.heads.get(destination, "")
         self.heads[destination] = self.add(e.Merged(source, destination, *heads, strategy)) or heads[1]
         return self.heads[destination]
 
@@ -114,15 +129,7 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, max_size=14), st.integers(0, 12))
 def test_what_rows_tell_of_histories_that_cross_is_true(steps: list[Any], begin: int) -> None:
     """Three branches that are merged into each other in any order, by any strategy, also in conflict."""
-    history = Branches()
-    first = history.commit(MAIN, "a", "b")
-    history.fork(first)
-    history.fork(first, NEW)
-    for what, one, other in steps:
-        if what in e.STRATEGIES:
-            history.merge(one, other, what)
-        else:
-            history.commit(other, what, checksum=one)
+    history = Branches.of(steps)
     told = check_all(history.plain, position(1, begin))
     if begin == 0:
         assert told >= len(history.plain.said), "of each that it is in itself"
@@ -139,6 +146,16 @@ def test_sides_that_wrote_other_paths_are_apart() -> None:
     same = history.commit(DEV, "a", checksum="c2")
     assert history.outlook(same, main) is None, "the same path, with equal contents: only these tell"
     assert history.outlook(dev, main, position(1, 4)) is None, "of an area that begins before, rows may be missing"
+
+
+def test_histories_that_begin_apart_are_told_to_be_unrelated() -> None:
+    history = Branches()
+    history.add(e.BranchCreated(NEW))
+    history.commit(MAIN, "a")
+    main, new = history.commit(MAIN, "b"), history.commit(NEW, "c")
+    assert history.outlook(new, main) == Outlook(unrelated=True)
+    assert history.outlook(history.commit(NEW, "b"), main) is None
+    assert history.merge(NEW, MAIN) != main
 
 
 def test_branches_that_were_merged_before_are_told_from_there_on() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from metajournal import Journal, RejectedError
+from metajournal.domains.repositories.errors import MergeConflictError
 from metajournal.schemas.errors import InputError
 from tests.commands.test_on_services import said
 from tests.installation import Installation
@@ -102,3 +103,41 @@ def test_the_same_typed(installation: Installation) -> None:
     assert told("register", "typed-lake", "a/0")["outcome"] == "accepted"
     assert "typed-lake" in [one["name"] for one in told("list")]
     assert told("delete", "typed-lake")["outcome"] == "accepted"
+
+
+def test_branches_are_merged_from_python_and_typed(installation: Installation) -> None:
+    """Beside a stream that makes what merges contain: conflicts with a merge in the history are seen, too."""
+    with Journal.connect(installation.settings) as journal:
+        repo = journal.repositories.create("merge-lake", storage_namespace="s3://m", timeout_s=WAIT_S)
+        main, dev = repo.branch("main"), repo.branch("dev")
+        main.write([entry("a"), entry("b")])
+        first = main.commit("first", timeout_s=WAIT_S)
+        dev.create(first.id)
+        dev.write([entry("a", checksum="c2"), entry("c")])
+        on_dev = dev.commit("dev", timeout_s=WAIT_S)
+        with repo.transaction("main", "in one go", timeout_s=WAIT_S) as tx:
+            tx.write([entry("a", checksum="c3"), entry("d")])
+            tx.delete(["b"])
+        assert tx.merged is not None
+        with pytest.raises(MergeConflictError) as clash:
+            dev.merge_into("main", timeout_s=WAIT_S)
+        assert [one.path for one in clash.value.conflicting] == ["a"]
+        assert [one.path for one in repo.list("main").objects] == ["a", "d"]
+        assert [one.name for one in repo.branches(transactions=True)] == ["dev", "main"]
+    drawn = installation.metajournal("repo", "merge", "merge-lake", "dev", "main")
+    assert drawn.returncode == 1
+    assert "merge-conflict" in drawn.stderr
+    assert drawn.stdout.split()[:5] == ["path", "base", "destination", "source", "a"]
+    refused = said(installation, "repo", "merge", "merge-lake", "dev", "main", code=1)["error"]
+    assert (refused["code"], refused["conflicts"], refused["conflicting"][0]["path"]) == ("merge-conflict", 1, "a")
+    assert (refused["source_head"], refused["destination_head"]) == (on_dev.id, tx.merged.id)
+    lines = json.dumps(entry("a", checksum="c4")) + "\n"
+    said(installation, "repo", "write", "merge-lake", "main", "-", stdin=lines)
+    made = said(
+        installation, "repo", "merge", "merge-lake", "dev", "main", "--resolve", "-m", "both", "--actor", "carol"
+    )
+    assert (made["parents"], made["message"], made["actor"]) == ([tx.merged.id, on_dev.id], "both", "carol")
+    listed = said(installation, "repo", "ls", "merge-lake", "main")["items"]
+    assert {one["path"]: one["checksum"] for one in listed} == {"a": "c4", "c": "c1", "d": "c1"}
+    again = installation.metajournal("repo", "merge", "merge-lake", "dev", "main")
+    assert "nothing-to-merge" in again.stderr

@@ -1,0 +1,127 @@
+"""Commits, merges and transactions of a process that stays: verdicts ahead of the stream, refusals before sending."""
+
+from __future__ import annotations
+
+import pytest
+
+from metajournal import Journal, RejectedError
+from metajournal.domains.repositories.client import Repository
+from metajournal.domains.repositories.errors import (
+    DirtyBranchError,
+    MergeConflictError,
+    NothingStagedError,
+    NothingToMergeError,
+    StaleHeadError,
+    StaleStagingError,
+    UnrelatedHistoriesError,
+)
+from metajournal.domains.repositories.rows import content_of
+from metajournal.schemas.errors import InvalidEventError, NotYetVisibleError, UnknownEntityError
+from tests.consumers.stream import BrokerStream
+from tests.repositories.staying import WAIT_S, committed, end_of, entry, make_trees
+
+
+def test_a_commit_is_known_with_its_id_before_the_stream_has_seen_it(repo: Repository, stream: BrokerStream) -> None:
+    main = repo.branch("main")
+    main.write([entry("a")])
+    first = main.commit("first", {"by": "me"}, expected_head="", timeout_s=WAIT_S, actor="carol")
+    assert (first.branch, first.parents, first.message, dict(first.metadata), first.actor, first.strategy) == (
+        "main", (), "first", {"by": "me"}, "carol", None
+    )  # fmt: skip
+    assert (main.info().head, main.info().staged_events) == (first.id, 0)
+    with pytest.raises(NothingStagedError) as clean:
+        main.commit("nothing")
+    assert (clean.value.branch, clean.value.reason) == (str(main.urn), "nothing-staged")
+    main.write([entry("b")])
+    with pytest.raises(StaleHeadError) as stale:
+        main.commit("late", expected_head="")
+    assert (stale.value.branch, stale.value.expected, stale.value.found) == (str(main.urn), "", first.id)
+    assert stale.value.position is not None
+    with pytest.raises(StaleStagingError):
+        main.commit("late", staging_digest="00" * 16)
+    second = main.commit("second", staging_digest=main.info().staging_digest)
+    assert second.parents == (first.id,)
+    with pytest.raises(RejectedError) as unknown:
+        repo.branch("nowhere").commit("m")
+    assert unknown.value.reason == "unknown-entity"
+    stream.fold()
+    assert repo.commit(first.id) == first
+    assert [one.id for one in repo.log("main").items] == [second.id, first.id]
+
+
+def test_a_merge_is_sent_only_where_nothing_speaks_against_it(repo: Repository) -> None:
+    main, dev, other = (repo.branch(name) for name in ("main", "dev", "other"))
+    first = committed(main, "a", "b")
+    dev.create(first)
+    with pytest.raises(NothingToMergeError) as same:
+        dev.merge_into("main")
+    assert (same.value.source_head, same.value.destination_head, same.value.position) == (first, first, None)
+    changed = committed(dev, "b", "c", checksum="c2")
+    merged = dev.merge_into("main", message="dev", actor="carol")
+    assert (merged.parents, merged.strategy, merged.branch, merged.message) == ((first, changed), "none", "main", "dev")
+    assert merged.actor == "carol"
+    with pytest.raises(NothingToMergeError):
+        dev.merge_into(main)
+    on_main, on_dev = committed(main, "d"), committed(dev, "e")
+    with pytest.raises(StaleHeadError) as stale:
+        dev.merge_into("main", destination_head=first)
+    assert (stale.value.expected, stale.value.found, stale.value.position) == (first, on_main, None)
+    with pytest.raises(StaleHeadError):
+        dev.merge_into("main", source_head=changed)
+    dev.write([entry("f")])
+    with pytest.raises(DirtyBranchError) as dirty:
+        dev.merge_into("main")
+    assert (dirty.value.branch, dirty.value.staged_events, dirty.value.staged_rows) == (str(dev.urn), 1, 1)
+    dev.reset()
+    main.write([entry("g")])
+    with pytest.raises(DirtyBranchError):
+        dev.merge_into("main")
+    with pytest.raises(StaleStagingError):
+        dev.merge_into("main", staged="resolve", staging_digest="11" * 16)
+    with pytest.raises(InvalidEventError, match="strategy"):
+        dev.merge_into("main", staged="resolve", strategy="ours")
+    resolved = dev.merge_into("main", staged="resolve", source_head=on_dev)
+    assert resolved.parents == (on_main, on_dev)
+    with pytest.raises(UnknownEntityError):
+        dev.merge_into("nowhere")
+    other.create()
+    with pytest.raises(NothingToMergeError) as empty:
+        other.merge_into("main")
+    assert empty.value.source_head == ""
+    assert main.merge_into("other").parents == (resolved.id,)
+
+
+def test_conflicts_and_unrelated_histories_are_refused_with_what_to_act_on(
+    journal: Journal, repo: Repository, stream: BrokerStream
+) -> None:
+    main, dev, orphan = (repo.branch(name) for name in ("main", "dev", "orphan"))
+    first = committed(main, "a", "b", "same")
+    dev.create(first)
+    on_main, on_dev = committed(main, "a", "same", checksum="c2"), committed(dev, "a", "same", "z", checksum="c3")
+    main.write([entry("same", "c3")])
+    on_main = main.commit("same").id
+    before = end_of(journal, repo)
+    with pytest.raises(MergeConflictError) as clash:
+        dev.merge_into("main")
+    assert end_of(journal, repo) == before, "nothing was sent"
+    error = clash.value
+    assert (error.source_head, error.destination_head, error.position) == (on_dev, on_main, None)
+    assert (error.conflicts, [one.path for one in error.conflicting]) == (1, ["a"])
+    sides = [content_of(checksum, 3, None, {}).hex() for checksum in ("c1", "c2", "c3")]
+    assert error.conflicting[0] == ("a", *sides)
+    orphan.create()
+    committed(orphan, "q")
+    with pytest.raises(UnrelatedHistoriesError):
+        orphan.merge_into("main")
+    main.write([entry("a", "c4")])
+    resolved = dev.merge_into("main", staged="resolve")
+    assert resolved.parents == (on_main, on_dev)
+    committed(dev, "a", checksum="c5")
+    committed(main, "a", checksum="c6")
+    with pytest.raises(NotYetVisibleError):
+        dev.merge_into("main", timeout_s=0.5)  # what the merge contains is known once it is made
+    stream.fold()
+    make_trees(journal, stream)
+    with pytest.raises(MergeConflictError):
+        dev.merge_into("main")
+    assert dev.merge_into("main", strategy="source-wins").strategy == "source-wins"
