@@ -26,7 +26,7 @@ from .layers import OBJECTS as OBJECTS_TABLE
 from .layers import TREES as TREES_TABLE
 from .layers import Contents, Layer, as_frame, joined
 from .made_layers import PassReads
-from .merges import Merge
+from .merged_layers import LayerMerge
 from .merging.bases import base_of
 from .merging.roots import content_id, root_of
 from .merging.staging import is_layer
@@ -250,7 +250,7 @@ class _Pass:
         sides = {one: graph.urns[one] for one in Merge.sides(base, destination, source)}
         self._take_up({(step.tenant, urn) for urn in sides.values()})
         layers = {one: self._tree(step.tenant, urn).layers for one, urn in sides.items()}
-        merge = Merge(contents, layers, base, destination, source, step.row["strategy"])
+        merge = LayerMerge(contents, layers, base, destination, source, step.row["strategy"])
         staging = step.staging
         area = None if staging is None else Area(self._reads, step.tenant, step.repo, staging, step.position)
         tally = Tally(first.lanes, first.size_bytes)
