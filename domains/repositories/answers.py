@@ -145,19 +145,31 @@ class ListPage(NamedTuple):
         return tuple(one.path for one in self.items if isinstance(one, PrefixInfo))
 
 
+class ObjectState(NamedTuple):
+    """As much of an object as tells it apart.
+
+    Attributes:
+        size: bytes.
+        content: as of `ObjectInfo`.
+    """
+
+    size: int
+    content: str
+
+
 class Difference(NamedTuple):
     """A path that two refs do not have alike.
 
     Attributes:
         path: the path.
         change: `added` (only the right one has it), `removed` (only the left one), or `changed`.
-        left, right: the object there, or None.
+        left, right: the object there, or None; `get` tells all of it.
     """
 
     path: str
     change: str
-    left: ObjectInfo | None
-    right: ObjectInfo | None
+    left: ObjectState | None
+    right: ObjectState | None
 
 
 class DiffPage(NamedTuple):

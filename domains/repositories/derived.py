@@ -247,7 +247,7 @@ class _Pass:
         graph = self._graph(step)
         destination, source = (graph.numbers[parent] for parent in step.parents)
         base = base_of(graph.parents, graph.ids, destination, source)
-        sides = {one: graph.urns[one] for one in Merge.sides(base, destination, source)}
+        sides = {one: graph.urns[one] for one in LayerMerge.sides(base, destination, source)}
         self._take_up({(step.tenant, urn) for urn in sides.values()})
         layers = {one: self._tree(step.tenant, urn).layers for one, urn in sides.items()}
         merge = LayerMerge(contents, layers, base, destination, source, step.row["strategy"])

@@ -8,14 +8,14 @@ Source: docs/concepts.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
-from .answers import Difference, DiffPage
+from .answers import Difference, DiffPage, ObjectState
+from .kept_layers import KeptLayers
 from .layers import HIGHEST
 from .levels import Level, LevelRows
-from .listing import infos_of
 from .moment import Moment
 
 ADDED: Final = "added"
@@ -31,13 +31,19 @@ class Differences:
     Args:
         moment: what is seen.
         left, right: the levels of each.
+        kept: layers in memory.
         between: levels of which every path that differs is in one; None: those that the two do not share.
     """
 
     def __init__(
-        self, moment: Moment, left: Sequence[Level], right: Sequence[Level], between: Sequence[Level] | None = None
+        self,
+        moment: Moment,
+        left: Sequence[Level],
+        right: Sequence[Level],
+        kept: KeptLayers,
+        between: Sequence[Level] | None = None,
     ) -> None:
-        self._left, self._right = LevelRows(moment, left), LevelRows(moment, right)
+        self._left, self._right = LevelRows(moment, left, kept), LevelRows(moment, right, kept)
         shared = shared_levels(left, right)
         own = [*left[shared:], *right[shared:]] if between is None else between
         self._own = LevelRows(moment, list(dict.fromkeys(own)))
@@ -71,28 +77,26 @@ class Differences:
 
     def _compared(self, paths: pl.Series, most: int) -> list[Difference]:
         """Those of some paths that differ: the first ones."""
-        left, right = (side.at(paths, ["content"]).filter(~pl.col("deleted")) for side in (self._left, self._right))
-        both = left.select("path", left="content").join(
-            right.select("path", right="content"), on="path", how="full", coalesce=True
-        )
-        differing = both.filter(pl.col("left").ne_missing(pl.col("right"))).sort("path")["path"].head(most)
-        of_left, of_right = (
-            {info.path: info for info in infos_of(side, rows.filter(pl.col("path").is_in(differing.implode())))}
-            for side, rows in ((self._left, left), (self._right, right))
-        )
-        told = []
-        for path in differing:
-            one, other = of_left.get(path), of_right.get(path)
-            change = ADDED if one is None else REMOVED if other is None else CHANGED
-            told.append(Difference(path, change, one, other))
-        return told
+        left, right = self._left.states(paths), self._right.states(paths)
+        both = left.join(right, on="path", how="full", coalesce=True, suffix="_right")
+        differing = both.filter(pl.col("content").ne_missing(pl.col("content_right"))).sort("path").head(most)
+        return [_told(*row) for row in differing.iter_rows()]
+
+
+def _told(path: str, *states: Any) -> Difference:
+    """A path with content and size on the left and on the right."""
+    left, right = (
+        None if content is None else ObjectState(size, content.hex()) for content, size in (states[:2], states[2:])
+    )
+    change = ADDED if left is None else REMOVED if right is None else CHANGED
+    return Difference(path, change, left, right)
 
 
 def shared_levels(left: Sequence[Level], right: Sequence[Level]) -> int:
     """How many of the lowest levels two contents share."""
     count = 0
     for one, other in zip(left, right, strict=False):
-        if one != other:
+        if one[:3] != other[:3]:
             break
         count += 1
     return count

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ...lake.lookup import possible_files
 from ...lake.storage.groups import Group, Groups
+from .kept_layers import KeptLayers, at_paths
 from .layers import HIGHEST, OBJECTS, TREES, Layer, as_frame
 from .merging.staging import Reset, covered_up_to
 from .moment import Moment
@@ -29,7 +30,10 @@ _PART: Final = "_part"
 _ROW: Final = "_row"
 _DECIDING: Final = ("path", "deleted", "logical_timestamp", "seq")
 _BOUNDED: Final = ("tenant", "repo", "path", "deleted", "logical_timestamp")
+_STATE: Final = ("content", "size")
 _FIRST_PARTS: Final = 8
+_MANY: Final = 256
+"""Of so many paths a layer is sooner kept in memory than read for each of them."""
 _NEWER: Final = -1
 """The number of the part that rows have which the lake lacks."""
 
@@ -41,16 +45,22 @@ class Level(NamedTuple):
         table: "objects" or "trees".
         number: the position by which the table names it.
         resets: those that fell into it, where it is a staging area.
+        rows: how many paths it has, where it is a layer of a commit, which never changes; else None.
     """
 
     table: str
     number: int
     resets: tuple[Reset, ...] = ()
+    rows: int | None = None
 
     @classmethod
     def of(cls, layer: Layer) -> Level:
         """A commit's layer."""
-        return cls(layer.table, layer.number)
+        return cls(layer.table, layer.number, rows=layer.rows)
+
+
+_NO_LEVEL: Final = Level(OBJECTS, -1)
+"""Stands for a level whose rows are found elsewhere."""
 
 
 class Part(NamedTuple):
@@ -74,10 +84,12 @@ class LevelRows:
     Args:
         moment: what is seen.
         levels: the lowest first.
+        kept: layers that are in memory, and where more are put.
     """
 
-    def __init__(self, moment: Moment, levels: Sequence[Level]) -> None:
+    def __init__(self, moment: Moment, levels: Sequence[Level], kept: KeptLayers | None = None) -> None:
         self._moment = moment
+        self._kept = kept
         self.levels = levels
         self._depths = {table: self._depths_of(table) for table in NUMBER}
         self._groups: dict[str, Groups] = {}
@@ -140,59 +152,72 @@ class LevelRows:
 
     def has_newer(self) -> bool:
         """Whether rows of these levels stand in front of what the lake holds."""
-        return bool(self._newer().height)
+        return OBJECTS in self._moment.newer and bool(self._newer((), pl.lit(value=True)).height)
 
     # Their rows
 
-    def _rows(self, parts: Sequence[Part], columns: Sequence[str], *, newer: bool) -> pl.DataFrame:
-        """Rows of some groups that are seen: those of the levels, with their depths and where they were read."""
-        frames = [self._newer(columns)] if newer else []
+    def _rows(
+        self, parts: Sequence[Part], columns: Sequence[str], within: pl.Expr, *, newer: bool
+    ) -> pl.DataFrame:  # fmt: skip
+        """Rows of some groups that are seen: those of the levels, with their depths and where they were read.
+
+        Args:
+            within: which paths are wanted.
+            newer: also those that the lake lacks.
+        """
+        frames = [self._newer(columns, within)] if newer and OBJECTS in self._moment.newer else []
         for table in NUMBER:
             own = [part for part in parts if part.table == table]
             if own:
-                frames.append(self._of_table(table, own, columns))
-        return pl.concat(frames, how="vertical") if frames else self._newer(columns).clear()
+                frames.append(self._of_table(table, own, columns, within))
+        return pl.concat(frames) if frames else self._none(columns)
 
-    def _of_table(self, table: str, parts: Sequence[Part], columns: Sequence[str]) -> pl.DataFrame:
+    def _of_table(self, table: str, parts: Sequence[Part], columns: Sequence[str], within: pl.Expr) -> pl.DataFrame:
         moment, number = self._moment, NUMBER[table]
         until_us = moment.until_us
         timed = [] if until_us is None else ["system_time"]
         wanted = list(dict.fromkeys(["tenant", "repo", number, *_DECIDING, *columns, *timed]))
         tables = self._groups[table].read([part.group for part in parts], wanted)
+        seen = [
+            pl.col("tenant") == moment.tenant,
+            pl.col("repo") == moment.repo,
+            pl.col(number).is_in([*self._depths[table]]),
+            pl.col("logical_timestamp") < moment.below,
+            within,
+        ]
+        if until_us is not None:
+            seen.append(pl.col("system_time").dt.epoch("us") <= until_us)
+        rows = as_frame(pa.concat_tables(tables)).lazy().with_row_index(_ROW).filter(seen)
+        found = self._with_depths(rows, table, [*columns, _ROW]).collect()
+        ends = np.array([*accumulate(part.num_rows for part in tables)])
+        numbers = np.searchsorted(ends, found[_ROW].to_numpy(), side="right")
+        within_part = found[_ROW].to_numpy() - np.concatenate([[0], ends])[numbers]
         first = len(self._parts)
         self._parts += parts
-        counts = [part.num_rows for part in tables]
-        starts = np.repeat([0, *accumulate(counts[:-1])], counts)
-        rows = as_frame(pa.concat_tables(tables)).with_columns(
-            pl.Series(_PART, np.repeat(np.arange(first, first + len(parts)), counts), pl.Int32),
-            pl.Series(_ROW, np.arange(len(starts)) - starts, pl.Int32),
-        )
-        seen = (
-            (pl.col("tenant") == moment.tenant)
-            & (pl.col("repo") == moment.repo)
-            & pl.col(number).is_in([*self._depths[table]])
-            & (pl.col("logical_timestamp") < moment.below)
-        )
-        if until_us is not None:
-            seen &= pl.col("system_time").dt.epoch("us") <= until_us
-        return self._with_depths(rows.filter(seen), table, columns)
+        return found.with_columns(
+            pl.Series(_PART, numbers + first, pl.Int32), pl.Series(_ROW, within_part, pl.Int32)
+        ).select(self._columns(columns))
 
-    def _newer(self, columns: Sequence[str] = ()) -> pl.DataFrame:
+    def _newer(self, columns: Sequence[str], within: pl.Expr) -> pl.DataFrame:
         """Those rows that the lake lacks; their number in their frame stands for where they were read."""
-        rows = self._moment.newer.get(OBJECTS)
-        if rows is None:
-            rows = as_frame(OBJECTS_SCHEMA.empty_table())
-        rows = rows.with_columns(
-            pl.lit(_NEWER, pl.Int32).alias(_PART), pl.int_range(pl.len(), dtype=pl.Int32).alias(_ROW)
-        )
-        return self._with_depths(rows.filter(pl.col("staging").is_in([*self._depths[OBJECTS]])), OBJECTS, columns)
+        rows = self._moment.newer[OBJECTS].lazy().with_row_index(_ROW).with_columns(pl.lit(_NEWER).alias(_PART))
+        own = rows.filter(pl.col("staging").is_in([*self._depths[OBJECTS]]), within)
+        found = self._with_depths(own, OBJECTS, [*columns, _ROW, _PART]).collect()
+        return found.cast({_PART: pl.Int32, _ROW: pl.Int32}).select(self._columns(columns))
 
-    def _with_depths(self, rows: pl.DataFrame, table: str, columns: Sequence[str]) -> pl.DataFrame:
-        depth = pl.col(NUMBER[table]).replace_strict(
-            self._depths[table], default=None, return_dtype=pl.Int64
-        )  # fmt: skip
-        kept = dict.fromkeys([*_DECIDING, *columns, _PART, _ROW])
-        return rows.with_columns(depth.alias(DEPTH)).select(*kept, DEPTH)
+    def _with_depths(self, rows: pl.LazyFrame, table: str, columns: Sequence[str]) -> pl.LazyFrame:
+        depth = pl.col(NUMBER[table]).replace_strict(self._depths[table], default=None, return_dtype=pl.Int64)
+        return rows.select(*dict.fromkeys([*_DECIDING, *columns]), depth.alias(DEPTH))
+
+    def _none(self, columns: Sequence[str]) -> pl.DataFrame:
+        rows = as_frame(OBJECTS_SCHEMA.empty_table()).with_columns(
+            pl.lit(0, pl.Int32).alias(_PART), pl.lit(0, pl.Int32).alias(_ROW), pl.lit(0, pl.Int64).alias(DEPTH)
+        )
+        return rows.select(self._columns(columns))
+
+    @staticmethod
+    def _columns(columns: Sequence[str]) -> list[str]:
+        return [*dict.fromkeys([*_DECIDING, *columns]), _PART, _ROW, DEPTH]
 
     def counting(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Of each path the row that says what it is, by path; also those that say that it is deleted."""
@@ -220,13 +245,12 @@ class LevelRows:
             count says `counting`.
         """
         waiting = list(self.parts(least, greatest) if parts is None else parts)
-        behind = self._rows([], (), newer=True).filter(pl.col("path").is_between(pl.lit(least), pl.lit(greatest)))
+        within = pl.col("path").is_between(pl.lit(least), pl.lit(greatest))
+        behind = self._rows([], (), within, newer=True)
         begun, until = 0, max(_FIRST_PARTS, sum(part.least <= least for part in waiting))
         while True:
             until = min(until, len(waiting))
-            rows = self._rows(waiting[begun:until], (), newer=False)
-            rows = rows.filter(pl.col("path").is_between(pl.lit(least), pl.lit(greatest)))
-            rows = pl.concat([behind, rows])
+            rows = pl.concat([behind, self._rows(waiting[begun:until], (), within, newer=False)])
             if until == len(waiting):
                 yield None, rows
                 return
@@ -245,15 +269,58 @@ class LevelRows:
             `path`, `deleted` and the columns, by path; paths that no level has are not in it.
         """
         if not len(paths):
-            return self._rows([], columns, newer=True).clear()
+            return self._none(columns)
         parts = self.parts(paths[0], paths[-1])
         firsts = paths.search_sorted(pl.Series([part.least for part in parts], dtype=pl.String))
         behind = paths.search_sorted(pl.Series([part.greatest for part in parts], dtype=pl.String), side="right")
         holding = [
             part for part, first, last in zip(parts, firsts.to_list(), behind.to_list(), strict=True) if first < last
         ]
-        rows = self._rows(holding, columns, newer=True)
-        return self.counting(rows.join(paths.to_frame("path"), on="path", how="semi"))
+        within = pl.col("path") == paths[0] if len(paths) == 1 else pl.col("path").is_in(paths.implode())
+        return self.counting(self._rows(holding, columns, within, newer=True))
+
+    def states(self, paths: pl.Series) -> pl.DataFrame:
+        """Content and size of the objects at some paths.
+
+        Args:
+            paths: sorted, each once.
+        Returns:
+            `path`, `content`, `size` by path, of those that are there.
+        """
+        depths = {depth for depth, level in enumerate(self.levels) if self._is_kept(level, len(paths))}
+        if not depths or self._moment.until_us is not None:
+            found = self.at(paths, _STATE)
+        else:
+            others = [level if depth not in depths else _NO_LEVEL for depth, level in enumerate(self.levels)]
+            rest = LevelRows(self._moment, others)
+            columns = ["path", "deleted", "logical_timestamp", "seq", *_STATE, DEPTH]
+            frames = [rest.at(paths, _STATE).select(columns)]
+            for depth in depths:
+                rows = at_paths(self._layer(self.levels[depth]), paths)
+                frames.append(rows.with_columns(pl.lit(depth, pl.Int64).alias(DEPTH)).select(columns))
+            found = pl.concat(frames).sort("path", DEPTH).unique("path", keep="last", maintain_order=True)
+        return found.filter(~pl.col("deleted")).select("path", *_STATE)
+
+    def _is_kept(self, level: Level, paths: int) -> bool:
+        """Whether a level's rows are best found in memory."""
+        if self._kept is None or level.rows is None or not self._kept.takes(level.rows):
+            return False
+        return paths >= _MANY or self._kept.get(self._key(level)) is not None
+
+    def _key(self, level: Level) -> tuple[str, ...]:
+        moment = self._moment
+        return (moment.tenant, moment.repo, level.table, str(level.number))
+
+    def _layer(self, level: Level) -> pl.DataFrame:
+        """All rows of a layer, by path; read once."""
+        assert self._kept is not None  # as `_is_kept` says
+        rows = self._kept.get(self._key(level))
+        if rows is None:
+            alone = LevelRows(self._moment, [level])
+            rows = alone.counting(alone._rows(alone.parts(), _STATE, pl.lit(value=True), newer=False))
+            rows = rows.drop(_PART, _ROW, DEPTH).rechunk()
+            self._kept.put(self._key(level), rows)
+        return rows
 
     def whole(self, places: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
         """More columns of rows that were read.
@@ -276,12 +343,12 @@ class LevelRows:
 
     def _taken(self, table: str, places: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
         """`path` and more columns of rows that were read from one table."""
-        wanted = places[_PART].unique().sort()
-        tables = self._groups[table].read([self._parts[number].group for number in wanted.to_list()], columns)
-        begins = np.array([0, *accumulate(part.num_rows for part in tables)])
-        rows = begins[wanted.search_sorted(places[_PART]).to_numpy()] + places[_ROW].to_numpy()
-        taken = pa.concat_tables(tables).combine_chunks().take(pa.array(rows))
-        return as_frame(taken).with_columns(places["path"]).select("path", *columns)
+        ordered = places.sort(_PART)
+        parts, counts = np.unique(ordered[_PART].to_numpy(), return_counts=True)
+        tables = self._groups[table].read([self._parts[number].group for number in parts.tolist()], columns)
+        rows = np.split(ordered[_ROW].to_numpy(), np.cumsum(counts)[:-1])
+        taken = [part.take(pa.array(own)) for part, own in zip(tables, rows, strict=True)]
+        return as_frame(pa.concat_tables(taken)).with_columns(ordered["path"]).select("path", *columns)
 
 
 def _holds_any(bounds: tuple[Any, Any] | None, ordered: Sequence[int]) -> bool:

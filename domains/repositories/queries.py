@@ -39,6 +39,7 @@ from .apart import Outlook
 from .contents import Contents, Made, made_of
 from .differences import Differences
 from .graph import Graphs
+from .kept_layers import KeptLayers
 from .layers import Layer
 from .levels import Level, LevelRows
 from .listing import ListQuestion, infos_of, listed
@@ -69,6 +70,7 @@ class RepositoryQueries(Queries):
         super().__init__(lake, names, partitions)
         self._graphs = Graphs()
         self._rows = KeptRows()
+        self._kept = KeptLayers()
         self._layers: dict[Any, tuple[Layer, ...]] = {}
 
     # Repositories
@@ -257,7 +259,7 @@ class RepositoryQueries(Queries):
         check_limit(limit)
         moment = self._moment(tenant, name, as_at, ahead)
         sides = [self._levels(moment, ref) for ref in (left, right)]
-        return Differences(moment, *sides).page(prefix=prefix, after=after, limit=limit)
+        return Differences(moment, sides[0], sides[1], self._kept).page(prefix=prefix, after=after, limit=limit)
 
     @asked_anew
     def tree(

@@ -63,8 +63,8 @@ def diff_json(page: DiffPage) -> dict[str, Any]:
         {
             "path": one.path,
             "change": one.change,
-            "left": None if one.left is None else object_json(one.left),
-            "right": None if one.right is None else object_json(one.right),
+            "left": None if one.left is None else one.left._asdict(),
+            "right": None if one.right is None else one.right._asdict(),
         }
         for one in page.items
     ]

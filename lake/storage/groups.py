@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from itertools import accumulate
 from threading import Lock
 from typing import Any, Final, NamedTuple, TypeVar
@@ -93,6 +94,12 @@ class _Footers:
 
 
 _footers = _Footers()
+
+
+@lru_cache(maxsize=2)
+def _pool(_process: int, most: int) -> ThreadPoolExecutor:
+    """The threads that read side by side, in this process: to start them takes longer than to read a group."""
+    return ThreadPoolExecutor(most, thread_name_prefix="metajournal-groups")
 
 
 class Groups:
@@ -211,8 +218,7 @@ class Groups:
         most = _READERS_OF_STORE if is_store(self._table.uri) else _READERS
         if len(on) < 2 or most < 2:
             return list(map(work, on))
-        with ThreadPoolExecutor(min(most, len(on))) as pool:
-            return list(pool.map(work, on))
+        return list(_pool(os.getpid(), most).map(work, on))
 
 
 def _by_file(groups: Iterable[Group]) -> list[list[Group]]:
