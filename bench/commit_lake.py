@@ -67,6 +67,24 @@ class CommitLake:
         self._waiting: dict[str, list[pa.Table]] = {"objects": [], "commits": [], "branches": [], "resets": []}
         self._choose = np.random.default_rng(11)
 
+    def create(self) -> None:
+        """Create the repository: readers ask for it, the pass does not."""
+        columns = self._branch("main") | {"urn": str(repository_urn(REPO)), "created": _FIRST, "members": 1}
+        self._add("branches", columns, 1)
+
+    def line(self, branch: str, count: int) -> None:
+        """So many commits behind each other on a branch, of which nothing but refs is written."""
+        ids = [hashlib.sha256(f"{branch}/{self.position + one}".encode()).hexdigest() for one in range(count)]
+        columns = {
+            "commit": [str(commit_urn(REPO, one)) for one in ids], "branch": str(branch_urn(REPO, branch)),
+            "parents": [[one] for one in [self.heads[branch], *ids[:-1]]], "staging": None, "strategy": None,
+            "message": "m", "metadata": "{}", "staging_digest": "00" * 16, "digest": "00" * 16,
+            "logical_timestamp": np.arange(count) + self.position,
+        }  # fmt: skip
+        self._add("commits", columns, count)
+        self.position += count
+        self._begin(branch, ids[-1])
+
     def write(self, numbers: Numbers, branch: str = "main", *, deleted: bool = False) -> None:
         """Stage objects, in events of 1,000."""
         for start in range(0, len(numbers), _EVENT_ROWS):
@@ -151,7 +169,7 @@ class CommitLake:
             return dict.fromkeys(("size", "checksum", "address", "blocks", "content_type", "metadata", "mtime_ms",
                                   "content"))  # fmt: skip
         contents = self._choose.bytes(count * _ENTRY_BYTES)
-        offsets = pa.py_buffer(np.arange(0, (count + 1) * _ENTRY_BYTES, _ENTRY_BYTES, np.int32))
+        offsets = pa.py_buffer(np.arange(0, (count + 1) * _ENTRY_BYTES, _ENTRY_BYTES, dtype=np.int32))
         content = pa.Array.from_buffers(pa.binary(), count, [None, offsets, pa.py_buffer(contents)])
         checksums = pa.array([contents[at : at + _ENTRY_BYTES].hex() for at in range(0, len(contents), _ENTRY_BYTES)])
         return {

@@ -24,7 +24,8 @@ class Ancestry:
         repo = Urn.parse(aggregate).parts[0]
         self.urns: list[str] = rows["commit"].to_list()
         self.ids = [Urn.parse(one).parts[-1] for one in self.urns]
-        self.numbers = {urn: number for number, urn in enumerate(self.urns)}
+        # Of one id the first commit: its parents stand before it, whatever comes later.
+        self.numbers = {urn: number for number, urn in reversed([*enumerate(self.urns)])}
         parents = [[self.numbers[str(commit_urn(repo, one))] for one in some] for some in rows["parents"].to_list()]
         self.parents = ParentColumns(
             [some[0] if some else -1 for some in parents], [some[1] if len(some) > 1 else -1 for some in parents]

@@ -124,8 +124,7 @@ class Graph:
         if not rows.height:
             return self
         ids = np.concatenate([self._ids, _packed(rows["id"])])
-        numbers = {bytes(one): number for number, one in enumerate(ids[len(self) :], len(self))}
-        first, second = (self._numbered(rows[side], numbers) for side in ("first", "second"))
+        first, second = self._parents_of(rows)
         return Graph(
             ids,
             np.concatenate([self.first, first]),
@@ -134,14 +133,18 @@ class Graph:
             np.concatenate([self.times_us, rows["time"].to_numpy()]),
         )
 
-    def _numbered(self, ids: pl.Series, new: dict[bytes, int]) -> NDArray[np.int32]:
-        """The numbers of parents, here or among the new commits."""
-        made = np.full(len(ids), NO_PARENT, np.int32)
-        for row, one in enumerate(ids.to_list()):
-            if one is not None:
-                number = new.get(one, self.number_of(one.hex()))
-                made[row] = NO_PARENT if number is None else number
-        return made
+    def _parents_of(self, rows: pl.DataFrame) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The numbers of new commits' parents: of each the newest commit of that id that stands before its child."""
+        before: dict[bytes, int] = {}
+        first = len(self)
+        made = np.full((2, rows.height), NO_PARENT, np.int32)
+        for row, (own, *parents) in enumerate(rows.select("id", "first", "second").iter_rows()):
+            for side, parent in enumerate(parents):
+                if parent is not None:
+                    number = before[parent] if parent in before else self.number_of(parent.hex())
+                    made[side, row] = NO_PARENT if number is None else number
+            before[own] = first + row
+        return made[0], made[1]
 
 
 class Graphs:
