@@ -24,7 +24,7 @@ _NUMBER: Final[Mapping[str, str]] = {OBJECTS: "staging", TREES: "layer"}
 _PLACE: Final = ("logical_timestamp", "seq")
 _DEPTH: Final = "_depth"
 _NO_PLACE: Final = (pl.lit(0, pl.Int64).alias("logical_timestamp"), pl.lit(0, pl.Int32).alias("seq"))
-RANGE_ROWS: Final = 65_536
+RANGE_ROWS: Final = 32_768
 """About as many rows are in memory at once, however large a layer is."""
 _SAMPLED: Final = 64
 
