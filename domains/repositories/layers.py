@@ -294,7 +294,8 @@ def newest(rows: pl.DataFrame, *above: str) -> pl.DataFrame:
     paths = rows["path"]
     if rows.height < 2 or (paths.slice(1) > paths.slice(0, rows.height - 1)).all():
         return rows
-    return rows.sort(["path", *above, *_PLACE]).unique("path", keep="last", maintain_order=True)
+    ordered = rows.sort(*above, *_PLACE).sort("path", maintain_order=True)  # half the time of a sort by all at once
+    return ordered.unique("path", keep="last", maintain_order=True)
 
 
 def _depth(depth: int) -> pl.Expr:
