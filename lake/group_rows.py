@@ -19,7 +19,7 @@ from .declared import SPECS
 from .storage.groups import Bounds, Group, Groups
 from .views.table import TableView
 
-_BLOCK_ROWS: Final = 131_072
+_BLOCK_ROWS: Final = 32_768
 """About as many rows are looked through at once."""
 
 Among = Mapping[str, Sequence[Any]]

@@ -38,8 +38,7 @@ def _lanes(elements: Iterable[bytes]) -> npt.NDArray[np.uint16]:
     total = np.zeros(LANES, _LANE)
     reader = iter(elements)
     while part := list(islice(reader, _AT_ONCE)):
-        for length in map(len, part):
-            if length != STATE_BYTES:
-                raise ValueError(f"an element has {STATE_BYTES} bytes, not {length}")
+        if other := {*map(len, part)} - {STATE_BYTES}:
+            raise ValueError(f"an element has {STATE_BYTES} bytes, not {min(other)}")
         total += np.frombuffer(b"".join(part), _LANE).reshape(-1, LANES).sum(axis=0, dtype=_LANE)
     return total

@@ -24,7 +24,7 @@ _NUMBER: Final[Mapping[str, str]] = {OBJECTS: "staging", TREES: "layer"}
 _PLACE: Final = ("logical_timestamp", "seq")
 _DEPTH: Final = "_depth"
 _NO_PLACE: Final = (pl.lit(0, pl.Int64).alias("logical_timestamp"), pl.lit(0, pl.Int32).alias("seq"))
-RANGE_ROWS: Final = 65_536
+RANGE_ROWS: Final = 32_768
 """About as many rows are in memory at once, however large a layer is."""
 _SAMPLED: Final = 64
 
@@ -294,7 +294,8 @@ def newest(rows: pl.DataFrame, *above: str) -> pl.DataFrame:
     paths = rows["path"]
     if rows.height < 2 or (paths.slice(1) > paths.slice(0, rows.height - 1)).all():
         return rows
-    return rows.sort(["path", *above, *_PLACE]).unique("path", keep="last", maintain_order=True)
+    ordered = rows.sort(*above, *_PLACE).sort("path", maintain_order=True)  # half the time of a sort by all at once
+    return ordered.unique("path", keep="last", maintain_order=True)
 
 
 def _depth(depth: int) -> pl.Expr:
