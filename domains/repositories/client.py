@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...lake_client import ConnectedJournal, Point, point
-from ...schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES
+from ...schemas.limits import MAX_ENTRIES
 from .events import (
     NO_STRATEGY,
     REFUSE,
@@ -24,9 +24,9 @@ from .events import (
     ObjectsWritten,
     RepositoryCreated,
     RepositoryDeleted,
-    as_entry,
 )
 from .merges import Merge, MergeOptions
+from .pieces import pieces
 from .questions import check_branch, check_repository
 from .reads import RepositoryReads, ends_of, queries_of
 from .transactions import Transaction, throw_away_name
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 WAIT_S: Final = 30.0
 """Seconds to wait for a verdict, and for the lake to hold what it speaks of."""
-_ROOM_BYTES: Final = MAX_EVENT_BYTES - 64 * 1024
-"""What the entries of one event may take, estimated; its header and names take the rest."""
-_ENTRY_BYTES: Final = 64
 
 
 class RepositoriesClient:
@@ -223,7 +220,7 @@ class Branch:
         Raises:
             InvalidEventError: an entry cannot be, with its faults; what was sent before stays staged.
         """
-        return [self._journal.emit(ObjectsWritten(self.urn, some), **said) for some in _pieces(entries)]
+        return [self._journal.emit(ObjectsWritten(self.urn, some), **said) for some in pieces(entries)]
 
     def delete(self, paths: Iterable[str], **said: Any) -> list[Receipt]:
         """Stage the deletion of paths: up to 1,000 an event. Arguments and errors as `write`."""
@@ -355,22 +352,6 @@ def _chunks(paths: Iterable[str]) -> Iterator[list[str]]:
     rest = iter(paths)
     while some := list(islice(rest, MAX_ENTRIES)):
         yield some
-
-
-def _pieces(entries: Iterable[Entry | Mapping[str, Any]]) -> Iterator[list[Any]]:
-    """Entries in pieces that an event takes, by their number and their size."""
-    piece: list[Any] = []
-    taken = 0
-    for given in entries:
-        entry = as_entry(given)
-        size = _ENTRY_BYTES + len(repr(entry)) if isinstance(entry, Entry) else 0
-        if piece and (len(piece) == MAX_ENTRIES or taken + size > _ROOM_BYTES):
-            yield piece
-            piece, taken = [], 0
-        piece.append(entry)
-        taken += size
-    if piece:
-        yield piece
 
 
 def _tenant(journal: ConnectedJournal, tenant: str | None) -> str:

@@ -46,7 +46,7 @@ def add_documents(documents: Documents, folded: Folded, names: TopicNames) -> No
     for judged in events:
         position, header = judged.record.position, judged.header
         assert header is not None  # only events are accepted
-        document = change_record(position, header, _payload(header, made[position]))
+        document = change_record(position, header, payload_of(header, made[position]))
         key, identity = row_key(header.tenant, header.entities[0]), documents.identity(position, 0)
         documents.add(topic, CHANGE_TYPE, key, spelled(document), identity, judged.system_time)
 
@@ -92,7 +92,7 @@ def _name_of(header: Header) -> str:
     return header.type.split(".")[1]
 
 
-def _payload(header: Header, made: _Made) -> dict[str, Any]:
+def payload_of(header: Header, made: _Made) -> dict[str, Any]:
     """What stands in the source's `event_payload`: the names that the event is about, and what became of them."""
     payload: dict[str, Any] = {}
     name, first = _name_of(header), Urn.parse(header.entities[0])

@@ -522,15 +522,22 @@ EVENTS: Final[tuple[type[Any], ...]] = (
 
 
 def as_entry(value: Any) -> Any:
-    """An Entry of one, or of a mapping whose fields are known; else as it is."""
+    """An Entry of one, or of a mapping whose fields are known; else as it is. (Past the tuple's own constructor.)"""
     if type(value) is Entry:
         given: Any = value
-    elif isinstance(value, Mapping) and {"path", "size", "checksum"} <= value.keys() <= set(Entry._fields):
+    elif isinstance(value, Mapping) and _NEEDED <= value.keys() <= _FIELDS:
         given = Entry(**value)
     else:
         return value
-    metadata = {} if given.metadata is None else as_dict(given.metadata)
-    return given._replace(blocks=_as_blocks(given.blocks), metadata=metadata)
+    path, size, checksum, address, blocks, content_type, metadata, mtime = given
+    if blocks != ():
+        blocks = _as_blocks(blocks)
+    said = dict(metadata) if type(metadata) is dict else {} if metadata is None else as_dict(metadata)
+    return tuple.__new__(Entry, (path, size, checksum, address, blocks, content_type, said, mtime))
+
+
+_FIELDS: Final = frozenset(Entry._fields)
+_NEEDED: Final = frozenset({"path", "size", "checksum"})
 
 
 def _as_blocks(blocks: Any) -> Any:
@@ -571,16 +578,26 @@ def _plain_entries(entries: Any) -> bool:
         and set(blocks) == {()}
         and set(map(type, content_types)) <= {str, type(None)}
         and set(map(type, mtimes)) <= {int, type(None)}
-        and not any(metadata)
         and set(map(type, metadata)) == {dict}
+        and all(map(_plain_metadata, filter(None, metadata)))
         and len(set(paths)) == len(paths)
         and _plain_texts(paths, MAX_PATH_BYTES)
         and "\0" not in "".join(paths)
         and _plain_texts((*checksums, *addresses, *({*content_types} - {None})), MAX_KEY_BYTES)
         and min(sizes) >= 0
         and max(sizes) <= MAX_LONG
-        and all(one is None or MIN_LONG <= one <= MAX_LONG for one in mtimes)
+        and all(MIN_LONG <= one <= MAX_LONG for one in mtimes if one is not None)
     )
+
+
+def _plain_metadata(values: Any) -> bool:
+    """Whether an entry's metadata is surely valid, however much of it JSON escapes."""
+    characters = sum(map(len, values)) + sum(map(len, values.values())) if plain_properties(values) else MAX_LONG
+    return _JSON_BYTES * (characters + len(values)) + 2 <= MAX_ENTRY_METADATA_BYTES
+
+
+_JSON_BYTES: Final = 6
+"""Of a character at most, and of what stands around a key and its value."""
 
 
 def _plain_texts(texts: Any, limit_bytes: int) -> bool:

@@ -1,12 +1,12 @@
 """Long arrays of records, written field by field: each field of all records by one call, at half the price or less.
 
-The part of `encoders` for records that are tuples, possibly of tuples, with fields that are plain numbers and texts.
-What does not fit raises as there.
+The part of `encoders` for records that are tuples, possibly of tuples, with fields that are plain numbers and texts, or
+arrays and maps, which are empty in most records. What does not fit raises as there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from . import wire
@@ -20,11 +20,13 @@ class ColumnWriter:
     Args:
         types: the contract's definitions.
         names: of the records, and of those within them.
+        function: gives the name of a function that writes one value of a type.
     """
 
-    def __init__(self, types: Types, names: Collection[str]) -> None:
+    def __init__(self, types: Types, names: Collection[str], function: Callable[[Schema], str]) -> None:
         self._types = types
         self._names = names
+        self._function = function
 
     def takes(self, item: Schema) -> bool:
         """Whether arrays of this type are written field by field."""
@@ -36,7 +38,7 @@ class ColumnWriter:
             return self._types.kind(self._types.definition(self._types.nullable(schema))) in wire.WRITERS
         if self._is_record(schema):
             return all(self._fits(field["type"]) for field in schema["fields"])
-        return self._types.kind(schema) in {*wire.WRITERS, *wire.TABLES}
+        return self._types.kind(schema) in {*wire.WRITERS, *wire.TABLES, "array", "map"}
 
     def _is_record(self, schema: Any) -> bool:
         return self._types.kind(schema) == "record" and schema["name"] in self._names
@@ -70,6 +72,9 @@ class ColumnWriter:
             case "union":
                 kind, item = self._types.kind(self._types.nullable(schema)), code.name("n")
                 yield f'[b"\\0" if {item} is None else b"\\2" + write_{kind}({item}) for {item} in {values}]'
+            case "array" | "map":
+                function, item = self._function(schema), code.name("x")
+                yield f'[{function}({item}) if {item} else b"\\0" for {item} in {values}]'
             case "long":
                 yield f"write_longs({values})"
             case kind:

@@ -39,7 +39,10 @@ def encoder_source(
         tuples: names of records that are tuples of their fields in order, which is faster to read.
         columns: names of records that are tuples and come in long arrays, which are written field by field.
     """
-    return _EncoderWriter(schema, arguments, tuples, columns).source(prefix)
+    types, constants = Types(schema), list[str]()
+    types.least_bytes(schema)
+    function = _EncoderWriter(schema, arguments, tuples, columns, types, constants).source("encode", prefix)
+    return "\n".join([*constants, function, ""])
 
 
 def compile_encoder(
@@ -71,19 +74,28 @@ class _EncoderWriter:
         arguments: Mapping[str, str] | None,
         tuples: Collection[str],
         columns: Collection[str],
+        types: Types,
+        constants: list[str],
     ) -> None:
         self._schema = schema
-        self._types = Types(schema)
-        self._types.least_bytes(schema)
+        self._types = types
         self._arguments = arguments
-        self._tuples = tuples
-        self._columns = ColumnWriter(self._types, columns)
+        self._tuples = frozenset((*tuples, *columns))
+        self._columns = ColumnWriter(self._types, columns, self._function)
         self._code = Code()
         self._pending: list[str] = []
-        self._constants: list[str] = []
+        self._constants = constants
         self._begun = False
 
-    def source(self, prefix: bytes) -> str:
+    def _function(self, schema: Schema) -> str:
+        """The name of a function of its own that writes one value."""
+        name = f"write{len(self._constants)}"
+        record = {"type": "record", "name": name, "fields": [{"name": "value", "type": schema}]}
+        writer = _EncoderWriter(record, {"value": "value"}, self._tuples, (), self._types, self._constants)
+        self._constants.append(writer.source(name))
+        return name
+
+    def source(self, name: str, prefix: bytes = b"") -> str:
         if prefix:
             self._put(repr(prefix))
         for field in self._schema["fields"]:
@@ -93,7 +105,7 @@ class _EncoderWriter:
         self._flush()
         self._code.add('return b"".join(out)')
         parameters = "datum" if self._arguments is None else ", ".join(dict.fromkeys(self._arguments.values()))
-        return "\n".join([*self._constants, f"def encode({parameters}):", *self._code.lines, ""])
+        return "\n".join([f"def {name}({parameters}):", *self._code.lines])
 
     def _top(self, name: str) -> str:
         if self._arguments is None:

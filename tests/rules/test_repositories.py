@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from metajournal.domains.catalog.events import TagsAdded
 from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories import rules
-from metajournal.domains.repositories.documents import MAX_OBJECT_BYTES, _Made, change_record
+from metajournal.domains.repositories.documents import MAX_OBJECT_BYTES, _Made, change_record, payload_of
 from metajournal.domains.repositories.rows import NOTHING_STAGED, BranchRow, commit_id, content_of, staged_digest
 from metajournal.domains.repositories.urns import branch_urn, commit_urn, object_urn, repository_urn
 from metajournal.domains.repositories.words import words
@@ -341,7 +341,7 @@ def test_objects_of_a_change_record_fit_and_the_rest_is_counted() -> None:
     journal.accepted(e.ObjectsWritten(MAIN, [{**OBJECT, "path": path} for path in paths]))
     header = header_for(e.ObjectsDeleted(MAIN, ["a"]), type="repositories.ObjectsWritten.1")
     objects = list(journal.made.facts[1:])
-    record = change_record(1, header, _Made([], [], objects, [], []))
+    record = change_record(1, header, payload_of(header, _Made([], [], objects, [], [])))
     payload = record["event_payload"]
     shown = len(payload["objects"])
     assert 0 < shown < 1000 == shown + payload["omitted"]
