@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from ....lake.reading import LakeReader
@@ -57,6 +59,11 @@ def chosen(history: History, names: Sequence[str] = ()) -> dict[str, str]:
     if not wanted:
         raise InputError("The git repository has no commits.", code="no-commits", hint="Commit something first.")
     return {name: found[name] for name in wanted}
+
+
+def repository_name(path: Path) -> str:
+    """The name that a folder gives a repository; empty where it gives none."""
+    return re.sub(r"[^a-z0-9._-]+", "-", path.resolve().name.removesuffix(".git").lower()).strip("-._")
 
 
 @dataclass(frozen=True, slots=True)
