@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..domains.repositories.answers import CommitInfo, ObjectInfo
 from ..domains.repositories.git_history.known import GIT_ID, NOTHING
+from ..domains.repositories.git_history.plan import names_of
 from ..domains.repositories.git_history.reading import History
 from ..domains.repositories.git_history.running import IMPORTING, GitImport, chosen, repository_name
 from ..domains.repositories.git_history.survey import Survey
@@ -56,13 +57,15 @@ class GitInput:
 
     @property
     def branch(self) -> str:
-        """The branch's name."""
-        return next(iter(self.branches))
+        """The branch's name in the repository."""
+        (name,) = names_of([*self.branches]).values()
+        return name
 
     @property
     def head(self) -> str:
         """Git's id of the commit that it is at."""
-        return self.branches[self.branch]
+        (commit,) = self.branches.values()
+        return commit
 
 
 @contextmanager
@@ -123,7 +126,7 @@ class GitSteps:
                 timeout_s=DEADLINE_S, tell=tell,
             ).run()  # fmt: skip
         took = round(time.monotonic() - began, 1)
-        self.report["git"] = {"branch": given.branch, "seconds": took, "imported": done.json()}
+        self.report["git"] = {"head": given.head, "seconds": took, "imported": done.json()}
         counts = done.counts
         resolved = f"{counts.resolved:,} of {counts.merges:,} merges otherwise, in {counts.resolved_paths:,} paths"
         self.teller.line(
@@ -148,8 +151,7 @@ def tries(command: str, given: GitInput) -> list[tuple[str, str]]:
     """What to try while the services run on: a command and what it does."""
     return [
         (f"{command} repo log {given.name} {given.branch} --limit 5", "the newest commits of the git history"),
-        (f"{command} repo ls {given.name} {given.branch}~10 --delimiter /", "what there was ten commits ago"),
-        (f"{command} repo diff {given.name} {given.branch}~1 {given.branch}", "what the newest commit changed"),
+        (f"{command} repo ls {given.name} {given.branch} --delimiter /", "what is there"),
     ]
 
 

@@ -104,7 +104,8 @@ def check_git(report: dict[str, Any] | None) -> None:
     assert report is not None
     counts = report["counts"]
     assert all(one["git"] == one["repository"] for one in counts.values())
-    imported = report["imported"]["branches"][report["branch"]]["git_id"]
+    imported = report["head"]
+    assert [one["git_id"] for one in report["imported"]["branches"].values()] == [imported]
     assert counts["commits"]["git"] == int(gits.git(ROOT, "rev-list", "--count", imported))
     assert counts["merges"]["git"] == int(gits.git(ROOT, "rev-list", "--merges", "--count", imported))
     assert counts["paths at the newest"]["git"] == len(gits.listing(ROOT, imported))

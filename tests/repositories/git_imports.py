@@ -11,12 +11,11 @@ import polars as pl
 
 from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories.git_history.importing import Importer
-from metajournal.domains.repositories.git_history.known import NOTHING, Present, PresentBranch
+from metajournal.domains.repositories.git_history.known import NOTHING, Present, created
 from metajournal.domains.repositories.git_history.reading import History
 from metajournal.domains.repositories.git_history.running import chosen
 from metajournal.domains.repositories.git_history.survey import Survey
 from metajournal.domains.repositories.layers import Contents, Layer
-from metajournal.domains.repositories.rows import NOTHING_STAGED
 from metajournal.domains.repositories.urns import commit_urn, repository_urn
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import digest
@@ -77,7 +76,7 @@ def imported(
         if not memory.events:
             default = next(iter(survey.tips))
             memory.send(e.RepositoryCreated(repository_urn(NAME), default, "file:///git"))
-            present = Present({default: PresentBranch(None, 0, NOTHING_STAGED)}, ())
+            present = created(default)
         todo = survey.todo(present)
         importer = Importer(history, NAME, todo.known, present.branches, memory)
         for branch, staging_digest in todo.dirty.items():

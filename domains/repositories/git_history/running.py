@@ -21,10 +21,9 @@ from ....schemas.hashing import record_key
 from ....schemas.urn import Urn
 from ..events import RepositoryCreated
 from ..reads import ends_of
-from ..rows import NOTHING_STAGED
 from ..urns import repository_urn
 from .importing import Counts, Importer
-from .known import KnownCommits, Present, PresentBranch
+from .known import KnownCommits, Present, created
 from .plan import MergeMade
 from .present import PresentQueries
 from .reading import History
@@ -182,7 +181,7 @@ class GitImport:
         default = next(iter(self._survey.tips))
         sink.send(RepositoryCreated(self._urn, default, self._storage))
         sink.confirm()
-        return Present({default: PresentBranch(None, 0, NOTHING_STAGED)}, ())
+        return created(default)
 
     def _present(self) -> Present:
         """What the repository has, with all that an earlier import has sent."""
