@@ -22,9 +22,9 @@ from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Header
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.streaming.derived.committing import fill, tables_of
+from metajournal.streaming.derived.earlier import EarlierRows
 from metajournal.streaming.derived.files import StoredFiles
 from metajournal.streaming.derived.functions import DERIVED
-from metajournal.streaming.derived.making import _Earlier
 from tests.builders import header_for, record_of
 from tests.streaming.harness import Fold
 
@@ -101,7 +101,8 @@ class Contained:
 
     def __init__(self, fold: Fold) -> None:
         self.rows = {row["commit"]: row for row in fold.lake.tables["commit_trees"].query("*", "true")}
-        reads = _Earlier(DERIVED["trees"].derived, tables_of(DERIVED["trees"], fold.lake), KEY, 1 << 62)
+        owned = DERIVED["trees"]
+        reads = EarlierRows(owned.derived, tables_of(owned, fold.lake), KEY, 1 << 62, 1 << 62)
         self._contents = Contents(reads, "default", NAME)
 
     def listing(self, commit: str) -> dict[str, tuple[str, str]]:
