@@ -31,6 +31,8 @@ from ..terminal.rendering import print_json, table
 from ..terminal.views import detail_text, entity_view, history_view, hits_view
 from ..values import entity_json, outcome_json
 from .demo_environment import ACTOR, EnvironmentSteps, tries
+from .demo_git import GitInput, GitSteps, git_input
+from .demo_git import tries as git_tries
 from .demo_services import DEADLINE_S, STAGES, Stages, services
 from .telling import Silent, Teller, teller
 
@@ -49,26 +51,31 @@ PROBE = dataset("demo", "freshness")
 TAGGED = dataset(NAMESPACE, "rich")
 
 
-def run_demo(*, as_json: bool, keep: bool = False) -> int:
+def run_demo(*, as_json: bool, keep: bool = False, git: Path | None = None) -> int:
     """Run the demo and return the exit code; as JSON the report is the only thing on standard output.
 
     Args:
         keep: leave the services running, and say what to try next.
+        git: a clone of a git repository; None: that of this project, where it runs in one.
+    Raises:
+        InputError, UnavailableError: `git` cannot be imported; nothing was started.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the blocks below are left
-    report = demo(Silent() if as_json else teller(), keep=keep)
+    told = Silent() if as_json else teller()
+    with git_input(git, told) as history:
+        report = demo(told, keep=keep, history=history)
     if as_json:
         print_json(report)
     return FINE if report["ok"] else PROBLEM
 
 
-def demo(teller: Teller, *, keep: bool = False) -> dict[str, Any]:
-    """Do every step and give the report."""
+def demo(teller: Teller, *, keep: bool = False, history: GitInput | None = None) -> dict[str, Any]:
+    """Do every step and give the report; those over a git history where there is one."""
     from ..client import Journal
     from ..sources.python_environment import installed
 
     began = time.monotonic()
-    report: dict[str, Any] = {"ok": False, "python": platform.python_version(), "checks": {}}
+    report: dict[str, Any] = {"ok": False, "python": platform.python_version(), "checks": {}, "git": None}
     with services(teller, keep=keep) as running:
         report["folder"] = str(running.folder)
         with Journal.connect(running.settings, create_topics=True) as journal, Stages(running) as stages:
@@ -92,8 +99,12 @@ def demo(teller: Teller, *, keep: bool = False) -> dict[str, Any]:
             show.be_rejected()
             show.look_at_one()
             whole.rebuild_index()
+            if history is not None:
+                versions = GitSteps(teller, journal, report, history)
+                versions.bring_in()
+                versions.compare()
             report["events"] = stages.events()
-            report["try"] = [list(pair) for pair in _tries(running.folder, show)] if keep else []
+            report["try"] = [list(pair) for pair in _tries(running.folder, show, history)] if keep else []
         report["ok"] = all(report["checks"].values())
         report["try"] = report["try"] if report["ok"] else []
         running.keep = not report["ok"]
@@ -104,12 +115,13 @@ def demo(teller: Teller, *, keep: bool = False) -> dict[str, Any]:
     return report
 
 
-def _tries(home: Path, show: Demo) -> list[tuple[str, str]]:
+def _tries(home: Path, show: Demo, history: GitInput | None) -> list[tuple[str, str]]:
     """What to try, with this very command."""
     own = Path(sys.executable).with_name("metajournal")
     named = "metajournal" if shutil.which("metajournal") == str(own) else shlex.quote(str(own))
     command = named if own.exists() else f"{shlex.quote(sys.executable)} -m metajournal.cli"
-    return tries(command, home, TAGGED, show.position_of(TAGGED), SEARCHES[0][0])
+    *others, down = tries(command, home, TAGGED, show.position_of(TAGGED), SEARCHES[0][0])
+    return [*others, *([] if history is None else git_tries(command, history)), down]
 
 
 def _tell_tries(teller: Teller, report: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from contextlib import nullcontext
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -206,13 +207,17 @@ def doctor(given: Options, /, as_json: bool) -> int:
 @click.command(short_help="Try everything in a temporary folder, then stop it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option("--keep", is_flag=True, help="Leave the services running, and print what to try next.")
-def demo(as_json: bool, keep: bool) -> int:
+@click.option(
+    "--git", type=click.Path(path_type=Path), metavar="PATH",
+    help="Import the git history of this clone (default: that of this project, if it runs in a clone of it).",
+)  # fmt: skip
+def demo(as_json: bool, keep: bool, git: Path | None) -> int:
     """Start everything in a temporary folder, publish this Python environment, search it, stop everything."""
     try:
         from .demo import run_demo
     except ModuleNotFoundError as error:
         raise MissingExtraError("all", "The demo") from error
-    return run_demo(as_json=as_json, keep=keep)
+    return run_demo(as_json=as_json, keep=keep, git=git)
 
 
 SERVICES: tuple[click.Command, ...] = (up, down, status, doctor, stream, index, shelve, demo)

@@ -120,7 +120,8 @@ SHAPES: Final[Mapping[str, Printed]] = {
          "seconds": NUMBER,
          "published": Map(object), "outcomes": Map(int), "counts": Map(int), "freshness_ms": object,
          "searches": [Map(object)], "live_tag": Map(object), "rejected": Map(object), "entity": object,
-         "history": object, "files": Map(object), "lineage": Map(object), "as_at": object, "rebuild": Map(object)},
+         "history": object, "files": Map(object), "lineage": Map(object), "as_at": object, "rebuild": Map(object),
+         "git": (Map(object), None)},
         "what each step did, and whether it is correct",
     ),
     "doctor": Printed(

@@ -94,6 +94,8 @@ def test_the_demo_prints_what_the_readme_shows(demonstration: Demonstration) -> 
     assert len(headings) > 5
     commands = [line for line in headings if line.startswith("== metajournal")]
     assert commands == ["== metajournal lineage dataset:python/rich --direction upstream"], "others print less or more"
+    if demonstration.report["git"] is None:  # these tests run in no clone
+        headings = [line for line in headings if "git clone" not in line]
     printed = [re.sub(r"\d[\d,.]*", "N", line) for line in demonstration.told]
     for line in headings:
         assert re.sub(r"\d[\d,.]*", "N", line) in printed

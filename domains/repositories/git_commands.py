@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -48,11 +47,11 @@ def import_git(
     metajournal repo log metajournal main
     """
     from .git_history.reading import History
-    from .git_history.running import GitImport, chosen
+    from .git_history.running import GitImport, chosen, repository_name
     from .questions import check_repository
 
     began = time.monotonic()
-    name = check_repository(repository or _name_of(path))
+    name = check_repository(repository or repository_name(path))
     lines = _Lines(name, silent=as_json)
     with History(path) as history:
         wanted = chosen(history, branches)
@@ -64,11 +63,6 @@ def import_git(
             done = job.foresee() if dry else job.run()
     lines.end()
     return _told(done, round(time.monotonic() - began, 3), as_json)
-
-
-def _name_of(path: Path) -> str:
-    """A repository's name, of that of a folder."""
-    return re.sub(r"[^a-z0-9._-]+", "-", path.resolve().name.removesuffix(".git").lower()).strip("-._")
 
 
 def _told(done: Imported, seconds: float, as_json: bool) -> int:

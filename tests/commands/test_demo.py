@@ -19,14 +19,17 @@ import pytest
 from rich.console import Console
 
 from metajournal.commands import demo as demo_module
-from metajournal.commands import demo_services
+from metajournal.commands import demo_git, demo_services
 from metajournal.commands.demo import Demo
 from metajournal.commands.demo_services import services
 from metajournal.commands.telling import Lines, Screen, Silent
+from metajournal.domains.repositories.git_history.reading import History
+from metajournal.schemas.errors import InputError
 from metajournal.schemas.positions import Position
 from metajournal.sources.python_environment import python_environment
 from tests.demonstration import Demonstration
 from tests.independent_walk import digest_of, files_of, requirements_of, walk
+from tests.repositories import git_histories as gits
 from tests.wait import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -89,7 +92,73 @@ def check_report(report: dict[str, Any]) -> None:
     assert {tuple(pair.split(" -> ")) for pair in report["lineage"]["requirements"]} == required
     assert report["events"] >= 5_000
     assert [one["tagged"] for one in report["as_at"]] == [False, True]
+    check_git(report["git"])
     assert report["rebuild"]["compared"] == report["rebuild"]["documents"] == len(files) + 2 * len(walked) + 1
+
+
+def check_git(report: dict[str, Any] | None) -> None:
+    """What the demo says of this clone's history is what git says; nothing where this is no clone."""
+    if not (ROOT / ".git").exists() or gits.git(ROOT, "rev-parse", "--is-shallow-repository") == b"true\n":
+        assert report is None
+        return
+    assert report is not None
+    counts = report["counts"]
+    assert all(one["git"] == one["repository"] for one in counts.values())
+    imported = report["head"]
+    assert [one["git_id"] for one in report["imported"]["branches"].values()] == [imported]
+    assert counts["commits"]["git"] == int(gits.git(ROOT, "rev-list", "--count", imported))
+    assert counts["merges"]["git"] == int(gits.git(ROOT, "rev-list", "--merges", "--count", imported))
+    assert counts["paths at the newest"]["git"] == len(gits.listing(ROOT, imported))
+
+
+def test_a_git_history_that_cannot_be_imported_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo_module, "demo", lambda told, keep, history: pytest.fail("it began"))
+    before = signal.getsignal(signal.SIGTERM)
+    writer = gits.Writer()
+    sides = [writer.commit({f"{number}": ("100644", "x")}) for number in range(3)]
+    writer.commit({}, sides)
+    writer.save(tmp_path / "octopus", {"main": 3})
+    for folder, code in (("octopus", "octopus-merge"), ("nothing", "no-git-repository")):
+        with pytest.raises(InputError) as refused:
+            demo_module.run_demo(as_json=True, git=tmp_path / folder)
+        assert refused.value.code == code
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("shallow", [True, False])
+def test_where_the_demo_is_in_no_whole_clone_it_says_that_it_imports_none(
+    shallow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    if shallow:
+        writer = gits.Writer()
+        writer.commit({}, [writer.commit({})])
+        writer.save(tmp_path / "git", {"main": 1})
+        gits.git(tmp_path, "clone", "--quiet", "--depth=1", (tmp_path / "git").as_uri(), str(here))
+    monkeypatch.setattr(demo_git, "_PACKAGE", here)
+    out = io.StringIO()
+    with demo_git.git_input(None, Lines(Console(file=out, width=80))) as history:
+        assert history is None
+    assert ("shallow clone" if shallow else "--git PATH names one") in out.getvalue()
+
+
+def test_the_demo_notices_a_commit_that_the_repository_has_otherwise(tmp_path: Path) -> None:
+    gits.generated(tmp_path, 5, 60)
+    head = gits.heads(tmp_path)["main"]
+    with History(tmp_path) as history:
+        git, here = demo_git._InGit(history, head), demo_git._InGit(history, head)
+        same = demo_git._all(git, here) | demo_git._some(git, here, head)
+        assert all(one == other > 0 for one, other in same.values())
+        here.parents = {**here.parents, head: ("ff" * 20,)}
+        here.listing = lambda commit: set()  # type: ignore[method-assign]
+        other = demo_git._all(git, here) | demo_git._some(git, here, head)
+    assert {name for name in same if same[name] != other[name]} == {
+        "commits with the same parents",
+        "paths at the newest",
+        next(name for name in same if name.endswith("same listing")),
+    }
 
 
 @pytest.mark.services
@@ -192,7 +261,7 @@ def test_counts_agree_only_when_every_one_of_them_is_the_same() -> None:
 def test_the_exit_code_says_whether_the_demo_held(
     ok: bool, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo_module, "demo", lambda told, keep: {"ok": ok})
+    monkeypatch.setattr(demo_module, "demo", lambda told, keep, history: {"ok": ok})
     before = signal.getsignal(signal.SIGTERM)
     assert demo_module.run_demo(as_json=True) == code
     signal.signal(signal.SIGTERM, before)

@@ -11,21 +11,20 @@ import polars as pl
 
 from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories.git_history.importing import Importer
-from metajournal.domains.repositories.git_history.known import NOTHING, Present, PresentBranch
+from metajournal.domains.repositories.git_history.known import NOTHING, Present, created
 from metajournal.domains.repositories.git_history.reading import History
 from metajournal.domains.repositories.git_history.running import chosen
 from metajournal.domains.repositories.git_history.survey import Survey
 from metajournal.domains.repositories.layers import Contents, Layer
-from metajournal.domains.repositories.rows import NOTHING_STAGED
 from metajournal.domains.repositories.urns import commit_urn, repository_urn
 from metajournal.schemas.encoding import codec
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Header
 from metajournal.schemas.limits import MAX_EVENT_BYTES
 from metajournal.streaming.derived.committing import fill, tables_of
+from metajournal.streaming.derived.earlier import EarlierRows
 from metajournal.streaming.derived.files import StoredFiles
 from metajournal.streaming.derived.functions import DERIVED
-from metajournal.streaming.derived.making import _Earlier
 from tests.builders import header_for, record_of
 from tests.streaming.harness import Fold
 
@@ -77,7 +76,7 @@ def imported(
         if not memory.events:
             default = next(iter(survey.tips))
             memory.send(e.RepositoryCreated(repository_urn(NAME), default, "file:///git"))
-            present = Present({default: PresentBranch(None, 0, NOTHING_STAGED)}, ())
+            present = created(default)
         todo = survey.todo(present)
         importer = Importer(history, NAME, todo.known, present.branches, memory)
         for branch, staging_digest in todo.dirty.items():
@@ -102,7 +101,8 @@ class Contained:
 
     def __init__(self, fold: Fold) -> None:
         self.rows = {row["commit"]: row for row in fold.lake.tables["commit_trees"].query("*", "true")}
-        reads = _Earlier(DERIVED["trees"].derived, tables_of(DERIVED["trees"], fold.lake), KEY, 1 << 62)
+        owned = DERIVED["trees"]
+        reads = EarlierRows(owned.derived, tables_of(owned, fold.lake), KEY, 1 << 62, 1 << 62)
         self._contents = Contents(reads, "default", NAME)
 
     def listing(self, commit: str) -> dict[str, tuple[str, str]]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from metajournal.domains.repositories.git_history.known import NOTHING
+from metajournal.domains.repositories.git_history import git as git_module
+from metajournal.domains.repositories.git_history.known import NOTHING, Present, PresentBranch
 from metajournal.domains.repositories.git_history.objects import Commit, Leaf, Signature, commit_of
 from metajournal.domains.repositories.git_history.reading import History
 from metajournal.domains.repositories.git_history.running import chosen
@@ -23,8 +24,8 @@ FILE = {"a": ("100644", "one")}
 def line(tmp_path: Path) -> Path:
     """Two commits on main."""
     writer = gits.Writer()
-    writer.commit(FILE)
-    writer.commit({"b": ("100644", "two")}, [0])
+    writer.commit(FILE | {"sub": ("160000", "5" * 40)})
+    writer.commit({"b": ("100644", "two"), "sub": ("160000", "6" * 40)}, [0])
     writer.save(tmp_path / "git", {"main": 1})
     return tmp_path / "git"
 
@@ -110,14 +111,46 @@ def test_no_setting_and_no_replacement_changes_what_is_read(line: Path, monkeypa
     head = gits.heads(line)["main"]
     tree = gits.git(line, "rev-parse", "main~1^{tree}").decode().strip()
     gits.git(line, "replace", head, gits.commit_tree(line, tree, [], "another"))
-    for setting in ("diff.renames=copies", "core.quotePath=true", "log.showSignature=true", "core.abbrev=4"):
+    settings = ("diff.renames=copies", "core.quotePath=true", "core.abbrev=4", "diff.ignoreSubmodules=all")
+    for setting in (*settings, "submodule.sub.path=sub", "submodule.sub.ignore=all"):
         gits.git(line, "config", *setting.split("="))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_CONFIG_COUNT", "x")
     with History(line) as history:
         nodes = [*history.graph([head])]
         assert (len(nodes), nodes[-1].id, history.commit(head).message) == (2, head, "commit 1")
-        assert {one.path for one in history.changes(head, nodes[0].id)} == {"a", "b"}
+        assert {one.path for one in history.changes(head, nodes[0].id)} == {"a", "b", "sub"}
+
+
+def test_git_reads_what_another_user_owns_where_this_one_allows_it(
+    line: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(git_module._SETTINGS, "GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "config"))
+    with pytest.raises(InputError, match="dubious ownership"):
+        History(line)
+    (tmp_path / "config").write_text(f"[safe]\n\tdirectory = {line}\n\tdirectory = /elsewhere\n")
+    with History(line) as history:
+        assert [*history.branches()] == ["main"]
+
+
+def test_a_branch_that_somebody_has_committed_to_is_left_to_them(line: Path) -> None:
+    memory = Memory()
+    head = PresentBranch("ab" * 32, 0, "00" * 16)
+    with pytest.raises(InputError) as caught:
+        imported(line, memory, Present({"main": head}, (), 1))
+    assert (caught.value.code, caught.value.data) == ("not-from-git", {"branch": "main", "head": "ab" * 32})
+    assert memory.events == []
+
+
+def test_more_branches_than_a_repository_takes_are_refused(line: Path) -> None:
+    with History(line) as history:
+        survey = Survey(history, dict.fromkeys(["main", "dev"], gits.heads(line)["main"]))
+        full = Present({}, (), 9_998)
+        assert survey.todo(full).commits == 2
+        with pytest.raises(InputError, match="would have 10,001 branches and registered objects") as caught:
+            survey.todo(full._replace(members=9_999))
+    assert caught.value.code == "too-many"
 
 
 def test_commits_that_are_not_on_a_branch_are_imported_where_they_are_checked_out(line: Path) -> None:

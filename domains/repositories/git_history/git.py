@@ -2,7 +2,7 @@
 
 Left to whom: what is asked, and what the answers mean, is `reading`'s. Invariants: no setting of the user's, no pager
 and no language of theirs changes an answer; nothing is written, locked or fetched; history is what the objects say,
-without replacements.
+without replacements. Whether git may read a repository that another user owns is git's to say.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import IO, Final, Self
 
 from ....schemas.errors import InputError, UnavailableError
 
-_SETTINGS: Final[Mapping[str, str]] = {
+_SETTINGS: Final = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_OPTIONAL_LOCKS": "0",
@@ -46,6 +46,7 @@ class Git:
         self.path = path
         if not path.is_dir():
             raise _none(f"{path} is not a folder.")
+        self._settings = {**_SETTINGS, **_trusted()}
         self._check_complete()
 
     def _check_complete(self) -> None:
@@ -93,7 +94,21 @@ class Git:
 
     def talk(self, *words: str) -> Talk:
         """A command that is asked and answers, until the block ends."""
-        return Talk(self.path, words)
+        return Talk(self.path, words, self._settings)
+
+
+def _trusted() -> dict[str, str]:
+    """The one setting of the user's that counts: of which folders git may read repositories that others own."""
+    asked = ("git", "config", "--null", "--get-all", "safe.directory")
+    try:
+        found = subprocess.run(asked, capture_output=True, check=False, stdin=subprocess.DEVNULL, cwd=os.sep).stdout
+    except FileNotFoundError:
+        return {}
+    folders = found.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    settings = {"GIT_CONFIG_COUNT": str(len(folders))}
+    for number, folder in enumerate(folders):
+        settings |= {f"GIT_CONFIG_KEY_{number}": "safe.directory", f"GIT_CONFIG_VALUE_{number}": folder}
+    return settings
 
 
 class Talk:
@@ -104,14 +119,14 @@ class Talk:
         printed: its standard output.
     """
 
-    def __init__(self, path: Path, words: Sequence[str]) -> None:
+    def __init__(self, path: Path, words: Sequence[str], settings: Mapping[str, str]) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         command = ["git", "-C", str(path), *words]
         self._words, self._path = words, path
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
         try:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, env={**kept, **_SETTINGS}
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said, env={**kept, **settings}
             )
         except FileNotFoundError as error:
             self._said.close()

@@ -75,16 +75,16 @@ class Counts:
 class Importer:
     """Sends the steps of a plan.
 
-    Attributes:
-        counts: what was sent.
-        known: the commits that the repository has.
-
     Args:
         history: what they speak of.
         repository: name of the repository.
         known: the commits that it has; those that are made are added.
         branches: its branches.
         sink: where events go.
+
+    Attributes:
+        counts: what was sent.
+        known: the commits that the repository has.
     """
 
     def __init__(

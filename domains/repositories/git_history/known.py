@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ..merging.bases import NO_PARENT, Base, ParentColumns, base_of
+from ..rows import NOTHING_STAGED
 from .objects import Node
 
 GIT_ID: Final = "git.id"
@@ -46,13 +47,20 @@ class Present(NamedTuple):
     Attributes:
         branches: by name.
         commits: those with an id of git's, by position.
+        members: branches and registered objects.
     """
 
     branches: Mapping[str, PresentBranch]
     commits: Sequence[PresentCommit]
+    members: int
 
 
-NOTHING: Final = Present({}, ())
+NOTHING: Final = Present({}, (), 0)
+
+
+def created(default_branch: str) -> Present:
+    """A repository that has just been created."""
+    return Present({default_branch: PresentBranch(None, 0, NOTHING_STAGED)}, (), 1)
 
 
 class KnownCommits:

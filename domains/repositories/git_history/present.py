@@ -27,7 +27,7 @@ class PresentQueries(RepositoryQueries):
         except UnknownEntityError:
             return NOTHING
         heads = {one.name: PresentBranch(one.head, one.staged_events, one.staging_digest) for one in branches}
-        return Present(heads, _commits(moment, refs.created))
+        return Present(heads, _commits(moment, refs.created), refs.info().members)
 
 
 def _commits(moment: Moment, created: int) -> list[PresentCommit]:

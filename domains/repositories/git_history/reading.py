@@ -16,7 +16,10 @@ from .git import Git, Talk
 from .objects import SUBMODULE, Commit, Leaf, Node, PathChange, change_of, commit_of
 
 _END: Final = b"end\n"
-_DIFF: Final = ("diff-tree", "--stdin", "-r", "-z", "--raw", "--root", "--no-renames", "--no-abbrev", "--no-commit-id")
+_DIFF: Final = (
+    "diff-tree", "--stdin", "-r", "-z", "--raw", "--root", "--no-renames", "--no-abbrev", "--no-commit-id",
+    "--ignore-submodules=none",
+)  # fmt: skip
 _ASKED_AT_ONCE: Final = 400  # of these neither the questions nor the answers fill a pipe
 
 

@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from ....lake.reading import LakeReader
@@ -19,10 +21,9 @@ from ....schemas.hashing import record_key
 from ....schemas.urn import Urn
 from ..events import RepositoryCreated
 from ..reads import ends_of
-from ..rows import NOTHING_STAGED
 from ..urns import repository_urn
 from .importing import Counts, Importer
-from .known import KnownCommits, Present, PresentBranch
+from .known import KnownCommits, Present, created
 from .plan import MergeMade
 from .present import PresentQueries
 from .reading import History
@@ -57,6 +58,11 @@ def chosen(history: History, names: Sequence[str] = ()) -> dict[str, str]:
     if not wanted:
         raise InputError("The git repository has no commits.", code="no-commits", hint="Commit something first.")
     return {name: found[name] for name in wanted}
+
+
+def repository_name(path: Path) -> str:
+    """The name that a folder gives a repository; empty where it gives none."""
+    return re.sub(r"[^a-z0-9._-]+", "-", path.resolve().name.removesuffix(".git").lower()).strip("-._")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +181,7 @@ class GitImport:
         default = next(iter(self._survey.tips))
         sink.send(RepositoryCreated(self._urn, default, self._storage))
         sink.confirm()
-        return Present({default: PresentBranch(None, 0, NOTHING_STAGED)}, ())
+        return created(default)
 
     def _present(self) -> Present:
         """What the repository has, with all that an earlier import has sent."""

@@ -69,9 +69,10 @@ class JournalSink:
             raise
 
     def wait(self) -> None:
-        """Wait until the lake has all that was sent. Raises: as `wait_for_lake`, and as `Journal.flush`."""
+        """Wait until the lake has all that was sent. Raises: as `confirm`, `wait_for_lake` and `Journal.flush`."""
         self._journal.flush()
         if self._last is not None:
+            self.confirm()
             wait_for_lake(self._journal, self._last, self._timeout_s)
 
     @property

@@ -14,6 +14,8 @@ from .reading import History
 from .telling import git_path_fault
 
 _SHOWN: Final = 10
+_NAMED: Final = 100
+"""As many of them are named in an error's data."""
 _ELSEWHERE: Final = "elsewhere"
 """In place of git's id of a commit: one that stands for a commit of git's, and is not the one that counts."""
 
@@ -85,7 +87,7 @@ class Survey:
         known = known_of(present, self.graph)
         heads = _heads(present, known, self.tips)
         steps = [*plan(self.graph, self.tips, known, heads)]
-        _check_number(steps, len(present.branches))
+        _check_number(steps, present.members)
         self._look_at([node for node in self.graph if node.id not in known and node.id not in self._looked_at])
         dirty = {name: one for name, one in present.branches.items() if name in heads and one.staged_events}
         return Todo(known, steps, {name: one.staging_digest for name, one in dirty.items()})
@@ -111,7 +113,7 @@ def _check_octopuses(graph: Sequence[Node]) -> None:
             f"{len(found):,} commits have more than two parents: {shown}. Nothing was sent.",
             code="octopus-merge",
             hint="A repository's merges have two parents: import branches that do not contain them (--branch).",
-            commits=[node.id for node in found],
+            commits=[node.id for node in found[:_NAMED]],
         )
 
 
@@ -138,15 +140,16 @@ def _heads(present: Present, known: KnownCommits, tips: Mapping[str, str]) -> di
     return heads
 
 
-def _check_number(steps: Sequence[Step], branches: int) -> None:
-    """Raises: InputError: at some time there would be more branches than a repository takes."""
-    most = branches
+def _check_number(steps: Sequence[Step], members: int) -> None:
+    """Raises: InputError: at some time there would be more members than a repository takes."""
+    most = members
     for step in steps:
-        branches += isinstance(step, BranchMade) - isinstance(step, BranchGone)
-        most = max(most, branches)
+        members += isinstance(step, BranchMade) - isinstance(step, BranchGone)
+        most = max(most, members)
     if most > MAX_MEMBERS:
         raise InputError(
-            f"The import needs {most:,} branches, a repository takes {MAX_MEMBERS:,}. Nothing was sent.",
+            f"With these branches the repository would have {most:,} branches and registered objects at some time; the "
+            f"limit is {MAX_MEMBERS:,}. Nothing was sent.",
             code="too-many",
             hint="Import fewer branches: --branch NAME.",
         )
@@ -159,5 +162,5 @@ def _bad_paths(bad: Mapping[str, str]) -> InputError:
         f"{len(bad):,} paths cannot be in a repository: {shown}{more}. Nothing was sent.",
         code="bad-paths",
         hint="Leave them out: --omit-paths.",
-        paths=[ascii(path) for path in bad],
+        paths=[ascii(path) for path in [*bad][:_NAMED]],
     )
