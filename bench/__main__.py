@@ -18,6 +18,7 @@ from rich.table import Table
 
 from bench import (
     catchup,
+    contents,
     derived,
     emit,
     file_ingest,
@@ -112,6 +113,7 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "ranking": ("rank quality of searches against plain BM25", _ranking),
     "files": ("pages of archived files among a million", _files),
     "file-ingest": ("archived files recorded in bulk, until they are visible and published", file_ingest.run),
+    "contents": ("listings, differences and merge bases of repositories", contents.run),
     "show": ("one entity among a million, with a fresh handle", _show),
     "lineage": ("a lineage of 200 nodes among a million accesses, with a fresh handle", _lineage),
     "follower": ("emit to verdict ahead of the stream, and opening a follower", _follower),
