@@ -101,10 +101,12 @@ class Outlooks:
                 yield part.conflicts
 
     def _paths(self, levels: Sequence[Level]) -> Iterator[pl.Series]:
+        """The paths that some levels have, sorted, some at a time."""
         if levels:
             for _, window in LevelRows(self._moment, levels).windows("", HIGHEST):
-                for start in range(0, window.height, _AT_ONCE):
-                    yield window["path"].slice(start, _AT_ONCE)
+                paths = window["path"].unique().sort()
+                for start in range(0, len(paths), _AT_ONCE):
+                    yield paths.slice(start, _AT_ONCE)
 
     def _without(self, conflicts: Sequence[PathConflict], resolved: Area | None) -> Sequence[PathConflict]:
         """The conflicts whose paths are not staged in an area."""
