@@ -78,6 +78,12 @@ BRANCH: Final = {
     "urn": str, "name": str, "head": TEXT, "staged_events": int, "staged_rows": int, "staging_digest": str,
     "logical_timestamp": int, "dirty": bool,
 }  # fmt: skip
+OBJECT: Final = {
+    "path": str, "size": int, "checksum": str, "address": TEXT,
+    "blocks": [{"address": str, "size": int, "checksum": str}], "content_type": TEXT, "metadata": Map(str),
+    "mtime": WHOLE, "content": str,
+}  # fmt: skip
+STATE: Final = {"size": int, "content": str}
 COMMIT: Final = {
     "urn": str, "id": str, "branch": str, "parents": [str], "strategy": TEXT, "message": str, "metadata": Map(str),
     "actor": TEXT, "event_time": int, "logical_timestamp": int,
@@ -169,6 +175,11 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "repo commit": Printed(COMMIT, "the commit"),
     "repo create": Printed(RECORDED, "the result of its event", lines=True),
     "repo delete": Printed(RECORDED, "the result of its event", lines=True),
+    "repo diff": Printed(
+        {"items": [{"path": str, "change": str, "left": (None, STATE), "right": (None, STATE)}], "after": TEXT},
+        "paths that differ, each `added`, `changed` or `removed`; `after` asks for more",
+    ),
+    "repo get": Printed(OBJECT, "the object"),
     "repo import-git": Printed(
         {"ok": bool, "repository": str, "dry_run": bool,
          "branches": Map({"name": str, "git_id": str, "commit": TEXT}), "had_commits": int, "events": int,
@@ -180,6 +191,10 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "repo list": Printed(
         [{"urn": str, "name": str, "default_branch": str, "storage_namespace": str, "created": int, "members": int}],
         "the repositories, by name",
+    ),
+    "repo ls": Printed(
+        {"items": [({"type": str, **OBJECT}, {"type": str, "path": str})], "after": TEXT},
+        "objects (`type` object) and common prefixes (`type` prefix), by path; `after` asks for more",
     ),
     "repo log": Printed({"commits": [COMMIT], "before": WHOLE}, "commits, the newest first; `before` asks for more"),
     "repo merge": Printed(COMMIT, "the commit of the merge"),
