@@ -19,12 +19,13 @@ from ...fold.derived import Derived, Earlier, EndsBefore, Made, Piece, Rows
 from ...lake.spool import Spool
 from ...schemas.lthash import NOTHING
 from ...schemas.urn import Urn
-from .ancestry import Ancestry
+from .ancestry import Counted, graph_of
 from .areas import Area
+from .graph import Graph
 from .kept_layers import KEPT_COLUMNS, KeptLayers
 from .layers import OBJECTS as OBJECTS_TABLE
 from .layers import TREES as TREES_TABLE
-from .layers import Contents, Layer, as_frame, joined
+from .layers import Contents, Layer, joined
 from .made_layers import PassReads
 from .merged_layers import LayerMerge
 from .merging.bases import base_of
@@ -127,7 +128,7 @@ class _Pass:
         self._reads = PassReads(earlier, piece.start, made)
         self._kept: KeptLayers = earlier.kept.setdefault("layers", KeptLayers())
         self._trees: dict[tuple[str, str], _Tree | None] = {}
-        self._graphs: dict[tuple[str, str], Ancestry] = {}
+        self._graphs: dict[tuple[str, str], Graph] = {}
         self._work = 0
 
     def run(self) -> Iterator[Made]:
@@ -245,9 +246,13 @@ class _Pass:
     def _merged(self, step: _Step, first: _Tree, contents: Contents) -> tuple[Tally, Sequence[Layer]]:
         """What a merge changes at its destination, and over it what was staged there."""
         graph = self._graph(step)
-        destination, source = (graph.numbers[parent] for parent in step.parents)
-        base = base_of(graph.parents, graph.ids, destination, source)
-        sides = {one: graph.urns[one] for one in LayerMerge.sides(base, destination, source)}
+        destination, source = (graph.numbers(one)[0] for one in step.row["parents"])  # whatever comes again later
+        parents = Counted(graph.parents)
+        base = base_of(parents, graph.ids, destination, source)
+        self._work += parents.count
+        sides = {
+            one: str(commit_urn(step.repo, graph.id_of(one))) for one in LayerMerge.sides(base, destination, source)
+        }
         self._take_up({(step.tenant, urn) for urn in sides.values()})
         layers = {one: self._tree(step.tenant, urn).layers for one, urn in sides.items()}
         merge = LayerMerge(contents, layers, base, destination, source, step.row["strategy"])
@@ -261,15 +266,11 @@ class _Pass:
         self._work += merge.rows
         return tally, self._with_made(step, first.layers)
 
-    def _graph(self, step: _Step) -> Ancestry:
+    def _graph(self, step: _Step) -> Graph:
         """All commits of a repository, up to the piece's end."""
         key = step.tenant, step.row["aggregate"]
         if key not in self._graphs:
-            among, columns = {"tenant": [key[0]], "aggregate": [key[1]]}, ["commit", "parents", "logical_timestamp"]
-            rows = as_frame(self._earlier.rows("commits", among, columns=columns))
-            own = as_frame(self._piece.rows["commits"].select([*among, *columns]))
-            own = own.filter((pl.col("tenant") == key[0]) & (pl.col("aggregate") == key[1])).select(columns)
-            self._graphs[key] = Ancestry(pl.concat([rows, own]).sort("logical_timestamp"), key[1])
+            self._graphs[key] = graph_of(self._piece, self._earlier, *key)
         return self._graphs[key]
 
     # layers

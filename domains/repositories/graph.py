@@ -7,7 +7,7 @@ About 70 bytes a commit. Source: docs/concepts.md.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -62,6 +62,11 @@ class Graph:
     def parents(self) -> ParentColumns:
         """As `merging.bases` walks it."""
         return ParentColumns(self.first.data, self.second.data)
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The id of each commit, made when it is asked for."""
+        return _Ids(self)
 
     def id_of(self, number: int) -> str:
         """The id of a commit: 64 hexadecimal digits."""
@@ -147,6 +152,19 @@ class Graph:
         return made[0], made[1]
 
 
+class _Ids(Sequence[str]):
+    """The ids of a graph's commits by their numbers, made one by one: bases are few."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+
+    def __getitem__(self, number: int) -> str:  # type: ignore[override]  # no slices are asked for
+        return self._graph.id_of(number)
+
+    def __len__(self) -> int:
+        return len(self._graph)
+
+
 class Graphs:
     """The graphs that were read, by tenant and repository."""
 
@@ -164,7 +182,7 @@ class Graphs:
         seen = graph if held_to <= moment.below else _before(graph, moment)
         if moment.until_us is not None:
             seen = _before(seen, moment)
-        return seen if newer is None else seen.with_rows(_rows_of(newer))
+        return seen if newer is None else seen.with_rows(graph_rows(newer))
 
 
 def _before(graph: Graph, moment: Moment) -> Graph:
@@ -203,7 +221,7 @@ def _rows_of_lake(moment: Moment, since: int) -> pl.DataFrame:
     return frame.cast(_SCHEMA)
 
 
-def _rows_of(commits: pl.DataFrame) -> pl.DataFrame:
+def graph_rows(commits: pl.DataFrame) -> pl.DataFrame:
     """Rows of `commits` as the graph takes them."""
     parents = pl.col("parents")
     return commits.sort("logical_timestamp").select(

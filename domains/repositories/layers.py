@@ -8,8 +8,11 @@ A layer is a staging area of the table `objects` (no reset fell into it) or rows
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -23,7 +26,6 @@ TREES: Final = "trees"
 _NUMBER: Final[Mapping[str, str]] = {OBJECTS: "staging", TREES: "layer"}
 _PLACE: Final = ("logical_timestamp", "seq")
 _DEPTH: Final = "_depth"
-_NO_PLACE: Final = (pl.lit(0, pl.Int64).alias("logical_timestamp"), pl.lit(0, pl.Int32).alias("seq"))
 RANGE_ROWS: Final = 32_768
 """About as many rows are in memory at once, however large a layer is."""
 _SAMPLED: Final = 64
@@ -122,20 +124,28 @@ class Contents:
         wanted = ["path", "deleted", *columns]
         if not layers or (paths is not None and not len(paths)):
             return no_rows(wanted)
-        depths = {layer[:2]: depth for depth, layer in enumerate(layers)}
-        frames = []
-        read = list(layers)
-        if {*columns} <= KEPT_COLUMNS:
-            kept = {layer: self._whole(layer) for layer in layers if self._kept.takes(layer.rows)}
-            read = [layer for layer in layers if layer not in kept]
-            frames = [
-                self._some(rows, within, paths).select(*_NO_PLACE, *wanted, _depth(depths[layer[:2]]))
-                for layer, rows in kept.items()
-            ]
-        frames += self._frames(read, depths, wanted, within, paths)
-        if not frames:
-            return no_rows(wanted)
-        return newest(pl.concat(frames), _DEPTH).select(wanted)
+        parts, depths = [], []
+        read = {}
+        for depth, layer in enumerate(layers):
+            if {*columns} <= KEPT_COLUMNS and self._kept.takes(layer.rows):
+                parts.append(_some(self._whole(layer), within, paths))
+                depths.append(np.full(parts[-1].height, depth, np.int32))
+            else:
+                read[layer] = depth
+        names = ["path", "deleted", *sorted(KEPT_COLUMNS)] if parts else wanted
+        if read:
+            rows = newest(pl.concat([*self._frames(read, names, within, paths), _none_read(names)]), _DEPTH)
+            depths.append(rows[_DEPTH].to_numpy())
+            parts.append(rows.drop(*_PLACE, _DEPTH))
+        over = _uppermost(parts, np.concatenate(depths))
+        return over if over.columns == wanted else over.select(wanted)
+
+    def by_path(
+        self, layers: Sequence[Layer], *, within: PathRange | None = None, paths: pl.Series | None = None
+    ) -> dict[str, bytes | None]:
+        """The content of each path that some layers have, None where it is deleted; arguments as of `overlaid`."""
+        rows = self.overlaid(layers, ["content"], within=within, paths=paths)
+        return dict(zip(rows["path"].to_list(), rows["content"].to_list(), strict=True))
 
     def keep(self, layer: Layer, rows: pl.DataFrame) -> None:
         """Keep all rows of a layer in memory, if it is small.
@@ -150,45 +160,30 @@ class Contents:
         return (*self._of["tenant"], *self._of["repo"], layer.table, layer.number)
 
     def _frames(
-        self,
-        layers: Sequence[Layer],
-        depths: Mapping[Any, int],
-        wanted: Sequence[str],
-        within: PathRange | None,
-        paths: pl.Series | None,
+        self, depths: Mapping[Layer, int], wanted: Sequence[str], within: PathRange | None, paths: pl.Series | None
     ) -> Iterator[pl.DataFrame]:
-        """The rows of some layers, each with its depth."""
+        """The rows of some layers, each with its place and its layer's depth."""
         between = None if within is None else {"path": (within.first, within.last)}
         keys = None if paths is None else pa.table({"path": paths.to_arrow().cast(pa.string())})
         for table, number in _NUMBER.items():
-            own = {layer.number: depths[layer[:2]] for layer in layers if layer.table == table}
+            own = {layer.number: depth for layer, depth in depths.items() if layer.table == table}
             if own:
                 among = {**self._of, number: [*own]}
                 read = list(dict.fromkeys([number, *_PLACE, *wanted]))
                 for block in self._reads.blocks(table, among, columns=read, between=between, keys=keys):
-                    rows = as_frame(block)
-                    yield rows.select(
-                        *_PLACE, *wanted, pl.col(number).replace_strict(own, return_dtype=pl.Int32).alias(_DEPTH)
-                    )
+                    depth = pl.col(number).replace_strict(own, return_dtype=pl.Int32).alias(_DEPTH)
+                    yield as_frame(block).select(*wanted, *_PLACE, depth)
 
     def _whole(self, layer: Layer) -> pl.DataFrame:
         """All rows of a layer, each path once, by path; kept if there is room."""
         key = self._key(layer)
         rows = self._kept.get(key)
         if rows is None:
-            frames = list(self._frames([layer], {layer[:2]: 0}, ["path", "deleted", *sorted(KEPT_COLUMNS)], None, None))
-            rows = newest(pl.concat(frames)).drop(*_PLACE, _DEPTH).rechunk()
+            names = ["path", "deleted", *sorted(KEPT_COLUMNS)]
+            found = newest(pl.concat([*self._frames({layer: 0}, names, None, None), _none_read(names)]))
+            rows = found.drop(*_PLACE, _DEPTH).rechunk()
             self._kept.put(key, rows)
         return rows
-
-    @staticmethod
-    def _some(rows: pl.DataFrame, within: PathRange | None, paths: pl.Series | None) -> pl.DataFrame:
-        if paths is not None:
-            return at_paths(rows, paths)
-        if within is None:
-            return rows
-        begin = rows["path"].search_sorted(within.first, "left")
-        return rows.slice(begin, rows["path"].search_sorted(within.last, "right") - begin)
 
     def ranges(self, layers: Sequence[Layer], area: int | None = None, parts: int = 1) -> Iterator[PathRange | None]:
         """Ranges that hold every path of some layers, each with about RANGE_ROWS rows of all of them.
@@ -289,17 +284,42 @@ def before(path: str) -> str:
     return path[:-1] + chr(lower) + HIGHEST
 
 
+def _some(rows: pl.DataFrame, within: PathRange | None, paths: pl.Series | None) -> pl.DataFrame:
+    """Those of a layer's rows that are asked for."""
+    if paths is not None:
+        return at_paths(rows, paths)
+    if within is None:
+        return rows
+    begin = rows["path"].search_sorted(within.first, "left")
+    return rows.slice(begin, rows["path"].search_sorted(within.last, "right") - begin)
+
+
+def _uppermost(parts: Sequence[pl.DataFrame], depths: npt.NDArray[np.int32]) -> pl.DataFrame:
+    """Of each path the row of the greatest depth; by path.
+
+    Args:
+        parts: rows of layers, of each a path once.
+        depths: of all rows, one after the other.
+    """
+    rows = pl.concat(parts)
+    if is_ascending(rows["path"]):
+        return rows
+    if (depths[1:] < depths[:-1]).any():
+        rows = rows[np.argsort(depths, kind="stable")]
+    return rows.sort("path", maintain_order=True).unique("path", keep="last", maintain_order=True)
+
+
+def is_ascending(paths: pl.Series) -> bool:
+    """Whether each path comes after the one before it."""
+    return len(paths) < 2 or bool((paths.slice(1) > paths.slice(0, len(paths) - 1)).all())
+
+
 def newest(rows: pl.DataFrame, *above: str) -> pl.DataFrame:
     """Of each path the row that is last by some columns, then by position and sequence; by path."""
-    paths = rows["path"]
-    if rows.height < 2 or (paths.slice(1) > paths.slice(0, rows.height - 1)).all():
+    if is_ascending(rows["path"]):
         return rows
     ordered = rows.sort(*above, *_PLACE).sort("path", maintain_order=True)  # half the time of a sort by all at once
     return ordered.unique("path", keep="last", maintain_order=True)
-
-
-def _depth(depth: int) -> pl.Expr:
-    return pl.lit(depth, pl.Int32).alias(_DEPTH)
 
 
 def as_frame(rows: pa.Table) -> pl.DataFrame:
@@ -311,7 +331,17 @@ def as_frame(rows: pa.Table) -> pl.DataFrame:
 
 def no_rows(columns: Sequence[str]) -> pl.DataFrame:
     """No rows of objects, with some columns."""
+    return _no_rows(tuple(columns))
+
+
+@lru_cache
+def _no_rows(columns: tuple[str, ...]) -> pl.DataFrame:
     return as_frame(OBJECTS_SCHEMA.empty_table().select(list(columns)))
+
+
+def _none_read(columns: Sequence[str]) -> pl.DataFrame:
+    """No rows, with place and depth."""
+    return no_rows([*columns, *_PLACE]).with_columns(pl.lit(0, pl.Int32).alias(_DEPTH))
 
 
 def joined(

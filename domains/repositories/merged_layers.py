@@ -12,7 +12,7 @@ import polars as pl
 
 from .layers import Contents, Layer, PathRange, no_rows
 from .merging.bases import Base
-from .merging.ranges import Content, MergedRange, SortedRange, commits_of, merged
+from .merging.ranges import MergedRange, SortedRange, commits_of, merged
 from .tables import OF_OBJECT
 
 _USUAL_SIDES: Final = 3
@@ -80,18 +80,25 @@ class LayerMerge:
         self, own: Mapping[int, Sequence[Layer]], within: PathRange | None
     ) -> dict[int, list[SortedRange]]:
         """Of each commit the contents of the paths that any of them does not share with all others."""
-        found = {one: self._contents.overlaid(layers, ["content"], within=within) for one, layers in own.items()}
-        paths = pl.concat([frame["path"] for frame in found.values()]).unique().sort()
-        below = _by_path(self._contents.overlaid(self._shared, ["content"], within=within, paths=paths))
-        named = paths.to_list()
+        layers = {layer[:2]: layer for found in own.values() for layer in found}
+        each = {key: self._contents.by_path([layer], within=within) for key, layer in layers.items()}
+        named = sorted(set().union(*each.values()))
         self.rows += len(named) * len(own)
-        columns = {one: below | _by_path(frame) for one, frame in found.items()}
-        return {one: [SortedRange(named, [*map(held.get, named)])] for one, held in columns.items()}
+        below = self._contents.by_path(self._shared, within=within, paths=pl.Series("path", named, dtype=pl.String))
+        sides = {}
+        for one, found in own.items():
+            contents = below.copy()
+            for layer in found:
+                contents |= each[layer[:2]]
+            sides[one] = [SortedRange(named, [*map(contents.get, named)])]
+        return sides
 
     def _taken(self, part: MergedRange) -> pl.DataFrame:
         """The rows of what is taken from the source."""
+        if not part.paths:
+            return no_rows(["path", "deleted", *OF_OBJECT])
         there = pl.Series("path", part.paths, dtype=pl.String)
-        within = PathRange(part.paths[0], part.paths[-1]) if part.paths else None
+        within = PathRange(part.paths[0], part.paths[-1])
         rows = self._contents.overlaid(self._layers[self._source], OF_OBJECT, within=within, paths=there)
         held = rows.filter(~pl.col("deleted"))
         gone = there.to_frame().join(held, on="path", how="anti")
@@ -105,8 +112,3 @@ def _shared(layers: Sequence[Sequence[Layer]]) -> Sequence[Layer]:
     while all(len(some) > count for some in layers) and len({some[count][:2] for some in layers}) == 1:
         count += 1
     return layers[0][:count]
-
-
-def _by_path(rows: pl.DataFrame) -> dict[str, Content]:
-    contents = rows.select(pl.when(~pl.col("deleted")).then("content"))
-    return dict(zip(rows["path"].to_list(), contents.to_series().to_list(), strict=True))

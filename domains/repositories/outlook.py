@@ -30,19 +30,6 @@ _AT_ONCE: Final = 16_384
 _NO_CONTENT: Final = "conflict"
 
 
-class _Ids(Sequence[str]):
-    """The ids of a graph's commits by their numbers, made one by one: bases are few."""
-
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-
-    def __getitem__(self, number: int) -> str:  # type: ignore[override]  # no slices are asked for
-        return self._graph.id_of(number)
-
-    def __len__(self) -> int:
-        return len(self._graph)
-
-
 class Outlooks:
     """Looks at merges of a repository.
 
@@ -89,7 +76,7 @@ class Outlooks:
 
     def _conflicts(self, into: int, taken: int) -> Iterator[Sequence[PathConflict]]:
         """The conflicts by ranges of paths."""
-        base = base_of(self._graph.parents, _Ids(self._graph), into, taken)
+        base = base_of(self._graph.parents, self._graph.ids, into, taken)
         sides = sorted({into, taken, *commits_of(base)})
         levels = {one: self._contents.levels(self._graph.id_of(one), None) for one in sides}
         own = [level for found in levels.values() for level in found[_shared(levels) :]]

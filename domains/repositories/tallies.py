@@ -42,6 +42,8 @@ class Tally:
             new, old: `path`, `deleted`, `content`, `size` as they become, and as they were.
             first: as they were at the first parent, where that is something else than `old`.
         """
+        if not new.height:
+            return
         both = _there(new).join(_there(old).rename({"content": "old", "size": "old_size"}), on="path", how="left")
         both = both.filter(pl.col("content").ne_missing(pl.col("old")))
         self.size_bytes += int(both["size"].sum()) - int(both["old_size"].sum())
