@@ -187,6 +187,7 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "repo reset": Printed(RECORDED, "the result of its event", lines=True),
     "repo revert": Printed(RECORDED, "the result of its event", lines=True),
     "repo rm": Printed(RECORDED, "the result of each event", lines=True),
+    "repo tail": Printed(CHANGE, "each change", lines=True),
     "repo unregister": Printed(RECORDED, "the result of each event", lines=True),
     "repo write": Printed(RECORDED, "the result of each event", lines=True),
     "restore topics": Printed(
