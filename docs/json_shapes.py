@@ -74,6 +74,15 @@ FILE: Final = {
 }  # fmt: skip
 RECORDED: Final = {"ok": bool, "event_id": str, "position": str, "outcome?": str, "reason?": str, "detail?": object,
                    "of?": (str, int), "original?": Map(object)}  # fmt: skip
+GARBAGE: Final = {
+    "repository": str, "position": str, "before": int, "branches": int, "old_transactions": int, "commits": int,
+    "unreached_commits": int, "earlier_commits": int, "layers": int, "unreached_layers": int, "pending_commits": int,
+    "blocks": int, "unused_blocks": int,
+}  # fmt: skip
+UNUSED_BLOCK: Final = {"address": str, "written": int}
+UNREACHED_COMMIT: Final = {"id": str, "logical_timestamp": int, "time": int, "earlier": bool}
+LAYER_USE: Final = {"layer": str, "rows": int, "commits": int}
+OLD_TRANSACTION: Final = {"name": str, "head": TEXT, "logical_timestamp": int, "time": int}
 BRANCH: Final = {
     "urn": str, "name": str, "head": TEXT, "staged_events": int, "staged_rows": int, "staging_digest": str,
     "logical_timestamp": int, "dirty": bool,
@@ -169,6 +178,10 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "repo commit": Printed(COMMIT, "the commit"),
     "repo create": Printed(RECORDED, "the result of its event", lines=True),
     "repo delete": Printed(RECORDED, "the result of its event", lines=True),
+    "repo gc": Printed(
+        (GARBAGE, UNUSED_BLOCK, UNREACHED_COMMIT, LAYER_USE, OLD_TRANSACTION),
+        "the counts; with `--list` each address, commit, layer or branch", lines=True,
+    ),
     "repo import-git": Printed(
         {"ok": bool, "repository": str, "dry_run": bool,
          "branches": Map({"name": str, "git_id": str, "commit": TEXT}), "had_commits": int, "events": int,
