@@ -26,6 +26,8 @@ from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
+    from .consumers.records import Change
+    from .consumers.subscription import Subscription
     from .indexer.search.results import Hit
     from .lake.reading import Answer, LakeReader
     from .producers.emitter import Emitter
@@ -71,6 +73,10 @@ class ConnectedJournal(Protocol):
 
     def flush(self, timeout_s: float | None = None) -> None:
         """`Journal.flush`."""
+
+    @property
+    def subscribe(self) -> Callable[..., Subscription[Change]]:
+        """`Journal.subscribe`."""
 
     @property
     def show(self) -> Callable[..., EntityRow]:

@@ -85,10 +85,10 @@ def _one_by_one(say: Say, objects: int, commits: int, probes: int) -> list[dict[
             filled.write(filled.scattered(objects, CHANGES))
             filled.commit()
             filled.batch(tidy_s=0.1)
-            written = rows_written(filled.lake)
+            rows_before = rows_written(filled.lake)
             took = work.run()
             if took > slowest:
-                slowest, met = took, rows_written(filled.lake) - written
+                slowest, met = took, rows_written(filled.lake) - rows_before
         took = sum(work.pieces[first:])
         processor_s = (work.processor_s() - processor_s) / commits
         written = (rows_written(filled.lake) - before) / (commits * CHANGES)

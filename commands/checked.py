@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ..domains.repositories import documents as repositories_documents
     from ..domains.repositories import domain as repositories
     from ..domains.repositories import events as repositories_events
+    from ..domains.repositories import lines as repositories_lines
     from ..domains.repositories import rows as repositories_rows
     from ..domains.repositories import rules as repositories_rules
     from ..domains.repositories import tables as repositories_tables
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from ..streaming.tasks import ColumnFolderFile
     from ..terminal.parsing import TypedFile
     from .program import CommandsFile
+    from .tailing import LinesFile
 
     _DOMAINS: Sequence[DomainFile] = (catalog, datasets, files, lineage, repositories, tables)
     _EVENTS: Sequence[EventsFile] = (catalog_events, files_events, lineage_events, repositories_events)
@@ -85,3 +87,4 @@ if TYPE_CHECKING:
     _FACTS: FactsFile = lineage_as_of
     _TYPED: Sequence[TypedFile] = (catalog_typed, files_typed)
     _COMMANDS: Sequence[CommandsFile] = (files_commands, lineage_commands, repositories_commands)
+    _LINES: LinesFile = repositories_lines

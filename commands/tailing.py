@@ -1,22 +1,29 @@
 """`tail`: changes, or the states of entities, as they come.
 
-Thin: options become a subscription; a line for people or a JSON value for programs comes of each record.
-Invariant: a record counts as done in its group only once its line is printed.
+Thin: options become a subscription; a line for people or a JSON value for programs comes of each record. A domain whose
+records are in words of its own says in its file `lines` what they mean.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import click
 
+from ..schemas.registry import role
 from ..terminal.differences import changed_value, listed
-from ..terminal.options import SECONDS, Options, json_option, options
-from ..terminal.rendering import console, note, print_json, safe, shortened, time_text
+from ..terminal.following import (
+    LINE_WIDTH,
+    ended_by_signals,
+    follow,
+    limit_option,
+    placed_line,
+    since_point,
+    timeout_option,
+)
+from ..terminal.options import Options, json_option, options
+from ..terminal.rendering import safe, shortened, time_text
 from ..values import change_json, state_json
 from .journals import journal_of
 
@@ -24,10 +31,15 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from ..consumers.records import Change, State
-    from ..consumers.subscription import Subscription
 
-LINE_WIDTH = 160  # characters of what a change is
 _SIGNS = (("additions", "+"), ("deletions", "-"))
+
+
+class LinesFile(Protocol):
+    """The file `lines` of a domain: its change records for people."""
+
+    def changed(self, record: Mapping[str, Any]) -> tuple[str, str | None]:
+        """What a change record says, on one line, and who made the change, if it says that."""
 
 
 @click.command(short_help="Print changes as they happen.")
@@ -71,8 +83,8 @@ _SIGNS = (("additions", "+"), ("deletions", "-"))
     help="Print complete entities: the newest state of each (and older ones that Kafka still has), then every later "
     "one.",
 )
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N.")
-@click.option("--timeout", type=SECONDS, metavar="S", help="Stop after S seconds without a change.")
+@limit_option
+@timeout_option
 @json_option
 @options
 def tail(
@@ -96,98 +108,41 @@ def tail(
     metajournal tail --since 2026-01-31T12:00:00Z --tag pii --json
     metajournal tail --group mailer --since earliest
     """
-    with suppress(KeyboardInterrupt), _terminable():  # how a tail ends
+    with ended_by_signals():
         from ..consumers.filters import Filter
 
         # What is wrong with the conditions is said before anybody waits for Kafka.
         Filter.of(**{key: value for key, value in asked.items() if key != "group"})
-        how: dict[str, Any] = {"since": _point(since), "limit": limit, "timeout_s": timeout, **asked}
+        how: dict[str, Any] = {"since": since_point(since), "limit": limit, "timeout_s": timeout, **asked}
         _follow(given, domain, how, state=state, as_json=as_json)
 
 
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """SIGTERM ends the block as Ctrl-C does, also while it still imports and connects."""
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGTERM)
-    if not is_main or before is signal.SIG_IGN:
-        yield
-        return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
 def _follow(given: Options, domain: str, how: Mapping[str, Any], *, state: bool, as_json: bool) -> None:
-    out = console()
     shape: Callable[[Any], dict[str, Any]] = state_json if state else change_json
     with journal_of(given) as journal:
         own = journal.settings.journal.tenant
         subscription = journal.states(domain, **how) if state else journal.subscribe(domain, **how)
-        if subscription.resumed and how["since"] is not None:
-            note(
-                f"The group {how['group']} resumes where it stopped; --since only applies to partitions that it has "
-                "never read."
-            )
-        with subscription as records, _interruptible(records):
-            for record in records:
-                if as_json:
-                    print_json(shape(record))
-                else:
-                    out.print(record_line(record, own), soft_wrap=True)
-
-
-@contextmanager
-def _interruptible(subscription: Subscription[Any]) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM ends the loop between two lines, so that each printed line counts as done.
-
-    A second one ends it at once.
-    """
-
-    def stop(number: int, frame: object) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        subscription.stop()
-
-    is_main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGINT, signal.SIGTERM) if is_main else ()
-    before = {number: signal.getsignal(number) for number in numbers}
-    before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _point(text: str | None) -> Any:
-    """What `--since` says, as `Journal.subscribe` takes it."""
-    from ..values import point
-
-    return text if text in (None, "earliest", "latest") else point(text)
+        follow(
+            subscription, group=how["group"], since=how["since"], line=lambda record: record_line(record, own),
+            shape=shape if as_json else None,
+        )  # fmt: skip
 
 
 def record_line(record: Change | State, own_tenant: str) -> Text:
     """A record on one line: when, which entity, whose metadata, what, who."""
-    from rich.text import Text
-
     from ..consumers.records import Change
 
-    tenant = "" if record.tenant == own_tenant else f" ({shortened(record.tenant, 64)})"
-    where = f"{time_text(record.time)}  {shortened(record.urn, 120)}{tenant}"
-    if isinstance(record, Change) and "file" in record.record:
-        what, who = file_changed(record.record), record.record.get("updater")
-    elif isinstance(record, Change) and "changes" not in record.record:
-        what, who = fact(record.record), None
-    elif isinstance(record, Change):
-        what, who = f"{record.scope:<6}  {changed(record.record)}", record.record.get("updater")
-    else:
+    if not isinstance(record, Change):
         what, who = carried(record.document), record.document.get("actor")
-    return Text(f"{where}  {what}" + (f"  by {shortened(who, 40)}" if who else ""))
+    elif (module := role(record.domain, "lines")) is not None:
+        what, who = cast(LinesFile, module).changed(record.record)
+    elif "file" in record.record:
+        what, who = file_changed(record.record), record.record.get("updater")
+    elif "changes" not in record.record:
+        what, who = fact(record.record), None
+    else:
+        what, who = f"{record.scope:<6}  {changed(record.record)}", record.record.get("updater")
+    return placed_line(record, own_tenant, what, who)
 
 
 def changed(record: Mapping[str, Any]) -> str:

@@ -74,6 +74,15 @@ FILE: Final = {
 }  # fmt: skip
 RECORDED: Final = {"ok": bool, "event_id": str, "position": str, "outcome?": str, "reason?": str, "detail?": object,
                    "of?": (str, int), "original?": Map(object)}  # fmt: skip
+GARBAGE: Final = {
+    "repository": str, "position": str, "before": int, "branches": int, "old_transactions": int, "commits": int,
+    "unreached_commits": int, "earlier_commits": int, "layers": int, "unreached_layers": int, "pending_commits": int,
+    "blocks": int, "unused_blocks": int,
+}  # fmt: skip
+UNUSED_BLOCK: Final = {"address": str, "written": int}
+UNREACHED_COMMIT: Final = {"id": str, "logical_timestamp": int, "time": int, "earlier": bool}
+LAYER_USE: Final = {"layer": str, "rows": int, "commits": int}
+OLD_TRANSACTION: Final = {"name": str, "head": TEXT, "logical_timestamp": int, "time": int}
 BRANCH: Final = {
     "urn": str, "name": str, "head": TEXT, "staged_events": int, "staged_rows": int, "staging_digest": str,
     "logical_timestamp": int, "dirty": bool,
@@ -83,7 +92,7 @@ OBJECT: Final = {
     "blocks": [{"address": str, "size": int, "checksum": str}], "content_type": TEXT, "metadata": Map(str),
     "mtime": WHOLE, "content": str,
 }  # fmt: skip
-STATE: Final = {"size": int, "content": str}
+OBJECT_STATE: Final = {"size": int, "content": str}
 COMMIT: Final = {
     "urn": str, "id": str, "branch": str, "parents": [str], "strategy": TEXT, "message": str, "metadata": Map(str),
     "actor": TEXT, "event_time": int, "logical_timestamp": int,
@@ -176,10 +185,14 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "repo create": Printed(RECORDED, "the result of its event", lines=True),
     "repo delete": Printed(RECORDED, "the result of its event", lines=True),
     "repo diff": Printed(
-        {"items": [{"path": str, "change": str, "left": (None, STATE), "right": (None, STATE)}], "after": TEXT},
+        {"items": [{"path": str, "change": str, "left": (None, OBJECT_STATE), "right": (None, OBJECT_STATE)}], "after": TEXT},
         "paths that differ, each `added`, `changed` or `removed`; `after` asks for more",
     ),
     "repo get": Printed(OBJECT, "the object"),
+    "repo gc": Printed(
+        (GARBAGE, UNUSED_BLOCK, UNREACHED_COMMIT, LAYER_USE, OLD_TRANSACTION),
+        "the counts; with `--list` each address, commit, layer or branch", lines=True,
+    ),
     "repo import-git": Printed(
         {"ok": bool, "repository": str, "dry_run": bool,
          "branches": Map({"name": str, "git_id": str, "commit": TEXT}), "had_commits": int, "events": int,
@@ -202,6 +215,7 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "repo reset": Printed(RECORDED, "the result of its event", lines=True),
     "repo revert": Printed(RECORDED, "the result of its event", lines=True),
     "repo rm": Printed(RECORDED, "the result of each event", lines=True),
+    "repo tail": Printed(CHANGE, "each change", lines=True),
     "repo unregister": Printed(RECORDED, "the result of each event", lines=True),
     "repo write": Printed(RECORDED, "the result of each event", lines=True),
     "restore topics": Printed(

@@ -40,7 +40,10 @@ SECTIONS: Final = {
         "domains.files.queries:FilesPage",
         "domains.files.rows:FileRecordRow", "domains.repositories.queries:RepositoryInfo",
         "domains.repositories.queries:BranchInfo", "domains.repositories.queries:CommitInfo",
-        "domains.repositories.queries:LogPage",
+        "domains.repositories.queries:LogPage", "domains.repositories.garbage:GarbagePlan",
+        "domains.repositories.garbage:GarbageCounts", "domains.repositories.garbage:Block",
+        "domains.repositories.garbage:LayerUse", "domains.repositories.garbage:UnreachedCommit",
+        "domains.repositories.garbage:OldTransaction",
     ],
     "Names": ["Urn", "urn", "dataset", "stream", "app", "program", "run", "file_urn", "Position"],
     "Events of the catalog": [

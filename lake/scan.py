@@ -22,6 +22,13 @@ from .storage.damage import files_below, local_folder, reading_all
 from .views.table import Readable, TableView, frozen
 
 _MEMORY = "1GB"
+_SPILLING_MEMORY = "512MB"
+_SPILLING_THREADS = min(4, os.cpu_count() or 1)
+_CONFIG: dict[str, Any] = {
+    "autoinstall_known_extensions": "false",
+    "memory_limit": _MEMORY,
+    "preserve_insertion_order": "false",
+}
 _MEANINGFUL = frozenset("*?[=")
 """Characters of a folder that duckdb would take for a pattern, or for the value of a column (`topic=a`)."""
 _SQL_TYPES = {"date32[day]": "DATE", "string": "VARCHAR"}
@@ -43,6 +50,14 @@ class Cursor:
     def execute(self, statement: str) -> Any:
         return self._cursor.execute(statement)
 
+    @contextmanager
+    def beside(self) -> Iterator[Cursor]:
+        """Another cursor of its engine, so that the rows of one are read while the other is asked."""
+        with self._cursor.cursor() as opened:
+            made = Cursor(opened)
+            made.read = self.read
+            yield made
+
 
 @contextmanager
 def cursor() -> Iterator[Cursor]:
@@ -61,17 +76,28 @@ def cursor() -> Iterator[Cursor]:
                 raise
 
 
+@contextmanager
+def spilling() -> Iterator[Cursor]:
+    """A cursor of an engine of its own, for statements over whole tables: what exceeds its memory goes to files.
+
+    Its memory is enough for one statement that groups, sorts or joins at a time; between two of them rows stand in its
+    tables. It takes none from those who ask little, and its files and tables are gone at the end of the block.
+
+    Raises:
+        DamagedTableError, StaleReadError: as `cursor`.
+    """
+    with tempfile.TemporaryDirectory(prefix="metajournal-") as folder:
+        config = {**_CONFIG, "memory_limit": _SPILLING_MEMORY, "temp_directory": folder, "threads": _SPILLING_THREADS}
+        with duckdb.connect(f"{folder}/work.duckdb", config=config) as connection:
+            made = Cursor(connection)
+            with reading_all(made.read):
+                yield made
+
+
 @lru_cache(maxsize=1)
 def _connection(_process: int) -> duckdb.DuckDBPyConnection:
     """One engine a process: it costs 20 ms to make, and none outlives a fork."""
-    connection = duckdb.connect(
-        config={
-            "autoinstall_known_extensions": "false",
-            "memory_limit": _MEMORY,
-            "preserve_insertion_order": "false",
-            "temp_directory": tempfile.gettempdir(),
-        }
-    )
+    connection = duckdb.connect(config={**_CONFIG, "temp_directory": tempfile.gettempdir()})
     connection.execute("set parquet_metadata_cache = true")  # files of a table never change: 5 ms for 20 of them
     return connection
 

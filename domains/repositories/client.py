@@ -28,8 +28,9 @@ from .events import (
 from .merges import Merge, MergeOptions
 from .pieces import pieces
 from .questions import check_branch, check_repository
-from .reads import RepositoryReads, ends_of, queries_of
+from .reads import ends_of, queries_of
 from .transactions import Transaction, throw_away_name
+from .upkeep import RepositoryUpkeep
 from .urns import branch_urn, commit_urn
 from .verdicts import Verdicts
 
@@ -99,8 +100,8 @@ class RepositoriesClient:
         return queries_of(self._journal).repositories(_tenant(self._journal, tenant), as_at=point(as_at))
 
 
-class Repository(RepositoryReads):
-    """One repository: what it has (see `RepositoryReads`), and what changes it.
+class Repository(RepositoryUpkeep):
+    """One repository: what it has (see `RepositoryReads` and `RepositoryUpkeep`), and what changes it.
 
     Args:
         journal: whose.

@@ -25,9 +25,11 @@ from .command_parts import (
     show_table,
     tell_outcomes,
 )
+from .garbage_commands import gc
 from .git_commands import import_git
 from .merge_commands import MERGING
 from .read_commands import READING
+from .tail_commands import tail
 
 if TYPE_CHECKING:
     from .client import WithRepositories
@@ -378,6 +380,6 @@ def _staged(branch: dict[str, Any]) -> str:
     return f"{many(branch['staged_rows'], 'path')} in {many(branch['staged_events'], 'event')}"
 
 
-for _command in (*READING, *MERGING, import_git):
+for _command in (*READING, *MERGING, import_git, gc, tail):
     repo.add_command(_command)
 COMMANDS: tuple[click.Command, ...] = (repo,)

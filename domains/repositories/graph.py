@@ -7,7 +7,7 @@ About 70 bytes a commit. Source: docs/concepts.md.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -111,6 +111,17 @@ class Graph:
                 if parent not in seen:
                     seen.add(parent)
                     heapq.heappush(waiting, -parent)
+
+    def reached_from(self, heads: Iterable[int]) -> NDArray[np.bool_]:
+        """Of each commit whether one of some commits descends from it, or is it."""
+        first, second = self.first.tolist(), self.second.tolist()
+        reached = bytearray(len(self) + 1)  # the last one stands for a parent that there is not
+        for head in heads:
+            reached[head] = True
+        for number in range(len(self) - 1, -1, -1):  # a parent's number is lower
+            if reached[number]:
+                reached[first[number]] = reached[second[number]] = True
+        return np.frombuffer(reached, np.bool_)[:-1]
 
     def up_to(self, count: int) -> Graph:
         """The first commits of it."""

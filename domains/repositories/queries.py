@@ -38,6 +38,7 @@ from .answers import (
 from .apart import Outlook
 from .contents import Contents, Made, made_of
 from .differences import Differences
+from .garbage import GarbagePlan
 from .graph import Graphs
 from .kept_layers import KeptLayers
 from .layers import Layer
@@ -296,6 +297,20 @@ class RepositoryQueries(Queries):
         refs = Refs(moment, self._graphs)
         resolved = None if resolving is None else refs.target(Ref.of(resolving)).area
         return Outlooks(moment, refs.graph, Contents(moment, self._layers)).of(source, destination, resolved)
+
+    @asked_anew
+    def garbage(
+        self, tenant: str, name: str, before_ms: int, *, as_at: At | None = None, ahead: NewerRows | None = None
+    ) -> GarbagePlan:
+        """What of a repository no live branch needs; also of one that is deleted.
+
+        Args:
+            before_ms: blocks and transactions that nothing has named from this system time on are old.
+            as_at, ahead: as of `repository`.
+        Raises:
+            UnknownEntityError: there has never been one of that name. Others as `repository`.
+        """
+        return GarbagePlan(self._moment(tenant, name, as_at, ahead), self._graphs, before_ms)
 
     def _levels(self, moment: Moment, ref: Ref) -> tuple[Level, ...]:
         target = Refs(moment, self._graphs, self._rows).target(ref)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         RepositoryInfo,
         TreeInfo,
     )
+    from .garbage import Block, GarbageCounts, LayerUse, OldTransaction, UnreachedCommit
 
 
 def repository_json(repository: RepositoryInfo) -> dict[str, Any]:
@@ -74,3 +75,13 @@ def diff_json(page: DiffPage) -> dict[str, Any]:
 def tree_json(tree: TreeInfo) -> dict[str, Any]:
     """What a commit contains, in sum."""
     return {**tree._asdict(), "conflicting": [one._asdict() for one in tree.conflicting]}
+
+
+def garbage_json(counts: GarbageCounts) -> dict[str, Any]:
+    """How much of a repository no live branch needs."""
+    return counts._asdict()
+
+
+def garbage_item_json(item: Block | LayerUse | UnreachedCommit | OldTransaction) -> dict[str, Any]:
+    """A block, layer, commit or transaction of a plan."""
+    return item._asdict()

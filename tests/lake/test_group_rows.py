@@ -44,7 +44,8 @@ def declared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def filled(folder: Path, files: list[list[Any]]) -> tuple[Table, list[dict[str, Any]]]:
     """A table of these files, and its rows."""
-    table, rows = Table("numbered", str(folder / "numbered"), {}), []
+    table = Table("numbered", str(folder / "numbered"), {})
+    rows: list[dict[str, Any]] = []
     table.create()
     for file in files:
         made = [

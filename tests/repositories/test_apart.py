@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -31,7 +32,7 @@ DEV, NEW = branch_urn("r1", "dev/x"), branch_urn("r1", "new")
 def rows_of(events: list[Any]) -> dict[str, list[Any]]:
     """The rows that a follower keeps of a journal that the lake has nothing of."""
     with tempfile.TemporaryDirectory() as folder:
-        Fold(folder, 1, topic=TOPIC, joined=("repositories",))
+        Fold(Path(folder), 1, topic=TOPIC, joined=("repositories",))
         foretold = Foretold(pin_of(Lake(folder)), [*KEYS.values()])
         foretold.take(messages([record_of(event, number) for number, event in enumerate(events)]))
         return foretold.facts(KEYS["r1"], None)[1]

@@ -129,7 +129,7 @@ def laid(tree: Tree, staged: Tree) -> Tree:
 
 def trees_of(plain: Plain, state: State, repo: str) -> dict[str, Tree]:
     """What each ref of a repository contains."""
-    found = {}
+    found: dict[str, Tree] = {}
     for (name, branch), (head, staged) in state.items():
         if name == repo:
             tree = plain.trees.get(head, {})

@@ -34,7 +34,8 @@ def within(seconds: float) -> Iterator[None]:
 
 def made(lake: Lake) -> list[float]:
     """Make all; gives the processor time of each piece."""
-    took, memories, upto = [], Memories(), {KEY: lake.journal.mark(KEY)}
+    took: list[float] = []
+    memories, upto = Memories(), {KEY: lake.journal.mark(KEY)}
     while True:
         began = time.process_time()
         tables = tables_of(OWNED, lake)

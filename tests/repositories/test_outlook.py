@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories import outlook as module
 from metajournal.domains.repositories.apart import Outlook
-from metajournal.domains.repositories.urns import branch_urn
+from metajournal.domains.repositories.urns import branch_urn, repository_urn
 from metajournal.schemas.errors import NotYetVisibleError, UnknownEntityError
 from tests.properties import examples
 from tests.repositories.operations import UNKNOWN, operations
@@ -63,7 +63,7 @@ def test_what_a_merge_meets_is_what_a_plain_merge_of_all_paths_meets(steps: list
 @given(st.data())
 def test_of_any_operations_too(data: st.DataObject) -> None:
     plain = Plain()
-    plain.add(e.RepositoryCreated(e.as_urn("repo:r1"), "main", "s3://b"))
+    plain.add(e.RepositoryCreated(repository_urn("r1"), "main", "s3://b"))
     for _ in range(data.draw(st.integers(4, 30))):
         event = data.draw(operations(plain.refs).filter(lambda one: one.aggregate.name == "r1"))
         if not isinstance(event, e.RepositoryDeleted):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories import refs as named
-from metajournal.domains.repositories.client import _pieces
 from metajournal.domains.repositories.graph import Graph
+from metajournal.domains.repositories.pieces import pieces
 from metajournal.domains.repositories.queries import RepositoryQueries
 from metajournal.domains.repositories.questions import Ref
 from metajournal.domains.repositories.urns import branch_urn, commit_urn, repository_urn
@@ -228,8 +228,8 @@ def test_a_lake_without_repositories_says_so(tmp_path: Path) -> None:
 def test_any_objects_are_cut_into_events_that_fit(lengths: list[int]) -> None:
     blocks = {length: (e.Block("x" * min(length, 1000), 1, "c"),) * (length // 1000 + 1) for length in {*lengths}}
     entries = [e.Entry(f"p{number}", 1, "c", blocks=blocks[length]) for number, length in enumerate(lengths)]
-    pieces = list(_pieces(entries))
-    assert [entry for piece in pieces for entry in piece] == entries
-    for piece in pieces:
+    made = list(pieces(entries))
+    assert [entry for piece in made for entry in piece] == entries
+    for piece in made:
         event = e.ObjectsWritten(MAIN, piece)
         assert len(codec.encode(event, header_for(event))) <= 1024 * 1024

@@ -136,7 +136,8 @@ def test_a_branch_that_is_dirty_takes_no_transaction(repo: Repository) -> None:
 
 def test_where_others_always_come_first_it_ends(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transactions, "MOST_TRIES", 3)
-    main, emit, sent = repo.branch("main"), Merge.emit, []
+    main, emit = repo.branch("main"), Merge.emit
+    sent: list[Any] = []
 
     def late(merge: Merge, *args: Any) -> Receipt:
         committed(main, f"other/{len(sent)}")

@@ -88,7 +88,7 @@ def journals(draw: st.DrawFn) -> list[JournalRecord]:
     """Objects for the most part, between them any operation, tags, copies and damaged records."""
     refs, records = Refs(), list[JournalRecord]()
     odd = draw(st.sampled_from([{}, ODD]))
-    begun = [e.RepositoryCreated(repository_urn(name), "main", "s3://b") for name in REPOSITORIES]
+    begun: list[Any] = [e.RepositoryCreated(repository_urn(name), "main", "s3://b") for name in REPOSITORIES]
     for number in range(1, draw(st.integers(4, 26))):
         event = begun.pop() if begun and draw(st.integers(0, 3)) else draw(
             st.one_of(staged(), staged(), staged(), operations(refs), st.just(TagsAdded(MAIN, [f"t{number}"])))
