@@ -185,7 +185,8 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "repo create": Printed(RECORDED, "the result of its event", lines=True),
     "repo delete": Printed(RECORDED, "the result of its event", lines=True),
     "repo diff": Printed(
-        {"items": [{"path": str, "change": str, "left": (None, OBJECT_STATE), "right": (None, OBJECT_STATE)}], "after": TEXT},
+        {"items": [{"path": str, "change": str, "left": (None, OBJECT_STATE), "right": (None, OBJECT_STATE)}],
+         "after": TEXT},
         "paths that differ, each `added`, `changed` or `removed`; `after` asks for more",
     ),
     "repo get": Printed(OBJECT, "the object"),

@@ -90,7 +90,8 @@ def journals(draw: st.DrawFn) -> list[JournalRecord]:
     odd = draw(st.sampled_from([{}, ODD]))
     begun: list[Any] = [e.RepositoryCreated(repository_urn(name), "main", "s3://b") for name in REPOSITORIES]
     for number in range(1, draw(st.integers(4, 26))):
-        event = begun.pop() if begun and draw(st.integers(0, 3)) else draw(
+        begins: int = draw(st.integers(0, 3))
+        event = begun.pop() if begun and begins else draw(
             st.one_of(staged(), staged(), staged(), operations(refs), st.just(TagsAdded(MAIN, [f"t{number}"])))
         )  # fmt: skip
         said = {"actor": draw(st.sampled_from(["alice", "alice", None, "Ω", "\0objects"]))}
