@@ -61,6 +61,7 @@ def content(lake: Lake, row: dict[str, Any], repo: str = "r1") -> set[str]:
 
 
 @pytest.mark.long
+@pytest.mark.thorough
 def test_ten_thousand_levels_of_criss_cross_merges_end(tmp_path: Path) -> None:
     history = History.at(tmp_path)
     history.branch("a")
