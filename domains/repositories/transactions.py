@@ -90,11 +90,20 @@ class Transaction:
         info = self._onto.info(tenant=self._merge.tenant)
         if info.staged_events:
             raise DirtyBranchError(info.urn, info.staged_events, info.staged_rows)
+        if self._written or self.merged is not None:
+            raise InputError("A transaction runs once.", hint="Begin another one: repo.transaction(…).")
         self._head = info.head or ""
         if not self._head:  # what others commit first has nothing in common with what is written here
             options = replace(self._merge.options, unrelated=True)
             self._merge = replace(self._merge, options=options)
-        self._accept(self.branch.create(info.head, **self._said))
+        created = self.branch.create(info.head, **self._said)
+        try:
+            self._accept(created)
+        except RejectedError:
+            raise
+        except BaseException as failure:
+            self._drop_after(failure)
+            raise
         return self
 
     def __exit__(
@@ -111,7 +120,11 @@ class Transaction:
             raise
         self._drop().position  # noqa: B018  (waits)
         if receipt is not None:
-            self.merged = self._merge.made(receipt, self._timeout_s)
+            try:
+                self.merged = self._merge.made(receipt, self._timeout_s)
+            except UnavailableError as late:
+                late.add_note(f"  The transaction is merged into {self._onto.name}, at {receipt.position}.")
+                raise
 
     def _accept(self, receipt: Receipt) -> None:
         """Wait for a verdict. Raises: RejectedError: it was refused. Others as `Verdicts.outcome`."""

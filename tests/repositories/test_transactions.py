@@ -20,6 +20,7 @@ from metajournal.producers.receipts import Receipt
 from metajournal.schemas.errors import InputError, NotYetVisibleError, OutcomeUnknownError, RejectedError
 from tests.consumers.stream import BrokerStream
 from tests.repositories.staying import WAIT_S, committed, entry
+from tests.wait import eventually
 
 
 def left(repo: Repository) -> list[str]:
@@ -60,6 +61,8 @@ def test_a_branch_without_commit_gets_one_and_an_empty_block_none(repo: Reposito
         inner = tx.branch.commit("the block itself commits")
     assert tx.merged is not None
     assert tx.merged.parents == (repo.log("main").items[2].id, inner.id)
+    with pytest.raises(InputError, match="runs once"), tx:
+        pytest.fail("the block must not begin")
 
 
 def test_an_exception_in_the_block_merges_nothing(repo: Repository) -> None:
@@ -171,6 +174,20 @@ def test_a_write_that_was_refused_merges_nothing(repo: Repository) -> None:
         refused_in_part()
     assert (refused.value.reason, left(repo)) == ("unknown-entity", [])
     assert repo.branch("main").info().head is None
+
+
+def test_where_its_branch_is_not_known_to_be_there_nothing_begins(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unheard(*_: Any, **__: Any) -> Any:
+        raise NotYetVisibleError({}, "the stream is down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Verdicts, "accepted", unheard)
+        with pytest.raises(NotYetVisibleError) as unknown, repo.transaction("main"):
+            pytest.fail("the block must not begin")
+    assert unknown.value.__notes__[-1] == "  Nothing was merged into main."
+    eventually(lambda: not left(repo), WAIT_S, "the end of its branch")
 
 
 @pytest.mark.parametrize("acknowledged", [True, False])
