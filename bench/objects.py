@@ -227,7 +227,8 @@ def _fill(settings: Settings, repositories: Sequence[str], objects: int) -> None
     for number, event in enumerate(chain.from_iterable(zip(*journals, strict=True))):
         header = header_of(event, number)
         value = codec.encode(event, header)
-        key, headers = record_key(header.tenant, header.aggregate), [(DIGEST_HEADER, digest(value))]
+        key = record_key(header.tenant, header.aggregate)
+        headers: list[tuple[str, str | bytes | None]] = [(DIGEST_HEADER, digest(value))]
         while True:
             try:
                 producer.produce(topic, value, key, headers=headers)
