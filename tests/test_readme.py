@@ -32,7 +32,7 @@ BLOCKS = [Block(*found) for found in FENCE.findall(README)]
 SHELL_BLOCKS_PRINT = (
     ["dataset:default/orders"],
     ["shop: would be: 2 registered", "shop: 2 registered", "main.orders  schema [amount]"],
-    ["main is at ", "First load", "main    "],
+    ["main is at ", "First load", "raw/a.csv"],
 )
 
 
