@@ -16,7 +16,6 @@ LOADED = (
 FILES = [path for path in (*ROOT.glob("*.py"), *ROOT.glob("[!.]*/**/*.py")) if "tests" not in path.parts]
 NOT_THAT_ROLE = {
     ("catalog", "columns.documents"): "a part of the catalog's folder in columns, which loads it itself",
-    ("repositories", "columns.documents"): "a part of the folder in columns of repositories, which loads it itself",
 }
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories.columns.decoding import objects_of, plain_event, type_of
-from metajournal.domains.repositories.columns.documents import fitting
+from metajournal.domains.repositories.columns.records import fitting
 from metajournal.domains.repositories.documents import MAX_OBJECT_BYTES
 from metajournal.domains.repositories.urns import branch_urn
 from metajournal.fold.avro_columns import longs

@@ -26,7 +26,7 @@ from ....schemas.encoding.cursor import Numbers
 from ....schemas.topics import TopicNames
 from ..rows import CONTENT_BYTES, BranchRow, ObjectRow
 from ..tables import OBJECTS
-from . import documents as object_documents
+from . import records
 from .decoding import Objects
 
 BRANCHES_TABLE: Final = "branches"
@@ -136,7 +136,7 @@ class PlainObjects:
     def documents(self, _: Mapping[str, pa.Table], names: TopicNames) -> Iterator[DocumentColumns]:
         """What is published of the events: a record for each."""
         shown = joined("[", quoted(self.objects.path), ",", self.sizes, ",", self.checksums, "]")
-        yield object_documents.records_of_written(self.place, self.judged, self.ends, shown, names)
+        yield records.records_of_written(self.place, self.judged, self.ends, shown, names)
 
     def named(self) -> None:
         """The headers say which entities the events name."""
