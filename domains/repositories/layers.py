@@ -184,8 +184,7 @@ class Contents:
         if rows is None:
             names = ["path", "deleted", *sorted(KEPT_COLUMNS)]
             found = newest(pl.concat([*self._frames({layer: 0}, names, None, None), _none_read(names)]))
-            rows = found.drop(*_PLACE, _DEPTH).rechunk()
-            self._kept.put(key, rows)
+            rows = self._kept.put(key, found.drop(*_PLACE, _DEPTH))
         return rows
 
     def ranges(self, layers: Sequence[Layer], area: int | None = None, parts: int = 1) -> Iterator[PathRange | None]:
