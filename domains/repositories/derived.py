@@ -250,9 +250,8 @@ class _Pass:
         parents = Counted(graph.parents)
         base = base_of(parents, graph.ids, destination, source)
         self._work += parents.count
-        sides = {
-            one: str(commit_urn(step.repo, graph.id_of(one))) for one in LayerMerge.sides(base, destination, source)
-        }
+        before = step.parents[0].removesuffix(step.row["parents"][0])
+        sides = {one: before + graph.id_of(one) for one in LayerMerge.sides(base, destination, source)}
         self._take_up({(step.tenant, urn) for urn in sides.values()})
         layers = {one: self._tree(step.tenant, urn).layers for one, urn in sides.items()}
         merge = LayerMerge(contents, layers, base, destination, source, step.row["strategy"])

@@ -16,6 +16,7 @@ KEPT_COLUMNS: Final = frozenset({"content", "size"})
 """Of an object, besides its path, whether it is deleted, and its place."""
 _MOST_ROWS: Final = 1 << 20
 _MOST_BYTES: Final = 96 * 1024 * 1024
+_ROW_BYTES: Final = 57
 _FEW: Final = 64
 
 
@@ -43,13 +44,28 @@ class KeptLayers:
             self._held.move_to_end(key)
         return rows
 
-    def put(self, key: Hashable, rows: pl.DataFrame) -> None:
-        """Keep the rows of a layer, as long as there is room for them."""
-        former = self._held.pop(key, None)
-        self._size_bytes += int(rows.estimated_size()) - (0 if former is None else int(former.estimated_size()))
+    def put(self, key: Hashable, rows: pl.DataFrame) -> pl.DataFrame:
+        """Keep the rows of a layer, as long as there is room for them; gives them as they are kept."""
+        rows = _compact(rows)
+        if key in self._held:
+            self._size_bytes -= _size_bytes(self._held.pop(key))
+        self._size_bytes += _size_bytes(rows)
         self._held[key] = rows
         while self._size_bytes > self._most_bytes and self._held:
-            self._size_bytes -= int(self._held.popitem(last=False)[1].estimated_size())
+            self._size_bytes -= _size_bytes(self._held.popitem(last=False)[1])
+        return rows
+
+
+def _size_bytes(rows: pl.DataFrame) -> int:
+    """What rows take: of each text and of each bytes 16, besides themselves, which polars leaves out."""
+    return rows.height * _ROW_BYTES + int(rows["path"].str.len_bytes().sum())
+
+
+def _compact(rows: pl.DataFrame) -> pl.DataFrame:
+    """The same rows in memory of their own: texts else keep all that was read with them."""
+    made = pl.from_arrow(rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    assert isinstance(made, pl.DataFrame)
+    return made.rechunk()
 
 
 def at_paths(rows: pl.DataFrame, paths: pl.Series) -> pl.DataFrame:

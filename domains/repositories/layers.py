@@ -138,13 +138,16 @@ class Contents:
             depths.append(rows[_DEPTH].to_numpy())
             parts.append(rows.drop(*_PLACE, _DEPTH))
         over = _uppermost(parts, np.concatenate(depths))
-        return over if over.columns == wanted else over.select(wanted)
+        return over if over.columns == wanted else over[wanted]
 
     def by_path(
         self, layers: Sequence[Layer], *, within: PathRange | None = None, paths: pl.Series | None = None
     ) -> dict[str, bytes | None]:
         """The content of each path that some layers have, None where it is deleted; arguments as of `overlaid`."""
-        rows = self.overlaid(layers, ["content"], within=within, paths=paths)
+        if len(layers) == 1 and within is None and paths is None and self._kept.takes(layers[0].rows):
+            rows = self._whole(layers[0])
+        else:
+            rows = self.overlaid(layers, ["content"], within=within, paths=paths)
         return dict(zip(rows["path"].to_list(), rows["content"].to_list(), strict=True))
 
     def keep(self, layer: Layer, rows: pl.DataFrame) -> None:
@@ -181,8 +184,7 @@ class Contents:
         if rows is None:
             names = ["path", "deleted", *sorted(KEPT_COLUMNS)]
             found = newest(pl.concat([*self._frames({layer: 0}, names, None, None), _none_read(names)]))
-            rows = found.drop(*_PLACE, _DEPTH).rechunk()
-            self._kept.put(key, rows)
+            rows = self._kept.put(key, found.drop(*_PLACE, _DEPTH))
         return rows
 
     def ranges(self, layers: Sequence[Layer], area: int | None = None, parts: int = 1) -> Iterator[PathRange | None]:

@@ -5,6 +5,7 @@ The bounds are of processor time of this process, several times what it takes.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from metajournal.streaming.derived.earlier import EarlierRows, Memories
 from metajournal.streaming.derived.files import StoredFiles
 from metajournal.streaming.derived.functions import DERIVED
 from metajournal.streaming.derived.making import make_piece
+from tests.faults.scale import LONG
 from tests.repositories.plain_rows import KEY, History
 
 OWNED = DERIVED["trees"]
@@ -62,12 +64,12 @@ def content(lake: Lake, row: dict[str, Any], repo: str = "r1") -> set[str]:
 
 @pytest.mark.long
 @pytest.mark.thorough
-def test_ten_thousand_levels_of_criss_cross_merges_end(tmp_path: Path) -> None:
+def test_criss_cross_merges_of_any_depth_end(tmp_path: Path) -> None:
     history = History.at(tmp_path)
     history.branch("a")
     history.write("a", ["base"])
     history.branch("b", history.commit("a"))
-    levels = 1_000
+    levels = 10_000 if LONG else 1_000
     for level in range(levels):
         for branch in "ab":
             if level % 100 == 0:
@@ -77,16 +79,117 @@ def test_ten_thousand_levels_of_criss_cross_merges_end(tmp_path: Path) -> None:
         history.merge("a", right)
         history.merge("b", left)
     history.store()
-    with within(400):
+    with within(levels * 0.4):
         took = made(history.lake)
     assert max(took) < 60
     rows = told(history.lake)
     assert len(rows) == 1 + 2 * levels + 2 * levels // 100
     expected = {"base", "both", *(f"{branch}{level}" for branch in "ab" for level in range(0, levels, 100))}
     assert content(history.lake, rows[-1]) == expected
+    assert content(history.lake, rows[-2]) == expected
     # For eight levels each side keeps its own value of the path in conflict; beyond, the newest base alone counts.
     assert rows[-1]["root"] == rows[-2]["root"]
     written_last = levels - 100
     place = 1 + 2 * written_last + 2 * (written_last // 100)  # of both sides' last commits; their merges come next
     assert [row["conflicts"] for row in rows[place + 2 : place + 4]] == [1, 1]
     assert rows[place + 3]["root"] != rows[place + 2]["root"]
+
+
+@pytest.mark.long
+def test_a_thousand_bases_are_as_one(tmp_path: Path) -> None:
+    history = History.at(tmp_path)
+    history.branch("root")
+    history.write("root", ["base"])
+    root = history.commit("root")
+    tips = []
+    for number in range(1_000):
+        history.branch("tip", root)
+        history.write("tip", [f"{number:04}"])
+        tips.append(history.commit("tip"))
+    for branch in "ab":
+        history.branch(branch, root)
+        for tip in tips:
+            history.merge(branch, tip)
+        history.write(branch, [branch])
+        history.commit(branch)
+    left, right = history.heads["a"], history.heads["b"]
+    for _ in range(20):
+        history.branch("a", left)
+        history.merge("a", right)
+    history.store()
+    with within(200):
+        took = made(history.lake)
+    assert max(took) < 60
+    rows = told(history.lake)
+    assert content(history.lake, rows[-1]) == {"base", "a", "b", *(f"{number:04}" for number in range(1_000))}
+    assert {row["added"] for row in rows[-20:]} == {1}
+
+
+def test_a_hundred_thousand_partial_resets_of_one_area_are_looked_through_once(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    history = History.at(tmp_path)
+    history.branch("main")
+    standing: dict[str, int] = {}
+    for _ in range(20):
+        paths = rng.sample([f"{number % 50:02}/{number:05}" for number in range(20_000)], 500)
+        history.write("main", paths)
+        standing |= dict.fromkeys(paths, 0)
+        dropped = set()
+        for number in range(5_000):
+            if number % 100:
+                path = (
+                    rng.choice(paths) if number % 3 == 0 else f"{rng.randrange(50):02}/{rng.randrange(90_000, 99_999)}"
+                )
+                history.reset("main", path, is_prefix=False)
+                dropped.add(path)
+            else:
+                prefix = f"{rng.randrange(50):02}/{rng.randrange(200):03}"
+                history.reset("main", prefix)
+                dropped |= {path for path in standing if path.startswith(prefix)}
+        standing = {path: 0 for path in standing if path not in dropped}
+    history.commit("main")
+    history.store()
+    with within(60):
+        made(history.lake)
+    (row,) = told(history.lake)
+    assert content(history.lake, row) == {*standing}
+    assert (row["added"], row["objects"]) == (len(standing), len(standing))
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [1, 2_000] * 40,
+        [2_000, 1, 1, 1] * 25,
+        [*range(1, 200, 4), *range(200, 0, -4)],
+        [4 ** (n % 6) for n in range(120)],
+        [4 ** (n % 6) - 1 or 1 for n in range(120)],
+        [900 + n * 7 % 200 for n in range(100)],
+    ],
+    ids=["by-turns", "one-large", "up-and-down", "powers", "below-powers", "about-alike"],
+)  # fmt: skip
+@pytest.mark.parametrize("resets", [False, True], ids=["plain", "with-resets"])
+def test_commits_of_any_sizes_keep_few_layers_and_write_few_rows(
+    tmp_path: Path, sizes: list[int], resets: bool
+) -> None:
+    rng = random.Random(3)
+    history = History.at(tmp_path)
+    history.branch("main")
+    paths = [f"{number:05}" for number in range(30_000)]
+    there: set[str] = set()
+    for number, size in enumerate(sizes):
+        some = rng.sample(paths, size)
+        history.write("main", some, str(number))
+        there |= {*some}
+        if resets:
+            history.write("main", ["x/1"])
+            history.reset("main", "x/")
+        history.commit("main")
+    history.store()
+    with within(60):
+        made(history.lake)
+    rows = told(history.lake)
+    assert content(history.lake, rows[-1]) == there
+    assert max(len(row["layers"]) for row in rows) <= 24
+    written = sum(history.lake.tables["trees"].delta.get_add_actions(flatten=True)["num_records"].to_pylist())
+    assert written <= 8 * sum(sizes)
