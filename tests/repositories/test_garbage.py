@@ -14,17 +14,18 @@ from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories.garbage import GarbagePlan
 from metajournal.domains.repositories.merging.staging import Reset, covered_up_to
 from metajournal.domains.repositories.merging.sweep import Sweep
-from metajournal.domains.repositories.urns import branch_urn
+from metajournal.domains.repositories.urns import branch_urn, commit_urn
 from metajournal.schemas.errors import UnknownEntityError
 from metajournal.schemas.positions import offset_of, position
 from tests.builders import NOON
 from tests.properties import examples
-from tests.repositories.operations import operations
+from tests.repositories.operations import BRANCHES, entries, operations
+from tests.repositories.plain_model import Refs
 from tests.repositories.test_contents import REPO, Ahead, ahead_of, begun, made_until, queries_of
 from tests.repositories.test_layers import Plain, rows
 
-MAIN = branch_urn("r1", "main")
 REPOSITORIES = ("r1", "r2")
+PATHS = ["a", "a/", "a/b", "ab", "b", "ä", "\U0001f600"]
 
 
 def time_of(number: int) -> int:
@@ -97,6 +98,44 @@ class Held(Plain):
         )
 
 
+@st.composite
+def accepted(draw: st.DrawFn, refs: Refs) -> Any:
+    """An event that most often is accepted: of any event a few are, and what is staged seldom becomes a commit."""
+    branches = refs.repositories["r1"].branches if "r1" in refs.repositories else {}
+    if not branches:
+        return draw(operations(refs))
+    name = draw(st.sampled_from(sorted(branches)))
+    branch, commits = branch_urn("r1", name), sorted(refs.repositories["r1"].commits)
+    path = draw(st.sampled_from(PATHS[:4]))
+    match draw(st.sampled_from("wwwwxpr" + "cc" + ("ovm" if commits else "o"))):
+        case "w":
+            some: list[e.Entry] = draw(st.lists(entries(), min_size=1, max_size=3, unique_by=lambda one: one.path))
+            return e.ObjectsWritten(branch, some)
+        case "x":
+            return e.ObjectsDeleted(branch, [path])
+        case "p":
+            return e.BranchReset(branch, prefix=path)
+        case "r":
+            return e.BranchReset(branch, path=path)
+        case "c":
+            return e.Committed(branch, "", allow_empty=True)
+        case "o":
+            free = [one for one in BRANCHES if one not in branches] or ["more"]
+            return e.BranchCreated(
+                branch_urn("r1", free[0]), commit_urn("r1", draw(st.sampled_from(commits))) if commits else None
+            )
+        case "v":
+            return e.BranchReverted(branch, commit_urn("r1", draw(st.sampled_from(commits))))
+    others = sorted({*branches} - {name})
+    if not others:
+        return e.BranchReset(branch)
+    other = draw(st.sampled_from(others))
+    digest = branches[name].digest
+    return e.Merged(
+        branch_urn("r1", other), branch, branches[other].head, branches[name].head, "source-wins", "resolve", digest
+    )
+
+
 def relabelled(event: Any, labels: list[int]) -> Any:
     """An event whose blocks are some of few."""
     if not isinstance(event, e.ObjectsWritten):
@@ -151,7 +190,8 @@ def test_what_nothing_needs_is_what_plain_dictionaries_say(data: st.DataObject) 
     plain.add(e.RepositoryCreated(REPO, "main", "s3://b"))
     for _ in range(data.draw(st.integers(2, 45))):
         labels = data.draw(st.lists(st.integers(0, 9), min_size=6, max_size=6))
-        plain.add(relabelled(data.draw(operations(plain.refs)), labels))
+        some = data.draw(st.sampled_from([accepted, accepted, operations]))
+        plain.add(relabelled(data.draw(some(plain.refs)), labels))
     count = len(plain.events)
     in_lake = data.draw(st.integers(1, count))
     made = data.draw(st.integers(0, in_lake))
@@ -175,9 +215,6 @@ def test_what_nothing_needs_is_what_plain_dictionaries_say(data: st.DataObject) 
             pending = len(reached - {offset_of(row["logical_timestamp"]) for row in trees})
             plan = queries.garbage("default", name, time_of(before), ahead=of_repository(ahead, name))
             assert_as_told(plan, plain, name, before, uses, pending)
-
-
-PATHS = ["a", "a/", "a/b", "ab", "b", "ä", "\U0001f600"]
 
 
 @given(
