@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -76,6 +76,18 @@ class Part(NamedTuple):
     @property
     def greatest(self) -> str:
         return str(self.group.bounds["path"][1]) if "path" in self.group.bounds else HIGHEST
+
+
+class Standing(Protocol):
+    """Finds rows that stand for all of a group, where it only counts whether anything is there."""
+
+    def may(self, part: Part) -> bool:
+        """Whether rows may stand for a group at all."""
+        ...
+
+    def of(self, paths: pl.Series) -> Sequence[int] | None:
+        """The places of the rows that stand for a group of sorted paths; None: no few do."""
+        ...
 
 
 class LevelRows:
@@ -234,12 +246,13 @@ class LevelRows:
         return newest.filter(~dropped).unique("path", keep="last", maintain_order=True)
 
     def windows(
-        self, least: str, greatest: str, parts: Sequence[Part] | None = None
+        self, least: str, greatest: str, parts: Sequence[Part] | None = None, standing: Standing | None = None
     ) -> Iterator[tuple[str | None, pl.DataFrame]]:
         """The rows of the paths between two, both included, one window of paths behind the other.
 
         Args:
             parts: of these groups alone.
+            standing: rows that stand for all of a group; else each is read.
         Yields:
             The path before which the window ends (None: it is the last one), and its rows, in no order: which of them
             count says `counting`.
@@ -250,7 +263,16 @@ class LevelRows:
         begun, until = 0, max(_FIRST_PARTS, sum(part.least <= least for part in waiting))
         while True:
             until = min(until, len(waiting))
-            rows = pl.concat([behind, self._rows(waiting[begun:until], (), within, newer=False)])
+            read = waiting[begun:until]
+            few = [] if standing is None else self._few(read, standing)
+            whole = [part for part, rows in zip(read, few, strict=True) if rows is None] if few else read
+            rows = pl.concat(
+                [
+                    behind,
+                    self._rows(whole, (), within, newer=False),
+                    *(rows.filter(within) for rows in few if rows is not None),
+                ]
+            )
             if until == len(waiting):
                 yield None, rows
                 return
@@ -259,6 +281,37 @@ class LevelRows:
             behind = rows.filter(~ready)
             yield end, rows.filter(ready)
             begun, until = until, until + max(_FIRST_PARTS, until)
+
+    def _few(self, parts: Sequence[Part], standing: Standing) -> list[pl.DataFrame | None]:
+        """Rows that stand for each group, with its paths alone read; None where it has to be read whole."""
+        found: list[pl.DataFrame | None] = [None] * len(parts)
+        for table in NUMBER:
+            own = [number for number, part in enumerate(parts) if part.table == table and standing.may(part)]
+            if not own:
+                continue
+            tables = self._groups[table].read([parts[number].group for number in own], ["path"])
+            for number, rows in zip(own, tables, strict=True):
+                paths = as_frame(rows)["path"]
+                places = standing.of(paths) if paths.is_sorted() else None
+                if places is not None:
+                    found[number] = self._standing(parts[number], paths, places)
+        return found
+
+    def _standing(self, part: Part, paths: pl.Series, places: Sequence[int]) -> pl.DataFrame:
+        depth = self._depths[part.table][part.group.bounds[NUMBER[part.table]][0]]
+        self._parts.append(part)
+        return pl.DataFrame(
+            [
+                paths[places],
+                pl.repeat(False, len(places), eager=True).alias("deleted"),
+                pl.repeat(part.group.bounds["logical_timestamp"][0], len(places), dtype=pl.Int64, eager=True)
+                .alias("logical_timestamp"),
+                pl.repeat(0, len(places), eager=True).cast(self._none(())["seq"].dtype).alias("seq"),
+                pl.repeat(len(self._parts) - 1, len(places), dtype=pl.Int32, eager=True).alias(_PART),
+                pl.Series(_ROW, places, pl.Int32),
+                pl.repeat(depth, len(places), dtype=pl.Int64, eager=True).alias(DEPTH),
+            ]
+        )  # fmt: skip
 
     def at(self, paths: pl.Series, columns: Sequence[str]) -> pl.DataFrame:
         """What is at some paths.
@@ -318,8 +371,7 @@ class LevelRows:
         if rows is None:
             alone = LevelRows(self._moment, [level])
             rows = alone.counting(alone._rows(alone.parts(), _STATE, pl.lit(value=True), newer=False))
-            rows = rows.drop(_PART, _ROW, DEPTH).rechunk()
-            self._kept.put(self._key(level), rows)
+            rows = self._kept.put(self._key(level), rows.drop(_PART, _ROW, DEPTH))
         return rows
 
     def whole(self, places: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

@@ -6,7 +6,7 @@ nothing that is deleted can take that prefix away: its bounds say enough. Source
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +20,10 @@ from .levels import LevelRows, Part
 
 OF_INFO: Final = ("size", "checksum", "address", "blocks", "content_type", "metadata", "mtime_ms", "content")
 """Columns of an object that an answer has."""
+
+_FEWEST_BELOW: Final = 16
+_FIRST_LOOK: Final = 256
+"""Where common prefixes have fewer paths than 16, to look for each takes longer than to read all."""
 
 
 class ListQuestion(NamedTuple):
@@ -55,12 +59,14 @@ def listed(rows: LevelRows, asked: ListQuestion) -> ListPage:
     least, greatest = asked.least, asked.prefix + HIGHEST
     parts = rows.parts(least, greatest)
     known: list[str] = []
+    standing = None
     if asked.delimiter is not None:
         parts, known = _unopened(rows, parts, asked)
+        standing = _FirstBelow(rows, parts, asked)
     found: list[pl.DataFrame] = []
     prefixes: set[str] = set()
     count = 0
-    for end, window in rows.windows(least, greatest, parts):
+    for end, window in rows.windows(least, greatest, parts, standing):
         within = _within(window, asked)
         if asked.delimiter is not None:
             common = within.with_columns(_common=_common(asked))
@@ -96,10 +102,10 @@ def _prefixes(rows: LevelRows, common: pl.DataFrame) -> list[str]:
 
 def _common(asked: ListQuestion) -> pl.Expr:
     """The common prefix of a path, or null."""
-    rest = pl.col("path").str.slice(len(asked.prefix))
-    parts = rest.str.splitn(asked.delimiter or "", 2)
-    common = pl.lit(asked.prefix) + parts.struct.field("field_0") + pl.lit(asked.delimiter or "")
-    return pl.when(parts.struct.field("field_1").is_not_null()).then(common)
+    delimiter = asked.delimiter or ""
+    found = pl.col("path").str.slice(len(asked.prefix)).str.find(delimiter, literal=True)
+    length = found + len(asked.prefix.encode()) + len(delimiter.encode())
+    return pl.when(found.is_not_null()).then(pl.col("path").cast(pl.Binary).bin.slice(0, length).cast(pl.String))
 
 
 def _unopened(rows: LevelRows, parts: Sequence[Part], asked: ListQuestion) -> tuple[list[Part], list[str]]:
@@ -120,6 +126,42 @@ def _unopened(rows: LevelRows, parts: Sequence[Part], asked: ListQuestion) -> tu
         else:
             known.add(common)
     return read, sorted(known)
+
+
+class _FirstBelow:
+    """Of groups of which nothing is deleted the first path below each common prefix stands for the others.
+
+    Args:
+        parts: all groups that are read.
+    """
+
+    def __init__(self, rows: LevelRows, parts: Sequence[Part], asked: ListQuestion) -> None:
+        self._rows = rows
+        self._asked = asked
+        self._is_plain = not (
+            rows.has_newer() or rows.has_resets or any(part.group.spans("deleted", True, True) for part in parts)
+        )
+
+    def may(self, part: Part) -> bool:
+        return self._is_plain and self._rows.is_all_seen(part)
+
+    def of(self, paths: pl.Series) -> Sequence[int] | None:
+        """Their places; None where a path is told singly, or where the prefixes are too many to look for each."""
+        asked = self._asked
+        all_of_them = range(len(paths))
+        begin = max(
+            bisect_left(all_of_them, asked.least, key=paths.__getitem__),
+            bisect_right(all_of_them, asked.after, key=paths.__getitem__),
+        )
+        end = bisect_right(all_of_them, asked.prefix + HIGHEST, key=paths.__getitem__)
+        place, places = begin, list[int]()
+        while place < end:
+            common = asked.common(paths[place])
+            if common is None or len(places) * _FEWEST_BELOW > place - begin + _FIRST_LOOK:
+                return None
+            places.append(place)
+            place = bisect_right(all_of_them, common + HIGHEST, place, end, key=paths.__getitem__)
+        return places
 
 
 def _page(rows: LevelRows, objects: pl.DataFrame, prefixes: set[str], asked: ListQuestion) -> ListPage:
