@@ -1,4 +1,4 @@
-"""Common prefixes of many objects: one path stands for the others of its group, and the answer is that of a plain list."""
+"""Common prefixes of many objects: one path stands for the others of its group, and the answer is the plain one."""
 
 from __future__ import annotations
 
