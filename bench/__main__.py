@@ -18,6 +18,7 @@ from rich.table import Table
 
 from bench import (
     catchup,
+    commits,
     contents,
     derived,
     emit,
@@ -116,6 +117,7 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "files": ("pages of archived files among a million", _files),
     "file-ingest": ("archived files recorded in bulk, until they are visible and published", file_ingest.run),
     "contents": ("listings, differences and merge bases of repositories", contents.run),
+    "commits": ("what commits contain, made beside the fold: time, rows written, layers", commits.run),
     "objects": (
         "objects of repositories in bulk, from the topic and from write, until the lake holds them",
         objects.run,

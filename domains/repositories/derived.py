@@ -250,7 +250,7 @@ class _Pass:
         parents = Counted(graph.parents)
         base = base_of(parents, graph.ids, destination, source)
         self._work += parents.count
-        before = step.parents[0].removesuffix(step.row["parents"][0])
+        before = step.parents[0].removesuffix(step.row["parents"][0])  # of all commits' URNs: each is not made anew
         sides = {one: before + graph.id_of(one) for one in LayerMerge.sides(base, destination, source)}
         self._take_up({(step.tenant, urn) for urn in sides.values()})
         layers = {one: self._tree(step.tenant, urn).layers for one, urn in sides.items()}

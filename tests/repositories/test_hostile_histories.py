@@ -79,7 +79,7 @@ def test_criss_cross_merges_of_any_depth_end(tmp_path: Path) -> None:
         history.merge("a", right)
         history.merge("b", left)
     history.store()
-    with within(levels * 0.4):
+    with within(levels * 0.1):
         took = made(history.lake)
     assert max(took) < 60
     rows = told(history.lake)
