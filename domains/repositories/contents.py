@@ -7,7 +7,7 @@ staging area laid over it; what a merge contains is known only once it is made. 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import polars as pl
 
@@ -17,6 +17,9 @@ from .levels import Level
 from .merging.staging import Reset
 from .moment import MOST_NEWER, Moment, newest_by
 from .urns import commit_urn
+
+_MOST_STEPS: Final = 8
+"""Commits between two contents that are looked through: each is a look-up, which the paths compared less are worth."""
 
 
 class Area(NamedTuple):
@@ -111,16 +114,36 @@ class Contents:
                 self._kept[key] = made.layers
         return self._kept.get(key)
 
+    def changed(self, older: str | None, newer: str | None) -> list[Level] | None:
+        """The staging areas that plain commits took from one commit to another: every path that they changed is there.
+
+        Returns:
+            None where the newer one does not come from the older one by some few plain commits.
+        """
+        levels: list[Level] = []
+        for _ in range(_MOST_STEPS):
+            if newer == older:
+                return levels
+            row = None if newer is None else self._row(newer)
+            if row is None or row["strategy"] is not None:
+                return None
+            levels += [] if row["staging"] is None else [Level(OBJECTS, row["staging"])]
+            newer = row["parents"][0] if row["parents"] else None
+        return None
+
     def _plain(self, commit: str) -> tuple[str | None, int | None]:
         """The parent of a commit that is not made yet, and the staging area that it takes."""
-        rows = newest_by(
-            self._moment.rows("commits", {"commit": [str(commit_urn(self._moment.repo, commit))]}), "commit"
-        )
-        (row,) = rows.iter_rows(named=True)
+        row = self._row(commit)
         if row["strategy"] is not None:
             raise self._behind(row["logical_timestamp"], f"what the merge {commit[:12]} contains")
         parents = row["parents"]
         return (parents[0] if parents else None), row["staging"]
+
+    def _row(self, commit: str) -> dict[str, Any]:
+        """What `commits` says of a commit."""
+        rows = self._moment.rows("commits", {"commit": [str(commit_urn(self._moment.repo, commit))]})
+        (row,) = newest_by(rows, "commit").iter_rows(named=True)
+        return row
 
     def not_made(self, commit: str) -> NotYetVisibleError:
         """The error of a commit of which `commit_trees` says nothing yet."""

@@ -1,7 +1,7 @@
 """What two contents do not have alike.
 
-Only paths can differ that a level has which the two do not share, or that a commit changed between them and the commit
-that both come from. Whichever of the two has fewer rows is taken; each such path is compared at both ends.
+Only paths can differ that a level has which the two do not share; where one comes from the other by a few plain
+commits, only those that the commits staged. Each such path is compared at both ends, and read once in what they share.
 Source: docs/concepts.md.
 """
 
@@ -43,8 +43,9 @@ class Differences:
         kept: KeptLayers,
         between: Sequence[Level] | None = None,
     ) -> None:
-        self._left, self._right = LevelRows(moment, left, kept), LevelRows(moment, right, kept)
         shared = shared_levels(left, right)
+        self._below = LevelRows(moment, left[:shared], kept)
+        self._sides = [LevelRows(moment, side[shared:], kept) for side in (left, right)]
         own = [*left[shared:], *right[shared:]] if between is None else between
         self._own = LevelRows(moment, list(dict.fromkeys(own)))
 
@@ -77,10 +78,17 @@ class Differences:
 
     def _compared(self, paths: pl.Series, most: int) -> list[Difference]:
         """Those of some paths that differ: the first ones."""
-        left, right = self._left.states(paths), self._right.states(paths)
+        below = self._below.states(paths)
+        left, right = (_there(below, side.states(paths)) for side in self._sides)
         both = left.join(right, on="path", how="full", coalesce=True, suffix="_right")
         differing = both.filter(pl.col("content").ne_missing(pl.col("content_right"))).sort("path").head(most)
         return [_told(*row) for row in differing.iter_rows()]
+
+
+def _there(below: pl.DataFrame, over: pl.DataFrame) -> pl.DataFrame:
+    """What is there at paths of which the levels below and those over them say something."""
+    newest = pl.concat([below, over]).unique("path", keep="last", maintain_order=True)
+    return newest.filter(~pl.col("deleted")).drop("deleted")
 
 
 def _told(path: str, *states: Any) -> Difference:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ...lake.lookup import possible_files
 from ...lake.storage.groups import Group, Groups
-from .kept_layers import KeptLayers, at_paths
+from .kept_layers import KeptLayers, at_paths_of
 from .layers import HIGHEST, OBJECTS, TREES, Layer, as_frame
 from .merging.staging import Reset, covered_up_to
 from .moment import Moment
@@ -85,9 +85,13 @@ class Standing(Protocol):
         """Whether rows may stand for a group at all."""
         ...
 
-    def of(self, paths: pl.Series) -> Sequence[int] | None:
+    def of(self, paths: Sequence[str]) -> Sequence[int] | None:
         """The places of the rows that stand for a group of sorted paths; None: no few do."""
         ...
+
+
+_Few = tuple[Part, Sequence[int], Sequence[str]]
+"""A group, and the places and paths of the rows that stand for it."""
 
 
 class LevelRows:
@@ -263,16 +267,8 @@ class LevelRows:
         begun, until = 0, max(_FIRST_PARTS, sum(part.least <= least for part in waiting))
         while True:
             until = min(until, len(waiting))
-            read = waiting[begun:until]
-            few = [] if standing is None else self._few(read, standing)
-            whole = [part for part, rows in zip(read, few, strict=True) if rows is None] if few else read
-            rows = pl.concat(
-                [
-                    behind,
-                    self._rows(whole, (), within, newer=False),
-                    *(rows.filter(within) for rows in few if rows is not None),
-                ]
-            )
+            few, whole = self._few(waiting[begun:until], standing)
+            rows = pl.concat([behind, few.filter(within), self._rows(whole, (), within, newer=False)])
             if until == len(waiting):
                 yield None, rows
                 return
@@ -282,36 +278,42 @@ class LevelRows:
             yield end, rows.filter(ready)
             begun, until = until, until + max(_FIRST_PARTS, until)
 
-    def _few(self, parts: Sequence[Part], standing: Standing) -> list[pl.DataFrame | None]:
-        """Rows that stand for each group, with its paths alone read; None where it has to be read whole."""
-        found: list[pl.DataFrame | None] = [None] * len(parts)
+    def _few(self, parts: Sequence[Part], standing: Standing | None) -> tuple[pl.DataFrame, Sequence[Part]]:
+        """Rows that stand for groups, of which only the paths are read; and the groups that have to be read whole."""
+        if standing is None:
+            return self._none(()), parts
+        found: list[_Few] = []
+        whole = [part for part in parts if not standing.may(part)]
         for table in NUMBER:
-            own = [number for number, part in enumerate(parts) if part.table == table and standing.may(part)]
-            if not own:
-                continue
-            tables = self._groups[table].read([parts[number].group for number in own], ["path"])
-            for number, rows in zip(own, tables, strict=True):
+            own = [part for part in parts if part.table == table and standing.may(part)]
+            tables = self._groups[table].read([part.group for part in own], ["path"]) if own else ()
+            for part, rows in zip(own, tables, strict=True):
                 paths = as_frame(rows)["path"]
-                places = standing.of(paths) if paths.is_sorted() else None
-                if places is not None:
-                    found[number] = self._standing(parts[number], paths, places)
-        return found
+                texts = paths.to_list() if paths.is_sorted() else []
+                places = standing.of(texts) if texts else None
+                if places is None:
+                    whole.append(part)
+                else:
+                    found.append((part, places, [texts[place] for place in places]))
+        return self._standing(found), whole
 
-    def _standing(self, part: Part, paths: pl.Series, places: Sequence[int]) -> pl.DataFrame:
-        depth = self._depths[part.table][part.group.bounds[NUMBER[part.table]][0]]
-        self._parts.append(part)
-        return pl.DataFrame(
-            [
-                paths[places],
-                pl.repeat(False, len(places), eager=True).alias("deleted"),
-                pl.repeat(part.group.bounds["logical_timestamp"][0], len(places), dtype=pl.Int64, eager=True)
-                .alias("logical_timestamp"),
-                pl.repeat(0, len(places), eager=True).cast(self._none(())["seq"].dtype).alias("seq"),
-                pl.repeat(len(self._parts) - 1, len(places), dtype=pl.Int32, eager=True).alias(_PART),
-                pl.Series(_ROW, places, pl.Int32),
-                pl.repeat(depth, len(places), dtype=pl.Int64, eager=True).alias(DEPTH),
-            ]
-        )  # fmt: skip
+    def _standing(self, found: Sequence[_Few]) -> pl.DataFrame:
+        """Rows of groups whose bounds tell all but their paths and places."""
+        none = self._none(())
+        if not found:
+            return none
+        counts = [len(places) for _, places, _ in found]
+        told = {
+            "logical_timestamp": [part.group.bounds["logical_timestamp"][0] for part, _, _ in found],
+            DEPTH: [self._depths[part.table][part.group.bounds[NUMBER[part.table]][0]] for part, _, _ in found],
+            _PART: range(len(self._parts), len(self._parts) + len(found)),
+        }
+        self._parts += [part for part, _, _ in found]
+        columns: dict[str, Any] = {name: np.repeat(values, counts) for name, values in told.items()}
+        columns["path"] = [text for _, _, texts in found for text in texts]
+        columns[_ROW] = [place for _, places, _ in found for place in places]
+        rows = pl.DataFrame(columns).with_columns(pl.lit(value=False).alias("deleted"), pl.lit(0).alias("seq"))
+        return rows.select(pl.col(name).cast(dtype) for name, dtype in none.schema.items())
 
     def at(self, paths: pl.Series, columns: Sequence[str]) -> pl.DataFrame:
         """What is at some paths.
@@ -333,12 +335,12 @@ class LevelRows:
         return self.counting(self._rows(holding, columns, within, newer=True))
 
     def states(self, paths: pl.Series) -> pl.DataFrame:
-        """Content and size of the objects at some paths.
+        """Content and size of the objects at some paths, and whether they are deleted.
 
         Args:
             paths: sorted, each once.
         Returns:
-            `path`, `content`, `size` by path, of those that are there.
+            `path`, `deleted`, `content`, `size` by path, of those that a level has.
         """
         depths = {depth for depth, level in enumerate(self.levels) if self._is_kept(level, len(paths))}
         if not depths or self._moment.until_us is not None:
@@ -348,11 +350,10 @@ class LevelRows:
             rest = LevelRows(self._moment, others)
             columns = ["path", "deleted", "logical_timestamp", "seq", *_STATE, DEPTH]
             frames = [rest.at(paths, _STATE).select(columns)]
-            for depth in depths:
-                rows = at_paths(self._layer(self.levels[depth]), paths)
-                frames.append(rows.with_columns(pl.lit(depth, pl.Int64).alias(DEPTH)).select(columns))
+            layers = {depth: self._layer(self.levels[depth]) for depth in depths}
+            frames.append(at_paths_of(layers, paths, DEPTH).select(columns))
             found = pl.concat(frames).sort("path", DEPTH).unique("path", keep="last", maintain_order=True)
-        return found.filter(~pl.col("deleted")).select("path", *_STATE)
+        return found.select("path", "deleted", *_STATE)
 
     def _is_kept(self, level: Level, paths: int) -> bool:
         """Whether a level's rows are best found in memory."""

@@ -145,22 +145,18 @@ class _FirstBelow:
     def may(self, part: Part) -> bool:
         return self._is_plain and self._rows.is_all_seen(part)
 
-    def of(self, paths: pl.Series) -> Sequence[int] | None:
+    def of(self, paths: Sequence[str]) -> Sequence[int] | None:
         """Their places; None where a path is told singly, or where the prefixes are too many to look for each."""
         asked = self._asked
-        all_of_them = range(len(paths))
-        begin = max(
-            bisect_left(all_of_them, asked.least, key=paths.__getitem__),
-            bisect_right(all_of_them, asked.after, key=paths.__getitem__),
-        )
-        end = bisect_right(all_of_them, asked.prefix + HIGHEST, key=paths.__getitem__)
+        begin = max(bisect_left(paths, asked.least), bisect_right(paths, asked.after))
+        end = bisect_right(paths, asked.prefix + HIGHEST)
         place, places = begin, list[int]()
         while place < end:
             common = asked.common(paths[place])
             if common is None or len(places) * _FEWEST_BELOW > place - begin + _FIRST_LOOK:
                 return None
             places.append(place)
-            place = bisect_right(all_of_them, common + HIGHEST, place, end, key=paths.__getitem__)
+            place = bisect_right(paths, common + HIGHEST, place, end)
         return places
 
 

@@ -41,14 +41,14 @@ from .differences import Differences
 from .garbage import GarbagePlan
 from .graph import Graphs
 from .kept_layers import KeptLayers
-from .layers import Layer
+from .layers import OBJECTS, Layer
 from .levels import Level, LevelRows
 from .listing import ListQuestion, infos_of, listed
 from .merging.bases import merge_bases
 from .moment import Moment, NewerRows, newer_frames
 from .outlook import Outlooks
 from .questions import PAGE, Ref, check_delimiter, check_limit, check_prefix
-from .refs import KeptRows, Refs
+from .refs import KeptRows, Refs, Target
 from .urns import TRANSACTION, branch_urn, repository_urn
 
 __all__ = [
@@ -259,8 +259,15 @@ class RepositoryQueries(Queries):
         prefix, after = check_prefix("prefix", prefix), check_prefix("after", after)
         check_limit(limit)
         moment = self._moment(tenant, name, as_at, ahead)
-        sides = [self._levels(moment, ref) for ref in (left, right)]
-        return Differences(moment, sides[0], sides[1], self._kept).page(prefix=prefix, after=after, limit=limit)
+        targets = [self._target(moment, ref) for ref in (left, right)]
+        contents = Contents(moment, self._layers)
+        between = contents.changed(targets[0].commit, targets[1].commit)
+        if between is not None:
+            areas = [one.area for one in targets if one.area is not None and one.area.events]
+            between += [Level(OBJECTS, area.number) for area in areas]
+        sides = [contents.levels(*one) for one in targets]
+        differences = Differences(moment, sides[0], sides[1], self._kept, between)
+        return differences.page(prefix=prefix, after=after, limit=limit)
 
     @asked_anew
     def tree(
@@ -313,10 +320,13 @@ class RepositoryQueries(Queries):
         return GarbagePlan(self._moment(tenant, name, as_at, ahead), self._graphs, before_ms)
 
     def _levels(self, moment: Moment, ref: Ref) -> tuple[Level, ...]:
-        target = Refs(moment, self._graphs, self._rows).target(ref)
+        target = self._target(moment, ref)
+        return Contents(moment, self._layers).levels(target.commit, target.area)
+
+    def _target(self, moment: Moment, ref: Ref) -> Target:
         if len(self._layers) > _MOST_KEPT:
             self._layers.clear()
-        return Contents(moment, self._layers).levels(target.commit, target.area)
+        return Refs(moment, self._graphs, self._rows).target(ref)
 
     # What is seen
 
