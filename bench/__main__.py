@@ -158,7 +158,7 @@ def show(figures: list[dict[str, Any]]) -> None:
     """The figures as a table on standard output."""
     table = Table("figure", "value", "limit", "unit", "ratio", "must be", "holds")
     for figure in figures:
-        must = f"≥ {figure['least']}" if "least" in figure else f"≤ {figure['most']}"
+        must = f"≥ {figure['least']}" if "least" in figure else f"≤ {figure['most']}" if "most" in figure else ""
         value, limit = (
             f"{number:,.0f}" if number >= 2 else f"{number:.2f}" for number in (figure["value"], figure["limit"])
         )

@@ -57,6 +57,8 @@ __all__ = [
 ]  # fmt: skip
 
 _AGE: Final = "row_number() over (partition by urn order by logical_timestamp desc, seq desc)"
+_KEPT_BYTES: Final = 256 * 1024 * 1024
+"""Of layers in memory: both ends of a difference across a layer of a million that was written anew."""
 _MOST_KEPT: Final = 10_000
 
 
@@ -71,7 +73,7 @@ class RepositoryQueries(Queries):
         super().__init__(lake, names, partitions)
         self._graphs = Graphs()
         self._rows = KeptRows()
-        self._kept = KeptLayers()
+        self._kept = KeptLayers(_KEPT_BYTES)
         self._layers: dict[Any, tuple[Layer, ...]] = {}
 
     # Repositories
