@@ -84,7 +84,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             name, _, test = nodeid.partition("::")
             file = config.rootpath / name
-            return name if _has_module_fixture(file) else _shared_in(file).get(test.partition("[")[0], nodeid)
+            shared = _shared_in(file)
+            if _has_module_fixture(file):  # its tests stay together, beside the others of a set-up that they share
+                return min(shared.values(), default=name)
+            return shared.get(test.partition("[")[0], nodeid)
 
     return ByWhatIsShared(config, log)
 
