@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-BESIDE := -n 4
+BESIDE := -n 3
 FAST   := "not services and not thorough"
 STAMP  := $(VENV)/.installed
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
@@ -51,7 +51,7 @@ mutation: install ## change rules/ in a thousand small ways, and list changes th
 
 faults: install ## break everything, for up to 20 minutes: kills, damage, full disks; prints the seeds
 	@METAJOURNAL_FAULTS=long $(BIN)/python -m pytest -v -rP --show-capture=stdout --durations=15 \
-	  tests/faults tests/streaming/test_stream_kills.py
+	  tests/faults tests/streaming/test_stream_kills.py tests/repositories/test_hostile_histories.py
 
 lint: install ## check style, formatting and types
 	@$(BIN)/ruff check --output-format concise .

@@ -95,14 +95,14 @@ def test_criss_cross_merges_of_any_depth_end(tmp_path: Path) -> None:
     assert rows[place + 3]["root"] != rows[place + 2]["root"]
 
 
-@pytest.mark.long
-def test_a_thousand_bases_are_as_one(tmp_path: Path) -> None:
+def test_many_bases_are_as_one(tmp_path: Path) -> None:
+    bases = 1_000 if LONG else 300
     history = History.at(tmp_path)
     history.branch("root")
     history.write("root", ["base"])
     root = history.commit("root")
     tips = []
-    for number in range(1_000):
+    for number in range(bases):
         history.branch("tip", root)
         history.write("tip", [f"{number:04}"])
         tips.append(history.commit("tip"))
@@ -117,11 +117,11 @@ def test_a_thousand_bases_are_as_one(tmp_path: Path) -> None:
         history.branch("a", left)
         history.merge("a", right)
     history.store()
-    with within(200):
+    with within(bases / 5):
         took = made(history.lake)
-    assert max(took) < 60
+    assert max(took) < bases / 16
     rows = told(history.lake)
-    assert content(history.lake, rows[-1]) == {"base", "a", "b", *(f"{number:04}" for number in range(1_000))}
+    assert content(history.lake, rows[-1]) == {"base", "a", "b", *(f"{number:04}" for number in range(bases))}
     assert {row["added"] for row in rows[-20:]} == {1}
 
 
