@@ -85,6 +85,11 @@ def safe(value: object, *, one_line: bool = False) -> str:
     return " ".join(text.split()) if one_line else text
 
 
+def named(value: object) -> str:
+    """A name as part of a line: `safe`, and its tabs and line ends are visible escapes too."""
+    return safe(str(value).replace("\n", "\\n").replace("\t", "\\t"))
+
+
 def shortened(value: object, width: int) -> str:
     """One line of at most `width` characters."""
     text = safe(value, one_line=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from ...terminal.differences import listed
 from ...terminal.following import LINE_WIDTH
-from ...terminal.rendering import safe, shortened
+from ...terminal.rendering import named, shortened
 
 _ID: Final = 12
 _PATHS_WIDTH: Final = 100
@@ -60,13 +60,13 @@ def _objects(payload: Mapping[str, Any]) -> str:
 
 def _paths(paths: Any, omitted: int) -> str:
     """How many paths, and the first ones."""
-    named = [safe(path, one_line=True) for path in paths] if isinstance(paths, list) else []
-    count = len(named) + omitted
-    return f"{count:,} object{'' if count == 1 else 's'}: {listed(named, _PATHS_WIDTH)}"
+    first = [named(path) for path in paths] if isinstance(paths, list) else []
+    count = len(first) + omitted
+    return f"{count:,} object{'' if count == 1 else 's'}: {listed(first, _PATHS_WIDTH)}"
 
 
 def _reset(payload: Mapping[str, Any]) -> str:
     path, prefix = payload.get("path"), payload.get("prefix")
     if path is not None:
-        return f"what is staged of {path}"
-    return "everything staged" if prefix is None else f"what is staged of paths that begin with {prefix}"
+        return f"what is staged of {named(path)}"
+    return "everything staged" if prefix is None else f"what is staged of paths that begin with {named(prefix)}"

@@ -8,7 +8,7 @@ import click
 
 from ...terminal.exits import FINE
 from ...terminal.options import Options, json_option, options
-from ...terminal.rendering import console, print_json, print_line, table
+from ...terminal.rendering import console, named, print_json, print_line, table
 from .command_parts import SHORT, actor_option, repository_named, said_by
 from .events import NO_STRATEGY, REFUSE, RESOLVE, STRATEGIES
 
@@ -82,7 +82,7 @@ def merge(
 def _show_conflicts(error: MergeConflictError) -> None:
     """The first paths in conflict, with what they are on each side."""
     shown = error.conflicting[:_SHOWN]
-    rows = [(path, *((content or _NOT_THERE)[:SHORT] for content in sides)) for path, *sides in shown]
+    rows = [(named(path), *((content or _NOT_THERE)[:SHORT] for content in sides)) for path, *sides in shown]
     console().print(table(["path", "base", "destination", "source"], rows), crop=False)
     if error.conflicts > len(shown):
         print_line(f"and {error.conflicts - len(shown):,} more", "dim")

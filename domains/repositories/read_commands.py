@@ -1,7 +1,7 @@
 """The commands of `metajournal repo` that read what refs contain: `ls`, `get`, `diff`.
 
 A table and its `--json` come from the same value. Paths are text from outside: they are shown with their control
-characters visible.
+characters, tabs and line ends visible.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import click
 from ...schemas.times import time_shown
 from ...terminal.exits import FINE
 from ...terminal.options import Options, json_option, options
-from ...terminal.rendering import console, fields, print_json, print_line, shortened, table
+from ...terminal.rendering import console, fields, named, print_json, print_line, shortened, table
 from .command_parts import as_at_option, limit_option, repository_named, show_table
 
 _after = click.option("--after", metavar="PATH", help="Continue where an earlier answer ended.")
@@ -61,9 +61,9 @@ def ls(
         print_json(shown)
         return FINE
     rows = [
-        (one["path"], f"{one['size']:,}", shortened(one["checksum"], 16), _time(one["mtime"]))
+        (named(one["path"]), f"{one['size']:,}", shortened(one["checksum"], 16), _time(one["mtime"]))
         if one["type"] == "object"
-        else (one["path"], "", "", "")
+        else (named(one["path"]), "", "", "")
         for one in shown["items"]
     ]
     columns = ["path", "bytes", "checksum", "modified"]
@@ -131,7 +131,7 @@ def diff(
     if as_json:
         print_json(shown)
         return FINE
-    rows = [(_SIGNS[one["change"]], one["path"], _sizes(one["left"], one["right"])) for one in shown["items"]]
+    rows = [(_SIGNS[one["change"]], named(one["path"]), _sizes(one["left"], one["right"])) for one in shown["items"]]
     show_table(table(["", "path", "bytes"], rows) if rows else None, "no differences")
     return _more(page.after)
 
@@ -150,10 +150,10 @@ def _text(key: str, value: object) -> str:
     if key == "mtime" and isinstance(value, int):
         return time_shown(value)
     if key == "metadata" and isinstance(value, dict):
-        return "\n".join(f"{name} = {text}" for name, text in sorted(value.items()))
+        return "\n".join(f"{named(name)} = {named(text)}" for name, text in sorted(value.items()))
     if key == "blocks" and isinstance(value, list):
-        return "\n".join(f"{one['address']}  {one['size']:,} bytes  {one['checksum']}" for one in value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
+        return "\n".join(f"{named(one['address'])}  {one['size']:,} bytes  {named(one['checksum'])}" for one in value)
+    return f"{value:,}" if isinstance(value, int) else named(value)
 
 
 def _sizes(left: dict[str, object] | None, right: dict[str, object] | None) -> str:

@@ -22,7 +22,7 @@ SAID = {
     "BranchDeleted": ({"branch": "dev"}, "deleted"),
     "ObjectsWritten": (
         {"objects": [["a", 1, "c"], ["b\n", 1, "c"]], "omitted": 1_000},
-        "staged 1,002 objects: a, b",
+        "staged 1,002 objects: a, b\\n",
     ),
     "ObjectsDeleted": ({"objects": [["a", None, None]], "omitted": 0}, "staged the deletion of 1 object: a"),
     "Committed": ({"commit": ID, "message": "First\nload"}, "committed 3f3f3f3f3f3f: First load"),

@@ -105,6 +105,41 @@ def test_the_same_typed(installation: Installation) -> None:
     assert told("delete", "typed-lake")["outcome"] == "accepted"
 
 
+def test_paths_of_any_characters_are_told_as_they_are_and_shown_without_harm(installation: Installation) -> None:
+    paths = sorted(
+        ["esc\x1b[2J", "bidi\u202egpj.exe", "two\nlines", "quo\"te's", "[red]markup", "tab\tstop", "c1\x9b1m"]
+    )
+
+    def shown(*words: str) -> str:
+        return installation.metajournal("repo", *words).stdout
+
+    said(installation, "repo", "create", "evil-lake", "--storage", "s3://e")
+    lines = "".join(json.dumps(entry(path)) + "\n" for path in paths)
+    said(installation, "repo", "write", "evil-lake", "main", "-", stdin=lines)
+    said(installation, "repo", "commit", "evil-lake", "main", "-m", "evil \x1b[2J")
+    assert [one["path"] for one in said(installation, "repo", "ls", "evil-lake", "main")["items"]] == paths
+    assert said(installation, "repo", "get", "evil-lake", "main", paths[0])["path"] == paths[0]
+    said(installation, "repo", "rm", "evil-lake", "main", *paths)
+    for told in (
+        shown("ls", "evil-lake", "main@"), shown("diff", "evil-lake", "main@", "main"),
+        "".join(shown("get", "evil-lake", "main@", path) for path in paths),
+    ):  # fmt: skip
+        assert not {*told} & {"\x1b", "\u202e", "\x9b", "\t"}
+        for part in (
+            "esc\\x1b[2J",
+            "bidi\\x202egpj.exe",
+            "two\\nlines",
+            "tab\\tstop",
+            "quo\"te's",
+            "[red]markup",
+            "c1\\x9b1m",
+        ):
+            assert part in told
+    assert "evil \\x1b[2J" in shown("log", "evil-lake", "main")
+    refused = said(installation, "repo", "get", "evil-lake", "main", paths[0], code=1)["error"]
+    assert refused["code"] == "unknown-entity"
+
+
 def test_branches_are_merged_from_python_and_typed(installation: Installation) -> None:
     """Beside a stream that makes what merges contain: conflicts with a merge in the history are seen, too."""
     with Journal.connect(installation.settings) as journal:
