@@ -81,7 +81,7 @@ def test_every_guarantee_names_tests_that_are_there() -> None:
 def test_the_two_commands_are_those_of_the_makefile() -> None:
     typed = [line.removeprefix("$ ") for text in blocks("console") for line in text.splitlines() if line[:2] == "$ "]
     assert typed == ["make demo", "make test"]
-    for command, recipe in (("demo", "metajournal demo"), ("test", "python -m pytest -n 4")):
+    for command, recipe in (("demo", "metajournal demo"), ("test", "python -m pytest -n 3")):
         # `make test` runs this too, and a make inside a make also prints its folder
         asked = ["make", "--no-print-directory", "--dry-run", command]
         said = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=ROOT)
