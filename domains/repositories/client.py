@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...lake_client import ConnectedJournal, Point, point
+from ...schemas.errors import InvalidEventError
 from ...schemas.limits import MAX_ENTRIES
 from .events import (
     NO_STRATEGY,
@@ -26,7 +27,7 @@ from .events import (
     RepositoryDeleted,
 )
 from .merges import Merge, MergeOptions
-from .pieces import pieces
+from .pieces import pieces, refused_behind
 from .questions import check_branch, check_repository
 from .reads import ends_of, queries_of
 from .transactions import Transaction, throw_away_name
@@ -219,13 +220,29 @@ class Branch:
         Returns:
             The receipt of each event.
         Raises:
-            InvalidEventError: an entry cannot be, with its faults; what was sent before stays staged.
+            InvalidEventError: an entry cannot be, with its faults. What was sent before stays staged: `sent` says how
+                many entries, where there are some.
         """
-        return [self._journal.emit(ObjectsWritten(self.urn, some), **said) for some in pieces(entries)]
+        return self._sent(ObjectsWritten, pieces(entries), said)
 
     def delete(self, paths: Iterable[str], **said: Any) -> list[Receipt]:
         """Stage the deletion of paths: up to 1,000 an event. Arguments and errors as `write`."""
-        return [self._journal.emit(ObjectsDeleted(self.urn, some), **said) for some in _chunks(paths)]
+        return self._sent(ObjectsDeleted, _chunks(paths), said)
+
+    def _sent(
+        self, event: type[ObjectsWritten | ObjectsDeleted], given: Iterable[list[Any]], said: Mapping[str, Any]
+    ) -> list[Receipt]:
+        receipts: list[Receipt] = []
+        sent = 0
+        for some in given:
+            try:
+                receipts.append(self._journal.emit(event(self.urn, some), **said))
+            except InvalidEventError as error:
+                if not sent:
+                    raise
+                raise refused_behind(error, sent) from None
+            sent += len(some)
+        return receipts
 
     def commit(
         self, message: str, metadata: Mapping[str, str] | None = None, *, expected_head: str | None = None,

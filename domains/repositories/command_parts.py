@@ -61,8 +61,14 @@ def _line(result: dict[str, Any]) -> Text:
 
     text = Text.assemble(verdict(str(result["outcome"])), f"  {result['position']}")
     if "reason" in result:
-        text.append(f"  {result['reason']}: {shortened(result.get('detail'), 160)}")
+        text.append(f"  {result['reason']}: {shortened(_said(result.get('detail')), 160)}")
     return text
+
+
+def _said(detail: Any) -> str:
+    if not isinstance(detail, dict):
+        return str(detail)
+    return ", ".join(f"{name} {value}" for name, value in detail.items() if value is not None)
 
 
 def many(number: int, what: str) -> str:

@@ -5,7 +5,7 @@ A single command waits for the outcome of what it has sent. A table and its `--j
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -173,12 +173,16 @@ def write(given: Options, /, repository: str, branch: str, file: str, actor: str
     Each line is an object: {"path": …, "size": …, "checksum": …, "address": …}, and optionally "content_type",
     "metadata", "mtime"; "blocks" instead of "address". All lines are read and checked before the first one is sent.
     """
-    from ...schemas.errors import InvalidEventError
+    from ...schemas.errors import Fault, InvalidEventError
     from .events import entry_faults
 
     entries = []
+    lines: dict[str, int] = {}
     for number, entry in _entries(file):
-        if faults := entry_faults(f"line {number}", entry):
+        faults = entry_faults(f"line {number}", entry)
+        if not faults and (earlier := lines.setdefault(entry.path, number)) != number:
+            faults = [Fault(f"line {number}.path", f"is that of line {earlier}: give each path once")]
+        if faults:
             raise InvalidEventError(faults)
         entries.append(entry)
     if not entries:
@@ -349,12 +353,25 @@ def unregister(given: Options, /, repository: str, paths: tuple[str, ...], actor
         return tell_outcomes(repository_named(journal, repository).unregister(_paths(paths), **said_by(actor)), as_json)
 
 
-def _paths(given: tuple[str, ...]) -> Iterable[str]:
-    if given == ("-",):
-        return [line.rstrip("\n") for line in standard_input() if line.rstrip("\n")]
-    if "-" in given:
+def _paths(given: tuple[str, ...]) -> list[str]:
+    """Paths as arguments or as lines of standard input, each once; all are checked before one is sent."""
+    from ...schemas.errors import Fault, InvalidEventError
+    from .urns import path_fault
+
+    if given != ("-",) and "-" in given:
         raise click.UsageError("Give paths, or - alone.")
-    return given
+    typed = given != ("-",)
+    named = enumerate(given if typed else (line.rstrip("\n") for line in standard_input()), 1)
+    paths: dict[str, None] = {}
+    for number, path in named:
+        if not path and not typed:
+            continue
+        if why := path_fault(path):
+            raise InvalidEventError([Fault(f"path {number}" if typed else f"line {number}", why)])
+        paths[path] = None
+    if not paths:
+        note("There is no path in the input, so nothing was sent.")
+    return [*paths]
 
 
 def _entries(file: str) -> Iterator[tuple[int, Any]]:

@@ -99,6 +99,11 @@ def test_the_same_typed(installation: Installation) -> None:
     wrong = installation.metajournal("repo", "write", "typed-lake", "main", "-", stdin='{"path": ""}\n')
     assert wrong.returncode != 0
     assert "line 1" in wrong.stderr
+    twice = "".join(json.dumps(entry(f"b/{number % 1_100}")) + "\n" for number in range(1_101))
+    for word, lines in (("write", twice), ("rm", "b\n" * 1_100 + "x" * 2_000 + "\n")):
+        wrong = installation.metajournal("repo", word, "typed-lake", "main", "-", stdin=lines)
+        assert wrong.returncode != 0
+        assert "line 1101" in wrong.stderr
     assert "nothing-staged" in installation.metajournal("repo", "commit", "typed-lake", "main", "-m", "x").stderr
     assert told("register", "typed-lake", "a/0")["outcome"] == "accepted"
     assert "typed-lake" in [one["name"] for one in told("list")]
