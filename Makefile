@@ -49,7 +49,7 @@ coverage: install ## report the line coverage of the tests without services (a m
 mutation: install ## change rules/ in a thousand small ways, and list changes that no test detects (docs/mutation.md)
 	@$(BIN)/python -m tests.mutation
 
-faults: install ## break everything, for up to 20 minutes: kills, damage, full disks; prints the seeds
+faults: install ## break everything, for up to half an hour: kills, damage, full disks; prints the seeds
 	@METAJOURNAL_FAULTS=long $(BIN)/python -m pytest -v -rP --show-capture=stdout --durations=15 \
 	  tests/faults tests/streaming/test_stream_kills.py tests/repositories/test_hostile_histories.py
 

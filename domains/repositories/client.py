@@ -27,7 +27,7 @@ from .events import (
     RepositoryDeleted,
 )
 from .merges import Merge, MergeOptions
-from .pieces import pieces, refused_behind
+from .pieces import pieces
 from .questions import check_branch, check_repository
 from .reads import ends_of, queries_of
 from .transactions import Transaction, throw_away_name
@@ -220,8 +220,8 @@ class Branch:
         Returns:
             The receipt of each event.
         Raises:
-            InvalidEventError: an entry cannot be, with its faults. What was sent before stays staged: `sent` says how
-                many entries, where there are some.
+            InvalidEventError: an entry cannot be, with the faults of its event. What was sent before stays staged:
+                `sent` says how many entries, where there are some, and the faults count behind them.
         """
         return self._sent(ObjectsWritten, pieces(entries), said)
 
@@ -240,7 +240,8 @@ class Branch:
             except InvalidEventError as error:
                 if not sent:
                     raise
-                raise refused_behind(error, sent) from None
+                hint = f"Correct the listed fields, counted from number {sent:,} on; the {sent:,} in front stay staged."
+                raise InvalidEventError(error.faults, sent=sent, hint=hint) from None
             sent += len(some)
         return receipts
 

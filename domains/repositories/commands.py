@@ -358,9 +358,9 @@ def _paths(given: tuple[str, ...]) -> list[str]:
     from ...schemas.errors import Fault, InvalidEventError
     from .urns import path_fault
 
-    if given != ("-",) and "-" in given:
-        raise click.UsageError("Give paths, or - alone.")
     typed = given != ("-",)
+    if typed and "-" in given:
+        raise click.UsageError("Give paths, or - alone.")
     named = enumerate(given if typed else (line.rstrip("\n") for line in standard_input()), 1)
     paths: dict[str, None] = {}
     for number, path in named:

@@ -6,20 +6,15 @@ not fit. An entry that is none is left to the event to refuse.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any, Final
 
-from ...schemas.errors import Fault, InvalidEventError
 from ...schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES
 from .events import Entry, as_entry
 
 ROOM_BYTES: Final = MAX_EVENT_BYTES - 64 * 1024
 """What the entries of one event may take; its header and names take the rest."""
-SAME: Final = "is that of "
-"""How the fault of a path that comes twice begins."""
-_PLACE: Final = re.compile(r"\b(entries|paths)\[(\d+)\]")
 _ENTRY_BYTES: Final = 64
 """More than all numbers and lengths of an entry."""
 _PART_BYTES: Final = 32
@@ -47,28 +42,6 @@ def _by_size(some: Sequence[Any]) -> Iterator[list[Any]]:
         piece.append(entry)
         taken += size
     yield piece
-
-
-def refused_behind(error: InvalidEventError, sent: int) -> InvalidEventError:
-    """What an event was refused for, told of all that was given, where entries before it were sent already.
-
-    Args:
-        error: of the event, whose faults count from its own beginning.
-        sent: number of entries, or paths, before it.
-    """
-
-    def moved(text: str) -> str:
-        return _PLACE.sub(lambda found: f"{found[1]}[{int(found[2]) + sent}]", text, count=1)
-
-    faults = [
-        Fault(moved(one.field), moved(one.message) if one.message.startswith(SAME) else one.message)
-        for one in error.faults
-    ]
-    told = InvalidEventError(faults, sent=sent)
-    told.advise(
-        f"Correct the listed fields. The {sent:,} before them stay staged: send the rest, or `reset` the branch."
-    )
-    return told
 
 
 def bytes_of(some: Sequence[Any]) -> int:

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from metajournal.domains.repositories import events as e
 from metajournal.domains.repositories import pieces as parted
-from metajournal.domains.repositories.pieces import bytes_of, pieces, refused_behind
+from metajournal.domains.repositories.pieces import bytes_of, pieces
 from metajournal.domains.repositories.urns import branch_urn
 from metajournal.schemas.encoding import codec
-from metajournal.schemas.errors import InvalidEventError
 from metajournal.schemas.limits import MAX_ENTRIES, MAX_EVENT_BYTES
 from tests.builders import header_for
 from tests.properties import examples
@@ -54,20 +53,3 @@ def test_entries_of_any_size_fit_into_their_events() -> None:
 def test_what_is_no_entry_is_left_to_the_event(bad: Any) -> None:
     [piece] = pieces([e.Entry("a", 1, "c", "a"), bad])
     assert e.ObjectsWritten(MAIN, piece).validate() != []
-
-
-def test_what_an_event_behind_others_is_refused_for_counts_from_the_first_of_all() -> None:
-    good = {"size": 1, "checksum": "c", "address": "s3://b/1"}
-    given = [e.as_entry({"path": path, **good}) for path in ("a", "b", "a")] + [
-        e.as_entry({**good, "path": "entries[7]"})
-    ]
-    event = e.ObjectsWritten(branch_urn("r", "main"), [*given, e.as_entry({"path": "entries[7]", **good, "size": -1})])
-    faults = event.validate()
-    assert faults
-    told = refused_behind(InvalidEventError(faults), 2_000)
-    assert [one.field for one in told.faults] == [
-        one.field.replace("[2]", "[2002]").replace("[4]", "[2004]") for one in faults
-    ]
-    assert "is that of entries[2000].path" in str(told)
-    assert told.data["sent"] == 2_000
-    assert "2,000 before them stay staged" in told.hint

@@ -125,3 +125,19 @@ def test_conflicts_and_unrelated_histories_are_refused_with_what_to_act_on(
     with pytest.raises(MergeConflictError):
         dev.merge_into("main")
     assert dev.merge_into("main", strategy="source-wins").strategy == "source-wins"
+
+
+def test_what_an_entry_behind_an_event_is_refused_for_says_what_stays_staged(repo: Repository) -> None:
+    main = repo.branch("main")
+    with pytest.raises(InvalidEventError) as first:
+        main.write([entry("a"), entry("a")])
+    assert "nothing was sent" in first.value.hint
+    for send in (
+        lambda: main.write([*(entry(f"{number}") for number in range(1_001)), {**entry("b"), "size": -1}]),
+        lambda: main.delete([*(f"{number}" for number in range(1_001)), ""]),
+    ):
+        with pytest.raises(InvalidEventError) as behind:
+            send()
+        assert behind.value.data["sent"] == 1_000
+        assert "[1]" in behind.value.faults[0].field
+        assert "1,000 in front stay staged" in behind.value.hint
