@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..domains.access import domain as access
+    from ..domains.access import events as access_events
+    from ..domains.access import rows as access_rows
+    from ..domains.access import rules as access_rules
+    from ..domains.access import tables as access_tables
     from ..domains.catalog import as_of as catalog_as_of
     from ..domains.catalog import documents as catalog_documents
     from ..domains.catalog import domain as catalog
@@ -70,12 +75,12 @@ if TYPE_CHECKING:
     from .program import CommandsFile
     from .tailing import LinesFile
 
-    _DOMAINS: Sequence[DomainFile] = (catalog, datasets, files, lineage, repositories, tables)
-    _EVENTS: Sequence[EventsFile] = (catalog_events, files_events, lineage_events, repositories_events)
-    _RULES: Sequence[RulesFile] = (catalog_rules, files_rules, lineage_rules, repositories_rules)
-    _READS: Sequence[ReadsFile] = (catalog_rules, lineage_rules, repositories_rules)
-    _ROWS: Sequence[RowsFile] = (files_rows, lineage_rows, repositories_rows)
-    _TABLES: Sequence[TablesFile] = (files_tables, lineage_tables, repositories_tables)
+    _DOMAINS: Sequence[DomainFile] = (access, catalog, datasets, files, lineage, repositories, tables)
+    _EVENTS: Sequence[EventsFile] = (access_events, catalog_events, files_events, lineage_events, repositories_events)
+    _RULES: Sequence[RulesFile] = (access_rules, catalog_rules, files_rules, lineage_rules, repositories_rules)
+    _READS: Sequence[ReadsFile] = (access_rules, catalog_rules, lineage_rules, repositories_rules)
+    _ROWS: Sequence[RowsFile] = (access_rows, files_rows, lineage_rows, repositories_rows)
+    _TABLES: Sequence[TablesFile] = (access_tables, files_tables, lineage_tables, repositories_tables)
     _DERIVED: Sequence[DerivedFile] = (lineage_derived, repositories_derived)
     _CLIENTS: Sequence[ClientFile] = (files_client, lineage_client, repositories_client)
     _DOCUMENTS: Sequence[DocumentsFile] = (files_documents, lineage_documents, repositories_documents)

@@ -90,6 +90,8 @@ TABLES = {
     "external_writes": "The first write of each external source to each stream on each day.",
     "writes": "Derived from `accesses`: those that are writes, by what was written.",
     "file_records": "One row for each record of one file in one of its day buckets.",
+    "access_keys": "One row for each key that is issued or ends; only here stands its hash.",
+    "access_principals": "How many keys of a principal have not ended, after each event that changes it.",
     "branches": "Branches and repositories: one row for each event that changes one.",
     "commits": "Commits and merges.",
     "objects": "What was written to and deleted from branches: one row for each path of each event.",
@@ -98,6 +100,11 @@ TABLES = {
     "commit_trees": "Derived: what each commit contains, and how it differs from its first parent.",
 }
 COLUMNS = {
+    "hash": "SHA-256 of the key's text, 64 hexadecimal digits; null once the key has ended",
+    "not_after": "when it expires; null: never",
+    "label": "what it is for",
+    "once": "whether it is good for one exchange only",
+    "live_keys": "keys that were issued and did not end, expired ones too",
     "layer": "position of the commit that made the layer",
     "layers": "layers of the commit, the oldest first: `objects/<staging area>` or `trees/<layer>`",
     "layer_rows": "paths in each layer",

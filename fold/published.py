@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..lake.spelling import spelled
 from ..rules.documents import state_document
 from ..rules.entity import EntityRow
-from ..schemas.registry import domains_in, owner_of_undeclared, role
+from ..schemas.registry import domains_in, has_documents, owner_of_undeclared, role
 from ..schemas.topics import TopicNames
 from .documents import DocumentColumns, Documents, Outgoing, row_key
 from .folded import Folded
@@ -81,6 +81,8 @@ def documents(folded: Folded, names: TopicNames) -> Documents:
 def add_annotations(documents: Documents, folded: Folded, names: TopicNames) -> None:
     """Add, of each changed row, the change records of its annotations and its state."""
     place = folded.place
+    if not has_documents(place.domain):
+        return
     state, of_change = names.state(place.domain), _adding(place.domain).of_change
     for before, after in folded.changes:
         key, time_ms = row_key(after.tenant, after.urn), after.system_time

@@ -13,6 +13,7 @@ from typing import Final
 from ..schemas.errors import Fault
 from ..schemas.events import Event
 from ..schemas.header import TENANT_PATTERN, Header
+from ..schemas.registry import has_documents
 from ..schemas.urn import Urn
 from .entity import EntityRow
 from .outcome import Rejected
@@ -42,7 +43,7 @@ def refusal(header: Header, event: Event) -> Rejected | None:
         Rejected("invalid") with every fault of the event and its header, or Rejected("wrong-aggregate") where the
         header's aggregate or entities are not those of the event.
     """
-    faults = event.validate()
+    faults = event.validate() or _unannotated_faults(event)
     if header.type != event.TYPE:
         faults.append(Fault("header.type", f"must be {event.TYPE}, as the record's schema says"))
     if not _is_tenant(header.tenant):
@@ -52,6 +53,15 @@ def refusal(header: Header, event: Event) -> Rejected | None:
     if faults:
         return Rejected("invalid", [{"field": fault.field, "message": fault.message} for fault in faults])
     return _disagreement(header, event)
+
+
+def _unannotated_faults(event: Event) -> list[Fault]:
+    """The fault of an event of another domain about an entity that takes no annotations; the event is valid."""
+    entity = event.entities[0]
+    domain = entity.domain
+    if has_documents(domain) or event.TYPE.startswith(f"{domain}."):
+        return []
+    return [Fault("entity", f"{entity.kind} takes no annotations: only events of the domain {domain} are about it")]
 
 
 def _disagreement(header: Header, event: Event) -> Rejected | None:

@@ -47,6 +47,19 @@ class Kind(NamedTuple):
     choice: Choice | None = None
 
 
+class Actions(NamedTuple):
+    """What may be allowed or forbidden to users of the gateway: an action is a verb and a class, such as `ReadRepo`.
+
+    Args:
+        of: the class.
+        verbs: what can be done with entities of the domain's kinds; of a domain without kinds, what its events do with
+            those of others.
+    """
+
+    of: str
+    verbs: tuple[str, ...] = ("Read", "Write", "Delete")
+
+
 class Domain(NamedTuple):
     """One domain.
 
@@ -66,6 +79,10 @@ class Domain(NamedTuple):
             the records' keys.
         original: every journal serves it, since the first version did. Any other domain with a topic of its own joins
             a journal: it is served there from the position on that the journal's record tells (`registry.joining`).
+        has_documents: its entities have state documents, from which the index is filled, and take annotations; False:
+            they have neither, and only its own events are about them.
+        actions: what may be allowed or forbidden to do with its entities.
+        has_namespaces: the first of several parts of its entities' paths is a namespace, which they share with others.
         reserved: its kinds that every version reserved before one served it, so that they never were the catalog's; of
             one that is not served yet, those are all of them.
     """
@@ -82,6 +99,9 @@ class Domain(NamedTuple):
     has_changes: bool = True
     names_many: bool = False
     original: bool = False
+    has_documents: bool = True
+    actions: Actions = Actions("Entity")
+    has_namespaces: bool = False
     reserved: tuple[str, ...] = ()
 
     @property

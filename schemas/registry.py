@@ -83,6 +83,15 @@ def domain_named(name: str) -> Domain | None:
     return _declared.get(name) or _outside.get(name)
 
 
+def has_documents(name: str) -> bool:
+    """Whether the entities of a domain have state documents and take annotations: those of most domains.
+
+    (Asked for every event; what it looks at is there since the kinds are.)
+    """
+    domain = _declared.get(name) or _outside.get(name)
+    return domain is None or domain.has_documents
+
+
 def served() -> tuple[Domain, ...]:
     """Domains of our own whose events this version writes and folds."""
     return tuple(domain for domain in domains() if domain.served)

@@ -31,5 +31,6 @@ DOMAIN: Final = Domain(
     ),
     reasons=("unknown-entity", "too-large"),
     owns_undeclared_kinds=True,
+    has_namespaces=True,
     original=True,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...schemas.domain import Domain, Kind
+from ...schemas.domain import Actions, Domain, Kind
 
 DOMAIN: Final = Domain(
     "files",
@@ -13,5 +13,6 @@ DOMAIN: Final = Domain(
     event_types=("files.FilesRecorded.1",),
     reasons=("too-large",),
     names_many=True,
+    actions=Actions("File"),
     original=True,
 )

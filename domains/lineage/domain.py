@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...schemas.domain import Domain
+from ...schemas.domain import Actions, Domain
 
 DOMAIN: Final = Domain(
     "lineage",
@@ -17,5 +17,6 @@ DOMAIN: Final = Domain(
     ),
     imports=("catalog",),
     journal="catalog",
+    actions=Actions("Lineage", ("Write",)),
     original=True,
 )

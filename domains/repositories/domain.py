@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...schemas.domain import MANY, Domain, Kind
+from ...schemas.domain import MANY, Actions, Domain, Kind
 
 DOMAIN: Final = Domain(
     "repositories",
@@ -42,5 +42,6 @@ DOMAIN: Final = Domain(
         "too-large",
     ),
     names_many=True,
+    actions=Actions("Repo", ("Create", "Delete", "Read", "Write")),
     reserved=("repo", "branch", "commit", "object"),
 )

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...schemas.domain import Domain, Kind
+from ...schemas.domain import Actions, Domain, Kind
 
-DOMAIN: Final = Domain("tables", __package__, kinds=(Kind("table", "tables", 2, 2),), served=False)
+DOMAIN: Final = Domain(
+    "tables",
+    __package__,
+    kinds=(Kind("table", "tables", 2, 2),),
+    served=False,
+    actions=Actions("Table"),
+    has_namespaces=True,
+)

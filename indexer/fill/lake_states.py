@@ -20,7 +20,7 @@ from ...lake.tables import Lake, quoted
 from ...rules.documents import Document, state_document
 from ...schemas.errors import UnavailableError
 from ...schemas.positions import Cut
-from ...schemas.registry import served_domains
+from ...schemas.registry import has_documents, served_domains
 from ...schemas.settings import Settings
 
 PAGE_ROWS: Final = 5_000
@@ -113,7 +113,11 @@ class LakeStates:
             " order by tenant, urn"
         )
         rows = self._table.sql(statement).to_pylist(maps_as_pydicts="strict")
-        return [state_document(row_from_dict(row), row["journal_partition"], row["domain"]) for row in rows]
+        return [
+            state_document(row_from_dict(row), row["journal_partition"], row["domain"])
+            for row in rows
+            if has_documents(row["domain"])
+        ]
 
 
 def _behind(key: Key | None) -> str:

@@ -151,10 +151,12 @@ def added(settings: Settings, domain: Domain, package: str, epochs: Epochs, lake
                 code="declared-twice",
                 hint="A kind belongs to one domain permanently: the new one must use another name.",
             )
-    living = _living(lake, domain)
-    if living:
+    count, living = _living(lake, domain)
+    if count:
+        more = ", …" if count > len(living) else ""
         raise DomainError(
-            f"Entities of kinds of {domain.name} exist in the {owner_of_undeclared()}: {', '.join(living)}.",
+            f"{count:,} entities of kinds of {domain.name} exist in the {owner_of_undeclared()}: "
+            f"{', '.join(living)}{more}.",
             code="kind-in-use",
             hint="Delete them (EntityDeleted), then add the domain; their history is kept.",
         )
@@ -186,16 +188,17 @@ def _require_caught_up(settings: Settings, epochs: Epochs, marks: Marks) -> None
         )
 
 
-def _living(lake: Lake, domain: Domain) -> list[str]:
-    """Some of the entities of a domain's kinds that are not deleted."""
+def _living(lake: Lake, domain: Domain) -> tuple[int, list[str]]:
+    """How many entities of a domain's kinds are not deleted, and some of them."""
     entities = lake.tables[ENTITIES_TABLE]
     if not entities.exists():
-        return []
+        return 0, []
     entities.refresh()
     kinds = ", ".join(quoted(name) for name in sorted(domain.kind_names.difference(domain.reserved))) or "''"
     newest = "row_number() over (partition by tenant, urn order by logical_timestamp desc, seq desc) as age"
     rows = entities.sql(
-        f"select urn from (select urn, deleted, {newest} from entities where kind in ({kinds})) "
+        "select urn, count(*) over () as living "
+        f"from (select urn, deleted, {newest} from entities where kind in ({kinds})) "
         f"where age = 1 and not deleted order by urn limit {_SHOWN}"
     )
-    return list(rows["urn"].to_pylist())
+    return (int(rows["living"][0].as_py()) if rows.num_rows else 0), list(rows["urn"].to_pylist())

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import metajournal.rules
+from metajournal.domains.access.urns import key_urn, principal_urn, role_urn
 from metajournal.domains.catalog.events import EntityRegistered, TagsAdded
 from metajournal.domains.catalog.urns import app, dataset, program, run, stream
 from metajournal.domains.repositories.urns import branch_urn, repository_urn
@@ -44,6 +45,8 @@ def test_every_event_type_that_decodes_has_a_rule(event_type: str) -> None:
     values |= {"message": "", "metadata": {}, "strategy": "", "staged": "", "allow_empty": False, "path": None}
     heads = ("expected_head", "source_head", "destination_head", "staging_digest", "prefix")
     values |= dict.fromkeys(heads)
+    values |= {"principal": principal_urn("p"), "role": role_urn("r"), "grants": (), "actions": ()}
+    values |= {"key": key_urn("p", "0" * 24), "hash": "", "not_after": None, "label": "", "once": False}
     for field in fields(event):
         object.__setattr__(event, field.name, values[field.name])
     header = header_for(EntityRegistered(PURCHASES))._replace(type=event_type)

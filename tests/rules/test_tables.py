@@ -36,4 +36,5 @@ def test_the_common_fields_are_those_of_an_entity() -> None:
 def test_most_events_are_judged_by_their_entities_alone() -> None:
     more = {event_type for event_type in event_types() if reads_more(event_type)}
     of_rows = ("lineage.", "repositories.")
-    assert more == {"catalog.EntityDeleted.1", *(one for one in event_types() if one.startswith(of_rows))}
+    of_access = {"access.PrincipalDisabled.1", "access.KeyIssued.1", "access.KeyRevoked.1"}
+    assert more == {"catalog.EntityDeleted.1", *of_access, *(one for one in event_types() if one.startswith(of_rows))}

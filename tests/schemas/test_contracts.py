@@ -25,6 +25,14 @@ from metajournal.schemas.header import Header, Unit
 from metajournal.schemas.registry import served
 
 PUBLISHED = {
+    "access.KeyIssued.1": ["15f2abcb63f60133"],
+    "access.KeyRevoked.1": ["47f82a6acfb3c944"],
+    "access.PrincipalDisabled.1": ["f5d31ebf99ef02a9"],
+    "access.PrincipalRegistered.1": ["de2443916c73cee1"],
+    "access.RoleDefined.1": ["1716ba2482fc1261"],
+    "access.RoleDeleted.1": ["f7e9fcef2c24f726"],
+    "access.RolesGranted.1": ["884bc2020656f6e5"],
+    "access.RolesRevoked.1": ["0ec8159f1abd28c1"],
     "catalog.EntityDeleted.1": ["9a91b9fdc5803ec7"],
     "catalog.EntityRegistered.1": ["751e7e08dd9355ca"],
     "catalog.MetadataCleared.1": ["6e2e24c0eb3a2e22"],

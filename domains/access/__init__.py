@@ -1,0 +1,1 @@
+"""Access: who may do what through the gateway, as events of a topic of their own."""

@@ -1,0 +1,31 @@
+"""Access: principals with their keys, and roles. It is never indexed, and its entities take no annotations."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...schemas.domain import Actions, Domain, Kind
+
+DOMAIN: Final = Domain(
+    "access",
+    __package__,
+    kinds=(
+        Kind("access-principal", "access", 1, 1),
+        Kind("access-key", "access", 2, 2, "access-principal", 1),
+        Kind("access-role", "access", 1, 1),
+    ),
+    event_types=(
+        "access.PrincipalRegistered.1",
+        "access.PrincipalDisabled.1",
+        "access.RolesGranted.1",
+        "access.RolesRevoked.1",
+        "access.KeyIssued.1",
+        "access.KeyRevoked.1",
+        "access.RoleDefined.1",
+        "access.RoleDeleted.1",
+    ),
+    reasons=("unknown-entity", "protected", "retired", "disabled", "exists", "too-large"),
+    has_changes=False,
+    has_documents=False,
+    actions=Actions("Access", ("Read", "Write")),
+)
