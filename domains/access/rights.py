@@ -1,0 +1,276 @@
+"""What a principal may do: pure, a function of its grants and of what roles and domains declare.
+
+An action is a verb and a class (`ReadRepo`). The class follows from the kind of the URN, as the kind's domain declares
+it, so whoever asks may give the verb alone: `may("Read", urn)`. A domain without kinds (lineage), and the journal as a
+whole (SYSTEM annotations, the pipeline), have classes of actions on entities of other domains; those on entities of
+this domain are of its own class alone.
+A grant allows the actions of its role on what its pattern names; grants only add. Source: docs/concepts.md, "Access".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import count
+from typing import Final, NamedTuple
+
+from ...schemas.domain import Actions, Domain, Kind
+from ...schemas.kinds import KINDS, domain_of_kind, kind_of
+from ...schemas.registry import domain_named, domains, owner_of_undeclared, taken_in
+from ...schemas.urn import Urn
+from .domain import DOMAIN
+from .urns import CONSTANT_ROLES, Pattern, parse_pattern, pattern_fault
+
+READ: Final = "Read"
+WRITE: Final = "Write"
+DELETE: Final = "Delete"
+CREATE: Final = "Create"
+WRITE_LINEAGE: Final = "WriteLineage"
+WRITE_SYSTEM: Final = "WriteSystem"
+READ_PIPELINE: Final = "ReadPipeline"
+_VERBS: Final = frozenset({READ, WRITE, DELETE, CREATE})
+_OF_THE_JOURNAL: Final = (Actions("System", (WRITE,)), Actions("Pipeline", (READ,)))
+"""Classes of no domain: annotations of scope SYSTEM, and what the pipeline shows."""
+_OF_ENTITIES: Final = ("Entity", "File", "Table")
+
+_ADMIN, _DEVELOPER, _ANALYST, _EMITTER = CONSTANT_ROLES
+_CONSTANT: Final[Mapping[str, frozenset[str]]] = {
+    _DEVELOPER: frozenset(
+        {"ReadRepo", "WriteRepo", WRITE_LINEAGE, READ_PIPELINE}
+        | {f"{verb}{of}" for verb in (READ, WRITE) for of in _OF_ENTITIES}
+    ),
+    _ANALYST: frozenset({"ReadRepo"} | {f"{READ}{of}" for of in _OF_ENTITIES}),
+    _EMITTER: frozenset({WRITE_LINEAGE} | {f"{WRITE}{of}" for of in _OF_ENTITIES}),
+}
+
+Roles = Mapping[str, frozenset[str]]
+"""The actions of each role that the journal defines."""
+
+
+def _declared() -> tuple[Domain, ...]:
+    """Every domain that is known, as it is served."""
+    served = {domain.name: domain for domain in (*domains(), *taken_in())}
+    return tuple(served.values())
+
+
+def known_actions() -> frozenset[str]:
+    """Every action that can be allowed: those of the domains that are known, and those of the journal."""
+    classes = [*(domain.actions for domain in _declared()), *_OF_THE_JOURNAL]
+    return frozenset(f"{verb}{one.of}" for one in classes for verb in one.verbs)
+
+
+def actions_of_role(role: str, roles: Roles) -> frozenset[str]:
+    """What a role allows; nothing where it is not defined."""
+    if role == _ADMIN:
+        return known_actions()
+    constant = _CONSTANT.get(role)
+    return roles.get(role, frozenset()) if constant is None else constant
+
+
+def class_of(kind: str) -> Actions:
+    """What can be done with entities of a kind, as its domain declares."""
+    domain = domain_named(domain_of_kind(kind))
+    return Actions("Entity") if domain is None else domain.actions
+
+
+def action_on(action: str, kind: str) -> str | None:
+    """An action on an entity of a kind, by its whole name; None where there is no such action on it.
+
+    Args:
+        action: a verb (`Read`), to which the kind gives the class, or a whole name.
+    """
+    of = class_of(kind)
+    if action in _VERBS:
+        return f"{action}{of.of}" if action in of.verbs else None
+    if action in {f"{verb}{of.of}" for verb in of.verbs}:
+        return action
+    return action if action in _across() and of != DOMAIN.actions else None
+
+
+def _across() -> frozenset[str]:
+    """The actions on entities of whatever class but this domain's."""
+    classes = [*(domain.actions for domain in _declared() if _is_across(domain)), *_OF_THE_JOURNAL]
+    return frozenset(f"{verb}{one.of}" for one in classes for verb in one.verbs)
+
+
+def _is_across(domain: Domain) -> bool:
+    """Whether a domain's events are about entities of others."""
+    return not domain.kinds and domain.journal is not None
+
+
+class Within(NamedTuple):
+    """Entities that something is allowed on: those of some kinds, of which one of the patterns is true.
+
+    Attributes:
+        kinds: their kinds; None: all but `others`.
+        others: kinds that are not among them, where `kinds` is None.
+        patterns: sorted; never empty.
+    """
+
+    kinds: frozenset[str] | None
+    others: frozenset[str]
+    patterns: tuple[str, ...]
+
+    def holds(self, urn: Urn) -> bool:
+        """Whether an entity is one of them."""
+        of_kind = urn.kind not in self.others if self.kinds is None else urn.kind in self.kinds
+        return of_kind and any(_matches(parse_pattern(pattern), urn) for pattern in self.patterns)
+
+
+class Rights:
+    """What somebody may do: a value.
+
+    Args:
+        grants: (role, pattern) of each; a pattern that is none allows nothing.
+        roles: what the journal's own roles allow.
+    """
+
+    def __init__(self, grants: Iterable[tuple[str, str]], roles: Roles) -> None:
+        self.grants = tuple(sorted(set(grants)))
+        self._roles = roles
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rights) and self._allowed == other._allowed
+
+    def __hash__(self) -> int:
+        return hash(tuple(sorted((action, *patterns) for action, patterns in self._allowed.items())))
+
+    def __repr__(self) -> str:
+        return f"Rights({list(self.grants)!r})"
+
+    def may(self, action: str, urn: Urn) -> bool:
+        """Whether an action is allowed on an entity.
+
+        Args:
+            action: a verb (`Read`, `Write`, `Delete`, `Create`), or a whole name (`WriteSystem`).
+        """
+        whole = action_on(action, urn.kind)
+        return whole is not None and any(_matches(pattern, urn) for pattern in self._parsed.get(whole, ()))
+
+    def anywhere(self, action: str) -> bool:
+        """Whether an action, by its whole name, is allowed on anything: for what is of no entity, the pipeline."""
+        return action in self._allowed
+
+    def within(self, action: str) -> tuple[Within, ...]:
+        """The entities that an action is allowed on, as conditions of which one must be true; none: no entity.
+
+        Args:
+            action: as of `may`.
+        """
+        conditions = []
+        for of, kinds in _kinds_by_class().items():
+            for whole in sorted({found for kind in kinds if (found := action_on(action, kind))}):
+                patterns = self._allowed.get(whole)
+                if patterns:
+                    own = of == class_of_undeclared().of
+                    others = frozenset(KINDS) - kinds if own else frozenset[str]()
+                    conditions.append(Within(None if own else kinds, others, patterns))
+        return tuple(conditions)
+
+    def covers(self, other: Rights) -> bool:
+        """Whether everything that others' rights allow is allowed by these: who gives rights must have them."""
+        return all(self._covers(action, pattern) for action, patterns in other._parsed.items() for pattern in patterns)
+
+    def _covers(self, action: str, pattern: Pattern) -> bool:
+        own = self._parsed.get(action, ())
+        return all(_is_covered(kind, pattern, own) for kind in _kinds_with(action, pattern, own))
+
+    @cached_property
+    def _allowed(self) -> dict[str, tuple[str, ...]]:
+        """The patterns of each known action."""
+        known = known_actions()
+        allowed: dict[str, set[str]] = {}
+        for role, pattern in self.grants:
+            if pattern_fault(pattern) is None:
+                for action in actions_of_role(role, self._roles) & known:
+                    allowed.setdefault(action, set()).add(pattern)
+        return {action: tuple(sorted(patterns)) for action, patterns in sorted(allowed.items())}
+
+    @cached_property
+    def _parsed(self) -> dict[str, tuple[Pattern, ...]]:
+        return {action: tuple(map(parse_pattern, patterns)) for action, patterns in self._allowed.items()}
+
+
+def _matches(pattern: Pattern, urn: Urn) -> bool:
+    if pattern.kind is None:
+        return not pattern.parts or (has_namespace(urn.kind) and urn.path.startswith(f"{pattern.parts[0]}/"))
+    if pattern.kind != urn.kind:
+        return False
+    path = "/".join(pattern.parts)
+    if pattern.whole:
+        return urn.path == path
+    return not path or urn.path.startswith(f"{path}/")
+
+
+def has_namespace(kind: str) -> bool:
+    """Whether the first of several parts of a kind's paths is a namespace."""
+    domain = domain_named(domain_of_kind(kind))
+    return domain is None or domain.has_namespaces
+
+
+def _kinds_by_class() -> dict[str, frozenset[str]]:
+    """The declared kinds of each class; also of that which undeclared kinds are of."""
+    classes: dict[str, set[str]] = {class_of_undeclared().of: set()}
+    for kind in KINDS:
+        classes.setdefault(class_of(kind).of, set()).add(kind)
+    return {of: frozenset(kinds) for of, kinds in sorted(classes.items())}
+
+
+def class_of_undeclared() -> Actions:
+    """What can be done with entities of kinds that no domain declares."""
+    owner = domain_named(owner_of_undeclared())
+    assert owner is not None
+    return owner.actions
+
+
+# Whether some patterns take in all that another does. A part that is free to be any name has more names than patterns
+# have, so such patterns must take in everything below; a part that must be one of some words is looked at word by word.
+
+
+def _kinds_with(action: str, pattern: Pattern, own: Iterable[Pattern]) -> Iterator[str]:
+    """The kinds of a pattern that an action is possible on. Of undeclared ones all that no pattern names are alike, so
+    one of them stands for all, those that a pattern names included: it is the hardest of them to cover."""
+    if pattern.kind is not None:
+        kinds = [pattern.kind]
+    else:
+        named = {one.kind for one in own} | {*KINDS}
+        kinds = [*KINDS, next(name for number in count() if (name := f"any-{number}") not in named)]
+    for kind in kinds:
+        if action_on(action, kind) == action and (pattern.kind or not pattern.parts or has_namespace(kind)):
+            yield kind
+
+
+def _is_covered(kind: str, pattern: Pattern, own: Iterable[Pattern]) -> bool:
+    """Whether every entity of a kind that a pattern takes in is taken in by one of some patterns."""
+    relevant = [one for one in own if one.kind == kind or (one.kind is None and (not one.parts or has_namespace(kind)))]
+    if pattern.whole:
+        return _is_entity_covered(kind_of(kind), pattern.parts, relevant)
+    return _is_region_covered(kind_of(kind), pattern.parts, relevant)
+
+
+def _is_entity_covered(kind: Kind, parts: tuple[str, ...], own: list[Pattern]) -> bool:
+    """The same of one entity; one that cannot be needs no pattern."""
+    if not kind.min_parts <= len(parts) <= kind.max_parts or not _fits(kind, parts):
+        return True
+    return any(one.parts == parts if one.whole else one.parts == parts[: len(one.parts)] != parts for one in own)
+
+
+def _is_region_covered(kind: Kind, parts: tuple[str, ...], own: list[Pattern]) -> bool:
+    """The same of all entities whose paths begin with some parts and go on."""
+    place = len(parts)
+    if place >= kind.max_parts or not _fits(kind, parts):
+        return True
+    if any(not one.whole and one.parts == parts[: len(one.parts)] for one in own):
+        return True
+    if kind.choice is None or kind.choice.part != place:
+        return False
+    return all(
+        _is_entity_covered(kind, (*parts, word), own) and _is_region_covered(kind, (*parts, word), own)
+        for word in kind.choice.words
+    )
+
+
+def _fits(kind: Kind, parts: tuple[str, ...]) -> bool:
+    """Whether a path of a kind may begin with some parts."""
+    choice = kind.choice
+    return choice is None or len(parts) <= choice.part or parts[choice.part] in choice.words

@@ -1,0 +1,176 @@
+"""What rights allow, held against a small universe of entities in which each is looked at by itself."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metajournal.domains.access.rights import Rights, action_on, known_actions
+from metajournal.domains.catalog.domain import PROGRAM_TYPES
+from metajournal.schemas.urn import Urn
+from tests.properties import examples
+
+NAMES = ("a", "ab", "z")
+"""`z` stands in no pattern: it is any other name. `ab` begins as `a` does."""
+PATHS = {
+    "dataset": list(product(NAMES, repeat=2)),
+    "program": [(*head, word, "z") for head in product(NAMES[:2], repeat=2) for word in sorted(PROGRAM_TYPES)],
+    "repo": [(name,) for name in NAMES],
+    "branch": list(product(NAMES, repeat=2)),
+    "file": [(name, "z", "z") for name in NAMES],
+    "table": list(product(NAMES, repeat=2)),
+    "access-principal": [(name,) for name in NAMES],
+    "access-key": list(product(NAMES, repeat=2)),
+    "thing": [path for length in (1, 2, 3) for path in product(NAMES, repeat=length)],
+    "other": [("z",), ("a", "z"), ("z", "z")],
+}
+"""`thing` is a kind that nobody declares; `other` another, which no pattern names."""
+UNIVERSE = [f"{kind}:{'/'.join(path)}" for kind, paths in PATHS.items() for path in paths]
+PATTERNS = [
+    "*", "*:a/*", *[f"{kind}:*" for kind in PATHS if kind != "other"],
+    *[f"{kind}:a/*" for kind in ("dataset", "branch", "thing", "program", "access-key", "repo")],
+    *[f"program:a/a/{word}/*" for word in sorted(PROGRAM_TYPES)], "program:a/a/*", "program:a/a/flow", "thing:a/ab/*",
+    "dataset:a/ab", "repo:a", "repo:ab", "thing:a", "program:a/a/flow/z", "program:a/a/nothing/z", "dataset:a",
+]  # fmt: skip
+ROLES = {
+    "reader": frozenset({"ReadRepo", "ReadEntity"}),
+    "guard": frozenset({"ReadAccess", "WriteSystem", "WriteLineage"}),
+    "unknown": frozenset({"ReadMinds"}),
+}
+NAMED = ("admin", "developer", "analyst", "emitter", *ROLES, "nobody-defined-it")
+GRANTS = st.lists(st.tuples(st.sampled_from(NAMED), st.sampled_from(PATTERNS)), max_size=5)
+CONSTANT = {
+    "developer": "ReadRepo WriteRepo ReadEntity WriteEntity ReadFile WriteFile ReadTable WriteTable WriteLineage "
+    "ReadPipeline",
+    "analyst": "ReadRepo ReadEntity ReadFile ReadTable",
+    "emitter": "WriteEntity WriteFile WriteTable WriteLineage",
+}
+ALL = (
+    "CreateRepo DeleteRepo ReadRepo WriteRepo ReadEntity WriteEntity DeleteEntity ReadFile WriteFile DeleteFile "
+    "ReadTable WriteTable DeleteTable WriteLineage WriteSystem ReadAccess WriteAccess ReadPipeline"
+)
+CLASSES = {
+    "dataset": "Entity", "program": "Entity", "thing": "Entity", "other": "Entity", "repo": "Repo", "branch": "Repo",
+    "file": "File", "table": "Table", "access-principal": "Access", "access-key": "Access",
+}  # fmt: skip
+WITH_NAMESPACE = ("dataset", "program", "table", "thing", "other")
+
+
+def plainly(grants: list[tuple[str, str]], action: str, text: str) -> bool:
+    """Whether an action is allowed, by the words of the page alone."""
+    kind, _, path = text.partition(":")
+    across = action in ("WriteLineage", "WriteSystem", "ReadPipeline") and CLASSES[kind] != "Access"
+    if not across and not action.endswith(CLASSES[kind]):
+        return False
+    for role, pattern in grants:
+        allowed = ALL if role == "admin" else CONSTANT.get(role) or " ".join(ROLES.get(role, ()))
+        if action in allowed.split() and _fits(pattern, kind, path):
+            return True
+    return False
+
+
+def _fits(pattern: str, kind: str, path: str) -> bool:
+    if pattern.startswith("*:"):
+        return kind in WITH_NAMESPACE and path.startswith(pattern[2:-1])
+    if pattern == "*" or not pattern.endswith("*"):
+        return pattern in ("*", f"{kind}:{path}")
+    return f"{kind}:{path}".startswith(pattern[:-1])
+
+
+def test_the_actions_are_those_of_the_page() -> None:
+    assert known_actions() == {*ALL.split()}
+
+
+@given(GRANTS)
+@settings(max_examples=examples(120), deadline=None)
+def test_what_may_be_done_is_what_the_page_says(grants: list[tuple[str, str]]) -> None:
+    rights = Rights(grants, ROLES)
+    for action in ALL.split():
+        assert [one for one in UNIVERSE if rights.may(action, Urn.parse(one))] == [
+            one for one in UNIVERSE if plainly(grants, action, one)
+        ], action
+
+
+@given(GRANTS, st.sampled_from(["Read", "Write", "Delete", "Create", *ALL.split()]))
+@settings(max_examples=examples(200), deadline=None)
+def test_within_is_what_may_be_done_to_each(grants: list[tuple[str, str]], action: str) -> None:
+    rights = Rights(grants, ROLES)
+    conditions = rights.within(action)
+    for urn in map(Urn.parse, UNIVERSE):
+        assert any(one.holds(urn) for one in conditions) == rights.may(action, urn), urn
+
+
+@given(GRANTS, GRANTS)
+@settings(max_examples=examples(300), deadline=None)
+def test_rights_cover_others_exactly_if_nothing_is_allowed_by_those_and_not_by_these(
+    grants: list[tuple[str, str]], others: list[tuple[str, str]]
+) -> None:
+    one, other = Rights(grants, ROLES), Rights(others, ROLES)
+    excess = [
+        (action, urn)
+        for action in ALL.split()
+        for urn in UNIVERSE
+        if plainly(others, action, urn) and not plainly(grants, action, urn)
+    ]
+    assert one.covers(other) == (not excess), excess[:3]
+
+
+@given(GRANTS, GRANTS)
+@settings(max_examples=examples(100), deadline=None)
+def test_grants_only_add(grants: list[tuple[str, str]], more: list[tuple[str, str]]) -> None:
+    fewer, all_of_them = Rights(grants, ROLES), Rights([*grants, *more], ROLES)
+    assert all_of_them.covers(fewer)
+    assert fewer.covers(fewer)
+    assert fewer.covers(all_of_them) == fewer.covers(Rights(more, ROLES))
+
+
+def test_programs_of_every_type_are_all_programs_of_an_app() -> None:
+    by_type = Rights([("analyst", f"program:a/b/{word}/*") for word in PROGRAM_TYPES], {})
+    whole = Rights([("analyst", "program:a/b/*")], {})
+    assert by_type.covers(whole)
+    assert not Rights(by_type.grants[1:], {}).covers(whole)
+
+
+def test_a_name_that_begins_alike_is_another() -> None:
+    rights = Rights([("analyst", "dataset:team-a/*"), ("analyst", "repo:team-a")], {})
+    assert rights.may("Read", Urn.parse("dataset:team-a/x"))
+    for beside in ("dataset:team-ab/x", "dataset:team/x", "dataset:team-a%2Fx/y", "repo:team-ab", "stream:team-a/x"):
+        assert not rights.may("Read", Urn.parse(beside)), beside
+
+
+def test_no_namespace_is_a_principals_name_or_a_repositorys() -> None:
+    rights = Rights([("admin", "*:ops/*")], {})
+    assert rights.may("Delete", Urn.parse("dataset:ops/x"))
+    assert rights.may("Write", Urn.parse("thing:ops/x/y"))
+    for beside in ("access-key:ops/z", "branch:ops/main", "file:ops/x/y", "thing:ops", "access-principal:ops"):
+        assert not rights.may("Read", Urn.parse(beside)), beside
+
+
+@pytest.mark.parametrize("action", ["WriteSystem", "WriteLineage", "ReadPipeline", "ReadEntity", "Delete", "Create"])
+def test_on_keys_principals_and_roles_is_allowed_what_is_of_their_class_alone(action: str) -> None:
+    admin = Rights([("admin", "*")], {})
+    for text in ("access-key:a/z", "access-principal:a", "access-role:a"):
+        assert not admin.may(action, Urn.parse(text))
+        assert admin.may("Read", Urn.parse(text))
+        assert admin.may("WriteAccess", Urn.parse(text))
+
+
+def test_a_role_cannot_be_redefined_by_a_journal() -> None:
+    """Its rules refuse it; whoever writes past them gains nothing."""
+    rights = Rights([("analyst", "*")], {"analyst": frozenset({"WriteEntity"})})
+    assert not rights.may("Write", Urn.parse("dataset:a/b"))
+
+
+def test_what_is_no_pattern_allows_nothing() -> None:
+    assert Rights([("admin", "dataset:a*"), ("admin", "")], {}) == Rights([], {})
+
+
+def test_every_kind_of_a_domain_is_of_its_class() -> None:
+    for text in UNIVERSE:
+        kind = text.partition(":")[0]
+        assert action_on("Read", kind) == f"Read{CLASSES[kind]}"
+    assert all(re.fullmatch("[A-Z][a-z]+[A-Z][a-z]+", action) for action in known_actions())
