@@ -11,7 +11,7 @@ rules. Verdicts and rows are those of records at or above the mark; below it the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from ..fold.folded import FactChange, Folded, Prior, RowKey, Verdict
@@ -80,7 +80,8 @@ class Foretold:
 
     Args:
         pin: where it begins.
-        keys: Kafka keys to follow.
+        keys: Kafka keys to follow; None: every one.
+        take_in: is given what was judged, each time.
 
     Attributes:
         next: everything below is read.
@@ -89,13 +90,17 @@ class Foretold:
         stopped_by: what stands at `next`, where that is an unknown schema.
     """
 
-    def __init__(self, pin: Pin, keys: Iterable[bytes]) -> None:
+    def __init__(
+        self, pin: Pin, keys: Iterable[bytes] | None, take_in: Callable[[Folded], None] = lambda folded: None
+    ) -> None:
         self._pinned = _Pinned(pin)
         self._folder = RowFolder(_PriorOfPin(self._pinned))
         self._clock = pin.clock
         self._seen: dict[bytes | None, int] = {}
         self._known = frozenset(map(single_object_prefix, contracts_by_fingerprint().values()))
-        self.keys = set(keys)
+        self.keys = set(keys or ())
+        self._every = keys is None
+        self._take_in = take_in
         self.next = pin.mark
         self.verdicts: dict[int, Verdict] = {}
         self.rows: dict[RowKey, EntityRow] = {}
@@ -122,7 +127,7 @@ class Foretold:
         """Read records in offset order, up to an unknown schema; tells whether any stands under a followed key."""
         own: list[Record] = []
         place, first = self.pin.place, position(self.pin.epoch, 0)
-        clock, seen, keys, known = self._clock, self._seen, self.keys, self._known
+        clock, seen, keys, known, every = self._clock, self._seen, self.keys, self._known, self._every
         start = self.next
         for message in messages:
             value = first + (message.offset() or 0)
@@ -134,7 +139,7 @@ class Foretold:
                     break
             if time_ms > clock:
                 clock = time_ms
-            if key in keys:
+            if every or key in keys:
                 own.append(_record(message, value, clock))
             else:
                 seen[key] = value
@@ -170,6 +175,7 @@ class Foretold:
         self.verdicts.update((judged.record.position, judged.verdict) for judged in made.folded.judged)
         self.rows.update(made.folded.current)
         self._keep(made.folded)
+        self._take_in(made.folded)
 
     def _keep(self, folded: Folded) -> None:
         """Keep the rows of other tables, by the key of their aggregate: under any other one a record is shelved."""

@@ -114,7 +114,12 @@ class Pin:
 
 
 def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> Pin:
-    """Look at the lake, and at the journal topic, as they are now.
+    """Look at the lake, and at a partition of a journal topic, as they are now. Raises: as `take_pins`."""
+    return take_pins(settings, epochs, topic, [partition])[0]
+
+
+def take_pins(settings: Settings, epochs: Epochs, topic: str, partitions: Iterable[int]) -> list[Pin]:
+    """Look at the lake once, and at some partitions of a journal topic.
 
     Raises:
         UnavailableError: there is no lake, or no stream has judged anything yet.
@@ -133,6 +138,10 @@ def take_pin(settings: Settings, epochs: Epochs, topic: str, partition: int) -> 
         raise UnavailableError(f"There is no lake at {lake.path}.", code="no-lake", hint=_NO_LAKE) from error
     domain = settings.journal.topics.domain_of(topic)
     _check_rules(lake, domain)
+    return [_pin(lake, epochs, topic, domain, partition) for partition in partitions]
+
+
+def _pin(lake: Lake, epochs: Epochs, topic: str, domain: str, partition: int) -> Pin:
     known = epochs[topic]
     key = (topic, partition)
     _check_epoch(lake.journal.mark(key), known)

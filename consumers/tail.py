@@ -16,7 +16,7 @@ from ..schemas.settings import Settings
 
 _ASKED_S: Final = 10.0
 _MOST: Final = 5_000
-_SETTINGS: Final[dict[str, Any]] = {
+SETTINGS: Final[dict[str, Any]] = {
     "enable.partition.eof": True,
     "fetch.message.max.bytes": 8 * 1024 * 1024,  # a long tail comes in few answers
     "fetch.queue.backoff.ms": 10,  # a second, by default, once a long tail has filled the queue
@@ -34,7 +34,7 @@ class Tail:
     def __init__(self, settings: Settings, topic: str, partition: int) -> None:
         self.errors = ErrorLog()
         self._place = (topic, partition)
-        self._consumer = make_consumer(settings, self.errors, role="follower", **_SETTINGS)
+        self._consumer = make_consumer(settings, self.errors, role="follower", **SETTINGS)
 
     def ends(self) -> tuple[int, int]:
         """First offset, and the one behind the last record. Raises: KafkaUnavailableError."""

@@ -1,0 +1,184 @@
+"""Who holds a key, as the journal says now: with a stream that stands still, from a real topic and a real lake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from metajournal import Journal
+from metajournal.consumers import whole_topic as whole_module
+from metajournal.domains.access import events as e
+from metajournal.domains.access.directory import Directory, RightsNotHeardError
+from metajournal.domains.access.keys import KeyText, make_key, parse_key
+from metajournal.domains.access.urns import key_urn, principal_urn, role_urn
+from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.settings import Settings
+from metajournal.schemas.urn import Urn
+from tests.consumers.stream import BrokerStream
+from tests.wait import eventually
+
+pytestmark = pytest.mark.services
+ADA, X = principal_urn("ada"), "dataset:a/x"
+
+
+@pytest.fixture
+def journal(settings: Settings) -> Iterator[Journal]:
+    own = replace(settings, journal=replace(settings.journal, partitions=2))
+    ensure_topics(own)
+    with Journal.connect(own) as journal:
+        yield journal
+
+
+@pytest.fixture
+def stream(journal: Journal) -> BrokerStream:
+    """A stream that has judged something of access, and goes on only when it is told to."""
+    journal.emit(e.PrincipalRegistered(principal_urn("somebody")))
+    journal.flush()
+    stream = BrokerStream(journal.settings)
+    stream.fold()
+    return stream
+
+
+@contextmanager
+def opened(journal: Journal, **how: Any) -> Iterator[Directory]:
+    directory = Directory(journal.settings, journal.epochs, **how)
+    try:
+        yield directory
+    finally:
+        directory.close()
+
+
+def issued(journal: Journal, name: str = "ada", **said: Any) -> KeyText:
+    key = make_key()
+    journal.emit(e.KeyIssued(key_urn(name, key.id), key.hash, **said))
+    return key
+
+
+def emitted(journal: Journal, *events: Any) -> None:
+    for event in events:
+        journal.emit(event)
+    journal.flush()
+
+
+def test_a_process_knows_what_the_stream_has_not_judged(journal: Journal, stream: BrokerStream) -> None:
+    emitted(journal, e.PrincipalRegistered(ADA), e.RolesGranted(ADA, [("mine", "dataset:a/*")]))
+    before = issued(journal)
+    journal.flush()
+    stream.fold()
+    with opened(journal) as directory:
+        directory.wait(30)
+        assert directory.problem is None
+        found = directory.who(before.text)
+        assert found is not None
+        assert (found.tenant, found.principal, found.key and found.key.id) == ("default", "ada", before.id)
+        assert not found.rights.may("Read", Urn.parse(X))
+        assert directory.who(make_key().text) is None
+        assert directory.who(before.text[:-1] + ("0" if before.text[-1] != "0" else "1")) is None
+        forged = f"{before.text[:40]}{'0' * 53}"
+        assert directory.who(forged) is None
+        emitted(journal, e.RoleDefined(role_urn("mine"), ["ReadEntity"]))
+        after = issued(journal)
+        directory.wait(30)
+        for key in (before, after):
+            found = directory.who(key.text)
+            assert found is not None
+            assert found.rights.may("Read", Urn.parse(X))
+        emitted(journal, e.KeyRevoked(key_urn("ada", before.id)))
+        directory.wait(30)
+        assert directory.who(before.text) is None
+        assert [one.id for one in directory.keys("default", "ada")] == [after.id]
+        emitted(journal, e.PrincipalDisabled(ADA), e.PrincipalRegistered(ADA))
+        directory.wait(30)
+        assert directory.who(after.text) is None
+        assert [(one.name, one.enabled, one.keys) for one in directory.principals("default")] == [
+            ("ada", True, 0), ("somebody", True, 0)
+        ]  # fmt: skip
+
+
+def test_a_later_look_at_the_lake_never_brings_back_what_ended(
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lake still holds the key, the topic has ended it: each renewal of the pin reads the lake again."""
+    emitted(journal, e.PrincipalRegistered(ADA))
+    key = issued(journal)
+    journal.flush()
+    stream.fold()
+    looks: list[int] = []
+    monkeypatch.setattr(whole_module, "PIN_S", 0.0)
+    taking = whole_module.take_pins
+    monkeypatch.setattr(whole_module, "take_pins", lambda *given: looks.append(1) or taking(*given))  # type: ignore[func-returns-value]
+    with opened(journal) as directory:
+        directory.wait(30)
+        assert directory.who(key.text) is not None
+        emitted(journal, e.KeyRevoked(key_urn("ada", key.id)))
+        eventually(lambda: directory.who(key.text) is None, 30, "the key has ended")
+        seen = len(looks)
+        while len(looks) < seen + 5:
+            assert directory.who(key.text) is None
+        stream.fold()
+        seen = len(looks)
+        while len(looks) < seen + 5:
+            assert directory.who(key.text) is None
+
+
+def test_expiry_is_judged_by_the_clock_of_who_asks(journal: Journal, stream: BrokerStream) -> None:
+    emitted(journal, e.PrincipalRegistered(ADA))
+    key = issued(journal, not_after=5_000)
+    now = [5.0]
+    with opened(journal, clock=lambda: now[0]) as directory:
+        directory.wait(30)
+        assert directory.who(key.text) is not None
+        now[0] = 5.001
+        assert directory.who(key.text) is None
+
+
+def test_an_id_that_two_principals_have_is_neithers(journal: Journal, stream: BrokerStream) -> None:
+    emitted(journal, e.PrincipalRegistered(ADA), e.PrincipalRegistered(principal_urn("eve")))
+    key = issued(journal)
+    with opened(journal) as directory:
+        directory.wait(30)
+        assert directory.who(key.text) is not None
+        emitted(journal, e.KeyIssued(key_urn("eve", key.id), key.hash))
+        directory.wait(30)
+        assert directory.who(key.text) is None
+        emitted(journal, e.KeyRevoked(key_urn("eve", key.id)))
+        directory.wait(30)
+        assert directory.who(key.text) is not None
+
+
+def test_where_the_topic_cannot_be_judged_the_lake_is_looked_at_and_nothing_old_is_told(
+    journal: Journal, stream: BrokerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emitted(journal, e.PrincipalRegistered(ADA))
+    key = issued(journal)
+    journal.flush()
+    stream.fold()
+    monkeypatch.setattr(whole_module, "MOST_BEHIND", -1)  # as if the lake were too far behind
+    monkeypatch.setattr(whole_module, "ASK_S", 0.05)
+    with opened(journal, stale_s=0.5) as directory:
+        directory.wait(30)
+        assert directory.problem is not None
+        assert directory.who(key.text) is not None
+        emitted(journal, e.KeyRevoked(key_urn("ada", key.id)))
+        eventually(lambda: not directory.is_heard, 30, "the end is not reached")
+        with pytest.raises(RightsNotHeardError):
+            directory.who(key.text)
+        stream.fold()
+        directory.wait(30)
+        assert directory.who(key.text) is None
+
+
+def test_a_key_is_shown_by_its_id_and_reads_back() -> None:
+    key = make_key()
+    again = parse_key(key.text)
+    assert again is not None
+    assert (again.id, again.hash, again.is_of(key.hash)) == (key.id, key.hash, True)
+    assert not again.is_of(None)
+    assert not again.is_of(make_key().hash)
+    assert key.text not in repr(key)
+    for wrong in ("", key.text.upper(), key.text + "0", "mjk" + key.text, key.text.replace(key.id, make_key().id)):
+        assert parse_key(wrong) is None
