@@ -34,6 +34,7 @@ from .schemas.settings import Settings
 from .schemas.urn import Urn
 
 if TYPE_CHECKING:
+    from .domains.access.client import AccessClient
     from .domains.files.client import FilesClient
     from .domains.lineage.client import LineageClient
     from .domains.repositories.client import RepositoriesClient
@@ -287,6 +288,14 @@ class Journal(LakeClient):
         from .domains.repositories.client import RepositoriesClient
 
         return RepositoriesClient(self)
+
+    @property
+    def access(self) -> AccessClient:
+        """Who may do what through the gateway: `journal.access.grant(…)`, `journal.access.issue_key(…)`. See
+        `AccessClient`."""
+        from .domains.access.client import AccessClient
+
+        return AccessClient(self)
 
     if not TYPE_CHECKING:
 

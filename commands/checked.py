@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..domains.access import client as access_client
+    from ..domains.access import commands as access_commands
     from ..domains.access import domain as access
     from ..domains.access import events as access_events
     from ..domains.access import rows as access_rows
@@ -82,7 +84,7 @@ if TYPE_CHECKING:
     _ROWS: Sequence[RowsFile] = (access_rows, files_rows, lineage_rows, repositories_rows)
     _TABLES: Sequence[TablesFile] = (access_tables, files_tables, lineage_tables, repositories_tables)
     _DERIVED: Sequence[DerivedFile] = (lineage_derived, repositories_derived)
-    _CLIENTS: Sequence[ClientFile] = (files_client, lineage_client, repositories_client)
+    _CLIENTS: Sequence[ClientFile] = (access_client, files_client, lineage_client, repositories_client)
     _DOCUMENTS: Sequence[DocumentsFile] = (files_documents, lineage_documents, repositories_documents)
     _ANNOTATIONS: AnnotationsFile = catalog_documents
     _COLUMN_DOCUMENTS: ColumnDocumentsFile = files_column_documents
@@ -91,5 +93,5 @@ if TYPE_CHECKING:
     _BEGINS: BeginsFile = catalog_as_of
     _FACTS: FactsFile = lineage_as_of
     _TYPED: Sequence[TypedFile] = (catalog_typed, files_typed)
-    _COMMANDS: Sequence[CommandsFile] = (files_commands, lineage_commands, repositories_commands)
+    _COMMANDS: Sequence[CommandsFile] = (access_commands, files_commands, lineage_commands, repositories_commands)
     _LINES: LinesFile = repositories_lines

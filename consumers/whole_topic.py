@@ -15,6 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from math import inf
 from typing import Final
 
@@ -67,12 +68,14 @@ class WholeTopic:
         self._take_in = take_in
         self._changed = threading.Condition()
         self._closing = threading.Event()
+        self._hurry = threading.Event()
+        """Somebody waits for the topic's end, and it is asked for at once."""
         self._heard_at = -inf
         self._asked_at = -inf
         self._ends: dict[int, int] = {}
         self._known: dict[int, Foretold] = {}
         self._pinned_at = -inf
-        self._tail: TopicTail | None = None
+        self._pinning: Future[dict[int, Pin]] | None = None
         self.problem: MetajournalError | None = None
         """Why the topic is not read at the moment."""
         self._thread = threading.Thread(target=self._run, name=f"metajournal-whole-{topic}", daemon=True)
@@ -87,6 +90,7 @@ class WholeTopic:
     def wait(self, timeout_s: float) -> bool:
         """Wait until the topic's end, as of this call or later, is reached; whether it is in time."""
         now = time.monotonic()
+        self._hurry.set()
         with self._changed:
             return self._changed.wait_for(lambda: self._heard_at >= now or self._closing.is_set(), timeout_s) and (
                 self._heard_at >= now
@@ -119,20 +123,37 @@ class WholeTopic:
         """Read the topic until it is closed. Raises: why it cannot be."""
         tail = TopicTail(self._settings, self._topic, self._epochs[self._topic].partitions)
         try:
-            self._begin(tail)
+            self._begin(tail, self._pins())
             self.problem = None
-            while not self._closing.is_set():
-                if time.monotonic() - self._pinned_at > PIN_S:
-                    self._begin(tail)
-                self._ask(tail)
-                self._read(tail)
+            with ThreadPoolExecutor(1, thread_name_prefix="metajournal-pin") as pool:
+                while not self._closing.is_set():
+                    self._renew(tail, pool)
+                    self._ask(tail)
+                    self._read(tail)
         finally:
             tail.close()
 
-    def _begin(self, tail: TopicTail) -> None:
-        """Take the lake in, and read the topic from there on."""
+    def _pins(self) -> dict[int, Pin]:
         partitions = range(self._epochs[self._topic].partitions)
-        pins = dict(zip(partitions, take_pins(self._settings, self._epochs, self._topic, partitions), strict=True))
+        return dict(zip(partitions, take_pins(self._settings, self._epochs, self._topic, partitions), strict=True))
+
+    def _renew(self, tail: TopicTail, pool: Executor) -> None:
+        """Go on from newer pins where that is due; they are taken beside the reading, which must not wait for it."""
+        if self._pinning is None:
+            if time.monotonic() - self._pinned_at > PIN_S:
+                self._pinning = pool.submit(self._pins)
+        elif self._pinning.done():
+            pins, self._pinning = self._pinning.result(), None
+            if any(pin.mark != self._known[partition].pin.mark for partition, pin in pins.items()):
+                self._begin(tail, pins)
+                return
+            for partition, pin in pins.items():
+                self._known[partition].renew(pin)
+            self._pinned_at = time.monotonic()
+
+    def _begin(self, tail: TopicTail, pins: Mapping[int, Pin]) -> None:
+        """Take the lake in, and read the topic from there on."""
+        self._pinning = None
         self._check(pins, tail.ends())
         self._load(pins[0].lake, {partition: pin.mark for partition, pin in pins.items()})
         tail.begin({partition: offset_of(pin.mark) for partition, pin in pins.items()})
@@ -154,8 +175,9 @@ class WholeTopic:
     def _ask(self, tail: TopicTail) -> None:
         """Ask where the topic ends, each second; while nobody answers, go on with what comes."""
         now = time.monotonic()
-        if now - self._asked_at < ASK_S and self._ends:
+        if now - self._asked_at < ASK_S and self._ends and not self._hurry.is_set():
             return
+        self._hurry.clear()
         self._asked_at = now
         try:
             ends = tail.ends()

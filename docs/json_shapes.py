@@ -97,6 +97,13 @@ COMMIT: Final = {
     "urn": str, "id": str, "branch": str, "parents": [str], "strategy": TEXT, "message": str, "metadata": Map(str),
     "actor": TEXT, "event_time": int, "logical_timestamp": int,
 }  # fmt: skip
+PRINCIPAL: Final = {
+    "tenant": str, "name": str, "enabled": bool, "grants": [{"role": str, "pattern": str}], "logical_timestamp": int,
+}  # fmt: skip
+KEY: Final = {
+    "tenant": str, "principal": str, "id": str, "label": str, "not_after": WHOLE, "once": bool,
+    "logical_timestamp": int,
+}  # fmt: skip
 RUN: Final = {"run": str, "program": str, "id": str, "start": WHOLE, "stop": int, "status": TEXT}
 ACCESS: Final = {"data": str, "access": str, "at": int, "component": TEXT, "metadata": (Map(object), None)}
 LINEAGE: Final = {
@@ -126,6 +133,20 @@ INGESTED: Final = {
 }  # fmt: skip
 NOT_INGESTED: Final = {"source": str, **ERROR}
 SHAPES: Final[Mapping[str, Printed]] = {
+    "access define-role": Printed(RECORDED, "the result of its event"),
+    "access delete-role": Printed(RECORDED, "the result of its event"),
+    "access disable": Printed(RECORDED, "the result of its event"),
+    "access grant": Printed(RECORDED, "the result of its event"),
+    "access issue-key": Printed(
+        {**RECORDED, "id?": str, "key?": str}, "the result of its event; if it is accepted the key, this once"
+    ),
+    "access keys": Printed([KEY], "the keys that have not ended, the oldest first"),
+    "access principals": Printed([{**PRINCIPAL, "keys": int}], "the principals, by name"),
+    "access register": Printed(RECORDED, "the result of its event"),
+    "access revoke": Printed(RECORDED, "the result of its event"),
+    "access revoke-key": Printed(RECORDED, "the result of its event"),
+    "access roles": Printed([{"name": str, "actions": [str], "constant": bool}], "the roles"),
+    "access show": Printed({**PRINCIPAL, "keys": [KEY]}, "the principal with its keys"),
     "config init": Printed({"ok": bool, "file": str}, "the file that was written"),
     "config show": Printed(
         Map((object, {"value": object, "from": str})), "each setting by its key; with `--origin`, with its source"

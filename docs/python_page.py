@@ -20,6 +20,7 @@ SECTIONS: Final = {
         "domains.repositories.client:Branch",
         "domains.repositories.transactions:Transaction",
     ],
+    "Access: journal.access": ["domains.access.client:AccessClient", "domains.access.directory:Directory"],
     "What emit returns": [
         "producers.receipts:Receipt", "Accepted", "Unchanged", "Rejected", "Shelved", "Duplicate",
         "producers.verdicts:UnitOutcome",

@@ -1,0 +1,233 @@
+"""`journal.access`: principals and their keys, roles; over Kafka and the lake alone, whether a gateway runs or not.
+
+Nobody's rights are asked here: who may write the topic of access is root. What stands is read by a directory of this
+process, so it is told as the journal has it, also while the stream stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from ...lake_client import ConnectedJournal
+from ...schemas.errors import InputError, MissingExtraError
+from .events import (
+    Grant,
+    KeyIssued,
+    KeyRevoked,
+    PrincipalDisabled,
+    PrincipalRegistered,
+    RoleDefined,
+    RoleDeleted,
+    RolesGranted,
+    RolesRevoked,
+)
+from .keys import KeyText, make_key
+from .urns import (
+    CONSTANT_ROLES,
+    action_fault,
+    key_id_fault,
+    key_urn,
+    name_fault,
+    pattern_fault,
+    principal_urn,
+    role_urn,
+)
+
+if TYPE_CHECKING:
+    from ...producers.receipts import Receipt
+    from .directory import Directory
+    from .values import KeyInfo, PrincipalInfo, RoleInfo
+
+WAIT_S: Final = 30.0
+"""Seconds to wait until all is known that the journal holds now."""
+Grants = Iterable[tuple[str, str]]
+
+
+class IssuedKey(NamedTuple):
+    """A key that was sent: its text is here and nowhere else, and cannot be told again."""
+
+    key: KeyText
+    receipt: Receipt
+
+
+class AccessClient:
+    """Principals, keys and roles of a journal; what changes them gives a receipt, whose outcome is the verdict.
+
+    Args:
+        journal: whose.
+    """
+
+    def __init__(self, journal: ConnectedJournal) -> None:
+        self._journal = journal
+
+    # Principals
+
+    def register(self, principal: str, **said: Any) -> Receipt:
+        """Have a principal; one that was disabled is enabled, with the grants that it had.
+
+        Args:
+            principal: its name, `[a-z0-9][a-z0-9._@-]{0,127}`.
+            said: arguments of `emit`: actor, tenant, event_time, cause, expected.
+        Raises:
+            InputError: none can have that name.
+            UnservedDomainError: the journal does not serve access.
+        """
+        return self._emit(PrincipalRegistered(principal_urn(_name("principal", principal))), said)
+
+    def disable(self, principal: str, **said: Any) -> Receipt:
+        """Disable a principal: all its keys end for good. Arguments and errors as `register`."""
+        return self._emit(PrincipalDisabled(principal_urn(_name("principal", principal))), said)
+
+    def grant(self, principal: str, *grants: tuple[str, str], **said: Any) -> Receipt:
+        """Grant roles, each on a pattern: `grant("ada", ("developer", "dataset:sales/*"))`.
+
+        Raises:
+            InputError: what is no name or no pattern, with what would do. Others as `register`.
+        """
+        return self._emit(RolesGranted(principal_urn(_name("principal", principal)), _grants(grants)), said)
+
+    def revoke(self, principal: str, *grants: tuple[str, str], all: bool = False, **said: Any) -> Receipt:  # noqa: A002
+        """Take grants away, or all of them. Arguments and errors as `grant`."""
+        event = RolesRevoked(principal_urn(_name("principal", principal)), _grants(grants), all=all)
+        return self._emit(event, said)
+
+    # Keys
+
+    def issue_key(
+        self, principal: str, *, label: str = "", not_after: int | None = None, once: bool = False, **said: Any
+    ) -> IssuedKey:
+        """Make a key and send its hash.
+
+        Args:
+            principal: whose key it is.
+            label: what it is for.
+            not_after: milliseconds UTC after which it is refused; None: never.
+            once: it is good for one exchange only.
+            said: as of `register`.
+        Returns:
+            The key, whose text is to be shown once, and the receipt: it is good if the outcome is accepted.
+        """
+        key = make_key()
+        urn = key_urn(_name("principal", principal), key.id)
+        return IssuedKey(key, self._emit(KeyIssued(urn, key.hash, not_after, label, once), said))
+
+    def revoke_key(self, principal: str, key_id: str, **said: Any) -> Receipt:
+        """End a key for good. Raises: InputError: it is no key's id. Others as `register`."""
+        why = key_id_fault(key_id)
+        if why is not None:
+            raise InputError(f"The id of a key {why}.", hint="`metajournal access keys PRINCIPAL` lists them.")
+        return self._emit(KeyRevoked(key_urn(_name("principal", principal), key_id)), said)
+
+    # Roles
+
+    def define_role(self, role: str, actions: Iterable[str], **said: Any) -> Receipt:
+        """Define a role, or define it anew. Raises: InputError: there is no such action, or role's name."""
+        event = RoleDefined(role_urn(_name("role", role)), [_action(action) for action in actions])
+        return self._emit(event, said)
+
+    def delete_role(self, role: str, **said: Any) -> Receipt:
+        """Delete a role; its name never returns. Errors as `register`."""
+        return self._emit(RoleDeleted(role_urn(_name("role", role))), said)
+
+    # What stands
+
+    @contextmanager
+    def opened(self, *, timeout_s: float = WAIT_S, **how: Any) -> Iterator[Directory]:
+        """A directory of who may do what, which knows all that the journal holds now; closed behind the block.
+
+        Args:
+            timeout_s: seconds to wait for that.
+            how: arguments of `Directory`.
+        Raises:
+            RightsNotHeardError: it is not known in time.
+            UnservedDomainError: the journal does not serve access.
+            MissingExtraError: the packages of the extra `lake` are not installed.
+        """
+        directory = _directory(self._journal, how)
+        try:
+            directory.wait(timeout_s)
+            yield directory
+        finally:
+            directory.close()
+
+    def principals(self, *, tenant: str | None = None, timeout_s: float = WAIT_S) -> list[PrincipalInfo]:
+        """Every principal, by name; errors as `opened`."""
+        with self.opened(timeout_s=timeout_s) as directory:
+            return directory.principals(self._tenant(tenant))
+
+    def keys(self, principal: str, *, tenant: str | None = None, timeout_s: float = WAIT_S) -> list[KeyInfo]:
+        """The keys of a principal that have not ended, the oldest first; errors as `opened`."""
+        name = _name("principal", principal)
+        with self.opened(timeout_s=timeout_s) as directory:
+            return directory.keys(self._tenant(tenant), name)
+
+    def roles(self, *, tenant: str | None = None, timeout_s: float = WAIT_S) -> list[RoleInfo]:
+        """Every role: those that every journal has, then the journal's own by name; errors as `opened`."""
+        with self.opened(timeout_s=timeout_s) as directory:
+            return directory.roles(self._tenant(tenant))
+
+    def _tenant(self, tenant: str | None) -> str:
+        return tenant or self._journal.settings.journal.tenant
+
+    def _emit(self, event: Any, said: dict[str, Any]) -> Receipt:
+        return self._journal.emit(event, **said)
+
+
+class WithAccess(Protocol):
+    """A journal that has it."""
+
+    @property
+    def access(self) -> AccessClient:
+        """`Journal.access`."""
+
+
+def _directory(journal: ConnectedJournal, how: dict[str, Any]) -> Directory:
+    try:
+        from .directory import Directory
+    except ModuleNotFoundError as error:
+        from ...consumers.followers import LAKE_PACKAGES
+
+        if (error.name or "").partition(".")[0] not in LAKE_PACKAGES:
+            raise
+        raise MissingExtraError("lake", "Reading who may do what") from error
+    return Directory(journal.settings, journal.epochs, **how)
+
+
+def _name(what: str, name: str) -> str:
+    """The name of a principal or a role. Raises: InputError."""
+    why = name_fault(name)
+    if why is not None:
+        raise InputError(f"The name of a {what} {why}.", code="invalid-name")
+    return name
+
+
+def _grants(grants: Grants) -> list[Grant]:
+    return [_grant(Grant(*grant)) for grant in grants]
+
+
+def _grant(grant: Grant) -> Grant:
+    """A grant; the four constant roles are taken in any case. Raises: InputError."""
+    lower = grant.role.lower() if isinstance(grant.role, str) else grant.role
+    named = grant._replace(role=lower if lower in CONSTANT_ROLES else grant.role)
+    why = pattern_fault(named.pattern)
+    if why is not None:
+        raise InputError(f"A pattern {why}.", code="invalid-pattern")
+    return named._replace(role=_name("role", named.role))
+
+
+def _action(action: str) -> str:
+    """An action that there is. Raises: InputError: there is none of that name."""
+    from .rights import known_actions
+
+    known = sorted(known_actions())
+    if action_fault(action) is None and action in known:
+        return action
+    nearest = get_close_matches(str(action), known, 1)
+    hint = f"Did you mean {nearest[0]}?" if nearest else f"There are {', '.join(known)}."
+    raise InputError(f"There is no action {action!r:.80}.", code="unknown-action", hint=hint)
+
+
+CLIENT: Final = AccessClient
