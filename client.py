@@ -32,6 +32,7 @@ from .schemas.events.base import Event
 from .schemas.positions import Position
 from .schemas.settings import Settings
 from .schemas.urn import Urn
+from .schemas.within import Within
 
 if TYPE_CHECKING:
     from .domains.access.client import AccessClient
@@ -349,33 +350,38 @@ class Journal(LakeClient):
         self, query: str = "", *, namespace: str | None = None, kinds: Collection[str] | str | None = None,
         scope: str | None = None, tenant: str | None = None, at_least: Inside | None = None, timeout_s: float = 10.0,
         limit: int = 20, cursor: str | None = None, sort: Sort = "relevance", facets: bool = False,
-        paging: bool = True,
+        paging: bool = True, within: Collection[Within] | None = None,
     ) -> Results:  # fmt: skip
         """Find entities by words, tags, properties and schemas. See `indexer.search.searching.Search.search`."""
         check_texts("kinds", kinds)
         return self._searching.search(
             query, namespace=namespace, kinds=kinds, scope=scope, tenant=tenant, at_least=at_least,
-            timeout_s=timeout_s, limit=limit, cursor=cursor, sort=sort, facets=facets, paging=paging,
+            timeout_s=timeout_s, limit=limit, cursor=cursor, sort=sort, facets=facets, paging=paging, within=within,
         )  # fmt: skip
 
     @known_arguments("A completion")
     def suggest_names(
-        self, prefix: str = "", *, tenant: str | None = None, limit: int = 10, timeout_s: float = 10.0
-    ) -> list[Suggestion]:
+        self, prefix: str = "", *, tenant: str | None = None, limit: int = 10, timeout_s: float = 10.0,
+        after: str | None = None, within: Collection[Within] | None = None,
+    ) -> list[Suggestion]:  # fmt: skip
         """Names that begin with a text, and how many entities have each.
 
         See `indexer.search.searching.Search.suggest_names`.
         """
-        return self._searching.suggest_names(prefix, tenant=tenant, limit=limit, timeout_s=timeout_s)
+        return self._searching.suggest_names(
+            prefix, tenant=tenant, limit=limit, timeout_s=timeout_s, after=after, within=within
+        )
 
     @known_arguments("A completion")
     def suggest_keys(
         self, prefix: str = "", *, scope: str | None = None, tenant: str | None = None, limit: int = 10,
-        timeout_s: float = 10.0,
+        timeout_s: float = 10.0, after: str | None = None, within: Collection[Within] | None = None,
     ) -> list[Suggestion]:  # fmt: skip
         """Metadata keys that begin with a text; `search("properties:KEY")` finds the entities that have one. Arguments
         as of `indexer.search.searching.Search.suggest_keys`."""
-        return self._searching.suggest_keys(prefix, scope=scope, tenant=tenant, limit=limit, timeout_s=timeout_s)
+        return self._searching.suggest_keys(
+            prefix, scope=scope, tenant=tenant, limit=limit, timeout_s=timeout_s, after=after, within=within
+        )
 
     @property
     def _searching(self) -> Search:

@@ -47,6 +47,8 @@ def _domain(domain: Domain, names: TopicNames) -> list[str]:
     rows = [
         ("journal topic", f"`{journal}`" + ("" if own else f", that of {domain.journal}")),
         ("change topic", f"`{names.changes(domain.name)}`" if domain.has_changes else "none"),
+        ("published and indexed, with annotations", "yes" if domain.has_documents else "no"),
+        ("class of actions", f"{domain.actions.of}: {', '.join(domain.actions.verbs)}"),
         ("event types", ", ".join(f"`{name}`" for name in domain.event_types)),
         ("reasons of rejections, besides those of every event", ", ".join(domain.reasons) or "none"),
         ("tables", ", ".join(f"`{name}`" for name in tables) or "none of its own"),

@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 from ...schemas.domain import Actions, Domain, Kind
 from ...schemas.kinds import KINDS, domain_of_kind, kind_of
 from ...schemas.registry import domain_named, domains, owner_of_undeclared, taken_in
 from ...schemas.urn import Urn
+from ...schemas.within import Within
 from .domain import DOMAIN
-from .urns import CONSTANT_ROLES, Pattern, parse_pattern, pattern_fault
+from .urns import CONSTANT_ROLES, Pattern, decoded, parse_pattern, pattern_fault
 
 READ: Final = "Read"
 WRITE: Final = "Write"
@@ -98,25 +99,6 @@ def _is_across(domain: Domain) -> bool:
     return not domain.kinds and domain.journal is not None
 
 
-class Within(NamedTuple):
-    """Entities that something is allowed on: those of some kinds, of which one of the patterns is true.
-
-    Attributes:
-        kinds: their kinds; None: all but `others`.
-        others: kinds that are not among them, where `kinds` is None.
-        patterns: sorted; never empty.
-    """
-
-    kinds: frozenset[str] | None
-    others: frozenset[str]
-    patterns: tuple[str, ...]
-
-    def holds(self, urn: Urn) -> bool:
-        """Whether an entity is one of them."""
-        of_kind = urn.kind not in self.others if self.kinds is None else urn.kind in self.kinds
-        return of_kind and any(_matches(parse_pattern(pattern), urn) for pattern in self.patterns)
-
-
 class Rights:
     """What somebody may do: a value.
 
@@ -160,11 +142,10 @@ class Rights:
         conditions = []
         for of, kinds in _kinds_by_class().items():
             for whole in sorted({found for kind in kinds if (found := action_on(action, kind))}):
-                patterns = self._allowed.get(whole)
-                if patterns:
+                if whole in self._parsed:
                     own = of == class_of_undeclared().of
                     others = frozenset(KINDS) - kinds if own else frozenset[str]()
-                    conditions.append(Within(None if own else kinds, others, patterns))
+                    conditions.append(_within(None if own else kinds, others, self._parsed[whole]))
         return tuple(conditions)
 
     def covers(self, other: Rights) -> bool:
@@ -189,6 +170,23 @@ class Rights:
     @cached_property
     def _parsed(self) -> dict[str, tuple[Pattern, ...]]:
         return {action: tuple(map(parse_pattern, patterns)) for action, patterns in self._allowed.items()}
+
+
+def _within(kinds: frozenset[str] | None, others: frozenset[str], patterns: Iterable[Pattern]) -> Within:
+    """Entities of some kinds that one of the patterns takes in."""
+    possible = [one for one in patterns if one.kind is None or (one.kind not in others if kinds is None else one.kind in kinds)]
+    paths = [(one, "/".join(one.parts)) for one in possible]
+    return Within(
+        kinds,
+        others,
+        every=any(one.kind is None and not path for one, path in paths),
+        starts=tuple(
+            f"{one.kind}:{path}/" if path else f"{one.kind}:" for one, path in paths if one.kind and not one.whole
+        ),
+        urns=tuple(f"{one.kind}:{path}" for one, path in paths if one.whole),
+        namespaces=tuple(decoded(path) for one, path in paths if one.kind is None and path),
+        unspaced=frozenset(kind for kind in KINDS if not has_namespace(kind)),
+    )
 
 
 def _matches(pattern: Pattern, urn: Urn) -> bool:

@@ -123,20 +123,21 @@ def _check_part(kind: str, before: list[str], part: str) -> None:
 
 def _is_canonical(part: str) -> bool:
     """Whether a part is spelled as in a URN."""
-    if not part.isascii():
-        return False
-    raw = bytearray()
-    first, *rest = part.split("%")
-    raw += first.encode()
     try:
-        for piece in rest:
-            raw += bytes.fromhex(piece[:2]) if len(piece) >= 2 else b"\xff"
-            raw += piece[2:].encode()
-        raw.decode("utf-8")
+        raw = decoded(part).encode()
     except ValueError:
         return False
     spelled = [chr(byte) if byte in (_LATER if place else _PLAIN) else f"%{byte:02X}" for place, byte in enumerate(raw)]
     return "".join(spelled) == part
+
+
+def decoded(part: str) -> str:
+    """The name that a part of a pattern stands for. Raises: ValueError: it is not percent-encoded UTF-8."""
+    first, *rest = part.split("%")
+    raw = first.encode("ascii")
+    for piece in rest:
+        raw += (bytes.fromhex(piece[:2]) if len(piece) >= 2 else b"\xff") + piece[2:].encode("ascii")
+    return raw.decode("utf-8")
 
 
 def pattern_fault(value: Any) -> str | None:

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Final, Literal
 
+from ...schemas.within import Within
 from ..documents import SCOPES, Scope
 from ..errors import InvalidQueryError
 from .grammar import Query, Term, parse
 from .query import Dsl, Known
+from .readable import checked_within, readable, spelled_within
 
 Sort = Literal["relevance", "name", "name:asc", "name:desc", "creation_time", "creation_time:asc", "creation_time:desc"]
 
@@ -50,6 +52,8 @@ class SearchOptions:
     sort: str
     limit: int
     facets: bool
+    within: tuple[Within, ...] | None = None
+    """Conditions of which one holds for every hit; None: everything is seen."""
     known: Known = field(default_factory=dict)
     """The keys of terms whose key only begins so; read before the first request."""
     misspelt: tuple[Term, ...] = ()
@@ -65,12 +69,15 @@ class SearchOptions:
             filters.append({"term": {"namespace": self.namespace}})
         if self.kinds:
             filters.append({"terms": {"kind": list(self.kinds)}})
+        if self.within is not None:
+            filters.append(readable(self.within))
         return filters
 
     @property
     def digest(self) -> str:
         """What a cursor belongs to."""
         parts = [self.text, self.tenant, self.namespace, self.kinds, self.scopes, SORTS[self.sort]]
+        parts += [] if self.within is None else [spelled_within(self.within)]
         return blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
 
 
@@ -84,6 +91,7 @@ def checked_options(
     sort: str,
     limit: int,
     facets: bool,
+    within: Any = None,
 ) -> SearchOptions:
     """Check a search's options.
 
@@ -99,8 +107,9 @@ def checked_options(
     if not isinstance(facets, bool):
         raise InvalidQueryError(f"facets must be True or False, not {facets!r}.", option="facets")
     return SearchOptions(
-        parse(text), text, tenant, namespace, named, scopes_of(scope), sort, checked_limit(limit), facets
-    )
+        parse(text), text, tenant, namespace, named, scopes_of(scope), sort, checked_limit(limit), facets,
+        checked_within(within),
+    )  # fmt: skip
 
 
 def _kinds(kinds: Any) -> tuple[str, ...]:

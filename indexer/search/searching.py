@@ -21,6 +21,7 @@ from ...schemas.errors import InputError, InvalidPositionError, OperatorError
 from ...schemas.positions import Cut, behind, merge
 from ...schemas.settings import Settings
 from ...schemas.urn import Urn
+from ...schemas.within import Within
 from ..connection import cause_of, is_away, make_client, reason_of
 from ..errors import IndexMissingError, InvalidCursorError, InvalidQueryError
 from ..waiting import Deadline, checked_timeout, is_gone_view, is_missing_index, wanted_marks
@@ -37,6 +38,7 @@ from .pages import RawHit, page_of
 from .phrase_starts import unknown_starts
 from .query import Ask
 from .ranking import Tier, plain_word
+from .readable import checked_within
 from .results import Count, Hit, Results
 from .suggest import Suggestion, suggest
 from .typos import meant, misspelt_terms, near_words_of, nearest, unknown_terms
@@ -101,6 +103,7 @@ class Search:
         sort: Sort = "relevance",
         facets: bool = False,
         paging: bool = True,
+        within: Collection[Within] | None = None,
     ) -> Results:
         """Find entities by the grammar of `grammar`.
 
@@ -120,6 +123,8 @@ class Search:
             sort: `relevance`, `name` or `creation_time` (newest first), with `:asc` or `:desc`; ties by URN.
             facets: count the hits by kind, namespace and tag.
             paging: whether the answer may have a cursor; without one the search is a little cheaper.
+            within: only entities for which one of these conditions holds; none: no entity. Total, facets, pages and
+                what is meant by a typing error are those of these entities alone. None: all entities.
 
         Raises:
             InvalidQueryError: the query is too long or an option is wrong.
@@ -140,6 +145,7 @@ class Search:
             sort=sort,
             limit=limit,
             facets=facets,
+            within=within,
         )
         wanted = wanted_marks(at_least)
         if cursor is not None and options.limit == 0:
@@ -173,14 +179,24 @@ class Search:
         )
 
     def suggest_names(
-        self, prefix: str = "", *, tenant: str | None = None, limit: int = 10, timeout_s: float = 10.0
+        self,
+        prefix: str = "",
+        *,
+        tenant: str | None = None,
+        limit: int = 10,
+        timeout_s: float = 10.0,
+        after: str | None = None,
+        within: Collection[Within] | None = None,
     ) -> list[Suggestion]:
         """Names that begin with a text, in any case, and how many entities have each; in alphabetical order.
 
+        Args:
+            after: only those behind this one, the last of an earlier answer.
+            within: as of `search`.
         Raises:
             IndexMissingError, SearchUnavailableError: as `search`.
         """
-        return self._suggest(("suggest_name",), prefix, tenant, limit, timeout_s)
+        return self._suggest(("suggest_name",), prefix, tenant, limit, timeout_s, after, within)
 
     def suggest_keys(
         self,
@@ -190,23 +206,36 @@ class Search:
         tenant: str | None = None,
         limit: int = 10,
         timeout_s: float = 10.0,
+        after: str | None = None,
+        within: Collection[Within] | None = None,
     ) -> list[Suggestion]:
         """Metadata keys that begin with a text, and how many entities have each; in alphabetical order.
 
+        Args:
+            after, within: as of `suggest_names`.
         Raises:
             IndexMissingError, SearchUnavailableError: as `search`.
         """
         fields = tuple(f"{scope_name.lower()}.suggest_key" for scope_name in scopes_of(scope))
-        return self._suggest(fields, prefix, tenant, limit, timeout_s)
+        return self._suggest(fields, prefix, tenant, limit, timeout_s, after, within)
 
     def _suggest(
-        self, fields: tuple[str, ...], prefix: str, tenant: str | None, limit: int, timeout_s: float
+        self,
+        fields: tuple[str, ...],
+        prefix: str,
+        tenant: str | None,
+        limit: int,
+        timeout_s: float,
+        after: str | None,
+        within: Collection[Within] | None,
     ) -> list[Suggestion]:
         checked_text(prefix, "prefix")
-        whose, most = self._tenant(tenant), checked_limit(limit)
+        if after is not None:
+            checked_text(after, "after")
+        whose, most, seen = self._tenant(tenant), checked_limit(limit), checked_within(within)
         deadline = self._deadline(timeout_s)
         try:
-            return suggest(deadline, self._index, fields, prefix, tenant=whose, limit=most)
+            return suggest(deadline, self._index, fields, prefix, tenant=whose, limit=most, after=after, within=seen)
         except ApiError as error:
             raise self._meaning(error) from error
 

@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from ...schemas.within import Within
 from .. import terms
-from ..keys import completion_start, suggested
+from ..keys import completion_start, suggested, suggestion
 from ..waiting import Deadline
 from .query import Dsl, begins
+from .readable import readable
 
 _BATCH: Final = 50
 _LEAST_SHARE: Final = 0.2
@@ -33,28 +35,39 @@ _Source = Callable[[str, str | None], list[str] | None]
 
 
 def suggest(
-    deadline: Deadline, index: str, fields: Sequence[str], prefix: str, *, tenant: str, limit: int
+    deadline: Deadline,
+    index: str,
+    fields: Sequence[str],
+    prefix: str,
+    *,
+    tenant: str,
+    limit: int,
+    after: str | None = None,
+    within: Sequence[Within] | None = None,
 ) -> list[Suggestion]:
     """Completions of a prefix that living entities have, in order.
 
     Args:
         fields: the fields to look in; an entity that has a text in two of them counts once.
+        after: only completions behind this one.
+        within: entities that count; None: all.
     """
     start = completion_start(tenant, terms.fold(prefix.lstrip()))
     living: list[Dsl] = [{"term": {"tenant": tenant}}, {"term": {"deleted": False}}]
+    living += [] if within is None else [readable(within)]
     documents: _Source = partial(_of_documents, deadline, index, start, living)
     source: _Source = partial(_of_dictionary, deadline, index, start)
     suggestions: list[Suggestion] = []
-    seen, after = 0, None
+    seen, last = 0, None if after is None else suggestion(tenant, terms.fold(after.strip()), after)
     while True:
-        answers = [source(field, after) for field in fields]
+        answers = [source(field, last) for field in fields]
         if any(answer is None for answer in answers):
             source = documents
             continue
-        batch, after = _merged([answer for answer in answers if answer is not None])
+        batch, last = _merged([answer for answer in answers if answer is not None])
         suggestions += _counted(deadline, index, fields, batch, living)
         seen += len(batch)
-        if len(suggestions) >= limit or after is None:
+        if len(suggestions) >= limit or last is None:
             return suggestions[:limit]
         if len(suggestions) < seen * _LEAST_SHARE:
             source = documents

@@ -30,7 +30,9 @@ def test_an_installation_is_verified_rebuilt_beside_its_stream_and_verified_agai
         said(installation, "emit", "EntityRegistered", f"dataset:verified/n{number}", "--tag", f"t{number}")
     before = said(installation, "verify")
     assert before["ok"], before
-    tables = {f"table-{name}" for name in (*history_tables(), *derived_tables(), *tables_of(["repositories"]))}
+    tables = {
+        f"table-{name}" for name in (*history_tables(), *derived_tables(), *tables_of(["access", "repositories"]))
+    }
     checked = {one["name"] for one in before["checks"]}
     assert checked == {"journal-in-kafka", "journal-once", "units", "outcomes", "index", *tables}
     rebuilt = said(installation, "rebuild", "lake")
@@ -59,7 +61,12 @@ def test_a_lake_is_rebuilt_from_kafka_journal_table_and_all(settings: Settings, 
         done = rebuild_lake(settings, epochs, pool, offline=True, from_kafka=True, say=told.append)
         assert done.equal
         assert told[-1].records == told[-1].of  # markers of transactions, which are no records, count on both sides
-        assert set(done.digests) == {"journal", *history_tables(), *derived_tables(), *tables_of(["repositories"])}
+        assert set(done.digests) == {
+            "journal",
+            *history_tables(),
+            *derived_tables(),
+            *tables_of(["access", "repositories"]),
+        }
         lake = Lake(settings.lake.path)
         assert lake.generation == 1
         checks = {one.name: one for one in verify_lake(settings, epochs, lake, pool)}

@@ -304,7 +304,7 @@ def test_a_lake_of_other_rules_is_refused_at_once_and_at_the_next_pin(
             return pins[-1]
 
         monkeypatch.setattr(follower_module, "take_pin", remembered)
-        others = dict.fromkeys(("files", "repositories"), "others")  # whose events stand in other topics
+        others = dict.fromkeys(("access", "files", "repositories"), "others")  # whose events stand in other topics
         table.append(table.schema.empty_table(), Reached({}, {}, others))
         version = table.delta.version()
         eventually(lambda: any(pin.lake.journal.delta.version() == version for pin in pins), WAIT_S, "a pin since then")

@@ -47,7 +47,7 @@ def test_a_new_journal_has_all_of_our_own_domains_from_its_beginning(settings: S
     new = Beside(settings, tmp_path, (version_with_toys(tmp_path / "new"),))
     with ThreadPoolExecutor(2) as pool:
         domains = list(pool.map(new.python, [MADE, MADE]))
-    assert domains == [["catalog", "files", "repositories", "toys"]] * 2
+    assert domains == [["catalog", "files", "access", "repositories", "toys"]] * 2
     names, recorded = settings.journal.topics, epochs_of(settings)
     record = recorded[names.journal("toys")]
     begin = 1 << 40
@@ -59,7 +59,7 @@ def test_a_new_journal_has_all_of_our_own_domains_from_its_beginning(settings: S
     connected = new.python(CONNECTED.format(create=False))
     topic, catalog = names.journal("toys"), names.journal("catalog")
     assert connected == {
-        "domains": ["catalog", "files", "repositories", "toys"], "toy": topic, "odd": None, "box": topic,
+        "domains": ["catalog", "files", "access", "repositories", "toys"], "toy": topic, "odd": None, "box": topic,
         "made": topic, "unit": None, "changes": 0, "dataset": catalog,
     } | {"odd": connected["odd"]}  # fmt: skip
     assert connected["odd"][0] == "invalid-urn"
@@ -74,10 +74,10 @@ def test_a_journal_of_an_earlier_version_does_not_serve_it_before_the_stream_has
     """Nothing is sent to a topic that is not there: the record obeys, whatever this version declares."""
     new = Beside(settings, tmp_path, (version_with_toys(tmp_path / "new"),))
     before = Beside(settings, tmp_path, (version_before(tmp_path / "before"),))
-    assert before.python(MADE) == new.python(MADE) == ["catalog", "files", "repositories"]
+    assert before.python(MADE) == new.python(MADE) == ["catalog", "files", "access", "repositories"]
     catalog, refused = settings.journal.topics.journal("catalog"), ["unserved-domain", True]
     expected = {
-        "domains": ["catalog", "files", "repositories"], "toy": catalog, "odd": catalog, "box": refused,
+        "domains": ["catalog", "files", "access", "repositories"], "toy": catalog, "odd": catalog, "box": refused,
         "made": refused, "unit": None, "changes": refused, "dataset": catalog,
     }  # fmt: skip
     assert new.python(CONNECTED.format(create=True)) == expected

@@ -46,8 +46,9 @@ def test_a_missing_topic_refuses_its_domain_alone(settings: Settings, admin: Adm
     topics = settings.journal.topics
     topic = getattr(topics, name)("files")
     epochs = without(settings, admin, topic)
-    assert epochs.domains == ("catalog", "repositories")
-    assert (epochs.topics, {*epochs}) == (before.topics, {topics.journal("catalog"), topics.journal("repositories")})
+    assert epochs.domains == ("catalog", "access", "repositories")
+    others = {topics.journal(domain) for domain in ("catalog", "access", "repositories")}
+    assert (epochs.topics, {*epochs}) == (before.topics, others)
     with Journal.connect(settings) as journal:
         assert journal.emit(TagsAdded(dataset("shop", "orders"), ["x"])).position.topic == topics.journal("catalog")
         assert list(journal.changes(timeout_s=0.1)) == []
@@ -70,7 +71,7 @@ def test_a_missing_topic_refuses_its_domain_alone(settings: Settings, admin: Adm
             assert "next start of the stream" in caught.value.hint
     again = ensure_topics(settings)  # as the start of the stream does: what can be made is made, a journal topic never
     files = () if name == "journal" else ("files",)
-    assert again.domains == ("catalog", *files, "repositories")
+    assert again.domains == ("catalog", *files, "access", "repositories")
     assert (topic in admin.list_topics(timeout=5).topics) == (name != "journal")
 
 
@@ -86,7 +87,7 @@ def test_a_topic_made_anew_or_with_another_partition_refuses_its_domain_alone(
     for look in (check_topics, ensure_topics):
         (difference,) = look(settings).refused[topic]
         assert f"recorded is {before[topic].topic_id}" in difference
-        assert look(settings).domains == ("catalog", "repositories")
+        assert look(settings).domains == ("catalog", "access", "repositories")
 
 
 def test_the_catalogs_topic_refuses_everything(settings: Settings, admin: AdminClient) -> None:

@@ -62,8 +62,8 @@ def test_a_domain_is_recorded_in_fields_that_older_versions_pass_over(settings: 
     ]
     begin = 1 << 40
     cuts = {names.journal("catalog"): [begin] * 4, names.journal("files"): [begin] * 4}
-    assert fields["cuts"] == cuts | {names.journal("repositories"): [2 * begin] * 4}
-    joined = (topic, names.journal("repositories"))
+    assert fields["cuts"] == cuts | {names.journal(name): [2 * begin] * 4 for name in ("access", "repositories")}
+    joined = (topic, names.journal("access"), names.journal("repositories"))
     old = read_by_0_1_0(read_all(settings, names.epochs))
     assert old == {
         key: (2 if key in joined else 1, one["topic_id"], one["partitions"]) for key, one in recorded.items()

@@ -42,7 +42,8 @@ def journal_marks(settings: Settings) -> dict[tuple[str, int], int]:
     lake = Lake(settings.lake.path)
     lake.refresh(["journal"])
     names = settings.journal.topics
-    domains = {name for name in ("catalog", "files", "repositories") if lake.journal.mark((names.journal(name), 0))}
+    served = ("catalog", "files", "access", "repositories")
+    domains = {name for name in served if lake.journal.mark((names.journal(name), 0))}
     return {
         (names.journal(name), number): lake.journal.mark((names.journal(name), number))
         for name in domains
