@@ -108,7 +108,7 @@ RUN: Final = {"run": str, "program": str, "id": str, "start": WHOLE, "stop": int
 ACCESS: Final = {"data": str, "access": str, "at": int, "component": TEXT, "metadata": (Map(object), None)}
 LINEAGE: Final = {
     "start": str, "end": str, "relations": [Map(object)], "programs": Map(Map(object)), "data": Map(Map(object)),
-    "partial?": bool, "why?": str, "final?": bool,
+    "partial?": bool, "why?": str, "withheld?": bool, "final?": bool,
 }  # fmt: skip
 COMPONENT: Final = {
     "name": str, "state": str, "pid": WHOLE, "since_ms": WHOLE, "endpoint": TEXT, "log": TEXT, "exit_code": WHOLE,

@@ -174,7 +174,9 @@ class Rights:
 
 def _within(kinds: frozenset[str] | None, others: frozenset[str], patterns: Iterable[Pattern]) -> Within:
     """Entities of some kinds that one of the patterns takes in."""
-    possible = [one for one in patterns if one.kind is None or (one.kind not in others if kinds is None else one.kind in kinds)]
+    possible = [
+        one for one in patterns if one.kind is None or (one.kind not in others if kinds is None else one.kind in kinds)
+    ]
     paths = [(one, "/".join(one.parts)) for one in possible]
     return Within(
         kinds,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, Protocol
 
 from ...lake_client import ConnectedJournal, Point, ReadOptions, point
 from ...schemas.errors import RenamedError
 from ...schemas.urn import Urn
-from .questions import LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
+from .questions import Data, LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion
 
 if TYPE_CHECKING:
     from ...lake.reading import LakeReader
@@ -40,14 +40,14 @@ class LineageClient:
         raise RenamedError("journal.lineage(…)", "journal.lineage.of(…)")
 
     def of(
-        self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
+        self, data: Data, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
         limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, final_only: bool = False,
-        tenant: str | None = None,
+        tenant: str | None = None, visible: Callable[[str], bool] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """Which programs accessed data, what else they accessed, and so on, in the source's shape.
 
         Args:
-            data: URN of a dataset, stream, file or any other data.
+            data: URN of a dataset, stream, file or any other data, or several URNs.
             start, end: the window: milliseconds UTC, aware datetimes, or text (ISO 8601, UTC without a zone; or a
                 number, milliseconds above 1e11 and seconds otherwise); from the beginning, to the end of time. A run
                 counts when it started before the end and had not stopped before the start.
@@ -60,6 +60,8 @@ class LineageClient:
                 not stopped. With `as_at`: what was known at one time about another.
             final_only: refuse such an answer.
             tenant: `journal.tenant` of the settings if None.
+            visible: whether an entity may be seen, by its URN. What may not is neither entered nor named, and the
+                answer has `"withheld": true`; None: everything may.
         Raises:
             InputError: an argument is not valid.
             NotFinalError: the lake has not reached that point, or `final_only`.
@@ -67,10 +69,13 @@ class LineageClient:
         """
         queries = self.queries
         question = LineageQuestion.of(data, start, end, levels=levels, direction=direction, limit=limit, as_of=as_of)
-        return queries.of(self._tenant(tenant), question, as_at=point(as_at), final_only=final_only)
+        return queries.of(
+            self._tenant(tenant), question, as_at=point(as_at), final_only=final_only,
+            visible=visible or (lambda urn: True),
+        )  # fmt: skip
 
     def runs_in(
-        self, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
+        self, data: Data, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
         limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
         """Every run in the lineage of data, as `run` returns it, with all of its accesses. Arguments as `of`."""

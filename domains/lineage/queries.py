@@ -28,7 +28,7 @@ from .latest import lacks_writes, latest_write_of
 from .questions import MOST_PAGE, PAGE, LineageQuestion, RunQuestion, RunsQuestion, WriteQuestion, check_limit
 from .relations import LakeRelations, Times, in_window, told_by
 from .values import LineagePage, access_json, lineage_json, recorded_json, run_json, write_json
-from .walk import Walked, walk
+from .walk import Visible, Walked, walk
 
 
 class LineageQueries(Queries):
@@ -38,13 +38,15 @@ class LineageQueries(Queries):
     TABLES = ("runs", "accesses", "relations", "external_writes", "writes")
 
     def of(
-        self, tenant: str, question: LineageQuestion, *, as_at: At | None = None, final_only: bool = False
-    ) -> dict[str, Any]:
+        self, tenant: str, question: LineageQuestion, *, as_at: At | None = None, final_only: bool = False,
+        visible: Visible = lambda urn: True,
+    ) -> dict[str, Any]:  # fmt: skip
         """Who touched the data in a window of time, what else these touched, and so on.
 
         Args:
             as_at: what the journal had recorded by that point (see `cuts.At`); None: all that the lake holds.
             final_only: refuse an answer that facts still to come could change.
+            visible: what may be seen (see `walk.walk`).
         Returns:
             The source's shape (see `values.lineage_json`); with `"final": false` where `as_at` is a time that is not
             final yet.
@@ -52,19 +54,21 @@ class LineageQueries(Queries):
             NotFinalError: the lake has not passed that point, or `final_only` and it is not final.
             UnavailableError: there is no lake.
         """
-        walked, bounds = self._walked(tenant, question, as_at, final_only=final_only)
+        walked, bounds = self._walked(tenant, question, as_at, final_only=final_only, visible=visible)
         answer = lineage_json(walked, start_ms=question.start_ms, end_ms=question.end_ms)
         return answer if as_at is None or bounds.final else {**answer, "final": False}
 
     @asked_anew
     def _walked(
-        self, tenant: str, question: LineageQuestion, as_at: At | None, *, final_only: bool = False
-    ) -> tuple[Walked, Bounds]:
+        self, tenant: str, question: LineageQuestion, as_at: At | None, *, final_only: bool = False,
+        visible: Visible = lambda urn: True,
+    ) -> tuple[Walked, Bounds]:  # fmt: skip
         """The relations of `of`, and the cut that they are of."""
         data, start_ms, end_ms, levels, direction, limit, as_of = question
         view, bounds = self._seen(as_at, final_only=final_only)
         port = LakeRelations(view, tenant, bounds, (start_ms, end_ms), levels, as_of)
-        return walk(str(data), port, levels=levels, limit=limit, direction=direction), bounds
+        roots = [str(root) for root in data]
+        return walk(roots, port, levels=levels, limit=limit, direction=direction, visible=visible), bounds
 
     def runs_in(
         self, tenant: str, question: LineageQuestion, *, as_at: At | None = None

@@ -5,7 +5,8 @@ Source: docs/concepts.md.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from ...schemas.arguments import time_of
 from ...schemas.errors import InputError
@@ -20,11 +21,15 @@ PAGE: Final = 100
 MOST_PAGE: Final = 1_000
 
 
+Data: TypeAlias = "Urn | str | Collection[Urn | str]"
+"""Data that lineage begins at: one or several."""
+
+
 class LineageQuestion(NamedTuple):
     """Who touched data in a window of time, what else these touched, and so on; made by `of`.
 
     Attributes:
-        data: where to begin.
+        data: where to begin; several, sorted.
         start_ms, end_ms: a run counts when it starts before the end and has not stopped before the start,
             milliseconds UTC.
         levels: how many times to go from data to programs to data.
@@ -34,7 +39,7 @@ class LineageQuestion(NamedTuple):
             stopped. None: all facts.
     """
 
-    data: Urn
+    data: tuple[Urn, ...]
     start_ms: int
     end_ms: int
     levels: int
@@ -44,7 +49,7 @@ class LineageQuestion(NamedTuple):
 
     @classmethod
     def of(
-        cls, data: Urn | str, start: Any = None, end: Any = None, *, levels: int = LEVELS, direction: str = "both",
+        cls, data: Data, start: Any = None, end: Any = None, *, levels: int = LEVELS, direction: str = "both",
         limit: int = NODES, as_of: Any = None,
     ) -> LineageQuestion:  # fmt: skip
         """A question from what somebody asks.
@@ -55,18 +60,21 @@ class LineageQuestion(NamedTuple):
         Raises:
             InputError: a bound or number cannot be, or the URN is no data's.
         """
-        urn = Urn.parse(data)
-        if urn.kind in NO_DATA:
-            raise InputError(
-                f"Lineage starts at data, and {urn} is not data.", hint="`runs` lists the runs of a program."
-            )
+        urns = tuple(sorted({Urn.parse(one) for one in ([data] if isinstance(data, str) else data)}))
+        for urn in urns:
+            if urn.kind in NO_DATA:
+                raise InputError(
+                    f"Lineage starts at data, and {urn} is not data.", hint="`runs` lists the runs of a program."
+                )
         start_ms, end_ms = _window(start, end)
         by = _fact_time(as_of)
         _check_number("levels", levels, 1, 1_000)
         _check_number("limit", limit, 1, MOST_NODES)
         if direction not in DIRECTIONS:
             raise InputError(f"The direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}.")
-        return cls(urn, start_ms, end_ms, levels, cast(Direction, direction), limit, by)
+        if not 1 <= len(urns) <= limit:
+            raise InputError(f"Lineage starts at 1 to {limit:,} data (limit), not at {len(urns):,}.")
+        return cls(urns, start_ms, end_ms, levels, cast(Direction, direction), limit, by)
 
 
 class RunsQuestion(NamedTuple):

@@ -77,7 +77,8 @@ def lineage_json(walked: Walked, *, start_ms: int, end_ms: int) -> dict[str, Any
     Args:
         start_ms, end_ms: the window that was asked for.
     Returns:
-        {"start", "end", "relations", "programs", "data"}, and where it is not all {"partial": true, "why"}.
+        {"start", "end", "relations", "programs", "data"}, and where it is not all {"partial": true, "why"};
+        where something may not be seen {"withheld": true}, without how much.
     """
     shown = [
         _Shown(_relation(relation), Urn.parse(relation.data), Urn.parse(relation.program))
@@ -93,6 +94,8 @@ def lineage_json(walked: Walked, *, start_ms: int, end_ms: int) -> dict[str, Any
     }
     if walked.partial is not None:
         answer |= {"partial": True, "why": walked.partial}
+    if walked.withheld:
+        answer["withheld"] = True
     return answer
 
 

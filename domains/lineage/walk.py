@@ -7,7 +7,7 @@ Source: docs/concepts.md; the source text's section Lineage Computation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, get_args
 
 from .events import READ, UNKNOWN, WRITE
@@ -49,10 +49,21 @@ class Relations(Protocol):
 
 
 class Walked(NamedTuple):
-    """What a walk found: relations in any order, and why it is not all of it (None: it is)."""
+    """What a walk found.
+
+    Attributes:
+        relations: in any order.
+        partial: why they are not all of it; None: they are.
+        withheld: something was not entered, or is not named, since it may not be seen.
+    """
 
     relations: list[Relation]
     partial: str | None
+    withheld: bool = False
+
+
+Visible = Callable[[str], bool]
+"""Whether an entity may be seen, by its URN."""
 
 
 TO_PROGRAM: Final = {"both": {READ, WRITE, UNKNOWN}, "upstream": {WRITE, UNKNOWN}, "downstream": {READ, UNKNOWN}}
@@ -61,17 +72,26 @@ TO_DATA: Final = {"both": {READ, WRITE, UNKNOWN}, "upstream": {READ, UNKNOWN}, "
 """And from a program to data: upstream, to what it read."""
 
 
-def walk(root: str, port: Relations, *, levels: int, limit: int, direction: Direction = "both") -> Walked:
+def walk(
+    roots: str | Collection[str],
+    port: Relations,
+    *,
+    levels: int,
+    limit: int,
+    direction: Direction = "both",
+    visible: Visible = lambda urn: True,
+) -> Walked:
     """Every relation that the walk goes along.
 
     Args:
-        root: URN of the data that it begins at.
+        roots: URN of the data that it begins at, or several.
         levels: how often it goes from data to programs to data.
-        limit: most nodes, data and programs together and the root among them; further ones (by URN, level by level)
+        limit: most nodes, data and programs together and the roots among them; further ones (by URN, level by level)
             are left away with their relations.
         direction: both; or upstream, from data to who wrote it to what these read; or downstream, the reverse.
+        visible: what is not is neither entered nor named, and takes no room below the limit.
     """
-    walked = _Walk(root, port, limit, direction)
+    walked = _Walk({roots} if isinstance(roots, str) else {*roots}, port, limit, direction, visible)
     for _ in range(levels):
         if not walked.frontier:
             break
@@ -80,7 +100,8 @@ def walk(root: str, port: Relations, *, levels: int, limit: int, direction: Dire
             break
         walked.level()
     why = f"there are more than {limit:,} nodes; only the nearest ones are included" if walked.cut else None
-    return Walked(walked.relations(), why)
+    relations = walked.relations()
+    return Walked(relations, why, walked.withheld)
 
 
 class _Walk:
@@ -89,15 +110,20 @@ class _Walk:
     Attributes:
         frontier: data that were reached last, to be left next.
         cut: the limit has left something away.
+        withheld: something may not be seen.
     """
 
-    def __init__(self, root: str, port: Relations, limit: int, direction: Direction) -> None:
-        self.frontier = {root}
-        self.cut = False
+    def __init__(
+        self, roots: Collection[str], port: Relations, limit: int, direction: Direction, visible: Visible
+    ) -> None:
+        self.cut = self.withheld = False
+        self._visible = visible
+        self.frontier = set(self._seen(sorted(roots)))
         self._port = port
-        self._room = limit - 1
+        self._room = limit
+        self.frontier = set(self._within(iter(sorted(self.frontier))))
         self._to_program, self._to_data = TO_PROGRAM[direction], TO_DATA[direction]
-        self._data = {root}
+        self._data = set(self.frontier)
         self._left: set[str] = set()
         self._programs: set[str] = set()
         self._known: dict[str, list[Relation]] = {}
@@ -105,12 +131,12 @@ class _Walk:
     def level(self) -> None:
         """Go on from the frontier to programs, and from these to data."""
         self.leave()
-        programs = self._within(self._reached_programs())
+        programs = self._within(self._seen(self._reached_programs()))
         self._programs.update(programs)
         reached = {
             relation.data for name in programs for relation in self._known[name] if relation.access in self._to_data
         }
-        data = [] if self.cut else self._within(iter(sorted(reached - self._data)))
+        data = [] if self.cut else self._within(self._seen(sorted(reached - self._data)))
         self._data.update(data)
         self.frontier = set(data)
 
@@ -137,6 +163,14 @@ class _Walk:
             for relation in self._port.of(programs):
                 self._known[relation.program].append(relation)
 
+    def _seen(self, nodes: Iterable[str]) -> Iterator[str]:
+        """Those of some nodes that may be seen."""
+        for node in nodes:
+            if self._visible(node):
+                yield node
+            else:
+                self.withheld = True
+
     def _within(self, nodes: Iterator[str]) -> list[str]:
         """As many nodes as there is room for."""
         taken: list[str] = []
@@ -149,9 +183,11 @@ class _Walk:
         return taken
 
     def relations(self) -> list[Relation]:
-        """The relations between what was reached that the walk may go along."""
+        """The relations between what was reached that the walk may go along, with the runs that may be seen."""
         return [
-            relation
+            relation._replace(runs=list(self._seen(relation.runs)))
+            if not all(map(self._visible, relation.runs))
+            else relation
             for name in self._programs
             for relation in self._known[name]
             if (relation.data in self._left and relation.access in self._to_program)

@@ -96,6 +96,60 @@ def test_a_limit_leaves_the_farthest_nodes_away_and_says_so(
         assert found == whole
 
 
+@settings(deadline=None, max_examples=examples(150))
+@given(
+    _RELATIONS, st.sets(st.sampled_from(DATA), min_size=1), st.integers(1, 4),
+    st.sampled_from(["both", "upstream", "downstream"]), st.booleans(),
+    st.sets(st.sampled_from([*DATA, *PROGRAMS, *[run("d", "app", "spark", name, "1") for name in "pqrst"]])),
+)  # fmt: skip
+def test_a_walk_from_several_enters_and_names_nothing_that_may_not_be_seen(
+    relations: list[Relation], roots: set[Urn], levels: int, direction: Any, spread: bool, hidden: set[Urn]
+) -> None:
+    """It is the walk of whoever does not know of it; that there is more to reach is said, and not how much."""
+    port = Held(relations, spread=spread)
+    found = walk(roots, port, levels=levels, limit=100, direction=direction, visible=lambda urn: urn not in hidden)
+    open_ones = [one for one in relations if not {one.data, one.program} & hidden]
+    steps = [naive(root, open_ones, levels, direction) for root in roots - hidden]
+    expected = {one._replace(runs=tuple(of for of in one.runs if of not in hidden)) for step in steps for one in step}
+    assert {one._replace(runs=tuple(one.runs)) for one in found.relations} == expected
+    assert found.withheld == bool(roots & hidden or any(_meets(roots - hidden, relations, levels, direction, hidden)))
+    assert not hidden.intersection(
+        urn for one in found.relations for urn in (one.data, one.program, *one.runs)
+    )  # fmt: skip
+
+
+def _meets(roots: set[Urn], relations: list[Relation], levels: int, direction: str, hidden: set[Urn]) -> Iterable[bool]:
+    """Whether each step of a walk over what is open meets something hidden: a program, data, or a run."""
+    to_program = {"upstream": ("write", "unknown"), "downstream": ("read", "unknown")}.get(direction)
+    to_data = {"upstream": ("read", "unknown"), "downstream": ("write", "unknown")}.get(direction)
+    data: set[str] = {*roots}
+    for _ in range(levels):
+        left = [one for one in relations if one.data in data and (to_program is None or one.access in to_program)]
+        programs = {one.program for one in left} - hidden
+        yield any(one.program in hidden for one in left)
+        reached = [one for one in relations if one.program in programs and (to_data is None or one.access in to_data)]
+        yield any(one.data in hidden for one in reached)
+        yield any({*one.runs} & hidden for one in [*left, *reached] if not {one.data, one.program} & hidden)
+        data |= {one.data for one in reached} - hidden
+
+
+def test_what_may_not_be_seen_takes_no_room_and_is_said_without_a_number() -> None:
+    root, name = DATA[0], PROGRAMS[0]
+    port = Held([relation(root, name, "read"), *[relation(data, name, "write") for data in DATA[1:]]])
+    found = walk(root, port, levels=1, limit=3, visible=lambda urn: urn in (root, name, DATA[5]) or "run:" in urn)
+    assert ({one.data for one in found.relations}, found.partial, found.withheld) == ({root, DATA[5]}, None, True)
+    said = lineage_json(found, start_ms=0, end_ms=1)
+    assert said["withheld"] is True
+    assert {*said} == {"start", "end", "relations", "programs", "data", "withheld"}
+
+
+def test_several_roots_are_walked_from_together_and_count_as_nodes() -> None:
+    port = Held([relation(DATA[0], PROGRAMS[0], "read"), relation(DATA[1], PROGRAMS[1], "read")])
+    assert len(walk(DATA[:2], port, levels=1, limit=4).relations) == 2
+    cut = walk(DATA[:2], port, levels=1, limit=3)
+    assert (len(cut.relations), cut.partial is None) == (1, False)
+
+
 def test_a_cut_answer_has_all_relations_between_the_nodes_that_it_keeps() -> None:
     root, first, second, name = DATA[0], DATA[1], DATA[2], PROGRAMS[0]
     told = [(root, "write"), (first, "read"), (second, "read"), (first, "write")]
