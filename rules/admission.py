@@ -57,11 +57,12 @@ def refusal(header: Header, event: Event) -> Rejected | None:
 
 def _unannotated_faults(event: Event) -> list[Fault]:
     """The fault of an event of another domain about an entity that takes no annotations; the event is valid."""
-    entity = event.entities[0]
-    domain = entity.domain
-    if has_documents(domain) or event.TYPE.startswith(f"{domain}."):
-        return []
-    return [Fault("entity", f"{entity.kind} takes no annotations: only events of the domain {domain} are about it")]
+    for entity in event.entities[:1]:  # none, of an event about nothing: that disagrees with its header
+        domain = entity.domain
+        if not has_documents(domain) and not event.TYPE.startswith(f"{domain}."):
+            why = f"{entity.kind} takes no annotations: only events of the domain {domain} are about it"
+            return [Fault("entity", why)]
+    return []
 
 
 def _disagreement(header: Header, event: Event) -> Rejected | None:

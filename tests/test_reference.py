@@ -54,6 +54,7 @@ def test_every_key_of_the_settings_is_explained(tmp_path: Path) -> None:
 
 NOTHING_BY_ITSELF = (
     "metajournal",
+    "metajournal access",
     "metajournal config",
     "metajournal rebuild",
     "metajournal repo",

@@ -78,7 +78,7 @@ class AccessClient:
         return self._emit(PrincipalRegistered(principal_urn(_name("principal", principal))), said)
 
     def disable(self, principal: str, **said: Any) -> Receipt:
-        """Disable a principal: all its keys end for good. Arguments and errors as `register`."""
+        """Disable a principal: all its keys end permanently. Arguments and errors as `register`."""
         return self._emit(PrincipalDisabled(principal_urn(_name("principal", principal))), said)
 
     def grant(self, principal: str, *grants: tuple[str, str], **said: Any) -> Receipt:
@@ -115,7 +115,7 @@ class AccessClient:
         return IssuedKey(key, self._emit(KeyIssued(urn, key.hash, not_after, label, once), said))
 
     def revoke_key(self, principal: str, key_id: str, **said: Any) -> Receipt:
-        """End a key for good. Raises: InputError: it is no key's id. Others as `register`."""
+        """End a key permanently. Raises: InputError: it is no key's id. Others as `register`."""
         why = key_id_fault(key_id)
         if why is not None:
             raise InputError(f"The id of a key {why}.", hint="`metajournal access keys PRINCIPAL` lists them.")

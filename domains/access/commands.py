@@ -65,7 +65,7 @@ def register(given: Options, /, principal: str, actor: str | None, as_json: bool
 @json_option
 @options
 def disable(given: Options, /, principal: str, actor: str | None, as_json: bool) -> int:
-    """Disable a principal. All its keys and sessions end for good; its grants stay."""
+    """Disable a principal. All its keys and sessions end permanently; its grants stay."""
     with given.journal() as journal:
         return _tell(_access(journal).disable(principal, **_said(actor)), as_json)
 
@@ -207,7 +207,7 @@ def issue_key(
 @json_option
 @options
 def revoke_key(given: Options, /, principal: str, key_id: str, actor: str | None, as_json: bool) -> int:
-    """End a key, or a session, for good."""
+    """End a key, or a session, permanently."""
     with given.journal() as journal:
         return _tell(_access(journal).revoke_key(principal, key_id, **_said(actor)), as_json)
 

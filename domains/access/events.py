@@ -74,7 +74,7 @@ class PrincipalRegistered(PrincipalEvent):
 
 
 class PrincipalDisabled(PrincipalEvent):
-    """A principal may do nothing any more; its keys end for good."""
+    """A principal may do nothing any more; its keys end permanently."""
 
     __slots__ = ()
     TYPE: ClassVar[str] = "access.PrincipalDisabled.1"
@@ -188,7 +188,7 @@ class KeyIssued(KeyEvent):
 
 
 class KeyRevoked(KeyEvent):
-    """A key ends for good."""
+    """A key ends permanently."""
 
     __slots__ = ()
     TYPE: ClassVar[str] = "access.KeyRevoked.1"

@@ -10,6 +10,7 @@ import pytest
 
 from metajournal import Journal
 from metajournal.consumers import whole_topic as whole_module
+from metajournal.consumers.pins import Pin, take_pins
 from metajournal.domains.access import events as e
 from metajournal.domains.access.directory import Directory, RightsNotHeardError
 from metajournal.domains.access.keys import KeyText, make_key, parse_key
@@ -117,8 +118,12 @@ def test_a_later_look_at_the_lake_never_brings_back_what_ended(
     stream.fold()
     looks: list[int] = []
     monkeypatch.setattr(whole_module, "PIN_S", 0.0)
-    taking = whole_module.take_pins
-    monkeypatch.setattr(whole_module, "take_pins", lambda *given: looks.append(1) or taking(*given))  # type: ignore[func-returns-value]
+
+    def counted(*given: Any) -> list[Pin]:
+        looks.append(1)
+        return take_pins(*given)
+
+    monkeypatch.setattr(whole_module, "take_pins", counted)
     with opened(journal) as directory:
         directory.wait(30)
         assert directory.who(key.text) is not None

@@ -16,7 +16,7 @@ from tests.properties import examples
 
 NAMES = ("a", "ab", "z")
 """`z` stands in no pattern: it is any other name. `ab` begins as `a` does."""
-PATHS = {
+PATHS: dict[str, list[tuple[str, ...]]] = {
     "dataset": list(product(NAMES, repeat=2)),
     "program": [(*head, word, "z") for head in product(NAMES[:2], repeat=2) for word in sorted(PROGRAM_TYPES)],
     "repo": [(name,) for name in NAMES],

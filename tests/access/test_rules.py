@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from metajournal.domains.access import events as e
 from metajournal.domains.access import rules
+from metajournal.domains.access.rows import AccessKeyKey, AccessPrincipalKey
 from metajournal.domains.access.urns import CONSTANT_ROLES, key_urn, pattern_fault, principal_urn, role_urn
 from metajournal.domains.catalog.events import EntityRegistered, PropertiesSet, TagsAdded
 from metajournal.rules import Accepted, Rejected
@@ -44,23 +45,23 @@ def test_a_principal_that_is_enabled_again_has_its_grants_and_none_of_its_keys()
     ada, key = principal_urn("ada"), key_urn("ada", ID)
     journal = begun(e.RolesGranted(ada, [("admin", "*")]), e.KeyIssued(key, HASH), e.PrincipalDisabled(ada))
     assert journal.newest["default", ada].record == {"enabled": False, "grants": [["admin", "*"]]}
-    row = journal.facts["access_keys", "default", (key,)]
+    row = journal.facts["access_keys", "default", AccessKeyKey(key)]
     assert (row.deleted, row.hash, journal.newest["default", key].deleted) == (True, None, True)
     assert verdict(journal, e.PrincipalRegistered(ada)) == "accepted"
     assert journal.newest["default", ada].record == {"enabled": True, "grants": [["admin", "*"]]}
     assert journal.newest["default", key].deleted
     assert verdict(journal, e.KeyIssued(key, HASH)) == "exists"
-    assert journal.facts["access_principals", "default", (ada,)].live_keys == 0
+    assert journal.facts["access_principals", "default", AccessPrincipalKey(ada)].live_keys == 0
 
 
 def test_the_hash_stands_in_the_row_of_the_key_and_not_in_its_entity() -> None:
     key = key_urn("ada", ID)
     journal = begun(e.KeyIssued(key, HASH, 5, "ci", True))
     assert journal.newest["default", key].record == {"not_after": 5, "label": "ci", "once": True}
-    row = journal.facts["access_keys", "default", (key,)]
+    row = journal.facts["access_keys", "default", AccessKeyKey(key)]
     assert (row.hash, row.not_after, row.label, row.once, row.deleted) == (HASH, 5, "ci", True, False)
     assert verdict(journal, e.KeyRevoked(key)) == "accepted"
-    row = journal.facts["access_keys", "default", (key,)]
+    row = journal.facts["access_keys", "default", AccessKeyKey(key)]
     assert (row.hash, row.not_after, row.label, row.once, row.deleted) == (None, 5, "ci", True, True)
 
 
@@ -272,7 +273,7 @@ class AgainstThePlainModel(RuleBasedStateMachine):
     @invariant()
     def stands_alike(self) -> None:
         rows = {urn: row for (_, urn), row in self.journal.newest.items()}
-        facts = {key[0]: row for (table, _, key), row in self.journal.facts.items() if table == "access_keys"}
+        facts = {row.urn: row for (table, _, _), row in self.journal.facts.items() if table == "access_keys"}
         for name, principal in self.model.principals.items():
             grants = [list(grant) for grant in sorted(principal.grants)]
             assert rows[principal_urn(name)].record == {"enabled": principal.enabled, "grants": grants}

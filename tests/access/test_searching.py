@@ -51,7 +51,7 @@ def search(elasticsearch: str) -> Iterator[Search]:
 def paged(search: Search, **how: Any) -> list[str]:
     """The URNs of all pages."""
     found = search.search("common", limit=7, **how)
-    urns = [hit.urn for hit in found.hits]
+    urns: list[str] = [hit.urn for hit in found.hits]
     while found.cursor is not None:
         found = search.search("common", limit=7, cursor=found.cursor, **how)
         urns += [hit.urn for hit in found.hits]
