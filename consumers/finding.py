@@ -85,6 +85,18 @@ def find_at(settings: Settings, position: Position, *, timeout_s: float) -> Foun
     Raises:
         KafkaUnavailableError: no broker answers.
     """
+    message = _message_at(settings, position, timeout_s)
+    return None if message is None else _event_of(message, {position.topic: position.epoch})
+
+
+def value_at(settings: Settings, position: Position, *, timeout_s: float) -> bytes | None:
+    """The bytes of the record at a position; None where none stands there. Arguments and errors as `find_at`."""
+    message = _message_at(settings, position, timeout_s)
+    value: Any = None if message is None else message.value()
+    return None if value is None else bytes(value)
+
+
+def _message_at(settings: Settings, position: Position, timeout_s: float) -> Message | None:
     deadline = time.monotonic() + timeout_s
     consumer = make_consumer(settings, ErrorLog(), role="finder")
     place = position.topic, position.partition
@@ -93,7 +105,7 @@ def find_at(settings: Settings, position: Position, *, timeout_s: float) -> Foun
         left = {place: (position.offset, position.offset + 1)} if low <= position.offset < high else {}
         for message in _read(consumer, left, deadline) if left else ():
             if message.offset() == position.offset:
-                return _event_of(message, {position.topic: position.epoch})
+                return message
         if left:
             raise KafkaUnavailableError(f"{position} was not read within {timeout_s:g} s.")
         return None

@@ -20,7 +20,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from json import loads
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from confluent_kafka import KafkaException
 
@@ -41,7 +41,7 @@ from ..schemas.errors import (
 from ..schemas.hashing import canonical_json
 from ..schemas.positions import Position, offset_of, position
 from ..schemas.settings import Settings
-from .awaited import AwaitedVerdict, AwaitedVerdicts, fail_all
+from .awaited import Awaited, AwaitedOnes, AwaitedRow, AwaitedVerdict, SeenRow, fail_all
 from .facts import AggregateRows
 from .foretelling import Foretold
 from .pins import Pin, take_pin
@@ -78,7 +78,7 @@ class Follower:
         self._new: set[bytes] = set()
         """Keys that the thread has not taken up yet."""
         self._awaited: list[int] = []
-        self._verdicts = AwaitedVerdicts()
+        self._futures = AwaitedOnes()
         self._asked = 0.0
         self._known: Foretold | None = None
         self._tail: Tail | None = None
@@ -139,16 +139,34 @@ class Follower:
     def verdict_future(self, key: bytes, position: Position, timeout_s: float) -> AwaitableFuture[Outcome]:
         """`verdict`, when it comes. The key is followed until then; to begin to follow it may take 200 ms."""
         self._check(position)
-        awaited = AwaitedVerdict(key, position, timeout_s)
+        return self._awaited_future(AwaitedVerdict(key, position, timeout_s))
+
+    def row_future(
+        self, key: bytes, tenant: str, urn: str, at_least: Position, timeout_s: float
+    ) -> AwaitableFuture[SeenRow]:
+        """`row`, when everything up to a position was read; as `verdict_future`."""
+        self._check(at_least)
+        return self._awaited_future(AwaitedRow(key, at_least, timeout_s, tenant, urn))
+
+    def _awaited_future(self, awaited: Awaited[_T]) -> AwaitableFuture[_T]:
+        """The future of what is awaited, resolved at once where it is at hand."""
         with self._changed:
-            self._verdicts.add(awaited)
+            self._asked = time.monotonic()
+            known = self._known
+            is_known = known is not None and self.running and _has_reached(known, awaited.key, awaited.position.value)
+            found = awaited.look(known) if is_known and known is not None else None
+            if found is None:
+                self._futures.add(awaited)
+        if found is not None:
+            resolve(awaited.future, _told(awaited, found))
+            return awaited.future
         try:
-            self.follow(key)
+            self.follow(awaited.key)
         except BaseException:
             with self._changed:
-                self._verdicts.drop(awaited)
+                self._futures.drop(awaited)
             raise
-        awaited.future.add_done_callback(lambda _: self.release(key))
+        awaited.future.add_done_callback(lambda _: self.release(awaited.key))
         return awaited.future
 
     def row(
@@ -225,7 +243,7 @@ class Follower:
                 raise copy.copy(self._failure)
             if known is None:
                 raise _closed()
-            if key in known.keys and known.next > value:
+            if _has_reached(known, key, value):
                 return look(known)
         raise self._refusal(known, value, timeout_s)
 
@@ -357,7 +375,7 @@ class Follower:
             error = UnavailableError(text, code="follower-failed", hint=_INSTEAD)
         with self._changed:
             self._failure = error
-            waiting = self._verdicts.take_all()
+            waiting = self._futures.take_all()
             self._changed.notify_all()
         fail_all(waiting, lambda: copy.copy(error))
         return error
@@ -366,12 +384,12 @@ class Follower:
         """Whether it was closed, or nobody has asked for a minute."""
         with self._changed:
             over = self._closing or (
-                not (self._awaited or self._ends or self._verdicts) and time.monotonic() - self._asked > UNASKED_S
+                not (self._awaited or self._ends or self._futures) and time.monotonic() - self._asked > UNASKED_S
             )
             if not over:
                 return False
             self._thread = self._known = None
-            waiting = self._verdicts.take_all()
+            waiting = self._futures.take_all()
             self._changed.notify_all()
         fail_all(waiting, _closed)
         return True
@@ -383,6 +401,7 @@ class Follower:
             return
         first = position(known.pin.epoch, 0)
         with self._changed:
+            self._take_up(known)  # what is emitted by whoever follows its key first is judged as it comes
             judged = known.take(messages) if messages else False
             known.reach(first + reached)
             if judged or not known.goes_on() or min(self._awaited, default=known.next) < known.next:
@@ -392,35 +411,40 @@ class Follower:
 
     def _answer_awaited(self, pool: Executor) -> None:
         """Resolve the futures that are due, under no lock; what only the lake knows is read beside."""
-        if not self._verdicts:
+        if not self._futures:
             return
         known = self._known
         assert known is not None  # in this thread
         with self._changed:
-            due = self._verdicts.take(lambda key, value: _has_settled(known, key, value))
-            answers = [(awaited, awaited.key in known.keys and known.next > awaited.position.value) for awaited in due]
-            verdicts = {id(awaited): known.verdicts.get(awaited.position.value) for awaited in due}
+            due = self._futures.take(lambda key, value: _has_settled(known, key, value))
+            reached = [_has_reached(known, awaited.key, awaited.position.value) for awaited in due]
+            found = [awaited.look(known) if is_known else None for awaited, is_known in zip(due, reached, strict=True)]
             pin = known.pin
-        for awaited, is_known in answers:
-            verdict = verdicts[id(awaited)]
+        for awaited, is_known, seen in zip(due, reached, found, strict=True):
             if not is_known:
                 fail(awaited.future, self._refusal(known, awaited.position.value, awaited.limit_s))
-            elif verdict is not None:
-                resolve(awaited.future, receipt_outcome(awaited.position, verdict))
+            elif seen is not None:
+                resolve(awaited.future, _told(awaited, seen))
             else:
                 read = partial(_verdict, pin, None, awaited.key, awaited.position)
                 follow_on(awaited.future, pool.submit(read), _itself)
+
+    def _take_up(self, known: Foretold) -> bool:
+        """Follow new keys from here on, with the lock held; tells whether records of one have been passed over."""
+        if self._new:
+            passed = set(filter(known.has_passed, self._new))
+            known.keys |= self._new - passed
+            if len(passed) < len(self._new):
+                self._new = passed
+                self._changed.notify_all()
+        return bool(self._new)
 
     def _renew(self, tail: Tail, pool: Executor) -> None:
         """Take new keys up, and a new pin where it is due; it is taken beside the reading."""
         known = self._known
         assert known is not None
         with self._changed:
-            passed = any(map(known.has_passed, self._new))
-            if self._new and not passed:
-                known.keys |= self._new
-                self._new.clear()
-                self._changed.notify_all()
+            passed = self._take_up(known)
         if self._pinning is None:
             age_s = time.monotonic() - self._pinned_at
             if passed or age_s > (PIN_S if known.goes_on() else _STOPPED_S):
@@ -450,7 +474,18 @@ class Follower:
 
 def _has_settled(known: Foretold, key: bytes, value: int) -> bool:
     """Whether what stands at a position is known, or cannot be."""
-    return not known.goes_on() or (key in known.keys and known.next > value)
+    return not known.goes_on() or _has_reached(known, key, value)
+
+
+def _has_reached(known: Foretold, key: bytes, value: int) -> bool:
+    """Whether everything up to a position was read under a key."""
+    return key in known.keys and known.next > value
+
+
+def _told(awaited: Awaited[_T], seen: Any) -> _T:
+    """What a follower knows, as it is told."""
+    told: Any = receipt_outcome(awaited.position, seen) if isinstance(seen, Verdict) else seen
+    return cast(_T, told)
 
 
 def _verdict(pin: Pin, verdict: Verdict | None, key: bytes, position: Position) -> Outcome:

@@ -20,6 +20,7 @@ from ..schemas.hashing import partition_of, record_key
 from ..schemas.positions import Position
 from ..schemas.settings import Settings
 from ..schemas.urn import Urn
+from .awaited import SeenRow
 from .facts import AggregateRows
 
 if TYPE_CHECKING:
@@ -81,6 +82,21 @@ class Follow:
         self._check_open()
         return self._follower.verdict_future(self._key, position, self._limit(timeout_s))
 
+    def row_future(
+        self, entity: Urn | str | None = None, *, at_least: Position, timeout_s: float | None = None
+    ) -> AwaitableFuture[SeenRow]:
+        """`row` as a future, without blocking a thread; what it gives is read with `read()`, from the lake if needed.
+
+        Args:
+            entity: as of `row`.
+            at_least: a position of the aggregate's partition that must be included (`consumers.asked_ends`).
+            timeout_s: as of `verdict`.
+        Raises:
+            InputError: as `row`; other errors come with the future.
+        """
+        urn = self._own(entity)
+        return self._follower.row_future(self._key, self._tenant, str(urn), at_least, self._limit(timeout_s))
+
     def peek(self, position: Position) -> Outcome | None:
         """The verdict if it is already known, otherwise None, without waiting."""
         return None if self._closed else self._follower.peek(self._key, position)
@@ -105,13 +121,7 @@ class Follow:
         self, entity: Urn | str | None = None, *, at_least: Position | None = None, timeout_s: float | None = None
     ) -> tuple[EntityRow | None, Position]:
         """`row`, with the position up to (not including) which all events are in it."""
-        self._check_open()
-        urn = self._entity if entity is None else Urn.parse(entity)
-        if urn.aggregate != self._entity.aggregate:
-            raise InputError(
-                f"{urn} does not belong to the followed aggregate {self._entity.aggregate}.",
-                hint="Follow it separately: journal.follow(entity).",
-            )
+        urn = self._own(entity)
         return self._follower.row(self._key, self._tenant, str(urn), at_least, self._limit(timeout_s))
 
     def facts_and_end(
@@ -141,6 +151,17 @@ class Follow:
         if not self._closed:
             self._closed = True
             self._follower.release(self._key)
+
+    def _own(self, entity: Urn | str | None) -> Urn:
+        """An entity of the followed aggregate; None: the followed one. Raises: InputError: it is none, or closed."""
+        self._check_open()
+        urn = self._entity if entity is None else Urn.parse(entity)
+        if urn.aggregate != self._entity.aggregate:
+            raise InputError(
+                f"{urn} does not belong to the followed aggregate {self._entity.aggregate}.",
+                hint="Follow it separately: journal.follow(entity).",
+            )
+        return urn
 
     def _limit(self, timeout_s: float | None) -> float:
         check_number("timeout_s", timeout_s)

@@ -88,6 +88,15 @@ def event_at(view: View, position: Position) -> tuple[str | None, Judged] | None
     return None
 
 
+def payload_at(view: View, position: Position) -> bytes | None:
+    """The bytes of the record at a position below the view's marks; None where none stands there."""
+    key = {"topic": position.topic, "journal_partition": position.partition, "logical_timestamp": position.value}
+    for row in rows_of_key(view.journal, key, "").to_pylist():
+        if _is_below_mark(view, _judged(row)):
+            return bytes(row["event_payload"])
+    return None
+
+
 def _id_of(row: dict[str, Any]) -> str:
     return id_text(decode_header_only(row["event_payload"]).event_id)
 
