@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..domains.catalog import documents as catalog_documents
     from ..domains.catalog import domain as catalog
     from ..domains.catalog import events as catalog_events
+    from ..domains.catalog import http as catalog_http
     from ..domains.catalog import rules as catalog_rules
     from ..domains.catalog import typed as catalog_typed
     from ..domains.catalog.columns import folder as catalog_folder
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from ..domains.tables import domain as tables
     from ..fold.derived import DerivedFile
     from ..fold.published import AnnotationsFile, ColumnDocumentsFile, DocumentsFile
+    from ..gateway.table import HttpFile
     from ..indexer.documents import WordsFile
     from ..lake.as_of import BeginsFile, FactsFile
     from ..lake.declared import TablesFile
@@ -95,3 +97,4 @@ if TYPE_CHECKING:
     _TYPED: Sequence[TypedFile] = (catalog_typed, files_typed)
     _COMMANDS: Sequence[CommandsFile] = (access_commands, files_commands, lineage_commands, repositories_commands)
     _LINES: LinesFile = repositories_lines
+    _HTTP: Sequence[HttpFile] = (catalog_http,)

@@ -27,6 +27,7 @@ from .rebuild import REBUILDING
 from .refolding import REFOLDING
 from .restoring import RESTORING
 from .services import SERVICES
+from .serving import SERVING
 from .tracing import TRACING
 from .writing import WRITING
 
@@ -110,7 +111,7 @@ def _connect(settings: Settings) -> Journal:
 
 
 for _command in (
-    *WRITING, *INGESTING, *READING, *TRACING, *OF_DOMAINS, *SERVICES, *REBUILDING, *REFOLDING, *RESTORING, *DOMAINS,
-    *CONFIGURATION, *COMPLETING,
+    *WRITING, *INGESTING, *READING, *TRACING, *OF_DOMAINS, *SERVICES, *SERVING, *REBUILDING, *REFOLDING, *RESTORING,
+    *DOMAINS, *CONFIGURATION, *COMPLETING,
 ):  # fmt: skip
     main.add_command(_command)

@@ -16,7 +16,7 @@ from .markdown import first, prose, table
 ROOT: Final = Path(__file__).parents[1]
 ROOMS: Final = (
     "schemas", "rules", "lake", "fold", "producers", "consumers", "streaming", "indexer", "stack", "terminal",
-    "domains", "sources", "commands",
+    "domains", "sources", "gateway", "commands",
 )  # fmt: skip
 
 

@@ -304,6 +304,18 @@ class Emitter:
         """Take delivery reports in, waiting for one if there is none."""
         self._producer.poll(timeout_s)
 
+    def publish_schemas(self, event_type: str) -> None:
+        """Have the schemas of an event type's domain in the schemas topic, so that no later emit waits for it.
+
+        Raises:
+            KafkaUnavailableError: they could not be published.
+        """
+        self._publish(event_type)
+
+    def check_broker(self, timeout_s: float) -> None:
+        """Ask a broker for anything. Raises: KafkaUnavailableError: none answers in time."""
+        wait_for_broker(self._producer, self.errors, servers=servers_of(self.settings), timeout_s=timeout_s)
+
     def watch(self, receipt: Receipt, limit_s: float, callback: Callable[[Receipt], object]) -> None:
         """Call back once a receipt is acknowledged or has failed, or after so many seconds."""
         self._acknowledgements.add(receipt, limit_s, callback)

@@ -207,6 +207,20 @@ class FilesQueryError(InputError):
     HINT = "Give a work_id, or both start and end; where and what narrow the query."
 
 
+class UnauthenticatedError(InputError):
+    """A request over HTTP has no key, or one that is not valid."""
+
+    CODE = "unauthenticated"
+    HINT = "Send a key: `Authorization: Bearer mjk_…`."
+
+
+class ForbiddenError(InputError):
+    """The principal of a request over HTTP does not have the right to do that."""
+
+    CODE = "forbidden"
+    HINT = "Ask an administrator for the right, or use another key."
+
+
 class QueueFullError(MetajournalError):
     """The client's bounded queue is full; the event was not taken."""
 

@@ -125,6 +125,43 @@ class IndexerSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """HTTP: what `metajournal serve` answers."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Beyond this machine it needs a certificate, or `behind_proxy`."""
+    port: int = 8080
+    """Port to listen on; 0: any free one."""
+    reuse_port: bool = False
+    """Let several processes listen on one port; the kernel divides the connections."""
+    operator: str = "127.0.0.1:8081"
+    """Address and port of `/healthz`, `/readyz` and `/metrics`; empty: none."""
+    certificate: str | None = None
+    """File of the TLS certificate and those above it, PEM."""
+    private_key: str | None = None
+    """File of the certificate's key, PEM."""
+    behind_proxy: bool = False
+    """A proxy in front of this server does TLS; without that, or a certificate, it serves this machine alone."""
+    hosts: tuple[str, ...] = ()
+    """Names of this server, without port; if none, the machine's own alone (on this machine), or any."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose pages may call the API with a key."""
+    wait_s: float = 10.0
+    """Seconds that a request waits for a verdict, or for what its answer must include."""
+    drain_s: float = 5.0
+    """Seconds between the signal to end, when `/readyz` says so, and the end of taking connections."""
+    requests_per_s: float = 200.0
+    """Requests a second that one key may send in the long run; 0: any number."""
+    burst: int = 1000
+    """Requests that one key may send at once."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """Logs of the stream, of the indexer, and of commands with `-v`; all go to standard error."""
 
@@ -154,5 +191,6 @@ class Settings:
     client: ClientSettings = field(default_factory=ClientSettings)
     stream: StreamSettings = field(default_factory=StreamSettings)
     indexer: IndexerSettings = field(default_factory=IndexerSettings)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
     log: LogSettings = field(default_factory=LogSettings)
     stack: StackSettings = field(default_factory=StackSettings)

@@ -39,6 +39,7 @@ ABOVE = [
     "domains",
     "sources",
     "client",
+    "gateway",
     "commands",
     "cli",
 ]

@@ -1,0 +1,295 @@
+"""The application: a request's way from its bytes to its answer.
+
+Who, may they, do, answer: in this order, and an answer of every error comes from one place. Nothing is read for a
+request before its rights are known, so a refusal is the same whether or not the entity exists.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from re import compile as pattern
+from typing import Any, Final
+
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ..client import Journal
+from ..schemas.endpoints import Answer, Endpoint, Need, Request
+from ..schemas.errors import (
+    ForbiddenError,
+    InputError,
+    MetajournalError,
+    OperatorError,
+    OutcomeUnknownError,
+    UnauthenticatedError,
+    UnknownEntityError,
+)
+from ..schemas.settings import GatewaySettings
+from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, value_of
+from .conditions import Wish, at_least_of, wish_of
+from .figures import GatewayFigures
+from .following import Following
+from .limits import Buckets
+from .openapi import DESCRIPTION, openapi
+from .own.rows import entity_answer, read_then
+from .principals import Principal, Principals
+from .problems import HttpError, problem_of
+from .replies import check_accepts, problem_reply, reply_of
+from .routing import Router, named_urn, path_parts, query_values
+from .table import Table
+from .threads import Readers
+from .typed_lines import read_lines, read_unit
+from .writing import EVENT_ID, Writer
+
+_log = logging.getLogger("metajournal.gateway")
+_REQUEST_ID: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TRACEPARENT: Final = pattern(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_BEARER: Final = "bearer "
+_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_COMMON_QUERY: Final = frozenset({"urn", "as_at", "as_of"})
+BODY_S: Final = 60.0
+
+
+class Gateway:
+    """Answers requests over one journal; an ASGI application. Made on the loop that it runs on.
+
+    Args:
+        journal: what is served.
+        principals: who may ask.
+        settings: the section `[gateway]`.
+    Attributes:
+        table: every endpoint.
+        figures: what is counted.
+    """
+
+    def __init__(self, journal: Journal, principals: Principals, settings: GatewaySettings) -> None:
+        self._journal = journal
+        self._principals = principals
+        self._settings = settings
+        self._readers = Readers()
+        self.following = Following(journal, self._readers)
+        self.writer = Writer(journal, self.following, self._readers)
+        self.table = Table(journal.epochs.domains)
+        self._router = Router((*self.table.endpoints, DESCRIPTION))
+        self._description = openapi((*self.table.endpoints, DESCRIPTION))
+        self._buckets = Buckets(settings.requests_per_s, settings.burst)
+        self.figures = GatewayFigures()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = HttpRequest(scope, receive)
+        exchange = _Exchange(request)
+        try:
+            response = await self._handled(request, exchange)
+        except ClientDisconnect:
+            self._tell(exchange, 499)
+            return
+        except Exception as error:
+            response = self._refused(exchange, error)
+        response.headers["X-Request-Id"] = exchange.request_id
+        self._tell(exchange, response.status_code)
+        await response(scope, receive, send)
+
+    async def _handled(self, request: HttpRequest, exchange: _Exchange) -> Response:
+        self._check_host(request.headers.get("host", ""))
+        check_accepts(request.headers.get("accept"))
+        parts = path_parts(request.scope["raw_path"])
+        endpoint, names, rest = self._route(request, parts, exchange)
+        exchange.endpoint = endpoint.name
+        if endpoint.is_public:
+            return reply_of(request, Answer(self._description))
+        principal = self._principal(request, exchange)
+        query = query_values(request.scope["query_string"])
+        _check_query(endpoint, query)
+        urn, writes = named_urn(endpoint, names, rest, query), endpoint.event is not None or endpoint.lines
+        wish = wish_of(request.headers if writes else {}, creates=endpoint.creates, wait_s=self._settings.wait_s)
+        asked = Request(
+            names, query, None, principal.tenant, principal.actor, wish.at_ms, urn, may=principal.rights.may
+        )
+        if endpoint.needs is None and not endpoint.lines:
+            check_rights(principal, endpoint.needed(asked))
+        body = await self._body(request, endpoint)
+        if endpoint.lines:
+            return reply_of(request, await self._lines(asked, endpoint, body, wish, principal))
+        asked = replace(asked, body=value_of(body, endpoint.body, optional=endpoint.optional_body))
+        if endpoint.needs is not None:
+            check_rights(principal, endpoint.needed(asked))
+        return reply_of(request, await self._answer(endpoint, asked, wish, at_least_of(request.headers), principal))
+
+    async def _answer(
+        self, endpoint: Endpoint, asked: Request, wish: Wish, at_least: Any, principal: Principal
+    ) -> Answer:
+        if endpoint.event is not None:
+            if asked.urn is None and wish.expected is not None:
+                raise InputError("This request has no condition on an entity: omit If-Match.", code="bad-condition")
+            return await self.writer.write(endpoint, asked, endpoint.event(asked), wish)
+        if endpoint.row is not None:
+            return await self._row(endpoint, asked, at_least)
+        assert endpoint.read is not None
+        if endpoint.is_fresh:
+            last = await self.following.last(asked.entity, asked.tenant)
+            await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s)
+            at_least = (*at_least, last)
+        elif at_least and not endpoint.waits_itself:
+            await self._journal.wait_future(at_least, timeout_s=self._settings.wait_s)
+        asked = replace(asked, at_least=at_least, within=_within(endpoint, principal))
+        return await self._readers.run(partial(endpoint.read, self._journal, asked))
+
+    async def _row(self, endpoint: Endpoint, asked: Request, at_least: Any) -> Answer:
+        """The answer of an entity's newest row, or of the one as at a point."""
+        assert endpoint.row is not None
+        if "as_at" in asked.query or "as_of" in asked.query:
+            if at_least:
+                await self._journal.wait_future(at_least, timeout_s=self._settings.wait_s)
+            return await self._readers.run(partial(read_then, self._journal, endpoint.row, asked))
+        fresh = await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s)
+        if fresh.row is None or fresh.row.deleted:
+            raise UnknownEntityError(str(asked.entity), held_to=str(fresh.end))
+        return entity_answer(endpoint.row(fresh.row, asked, self._journal), fresh.row)
+
+    async def _lines(
+        self, asked: Request, endpoint: Endpoint, body: Body | None, wish: Wish, principal: Principal
+    ) -> Answer:
+        """The answer to events, one a line or one alone."""
+        check = partial(check_rights, principal)
+        if "unit" in asked.query:
+            typed = read_unit(body, needs_of=self.table.needs_of, check=check)
+            return Answer(await self._readers.run(partial(self.writer.unit, asked, typed)))
+        lines = read_lines(body, needs_of=self.table.needs_of, check=check)
+        if lines.alone is not None:
+            event, about = lines.alone
+            return await self.writer.write(endpoint, asked, event, wish, about)
+        waits = wish.wait_s if asked.choice("outcome", ("true", "false"), "false") == "true" else 0.0
+        results = await self.writer.lines(asked, lines.typed, lines.refused, wish._replace(wait_s=waits))
+        return Answer({"ok": all(result["ok"] for result in results), "results": results})
+
+    async def _body(self, request: HttpRequest, endpoint: Endpoint) -> Body | None:
+        takes_lines = endpoint.lines
+        if endpoint.method == "GET":
+            return None
+        return await read_body(
+            request.headers, request.stream(), most_bytes=EVENTS_BYTES if takes_lines else BODY_BYTES,
+            deadline_s=BODY_S, lines=takes_lines,
+        )  # fmt: skip
+
+    def _route(
+        self, request: HttpRequest, parts: Sequence[str], exchange: _Exchange
+    ) -> tuple[Endpoint, Mapping[str, str], tuple[str, ...]]:
+        """The row of a request. Raises: HttpError: 404 or 405."""
+        route = self._router.find(parts)
+        if not route.by_method:
+            raise HttpError(404, "There is no such address.", code="no-such-address", hint="See /openapi.json.")
+        method = "GET" if request.method == "HEAD" else request.method
+        if method not in route.by_method:
+            allowed = ", ".join(route.allowed)
+            raise HttpError(
+                405, f"This address takes {allowed}, not {request.method}.", code="no-such-method",
+                hint="See /openapi.json.", headers={"Allow": allowed},
+            )  # fmt: skip
+        return route.by_method[method]
+
+    def _principal(self, request: HttpRequest, exchange: _Exchange) -> Principal:
+        """Who asks. Raises: UnauthenticatedError, HttpError (429), UnavailableError: rights were not heard of."""
+        given = request.headers.getlist("authorization")
+        if len(given) != 1 or not given[0].lower().startswith(_BEARER):
+            raise UnauthenticatedError("The request has no key.")
+        principal = self._principals.who(given[0][len(_BEARER) :].strip())
+        if principal is None:
+            raise UnauthenticatedError("The key is not valid.", hint="Use a key that is issued and not revoked.")
+        exchange.principal = principal
+        self._buckets.take(principal.key_id)
+        return principal
+
+    def _check_host(self, host: str) -> None:
+        """Refuse a name of this server that nobody gave it (DNS rebinding). Raises: HttpError: 421."""
+        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+        allowed = self._settings.hosts or (_LOCAL_HOSTS if self._settings.is_local else None)
+        if allowed is not None and name.lower() not in allowed:
+            raise HttpError(
+                421, f"This server is not called {host!r:.80}.", code="unknown-host",
+                hint="The setting gateway.hosts lists its names.",
+            )  # fmt: skip
+
+    def _refused(self, exchange: _Exchange, error: Exception) -> Response:
+        """The answer of an error; what only the operator may know goes to the log."""
+        problem = problem_of(error, exchange.request_id)
+        if isinstance(error, OutcomeUnknownError) and "event_id" in error.data:
+            problem.headers = {**problem.headers, EVENT_ID: error.data["event_id"]}
+        if isinstance(error, OperatorError):
+            _log.error("%s", error.message, extra={"data": {"code": error.code, **exchange.logged}})
+        elif not isinstance(error, MetajournalError):
+            _log.error("A request failed.", exc_info=error, extra={"data": exchange.logged})
+        return problem_reply(problem)
+
+    def _tell(self, exchange: _Exchange, status: int) -> None:
+        """Count an answered request, and log it."""
+        seconds = time.perf_counter() - exchange.began
+        self.figures.request(exchange.endpoint, status, seconds)
+        _log.info(
+            "%s %s %d", exchange.method, exchange.path, status,
+            extra={"data": {**exchange.logged, "status": status, "ms": round(seconds * 1000, 1)}},
+        )  # fmt: skip
+
+    async def close(self) -> None:
+        """Stop following and reading; what is taken was answered before."""
+        await self.following.close()
+        self._readers.close()
+
+
+class _Exchange:
+    """What is told of a request, whatever becomes of it.
+
+    Args:
+        request: as it came.
+    """
+
+    def __init__(self, request: HttpRequest) -> None:
+        given = request.headers.get("x-request-id", "")
+        self.request_id = given if _REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+        traced = request.headers.get("traceparent", "")
+        self.traceparent = traced if _TRACEPARENT.fullmatch(traced) else None
+        self.began = time.perf_counter()
+        self.method = request.method
+        self.path = request.scope["raw_path"].decode("latin-1")[:2048]
+        self.endpoint = "none"
+        self.principal: Principal | None = None
+
+    @property
+    def logged(self) -> dict[str, Any]:
+        """What its lines of the log have; never a key or a body."""
+        data: dict[str, Any] = {"request_id": self.request_id}
+        if self.traceparent is not None:
+            data["traceparent"] = self.traceparent
+        if self.principal is not None:
+            data |= {"tenant": self.principal.tenant, "actor": self.principal.actor, "key": self.principal.key_id}
+        return data
+
+
+def check_rights(principal: Principal, needs: Sequence[Need]) -> None:
+    """Refuse what the principal may not do. Raises: ForbiddenError: the same whether or not the entity exists."""
+    for action, urn in needs:
+        allowed = principal.rights.may(action, urn) if urn is not None else principal.rights.within(action)
+        if not allowed:
+            on = "" if urn is None else f" on {urn}"
+            raise ForbiddenError(f"This key does not have the right {action}{on}.", action=action)
+
+
+def _within(endpoint: Endpoint, principal: Principal) -> tuple[str, ...]:
+    return tuple(principal.rights.within(endpoint.action))
+
+
+def _check_query(endpoint: Endpoint, query: Mapping[str, str]) -> None:
+    """Refuse a name of the query that the endpoint does not have. Raises: InputError."""
+    known = {parameter.name for parameter in endpoint.query} | _COMMON_QUERY
+    for name in query:
+        if name not in known:
+            raise InputError(f"This address takes no {name!r:.60} in its query.", code="unknown-parameter",
+                             hint=f"It takes {', '.join(sorted(known))}.")  # fmt: skip

@@ -1,0 +1,125 @@
+"""What the headers of a request ask for: conditions, keys for repeating, how long to wait, what to include.
+
+Source: RFC 9110 (conditional requests), RFC 7240 (Prefer), RFC 9562 (UUIDv7).
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from ..schemas.errors import InputError
+from ..schemas.ids import id_bytes, id_text
+from ..schemas.positions import Position
+from ..values import positions
+from .problems import HttpError
+
+_DAY_MS: Final = 86_400_000
+_VERSION_7: Final = 7
+_ETAG: Final = re.compile(r'(W/)?"([^"\x00-\x20\x7f]*)"')
+_LONGEST_WAIT_S: Final = 60.0
+_RFC_VARIANT: Final = 0b10
+
+
+class Wish(NamedTuple):
+    """What a write's headers ask for.
+
+    Args:
+        expected: logical timestamp of the entity's newest row; 0: it must not exist; None: no condition.
+        event_id: the event's id, from `Idempotency-Key`; None: a new one.
+        at_ms: the time of that key.
+        wait_s: seconds to wait for the verdict; 0: the acknowledgement is enough.
+    """
+
+    expected: int | None
+    event_id: str | None
+    at_ms: int
+    wait_s: float
+
+
+def wish_of(headers: Mapping[str, str], *, creates: bool, wait_s: float) -> Wish:
+    """What a write asks for.
+
+    Args:
+        headers: by their names in small letters.
+        creates: whether the request may ask that nothing is there yet.
+        wait_s: seconds to wait where nothing is said.
+    Raises:
+        InputError, HttpError: a header is not valid, or a condition cannot be held.
+    """
+    event_id, at_ms = _key(headers.get("idempotency-key"), now_ms := time.time_ns() // 1_000_000)
+    expected = _expected(headers.get("if-match"), headers.get("if-none-match"), creates=creates)
+    return Wish(expected, event_id, now_ms if at_ms is None else at_ms, _wait(headers.get("prefer", ""), wait_s))
+
+
+def _key(text: str | None, now_ms: int) -> tuple[str | None, int | None]:
+    """The event id of an Idempotency-Key and its time. Raises: InputError: it is no UUIDv7 of the last or next day."""
+    if text is None:
+        return None, None
+    try:
+        value = id_bytes(text.strip().strip('"'))
+        is_id = value[6] >> 4 == _VERSION_7 and value[8] >> 6 == _RFC_VARIANT
+    except ValueError:
+        is_id = False
+    at_ms = int.from_bytes(value[:6]) if is_id else 0
+    if not is_id or abs(at_ms - now_ms) > _DAY_MS:
+        raise InputError(
+            "The Idempotency-Key is not a UUIDv7 of the last or next 24 hours.", code="bad-idempotency-key",
+            hint=f"Send one such as {_example(now_ms)}, a new one for each write, the same for its repetitions.",
+        )  # fmt: skip
+    return id_text(value), at_ms
+
+
+def _example(now_ms: int) -> str:
+    return id_text((now_ms << 80 | 7 << 76 | 2 << 62 | (now_ms * 0x9E3779B97F4A7C15) & ((1 << 61) - 1)).to_bytes(16))
+
+
+def _expected(if_match: str | None, if_none_match: str | None, *, creates: bool) -> int | None:
+    if if_none_match is not None:
+        if not creates or if_none_match.strip() != "*":
+            raise InputError("If-None-Match of a write must be *, of one that can create.", code="bad-condition")
+        if if_match is not None:
+            raise InputError("If-Match and If-None-Match exclude each other.", code="bad-condition")
+        return 0
+    if if_match is None or if_match.strip() == "*":
+        return None  # what is not there is refused anyway
+    found = _ETAG.fullmatch(if_match.strip())
+    if found is None:
+        raise InputError(f"If-Match must be one entity tag, not {if_match!r:.80}.", code="bad-condition")
+    if found[1] or not (found[2].isascii() and found[2].isdigit() and len(found[2]) <= 18):
+        raise HttpError(
+            412, "This entity tag names no state that a write can be held against.", code="stale-entity",
+            hint="Use the strong ETag of a GET of the entity.",
+        )  # fmt: skip
+    return int(found[2])
+
+
+def _wait(prefer: str, wait_s: float) -> float:
+    """Seconds to wait. Raises: InputError: `wait` is no number of seconds."""
+    for preference in prefer.lower().split(","):
+        name, _, value = preference.partition(";")[0].strip().partition("=")
+        if name == "respond-async":
+            return 0.0
+        if name == "wait":
+            text = value.strip().strip('"')
+            if not (text.isascii() and text.isdigit() and len(text) <= 9):
+                raise InputError(f"Prefer: wait must be a number of seconds, not {text!r:.40}.", code="bad-preference")
+            return min(float(text), _LONGEST_WAIT_S)
+    return wait_s
+
+
+def at_least_of(headers: Mapping[str, str]) -> tuple[Position, ...]:
+    """The positions that an answer must include. Raises: InvalidPositionError."""
+    text = headers.get("metajournal-at-least")
+    return tuple(positions(text)) if text else ()
+
+
+def is_unmodified(if_none_match: str | None, etag: str | None) -> bool:
+    """Whether a GET's caller has the answer's state already; tags are compared without their weakness."""
+    if if_none_match is None or etag is None:
+        return False
+    if if_none_match.strip() == "*":
+        return True
+    return any(tag == etag for _, tag in _ETAG.findall(if_none_match))

@@ -1,0 +1,42 @@
+"""Whether an event is the one that stands in the journal already under its id: what a repeated request is held against.
+
+Its bytes are read from the journal table or, where that does not hold them yet, as one record of the topic.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..client import Journal
+from ..consumers.finding import value_at
+from ..lake.events import payload_at
+from ..schemas.encoding.codec import decode
+from ..schemas.errors import DecodeError, UnavailableError
+from ..schemas.events.base import Event
+from ..schemas.positions import Position
+
+_LIMIT_S: Final = 5.0
+
+
+def is_same_event(journal: Journal, position: Position, event: Event, *, actor: str, expected: int | None) -> bool:
+    """Whether the event at a position has the same type, fields, condition and actor.
+
+    Raises:
+        UnavailableError: it cannot be read.
+    """
+    value = _value(journal, position)
+    if value is None:
+        raise UnavailableError(f"The event at {position} cannot be read.", code="first-unread")
+    try:
+        first = decode(value)
+    except DecodeError:
+        return False
+    return (first.event, first.header.actor, first.header.expected) == (event, actor, expected)
+
+
+def _value(journal: Journal, position: Position) -> bytes | None:
+    try:
+        held = journal.lake.of_all_tables(lambda view: None if view is None else payload_at(view, position))
+    except UnavailableError:  # no lake yet
+        held = None
+    return held or value_at(journal.settings, position, timeout_s=_LIMIT_S)

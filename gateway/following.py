@@ -1,0 +1,164 @@
+"""The followers of this process, asked on the loop: verdicts, and rows of entities as every acknowledged event makes
+them.
+
+A key is followed before its event is emitted, so that the event is judged as it comes; the followed keys of late are
+kept. Where the follower stands back (other rules, an unknown schema, too far behind) nobody is kept waiting for it: the
+stream's outcome and the lake are waited for instead, and it is tried again after a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from typing import Final, NamedTuple
+
+from ..client import Journal
+from ..consumers.asked_ends import AskedEnds
+from ..consumers.followers import Follow, is_running, place_of
+from ..producers.receipts import Receipt
+from ..producers.verdicts import Outcome
+from ..rules.entity import EntityRow
+from ..schemas.errors import MetajournalError, OperatorError, UnavailableError, UnknownEntityError
+from ..schemas.hashing import record_key
+from ..schemas.positions import Position
+from ..schemas.urn import Urn
+from .threads import Readers
+
+_log = logging.getLogger("metajournal.gateway")
+KEPT: Final = 4_096
+"""Most aggregates that are followed at once."""
+_AGAIN_S: Final = 1.0
+_STANDS_BACK: Final = (OperatorError, UnavailableError)
+
+
+class Fresh(NamedTuple):
+    """An entity as every acknowledged event makes it.
+
+    Args:
+        row: its newest row; None: it never existed.
+        end: the position up to (not including) which all events are in it.
+    """
+
+    row: EntityRow | None
+    end: Position
+
+
+class Following:
+    """What one event loop asks the process's followers.
+
+    Args:
+        journal: whose.
+        readers: the threads that read.
+    """
+
+    def __init__(self, journal: Journal, readers: Readers) -> None:
+        self._journal = journal
+        self._readers = readers
+        self._ends = AskedEnds(journal.settings, journal.epochs)
+        self._follows: OrderedDict[bytes, Follow] = OrderedDict()
+        self._back_until: dict[tuple[str, int], float] = {}
+
+    async def follow(self, urn: Urn, tenant: str) -> Follow | None:
+        """Follow an entity's aggregate; None where the follower stands back.
+
+        Raises:
+            UnservedDomainError: the journal does not serve the entity's domain.
+        """
+        key = record_key(tenant, str(urn.aggregate))
+        place = place_of(self._journal.settings, self._journal.epochs, urn, key)
+        if self._back_until.get(place, 0.0) > time.monotonic():
+            return None
+        kept = self._follows.get(key)
+        if kept is not None and is_running(self._journal.settings, *place):
+            self._follows.move_to_end(key)
+            return kept
+        try:
+            follow = await self._open(urn.aggregate, tenant, place)
+        except _STANDS_BACK as error:
+            self._stand_back(place, error)
+            return None
+        self._keep(key, follow)
+        return follow
+
+    async def _open(self, aggregate: Urn, tenant: str, place: tuple[str, int]) -> Follow:
+        if is_running(self._journal.settings, *place):
+            return self._journal.follow(aggregate, tenant=tenant)
+        return await self._readers.run(lambda: self._journal.follow(aggregate, tenant=tenant))
+
+    def _keep(self, key: bytes, follow: Follow) -> None:
+        gone = [self._follows.pop(key, None)]
+        self._follows[key] = follow
+        if len(self._follows) > KEPT:
+            gone.append(self._follows.popitem(last=False)[1])
+        for old in gone:
+            if old is not None and old is not follow:
+                old.close()
+
+    def _stand_back(self, place: tuple[str, int], error: MetajournalError) -> None:
+        _log.warning(
+            "The follower of %s/%s stands back: %s", *place, error.message, extra={"data": {"code": error.code}}
+        )
+        self._back_until[place] = time.monotonic() + _AGAIN_S
+
+    async def verdict(self, follow: Follow | None, receipt: Receipt, wait_s: float) -> Outcome | None:
+        """The verdict on an acknowledged event; None where it did not come in time.
+
+        Args:
+            follow: of its aggregate; None: the stream is waited for.
+        Raises:
+            PositionExpired: the verdict is no longer in the outcomes topic.
+        """
+        until = time.monotonic() + wait_s
+        if follow is not None:
+            position = receipt.position
+            try:
+                return follow.peek(position) or await follow.verdict_future(position, timeout_s=wait_s)
+            except _STANDS_BACK as error:
+                if time.monotonic() >= until:
+                    return None
+                self._stand_back((position.topic, position.partition), error)
+        try:
+            return await receipt.outcome_future(max(0.0, until - time.monotonic()))
+        except UnavailableError:
+            return None
+
+    async def fresh(self, urn: Urn, tenant: str, wait_s: float) -> Fresh:
+        """An entity as everything makes it that the journal holds now.
+
+        Raises:
+            KafkaUnavailableError: the end of its partition cannot be read.
+            NotYetVisibleError: neither follower nor lake got there in time.
+        """
+        until = time.monotonic() + wait_s
+        last = await self.last(urn, tenant)
+        follow = await self.follow(urn, tenant)
+        if follow is not None:
+            try:
+                seen = await follow.row_future(urn, at_least=last, timeout_s=wait_s)
+                return Fresh(seen.row if seen.row is not None else await self._readers.run(seen.read), seen.end)
+            except _STANDS_BACK as error:
+                self._stand_back((last.topic, last.partition), error)
+        await self._journal.wait_future(last, timeout_s=max(0.0, until - time.monotonic()))
+        return await self._readers.run(lambda: _in_lake(self._journal, urn, tenant, last))
+
+    async def last(self, urn: Urn, tenant: str) -> Position:
+        """The last position that an entity's partition holds now. Raises: KafkaUnavailableError."""
+        place = place_of(self._journal.settings, self._journal.epochs, urn, record_key(tenant, str(urn.aggregate)))
+        return await self._ends.last(*place)
+
+    async def close(self) -> None:
+        """Stop following."""
+        for follow in self._follows.values():
+            follow.close()
+        self._follows.clear()
+        await asyncio.to_thread(self._ends.close)
+
+
+def _in_lake(journal: Journal, urn: Urn, tenant: str, last: Position) -> Fresh:
+    try:
+        answer = journal.answer(urn, tenant=tenant)
+    except UnknownEntityError:
+        return Fresh(None, last)
+    return Fresh(answer.row, answer.held_to)

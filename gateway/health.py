@@ -1,0 +1,101 @@
+"""The operator's own port: whether the loop turns, whether requests can be answered, and what is counted.
+
+Source: the page of the gateway, "Server".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from ..client import Journal
+from ..metrics import Endpoint as Shown
+from ..metrics import Figures
+from ..schemas.errors import MetajournalError
+from .principals import Principals
+from .replies import encoded
+
+_ASKED_S: Final = 2.0
+_KEPT_S: Final = 1.0
+
+
+class Readiness:
+    """Whether requests can be answered: rights are heard, Kafka and the lake answer, and the server is not ending.
+
+    Args:
+        journal: what is served.
+        principals: who may ask.
+    Attributes:
+        ending: the server takes no more connections soon.
+    """
+
+    def __init__(self, journal: Journal, principals: Principals) -> None:
+        self._journal = journal
+        self._principals = principals
+        self.ending = False
+        self._kept: tuple[float, dict[str, str]] | None = None
+
+    async def parts(self) -> dict[str, str]:
+        """What each part says: "ok", or why not; Kafka and the lake are asked at most once a second."""
+        if self._kept is None or time.monotonic() - self._kept[0] > _KEPT_S:
+            checks: dict[str, Callable[[], object]] = {"kafka": self._ask_kafka, "lake": self._ask_lake}
+            answers = await asyncio.gather(*(_said(check) for check in checks.values()))
+            self._kept = time.monotonic(), dict(zip(checks, answers, strict=True))
+        rights = "ok" if self._principals.heard() else "rights were not heard of for too long"
+        return {"server": "ending" if self.ending else "ok", "rights": rights, **self._kept[1]}
+
+    def _ask_kafka(self) -> None:
+        self._journal.emitter.check_broker(_ASKED_S)
+
+    def _ask_lake(self) -> None:
+        self._journal.lake.views.take(())
+
+
+class Operator:
+    """An ASGI application: `/healthz`, `/readyz`, `/metrics`.
+
+    Args:
+        readiness: what `/readyz` tells.
+        figures: what `/metrics` shows.
+    """
+
+    def __init__(self, readiness: Readiness, figures: Figures) -> None:
+        self._readiness = readiness
+        self._registry = CollectorRegistry()
+        self._registry.register(Shown(None, figures))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await (await self._answer(Request(scope, receive)))(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        path: Any = request.scope["path"]
+        if request.method not in ("GET", "HEAD"):
+            return Response(status_code=405, headers={"Allow": "GET, HEAD"})
+        if path == "/healthz":
+            return Response(b"ok\n", media_type="text/plain")
+        if path == "/readyz":
+            parts = await self._readiness.parts()
+            ready = all(said == "ok" for said in parts.values())
+            return Response(encoded({"ready": ready, **parts}), 200 if ready else 503, media_type="application/json")
+        if path == "/metrics":
+            return Response(generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        return Response(status_code=404)
+
+
+async def _said(check: Callable[[], object]) -> str:
+    try:
+        await asyncio.wait_for(asyncio.to_thread(check), 2 * _ASKED_S)
+    except MetajournalError as error:
+        return f"{error.code}: {error.message}"
+    except TimeoutError:
+        return "no answer in time"
+    return "ok"

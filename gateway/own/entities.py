@@ -1,0 +1,89 @@
+"""Questions about entities of every kind: what one is, was, and how two of its states differ."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...client import Journal
+from ...rules.entity import EntityRow
+from ...schemas.endpoints import Answer, Endpoint, Parameter, Request
+from ...schemas.errors import InputError
+from ...values import entity_json, moment, point
+from .rows import AS_AT, AS_OF
+
+_ROWS: Final = 1_000
+
+
+def _show(row: EntityRow, request: Request, journal: Any) -> Answer:
+    return Answer(entity_json(row))
+
+
+def _history(journal: Journal, request: Request) -> Answer:
+    """The newest rows, oldest first, and the page before them."""
+    limit, before = request.whole("limit", 100, _ROWS), None
+    if "before" in request.query or "cursor" in request.query:
+        name = "before" if "before" in request.query else "cursor"
+        before = request.whole(name, 0, (1 << 63) - 1, least=0)
+    as_of = moment(request.query["as_of"]) if "as_of" in request.query else None
+    rows = journal.history(request.entity, limit=limit + 1, before=before, as_of=as_of, tenant=request.tenant)
+    page, more = rows[-limit:], len(rows) > limit
+    shown = [{**entity_json(row), "position": str(journal.lake.position_of(row))} for row in page]
+    return Answer(shown, next={"cursor": str(page[0].logical_timestamp)} if more else None)
+
+
+def _diff(journal: Journal, request: Request) -> Answer:
+    """Two states of an entity, and what differs; by default the newest and the one before it."""
+    if "from" not in request.query and "to" in request.query:
+        raise InputError("`to` needs a `from`.", hint="Give both, `from` alone, or neither.")
+    if "from" in request.query:
+        asked, tenant = request.query, request.tenant
+        left = journal.answer(request.entity, as_at=point(asked["from"]), tenant=tenant).row
+        later = point(asked["to"]) if "to" in asked else None
+        right = journal.answer(request.entity, as_at=later, tenant=tenant).row
+    else:
+        rows = journal.history(request.entity, limit=2, tenant=request.tenant)
+        left, right = (rows[0] if len(rows) == 2 else None), rows[-1]
+    assert right is not None
+    before = None if left is None else entity_json(left)
+    after = entity_json(right)
+    differences = {
+        scope: _scope_diff((before or {}).get(scope, _NOTHING), after[scope]) for scope in ("user", "system")
+    }
+    return Answer({"from": before, "to": after, "differences": differences})
+
+
+_NOTHING: Final[dict[str, Any]] = {"properties": {}, "tags": []}
+
+
+def _scope_diff(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """What was added and removed in one scope; a changed value is both."""
+    old, new = before["properties"], after["properties"]
+    added = {key: value for key, value in new.items() if old.get(key) != value}
+    removed = {key: value for key, value in old.items() if new.get(key) != value}
+    tags = (set(after["tags"]) - set(before["tags"]), set(before["tags"]) - set(after["tags"]))
+    return {
+        "additions": {"properties": added, "tags": sorted(tags[0])},
+        "deletions": {"properties": removed, "tags": sorted(tags[1])},
+    }
+
+
+ENTITIES: Final = (
+    Endpoint(
+        "GET", "/api/v1/entities/{urn}", "An entity: its metadata in both scopes, and when it was written.",
+        row=_show, answer=dict[str, Any], query=(AS_AT, AS_OF),
+    ),
+    Endpoint(
+        "GET", "/api/v1/history/{urn}", "The changes of an entity, oldest first; pages go back from the newest.",
+        read=_history, answer=list[dict[str, Any]],
+        query=(
+            Parameter("limit", "Most changes of a page.", int),
+            Parameter("before", "Only changes below this logical timestamp.", int),
+            Parameter("cursor", "Of the page before."), AS_OF,
+        ),
+    ),
+    Endpoint(
+        "GET", "/api/v1/diff/{urn}", "Two states of an entity, and how they differ.", read=_diff,
+        answer=dict[str, Any],
+        query=(Parameter("from", "A position or a time."), Parameter("to", "A position or a time; now if omitted.")),
+    ),
+)  # fmt: skip

@@ -1,0 +1,62 @@
+"""Events over HTTP: sent as `metajournal emit -` sends them, and followed as `metajournal why` does."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...client import Journal
+from ...schemas.endpoints import READ, Answer, Endpoint, Need, Parameter, Request
+from ...schemas.errors import UnknownEventError
+from ...schemas.urn import Urn
+from ...tracing import Step
+from ...values import trace_json
+
+_SHELVED: Final = "shelved"
+
+
+def _why(journal: Journal, request: Request) -> Answer:
+    """Where an event is; unknown where it is another tenant's, or speaks of what may not be read."""
+    wanted = "/".join(request.parts.values())
+    try:
+        trace = journal.why(wanted)
+    except UnknownEventError:
+        raise _unknown(wanted) from None
+    steps = tuple(step for step in trace.steps if _is_shown(step, request))
+    if not steps:
+        raise _unknown(wanted)
+    return Answer(trace_json(trace._replace(steps=steps)))
+
+
+def _is_shown(step: Step, request: Request) -> bool:
+    """Whether all that an event speaks of may be read; nothing vouches for what a shelved record says."""
+    if step.tenant != request.tenant or step.outcome == _SHELVED:
+        return False
+    return all(request.may(READ, Urn.parse(entity)) for entity in step.entities)
+
+
+def _unknown(wanted: str) -> UnknownEventError:
+    return UnknownEventError(f"There is no event {wanted!r:.120}.", hint="Check its id or position.")
+
+
+def _needs(request: Request) -> tuple[Need, ...]:
+    return (Need(READ),)
+
+
+EVENTS: Final = (
+    Endpoint(
+        "POST", "/api/v1/events", "Send events: one as JSON, or one a line as NDJSON.", lines=True, body=dict[str, Any],
+        answer=dict[str, Any],
+        query=(
+            Parameter("unit", "All of them are in the journal afterwards, or none."),
+            Parameter("outcome", "Wait for the verdict on each line too.", bool),
+        ),
+    ),
+    Endpoint(
+        "GET", "/api/v1/events/{event}", "Where an event is, by its id, and what became of it.", read=_why,
+        needs=_needs, answer=dict[str, Any],
+    ),
+    Endpoint(
+        "GET", "/api/v1/events/{topic}/{partition}/{value}", "Where an event is, by its position.", read=_why,
+        needs=_needs, answer=dict[str, Any],
+    ),
+)  # fmt: skip

@@ -1,0 +1,43 @@
+"""An entity's row as an answer: the newest one, or the one as at a point of the journal or as of a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ...client import Journal
+from ...rules.entity import EntityRow
+from ...schemas.endpoints import Answer, Parameter, Request
+from ...values import moment, point
+
+AS_AT = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.")
+AS_OF = Parameter("as_of", "What was true at a time, whenever it was recorded.")
+
+
+def entity_answer(answer: Answer, row: EntityRow) -> Answer:
+    """An answer about an entity, named by its row's logical timestamp."""
+    return answer if answer.etag is not None else replace(answer, etag=str(row.logical_timestamp))
+
+
+def read_then(journal: Journal, of_row: Callable[[Any, Request, Any], Answer], request: Request) -> Answer:
+    """The answer of a row as at a point; whether later events can change it stands in a header.
+
+    Raises:
+        UnknownEntityError: the entity did not exist then.
+        NotFinalError: the lake has not passed that point.
+    """
+    found = journal.answer(request.entity, tenant=request.tenant, **points_of(request))
+    assert found.row is not None  # an entity that is not there is an UnknownEntityError
+    answer = of_row(found.row, request, journal)
+    return replace(answer, headers={**answer.headers, "Metajournal-Final": str(found.final).lower()})
+
+
+def points_of(request: Request) -> dict[str, Any]:
+    """The query's `as_at` and `as_of`, as questions take them. Raises: InputError: one is no point."""
+    asked: dict[str, Any] = {}
+    if "as_at" in request.query:
+        asked["as_at"] = point(request.query["as_at"])
+    if "as_of" in request.query:
+        asked["as_of"] = moment(request.query["as_of"])
+    return asked

@@ -1,0 +1,73 @@
+"""Connections with deadlines: uvicorn itself never closes one whose request trickles in.
+
+A head has 10 seconds from its first byte, or from the connection's beginning; a body's deadline is that of
+`bodies.read_body`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_S: Final = 10.0
+HEAD_BYTES: Final = 65_536
+_TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_TOO_LARGE: Final = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"  # RFC 6585
+)
+
+
+class DeadlinedProtocol(HttpToolsProtocol):
+    """uvicorn's connection, which ends when a request's head does not come in time or is too large."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _head_bytes: int = 0
+    _in_head: bool = True
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._wait_for_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes in; those of a head are counted."""
+        if self._in_head:
+            self._wait_for_head()
+            self._head_bytes += len(data)
+        super().data_received(data)
+        if self._in_head and self._head_bytes > HEAD_BYTES:
+            self._give_up(_TOO_LARGE)
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._in_head = False
+        self._end_deadline()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """What comes next is another head; uvicorn's own deadline closes a connection on which none begins."""
+        super().on_message_complete()
+        self._in_head = True
+        self._head_bytes = 0
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is over."""
+        self._end_deadline()
+        super().connection_lost(exc)
+
+    def _wait_for_head(self) -> None:
+        if self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_S, self._give_up, _TOO_SLOW)
+
+    def _end_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self, answer: bytes) -> None:
+        self._end_deadline()
+        if not self.transport.is_closing():
+            self.transport.write(answer)
+            self.transport.close()

@@ -1,0 +1,65 @@
+"""Answers as bytes: JSON, headers, entity tags, links to the next page, problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from ..schemas.endpoints import Answer
+from .conditions import is_unmodified
+from .problems import HttpError, Problem
+
+JSON: Final = "application/json"
+PROBLEM: Final = "application/problem+json"
+_ACCEPTED: Final = frozenset({"*/*", "application/*", JSON, PROBLEM})
+_SAFE: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Vary": "Authorization"}
+_encode: Final = msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode
+
+
+def reply_of(request: HttpRequest, answer: Answer) -> Response:
+    """An answer to a read or a write; 304 where its caller has it already."""
+    headers = {**_SAFE, **answer.headers}
+    if answer.etag is not None:
+        headers["ETag"] = f'{"W/" if answer.weak else ""}"{answer.etag}"'
+        headers["Cache-Control"] = "no-cache"
+    if answer.next is not None:
+        headers["Link"] = f'<{_next(request, answer.next)}>; rel="next"'
+    if request.method in ("GET", "HEAD") and is_unmodified(request.headers.get("if-none-match"), answer.etag):
+        return Response(status_code=304, headers=headers)
+    if answer.value is None:
+        return Response(status_code=answer.status, headers=headers)
+    return Response(_encode(answer.value), answer.status, headers, media_type=JSON)
+
+
+def problem_reply(problem: Problem) -> Response:
+    """An error's answer."""
+    return Response(_encode(problem.body), problem.status, {**_SAFE, **problem.headers}, media_type=PROBLEM)
+
+
+def encoded(value: Any) -> bytes:
+    """A value as JSON."""
+    return _encode(value)
+
+
+def check_accepts(accept: str | None) -> None:
+    """Refuse who takes no JSON. Raises: HttpError: 406."""
+    if not accept:
+        return
+    for part in accept.split(","):
+        name, _, options = part.partition(";")
+        refused = any(option.strip() in ("q=0", "q=0.0", "q=0.00", "q=0.000") for option in options.split(";"))
+        if name.strip().lower() in _ACCEPTED and not refused:
+            return
+    raise HttpError(406, "This address answers in JSON only.", code="not-acceptable", hint=f"Accept {JSON}.")
+
+
+def _next(request: HttpRequest, changed: Mapping[str, str]) -> str:
+    """The address of the next page: the same one with other values in its query."""
+    kept = [(name, value) for name, value in request.query_params.multi_items() if name not in changed]
+    path = request.scope["raw_path"].decode("latin-1")
+    return f"{quote(path, safe='/%:@!$&()*+,;=~-._')}?{urlencode([*kept, *changed.items()])}"

@@ -1,0 +1,211 @@
+"""From an event to an answer: emitted on the loop, answered by the verdict of this process's follower.
+
+200 says that the event is in the journal and what the rules say of it, whether the stream runs or not. Nothing here
+holds a thread, so as many requests wait at once as come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..client import Journal
+from ..producers.receipts import Receipt
+from ..producers.verdicts import Accepted, Duplicate, Outcome, Rejected, Shelved
+from ..schemas.endpoints import Answer, Endpoint, Request
+from ..schemas.errors import MetajournalError, RejectedError
+from ..schemas.events.base import Event
+from ..schemas.positions import Position
+from ..values import outcome_json
+from .conditions import Wish
+from .earlier import is_same_event
+from .following import Following
+from .problems import HttpError
+from .threads import Readers
+
+PENDING: Final = "pending"
+EVENT_ID: Final = "Metajournal-Event-Id"
+POSITION: Final = "Metajournal-Position"
+OUTCOME: Final = "Metajournal-Outcome"
+REPLAYED: Final = "Idempotency-Replayed"
+
+
+class Writer:
+    """Emits events of requests.
+
+    Args:
+        journal: where to.
+        following: this process's followers.
+        readers: the threads that read.
+    """
+
+    def __init__(self, journal: Journal, following: Following, readers: Readers) -> None:
+        self._journal = journal
+        self._following = following
+        self._readers = readers
+        self.leaving = asyncio.Event()
+        """Set when the server ends: who waits for a verdict is answered without it."""
+
+    async def write(
+        self, endpoint: Endpoint, request: Request, event: Event, wish: Wish, about: Mapping[str, Any] | None = None
+    ) -> Answer:
+        """Emit an event and answer with what became of it.
+
+        Args:
+            about: what the event's own line says about it; it wins over the request's headers.
+        Raises:
+            InvalidEventError, EventTooLargeError, QueueFullError: nothing was sent.
+            OutcomeUnknownError: it may or may not be in the journal; has its `event_id`.
+            RejectedError: the rules refused it.
+            HttpError: 422: its key was used for another event.
+        """
+        aggregate = event.entities[0].aggregate if not event.validate() else None
+        follow = (
+            await self._following.follow(aggregate, request.tenant) if aggregate is not None and wish.wait_s else None
+        )
+        said = {
+            "event_time": request.at_ms, "expected": wish.expected, "event_id": wish.event_id,
+            "repeat": wish.event_id is not None, **(about or {}), "tenant": request.tenant, "actor": request.actor,
+        }  # fmt: skip
+        receipt = self._journal.emit(event, **said)
+        position = await receipt
+        if not wish.wait_s:
+            return _pending(receipt, position)
+        outcome = await self._unless_leaving(self._following.verdict(follow, receipt, wish.wait_s))
+        if outcome is None:
+            return _pending(receipt, position)
+        headers = _headers(receipt, position, outcome.word)
+        try:
+            return await self._answer(endpoint, request, event, said["expected"], receipt, outcome, headers)
+        except RejectedError as error:
+            error.data["headers"] = headers
+            raise
+
+    async def _answer(
+        self, endpoint: Endpoint, request: Request, event: Event, expected: Any, receipt: Receipt, outcome: Outcome,
+        headers: dict[str, str],
+    ) -> Answer:  # fmt: skip
+        judged, stands_at = outcome, receipt.position
+        if isinstance(outcome, Duplicate):
+            await self._check_same(request, event, expected, outcome)
+            headers[REPLAYED] = "true"
+            judged, stands_at = outcome.original, outcome.of
+        if isinstance(judged, Rejected | Shelved):
+            judged.raise_if_rejected()
+        is_new = isinstance(judged, Accepted)
+        return Answer(
+            {"ok": True, **_named(receipt, stands_at), **outcome_json(outcome)},
+            status=endpoint.created if is_new else 200,
+            headers=headers,
+            etag=str(stands_at.value) if is_new and request.urn is not None and request.urn in event.entities else None,
+        )
+
+    async def _check_same(self, request: Request, event: Event, expected: Any, outcome: Duplicate) -> None:
+        """Refuse a key that belongs to another event. Raises: HttpError: 422."""
+        is_same = await self._readers.run(
+            lambda: is_same_event(self._journal, outcome.of, event, actor=request.actor, expected=expected)
+        )
+        if not is_same:
+            raise HttpError(
+                422, "This Idempotency-Key was used for another request.", code="key-reused",
+                hint="Send a new key with each request; repeat a request with its own key, body and conditions.",
+                headers={OUTCOME: "key-reused"},
+            )  # fmt: skip
+
+    async def _unless_leaving(self, verdict: Any) -> Outcome | None:
+        """A verdict, or None once the server ends."""
+        task = asyncio.ensure_future(verdict)
+        leaving = asyncio.ensure_future(self.leaving.wait())
+        try:
+            await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            leaving.cancel()
+            task.cancel()
+
+    async def lines(
+        self, request: Request, typed: list[tuple[int, Any]], refused: list[dict[str, Any]], wish: Wish
+    ) -> list[dict[str, Any]]:
+        """Emit an event of each line; each is answered by itself, in order.
+
+        Args:
+            typed: number of the line, with what was read of it (`terminal.parsing.Typed`).
+            refused: the answers of lines that were refused before.
+        """
+        sent: list[tuple[int, Any, Receipt]] = []
+        results = list(refused)
+        for number, one in typed:
+            try:
+                sent.append((number, one, await self._emit_line(request, one)))
+            except MetajournalError as error:
+                results.append({"line": number, **line_error(error)})
+        for number, one, receipt in sent:
+            results.append({"line": number, **await self._line_result(one, receipt, wish)})
+        return sorted(results, key=_line)
+
+    def unit(self, request: Request, typed: Sequence[Any]) -> dict[str, Any]:
+        """Write events as one unit and wait for the verdict on each; in a thread.
+
+        Raises:
+            InvalidUnitError: nothing was sent.
+            MetajournalError: as `Unit.commit`.
+        """
+        own = {"tenant": request.tenant, "actor": request.actor}
+        unit = self._journal.emit_unit([(one.event, one.about) for one in typed], event_time=request.at_ms, **own)
+        results = []
+        for one, receipt in zip(typed, unit.receipts, strict=True):
+            result = {"ok": True, **_sent(one, receipt), "position": str(receipt.position)}
+            results.append(result)
+        return {"ok": True, "unit": unit.id, "events": results}
+
+    async def _emit_line(self, request: Request, typed: Any) -> Receipt:
+        about = {"event_time": request.at_ms, **typed.about, "tenant": request.tenant, "actor": request.actor}
+        if self._journal.emitter.pending >= self._journal.settings.client.queue_events:
+            await asyncio.sleep(0)
+        return self._journal.emit(typed.event, **about)
+
+    async def _line_result(self, typed: Any, receipt: Receipt, wish: Wish) -> dict[str, Any]:
+        about = _sent(typed, receipt)
+        try:
+            position = await receipt
+        except MetajournalError as error:
+            return {**about, **line_error(error)}
+        result = {"ok": True, **about, "position": str(position)}
+        if not wish.wait_s:
+            return result
+        outcome = await self._unless_leaving(self._following.verdict(None, receipt, wish.wait_s))
+        if outcome is None:
+            return {**result, "outcome": PENDING}
+        judged = outcome.original if isinstance(outcome, Duplicate) else outcome
+        return {**result, **outcome_json(outcome), "ok": not isinstance(judged, Rejected | Shelved)}
+
+
+def _line(result: Mapping[str, Any]) -> int:
+    return int(result["line"])
+
+
+def line_error(error: MetajournalError) -> dict[str, Any]:
+    """Why a line was not sent."""
+    faults = [{"field": fault.field, "message": fault.message} for fault in error.data.get("faults", ())]
+    more = {"faults": faults} if faults else {}
+    return {"ok": False, "error": {"code": error.code, "message": error.message, "hint": error.hint, **more}}
+
+
+def _named(receipt: Receipt, position: Position) -> dict[str, Any]:
+    return {"event_id": receipt.event_id, "position": str(position)}
+
+
+def _sent(typed: Any, receipt: Receipt) -> dict[str, Any]:
+    return {"type": typed.event.TYPE, "entity": str(typed.event.entities[0]), "event_id": receipt.event_id}
+
+
+def _headers(receipt: Receipt, position: Position, word: str) -> dict[str, str]:
+    return {EVENT_ID: receipt.event_id, POSITION: str(position), OUTCOME: word}
+
+
+def _pending(receipt: Receipt, position: Position) -> Answer:
+    """The event is in the journal; its verdict is asked for later."""
+    value = {"ok": True, **_named(receipt, position), "outcome": PENDING}
+    where = {"Location": f"/api/v1/events/{receipt.event_id}"}
+    return Answer(value, status=202, headers={**_headers(receipt, position, PENDING), **where})

@@ -1,0 +1,201 @@
+"""What HTTP offers, as values: an endpoint, a request, an answer. The gateway serves them; domains declare theirs.
+
+A domain's file `http` holds rows of the one table of endpoints and functions over its own client. Router, rights check,
+OpenAPI and metrics are made of the rows, so what is not declared here is not served.
+Invariant: a function of a row sees a checked request and gives values; status lines, headers and bytes are the
+gateway's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from .errors import ForbiddenError, InputError
+from .positions import Position
+from .urn import Urn
+
+READ: Final = "Read"
+WRITE: Final = "Write"
+DELETE: Final = "Delete"
+CREATE: Final = "Create"
+"""Of kinds that tell creating from writing; else it is writing."""
+LINEAGE: Final = "WriteLineage"
+"""To say that a run did something."""
+SYSTEM: Final = "WriteSystem"
+"""To write metadata of scope SYSTEM."""
+PIPELINE: Final = "ReadPipeline"
+"""To see how far the pipeline is, and what became of an event."""
+ACTIONS: Final = (READ, WRITE, DELETE, CREATE, LINEAGE, SYSTEM, PIPELINE)
+"""What may be done. A single verb is a right of the class that the entity's kind belongs to."""
+
+
+class Need(NamedTuple):
+    """A right that a request needs.
+
+    Args:
+        action: one of `ACTIONS`.
+        urn: the entity; None: no single one, so what is found is limited to what may be read.
+    """
+
+    action: str
+    urn: Urn | None = None
+
+
+def _nobody_may(action: str, urn: Urn) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request, read and checked as far as its endpoint says.
+
+    Args:
+        parts: the parts of the path that its template names, decoded.
+        query: the query's values by name.
+        body: the body's value; None where there is none.
+        tenant, actor: who asks, from the key.
+        at_ms: when, milliseconds UTC: the time of its Idempotency-Key, so that a repeated request is the same event.
+        urn: the entity that the path or `?urn=` names; None where the template has none.
+        at_least: positions that the answer must include; the lake or the follower holds them already.
+        within: the patterns of entities on which the endpoint's action is allowed: `*` for all of them.
+        may: whether an action is allowed on an entity.
+    """
+
+    parts: Mapping[str, str]
+    query: Mapping[str, str]
+    body: Any
+    tenant: str
+    actor: str
+    at_ms: int
+    urn: Urn | None = None
+    at_least: tuple[Position, ...] = ()
+    within: tuple[str, ...] = ()
+    may: Callable[[str, Urn], bool] = _nobody_may
+
+    @property
+    def entity(self) -> Urn:
+        """The entity. Raises: InputError: the request names none."""
+        if self.urn is None:
+            raise InputError("The request names no entity.", hint="Name it in the path, or as ?urn=.")
+        return self.urn
+
+    def whole(self, name: str, default: int, most: int, *, least: int = 1) -> int:
+        """A whole number of the query. Raises: InputError: it is none, or out of bounds."""
+        text = self.query.get(name)
+        if text is None:
+            return default
+        if not (text.isascii() and text.isdigit() and len(text) <= 18 and least <= int(text) <= most):
+            raise InputError(f"{name} must be a whole number from {least} to {most:,}, not {text!r:.40}.")
+        return int(text)
+
+    def require_all(self) -> None:
+        """Refuse a question that is not limited to what may be read. Raises: ForbiddenError."""
+        if "*" not in self.within:
+            raise ForbiddenError("This question needs the right to read every entity.", code="not-everything")
+
+    def choice(self, name: str, words: Sequence[str], default: str) -> str:
+        """One of some words of the query. Raises: InputError: it is none of them."""
+        text = self.query.get(name, default)
+        if text not in words:
+            raise InputError(f"{name} must be one of {', '.join(words)}, not {text!r:.40}.")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request is answered with.
+
+    Args:
+        value: as JSON has it; None: no body.
+        status: of HTTP.
+        headers: further ones.
+        next: the query's changed values that ask for the next page; None: there is none, or no pages.
+        etag: what the answer's state is called; None: it has no name.
+        weak: whether the same name may stand for answers that differ in bytes.
+    """
+
+    value: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    next: Mapping[str, str] | None = None
+    etag: str | None = None
+    weak: bool = False
+
+
+class Parameter(NamedTuple):
+    """A name of the query.
+
+    Args:
+        name: as it is written.
+        about: what it says.
+        type: a type of Python that JSON Schema can tell.
+    """
+
+    name: str
+    about: str
+    type: Any = str
+
+
+Needs: TypeAlias = Callable[[Request], Sequence[Need]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One row of the table. Exactly one of `event`, `row`, `read` and `lines` is given.
+
+    Args:
+        method: GET, POST or DELETE; HEAD goes with GET.
+        path: a template: literal parts, `{name}` for one part, `{urn}` at the end for all parts of a URN.
+        about: one sentence.
+        action: what the request does to the entity that it names.
+        event: makes the event that is emitted; the answer is its verdict.
+        row: answers with the entity's newest row, as every acknowledged event makes it.
+        read: answers a question, in a thread that reads; gets the journal.
+        lines: the body has events, one alone or one a line; each is answered by itself.
+        creates: the event may be held against that nothing is there yet (`If-None-Match: *`).
+        is_fresh: what is read includes every acknowledged event about the entity.
+        waits_itself: `read` waits for what must be included; else the lake is waited for before.
+        urn: the entity that the parts of the path name, where the template does not end with one.
+        needs: the rights that it needs, where they are others than `action` to `urn`.
+        words: for parts that are one of some words: what each is read as, by its small letters.
+        body: type of the body; None: there must be none.
+        optional_body: whether the body may be missing.
+        answer: type of the answer, for OpenAPI.
+        query: names of the query, besides those that every such endpoint has.
+        created: status of an accepted event.
+        is_public: needs no key.
+    """
+
+    method: str
+    path: str
+    about: str
+    action: str = READ
+    event: Callable[[Request], Any] | None = None
+    row: Callable[[Any, Request, Any], Answer] | None = None
+    read: Callable[[Any, Request], Answer] | None = None
+    lines: bool = False
+    creates: bool = False
+    is_fresh: bool = False
+    waits_itself: bool = False
+    urn: Callable[[Mapping[str, str]], Urn] | None = None
+    needs: Needs | None = None
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    body: Any = None
+    optional_body: bool = False
+    answer: Any = Any
+    query: tuple[Parameter, ...] = ()
+    created: int = 200
+    is_public: bool = False
+
+    @property
+    def name(self) -> str:
+        """How the table, metrics and logs call it."""
+        return f"{self.method} {self.path}"
+
+    def needed(self, request: Request) -> Sequence[Need]:
+        """The rights that a request needs."""
+        if self.needs is not None:
+            return self.needs(request)
+        return (Need(self.action, request.urn),)

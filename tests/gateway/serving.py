@@ -1,0 +1,170 @@
+"""A real server in this process, and what tests send to it over a socket: paths go as they are written."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from typing import Any
+
+from metajournal import EntityRegistered, Journal, dataset
+from metajournal.gateway.principals import Principal
+from metajournal.gateway.server import Serving, uvloop_runner
+from metajournal.schemas.settings import Settings
+from metajournal.schemas.urn import Urn
+from tests.consumers.stream import BrokerStream
+
+ADMIN, READER, TEAM_A, OTHER = "admin", "reader", "team-a", "other"
+VERBS = ("Read", "Write", "Delete", "Create", "WriteLineage", "WriteSystem", "ReadPipeline")
+
+
+@dataclass(frozen=True)
+class PlainRights:
+    """Some actions on what some patterns name."""
+
+    actions: frozenset[str]
+    patterns: tuple[str, ...]
+
+    def may(self, action: str, urn: Urn) -> bool:
+        return action in self.actions and any(_takes_in(pattern, str(urn)) for pattern in self.patterns)
+
+    def within(self, action: str) -> Sequence[str]:
+        return self.patterns if action in self.actions else ()
+
+
+def _takes_in(pattern: str, urn: str) -> bool:
+    return pattern in ("*", urn) or (pattern.endswith("*") and urn.startswith(pattern[:-1]))
+
+
+class PlainPrincipals:
+    """Keys that are their principals' names."""
+
+    def __init__(self) -> None:
+        every = frozenset(VERBS)
+        self.by_key = {
+            ADMIN: Principal("default", ADMIN, ADMIN, PlainRights(every, ("*",))),
+            READER: Principal("default", READER, READER, PlainRights(frozenset({"Read"}), ("*",))),
+            TEAM_A: Principal("default", TEAM_A, TEAM_A, PlainRights(every, ("dataset:team-a/*",))),
+            OTHER: Principal("another", OTHER, OTHER, PlainRights(every, ("*",))),
+        }
+        self.is_heard = True
+
+    def who(self, key: str) -> Principal | None:
+        return self.by_key.get(key)
+
+    def heard(self) -> bool:
+        return self.is_heard
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True)
+class Got:
+    """An answer; names of headers in small letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Served:
+    """A server that runs.
+
+    Attributes:
+        journal: what it serves, as another process would hold it.
+        stream: folds when it is told.
+        principals: who may ask.
+        address: host and port.
+    """
+
+    def __init__(self, journal: Journal, stream: BrokerStream, principals: PlainPrincipals, address: str) -> None:
+        self.journal = journal
+        self.stream = stream
+        self.principals = principals
+        self.address = address
+
+    def ask(
+        self, method: str, path: str, body: Any = None, *, key: str | None = ADMIN, address: str | None = None,
+        **headers: str,
+    ) -> Got:  # fmt: skip
+        """Send a request on a connection of its own; names of headers have `_` for `-`."""
+        connection = HTTPConnection(address or self.address, timeout=60)
+        try:
+            sent = {name.replace("_", "-"): value for name, value in headers.items()}
+            if key is not None:
+                sent.setdefault("Authorization", f"Bearer {key}")
+            data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+            connection.request(method, path, data, sent)
+            answer = connection.getresponse()
+            return Got(answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **more: Any) -> Got:
+        return self.ask("GET", path, **more)
+
+    def post(self, path: str, body: Any = None, **more: Any) -> Got:
+        return self.ask("POST", path, body, **more)
+
+    def delete(self, path: str, **more: Any) -> Got:
+        return self.ask("DELETE", path, **more)
+
+    def fold(self) -> None:
+        """Have the stream fold everything."""
+        self.stream.fold()
+
+
+@contextmanager
+def served(settings: Settings) -> Iterator[Served]:
+    """A server over a journal of some settings, until the block ends; with a lake that holds one event of each
+    partition."""
+    with Journal.connect(settings) as journal, Journal.connect(settings) as other:
+        stream = BrokerStream(settings)
+        for number in range(8):
+            journal.emit(EntityRegistered(dataset("lake", f"d{number}")))
+        journal.flush()
+        stream.fold()
+        principals = PlainPrincipals()
+        with running(journal, principals, settings) as address:
+            yield Served(other, stream, principals, address)
+
+
+@contextmanager
+def running(journal: Journal, principals: PlainPrincipals, settings: Settings) -> Iterator[str]:
+    """A server in a thread of its own; gives its address, and ends it as SIGTERM would."""
+    address: Future[str] = Future()
+    handles: Future[tuple[asyncio.AbstractEventLoop, Serving]] = Future()
+
+    async def serve() -> None:
+        serving = Serving(journal, principals, settings.gateway)
+        handles.set_result((asyncio.get_running_loop(), serving))
+        await serving.run(address.set_result)
+
+    def run() -> None:
+        try:
+            with uvloop_runner() as runner:
+                runner.run(serve())
+        except BaseException as error:
+            if not address.done():
+                address.set_exception(error)
+            raise
+
+    thread = threading.Thread(target=run, name="server")
+    thread.start()
+    try:
+        yield address.result(60).partition("//")[2]
+    finally:
+        loop, serving = handles.result(60)
+        loop.call_soon_threadsafe(serving.end)
+        thread.join(60)
+        assert not thread.is_alive()
