@@ -1,4 +1,4 @@
-"""One server and one installation for each file: a real broker, a real lake, and a stream that folds when it is told."""
+"""One server and one installation for each file: real broker and lake, and a stream that folds when it is told."""
 
 from __future__ import annotations
 
