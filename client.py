@@ -296,7 +296,8 @@ class Journal(LakeClient):
         `AccessClient`."""
         from .domains.access.client import AccessClient
 
-        return AccessClient(self)
+        made: AccessClient = self._domains.setdefault(AccessClient.__name__, AccessClient(self))
+        return made
 
     if not TYPE_CHECKING:
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..domains.access import commands as access_commands
     from ..domains.access import domain as access
     from ..domains.access import events as access_events
+    from ..domains.access import http as access_http
     from ..domains.access import rows as access_rows
     from ..domains.access import rules as access_rules
     from ..domains.access import tables as access_tables
@@ -97,4 +98,4 @@ if TYPE_CHECKING:
     _TYPED: Sequence[TypedFile] = (catalog_typed, files_typed)
     _COMMANDS: Sequence[CommandsFile] = (access_commands, files_commands, lineage_commands, repositories_commands)
     _LINES: LinesFile = repositories_lines
-    _HTTP: Sequence[HttpFile] = (catalog_http,)
+    _HTTP: Sequence[HttpFile] = (access_http, catalog_http)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..schemas.errors import MissingExtraError, OperatorError
+from ..schemas.errors import MissingExtraError
 from ..terminal.options import Options, options
 from .journals import journal_of
 
@@ -41,24 +41,24 @@ def serve(given: Options, /, host: str | None, port: int | None) -> None:
     own = replace(own, host=own.host if host is None else host, port=own.port if port is None else port)
     check_reach(own)
     with journal_of(given) as journal:
-        principals = principals_of(journal)
+        principals = principals_of(journal, own.access_stale_s)
         try:
             run(journal, principals, own)
         finally:
             principals.close()
 
 
-def principals_of(journal: Journal) -> Principals:
-    """Who may ask: the one place where principals and rights come in.
+def principals_of(journal: Journal, stale_s: float) -> Principals:
+    """Who may ask: as the journal of rights has it, in this process.
 
+    Args:
+        stale_s: seconds without news of that journal's end after which nobody is answered.
     Raises:
-        OperatorError: the journal has no principals, and nothing is served without rights.
+        UnservedDomainError: the journal does not serve access.
     """
-    raise OperatorError(
-        "This version has no principals, so nothing is served: a request without rights is never answered.",
-        code="no-principals",
-        hint="Use a version that serves the domain of principals and keys.",
-    )
+    from ..gateway.principals import Followed
+
+    return Followed(journal.access.keep(stale_s=stale_s))
 
 
 SERVING: tuple[click.Command, ...] = (serve,)

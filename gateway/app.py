@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ..client import Journal
-from ..schemas.endpoints import Answer, Endpoint, Need, Request
+from ..schemas.endpoints import Answer, Endpoint, Made, Need, Request
 from ..schemas.errors import (
     ForbiddenError,
     InputError,
@@ -39,7 +39,7 @@ from .following import Following
 from .limits import Buckets
 from .openapi import DESCRIPTION, openapi
 from .own.rows import entity_answer, read_then
-from .principals import Principal, Principals
+from .principals import KEY, Principal, Principals, allows
 from .problems import HttpError, problem_of
 from .replies import check_accepts, problem_reply, reply_of
 from .routing import Router, named_urn, path_parts, query_values
@@ -111,9 +111,7 @@ class Gateway:
         _check_query(endpoint, query)
         urn, writes = named_urn(endpoint, names, rest, query), endpoint.event is not None or endpoint.lines
         wish = wish_of(request.headers if writes else {}, creates=endpoint.creates, wait_s=self._settings.wait_s)
-        asked = Request(
-            names, query, None, principal.tenant, principal.actor, wish.at_ms, urn, may=principal.rights.may
-        )
+        asked = Request(names, query, None, principal.tenant, principal.actor, wish.at_ms, urn, rights=principal.rights)
         if endpoint.needs is None and not endpoint.lines:
             check_rights(principal, endpoint.needed(asked))
         body = await self._body(request, endpoint)
@@ -122,15 +120,17 @@ class Gateway:
         asked = replace(asked, body=value_of(body, endpoint.body, optional=endpoint.optional_body))
         if endpoint.needs is not None:
             check_rights(principal, endpoint.needed(asked))
-        return reply_of(request, await self._answer(endpoint, asked, wish, at_least_of(request.headers), principal))
+        if endpoint.check is not None:
+            endpoint.check(self._journal, asked)
+        return reply_of(request, await self._answer(endpoint, asked, wish, at_least_of(request.headers)))
 
-    async def _answer(
-        self, endpoint: Endpoint, asked: Request, wish: Wish, at_least: Any, principal: Principal
-    ) -> Answer:
+    async def _answer(self, endpoint: Endpoint, asked: Request, wish: Wish, at_least: Any) -> Answer:
         if endpoint.event is not None:
             if asked.urn is None and wish.expected is not None:
                 raise InputError("This request has no condition on an entity: omit If-Match.", code="bad-condition")
-            return await self.writer.write(endpoint, asked, endpoint.event(asked), wish)
+            made = endpoint.event(asked)
+            event, tells = made if isinstance(made, Made) else (made, {})
+            return await self.writer.write(endpoint, asked, event, wish, tells=tells)
         if endpoint.row is not None:
             return await self._row(endpoint, asked, at_least)
         assert endpoint.read is not None
@@ -140,8 +140,7 @@ class Gateway:
             at_least = (*at_least, last)
         elif at_least and not endpoint.waits_itself:
             await self._journal.wait_future(at_least, timeout_s=self._settings.wait_s)
-        asked = replace(asked, at_least=at_least, within=_within(endpoint, principal))
-        return await self._readers.run(partial(endpoint.read, self._journal, asked))
+        return await self._readers.run(partial(endpoint.read, self._journal, replace(asked, at_least=at_least)))
 
     async def _row(self, endpoint: Endpoint, asked: Request, at_least: Any) -> Answer:
         """The answer of an entity's newest row, or of the one as at a point."""
@@ -202,7 +201,7 @@ class Gateway:
         if len(given) != 1 or not given[0].lower().startswith(_BEARER):
             raise UnauthenticatedError("The request has no key.")
         principal = self._principals.who(given[0][len(_BEARER) :].strip())
-        if principal is None:
+        if principal is None or principal.use != KEY:
             raise UnauthenticatedError("The key is not valid.", hint="Use a key that is issued and not revoked.")
         exchange.principal = principal
         self._buckets.take(principal.key_id)
@@ -276,14 +275,9 @@ class _Exchange:
 def check_rights(principal: Principal, needs: Sequence[Need]) -> None:
     """Refuse what the principal may not do. Raises: ForbiddenError: the same whether or not the entity exists."""
     for action, urn in needs:
-        allowed = principal.rights.may(action, urn) if urn is not None else principal.rights.within(action)
-        if not allowed:
+        if not allows(principal.rights, action, urn):
             on = "" if urn is None else f" on {urn}"
             raise ForbiddenError(f"This key does not have the right {action}{on}.", action=action)
-
-
-def _within(endpoint: Endpoint, principal: Principal) -> tuple[str, ...]:
-    return tuple(principal.rights.within(endpoint.action))
 
 
 def _check_query(endpoint: Endpoint, query: Mapping[str, str]) -> None:

@@ -6,23 +6,13 @@ refuses by itself where it has not heard of it for too long.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
-from ..schemas.urn import Urn
+from ..schemas.endpoints import Rights
 
-EVERYTHING: Final = "*"
-"""The pattern that takes in every entity."""
-
-
-class Rights(Protocol):
-    """What somebody may do."""
-
-    def may(self, action: str, urn: Urn) -> bool:
-        """Whether an action (`schemas.endpoints.ACTIONS`) is allowed on an entity."""
-
-    def within(self, action: str) -> Sequence[str]:
-        """The patterns of entities on which an action is allowed: `*` for all of them, nothing for none."""
+KEY: Final = "key"
+SESSION: Final = "session"
+CODE: Final = "code"
 
 
 class Principal(NamedTuple):
@@ -33,12 +23,18 @@ class Principal(NamedTuple):
         actor: who does it, as events say.
         key_id: which key, for logs and limits; never its secret.
         rights: what they may.
+        use: what the key is good for: `KEY` as a bearer's, `SESSION` as a cookie, `CODE` for one login.
+        not_after: milliseconds UTC after which the key is refused; None: never.
+        issued: position at which the key was issued, for `expected`.
     """
 
     tenant: str
     actor: str
     key_id: str
     rights: Rights
+    use: str = KEY
+    not_after: int | None = None
+    issued: int = 0
 
 
 class Principals(Protocol):
@@ -51,8 +47,64 @@ class Principals(Protocol):
             UnavailableError: nothing was heard of rights for too long.
         """
 
+    def named(self, tenant: str, name: str) -> Principal | None:
+        """A principal that is enabled, whom somebody else vouches for. Raises: as `who`."""
+
     def heard(self) -> bool:
         """Whether rights are known as they are now."""
 
     def close(self) -> None:
         """Stop following rights."""
+
+
+class Directory(Protocol):
+    """What follows the journal of rights (`Journal.access`)."""
+
+    def who(self, key: str) -> Any: ...
+    def principal(self, tenant: str, name: str) -> Any: ...
+    @property
+    def is_heard(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+class Followed:
+    """Principals as the journal of rights has them.
+
+    Args:
+        directory: what follows it; closed with this.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+
+    def who(self, key: str) -> Principal | None:
+        """As `Principals.who`."""
+        return _principal(self._directory.who(key))
+
+    def named(self, tenant: str, name: str) -> Principal | None:
+        """As `Principals.named`."""
+        return _principal(self._directory.principal(tenant, name))
+
+    def heard(self) -> bool:
+        """As `Principals.heard`."""
+        return self._directory.is_heard
+
+    def close(self) -> None:
+        """As `Principals.close`."""
+        self._directory.close()
+
+
+def _principal(who: Any) -> Principal | None:
+    if who is None:
+        return None
+    key = who.key
+    if key is None:
+        return Principal(who.tenant, who.principal, "", who.rights)
+    return Principal(who.tenant, who.principal, key.id, who.rights, key.use, key.not_after, key.logical_timestamp)
+
+
+def allows(rights: Rights, action: str, urn: Any) -> bool:
+    """Whether an action is allowed: on an entity or, of no entity (None), on anything."""
+    if urn is not None:
+        return rights.may(action, urn)
+    return rights.anywhere(action) or bool(rights.within(action))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from ..client import Journal
@@ -48,12 +49,14 @@ class Writer:
         """Set when the server ends: who waits for a verdict is answered without it."""
 
     async def write(
-        self, endpoint: Endpoint, request: Request, event: Event, wish: Wish, about: Mapping[str, Any] | None = None
-    ) -> Answer:
+        self, endpoint: Endpoint, request: Request, event: Event, wish: Wish, about: Mapping[str, Any] | None = None,
+        tells: Mapping[str, Any] | None = None,
+    ) -> Answer:  # fmt: skip
         """Emit an event and answer with what became of it.
 
         Args:
             about: what the event's own line says about it; it wins over the request's headers.
+            tells: what the answer has besides, where the event is not refused.
         Raises:
             InvalidEventError, EventTooLargeError, QueueFullError: nothing was sent.
             OutcomeUnknownError: it may or may not be in the journal; has its `event_id`.
@@ -71,13 +74,14 @@ class Writer:
         receipt = self._journal.emit(event, **said)
         position = await receipt
         if not wish.wait_s:
-            return _pending(receipt, position)
+            return _pending(receipt, position, tells)
         outcome = await self._unless_leaving(self._following.verdict(follow, receipt, wish.wait_s))
         if outcome is None:
-            return _pending(receipt, position)
+            return _pending(receipt, position, tells)
         headers = _headers(receipt, position, outcome.word)
         try:
-            return await self._answer(endpoint, request, event, said["expected"], receipt, outcome, headers)
+            answer = await self._answer(endpoint, request, event, said["expected"], receipt, outcome, headers)
+            return replace(answer, value={**answer.value, **(tells or {})})
         except RejectedError as error:
             error.data["headers"] = headers
             raise
@@ -204,8 +208,8 @@ def _headers(receipt: Receipt, position: Position, word: str) -> dict[str, str]:
     return {EVENT_ID: receipt.event_id, POSITION: str(position), OUTCOME: word}
 
 
-def _pending(receipt: Receipt, position: Position) -> Answer:
+def _pending(receipt: Receipt, position: Position, tells: Mapping[str, Any] | None) -> Answer:
     """The event is in the journal; its verdict is asked for later."""
-    value = {"ok": True, **_named(receipt, position), "outcome": PENDING}
+    value = {"ok": True, **_named(receipt, position), "outcome": PENDING, **(tells or {})}
     where = {"Location": f"/api/v1/events/{receipt.event_id}"}
     return Answer(value, status=202, headers={**_headers(receipt, position, PENDING), **where})

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from .errors import ForbiddenError, InputError
+from .errors import InputError
 from .positions import Position
 from .urn import Urn
+from .within import Within
 
 READ: Final = "Read"
 WRITE: Final = "Write"
@@ -43,8 +44,37 @@ class Need(NamedTuple):
     urn: Urn | None = None
 
 
-def _nobody_may(action: str, urn: Urn) -> bool:
-    return False
+class Rights(Protocol):
+    """What somebody may do."""
+
+    def may(self, action: str, urn: Urn) -> bool:
+        """Whether an action is allowed on an entity."""
+
+    def anywhere(self, action: str) -> bool:
+        """Whether an action, by its whole name, is allowed on anything."""
+
+    def within(self, action: str) -> tuple[Within, ...]:
+        """The entities that an action is allowed on, as conditions of which one must be true."""
+
+    def covers(self, other: Any) -> bool:
+        """Whether everything that others' rights allow is allowed by these."""
+
+
+class _NoRights:
+    def may(self, action: str, urn: Urn) -> bool:
+        return False
+
+    def anywhere(self, action: str) -> bool:
+        return False
+
+    def within(self, action: str) -> tuple[Within, ...]:
+        return ()
+
+    def covers(self, other: Any) -> bool:
+        return False
+
+
+NO_RIGHTS: Final[Rights] = _NoRights()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +89,7 @@ class Request:
         at_ms: when, milliseconds UTC: the time of its Idempotency-Key, so that a repeated request is the same event.
         urn: the entity that the path or `?urn=` names; None where the template has none.
         at_least: positions that the answer must include; the lake or the follower holds them already.
-        within: the patterns of entities on which the endpoint's action is allowed: `*` for all of them.
-        may: whether an action is allowed on an entity.
+        rights: what they may.
     """
 
     parts: Mapping[str, str]
@@ -71,8 +100,7 @@ class Request:
     at_ms: int
     urn: Urn | None = None
     at_least: tuple[Position, ...] = ()
-    within: tuple[str, ...] = ()
-    may: Callable[[str, Urn], bool] = _nobody_may
+    rights: Rights = NO_RIGHTS
 
     @property
     def entity(self) -> Urn:
@@ -90,10 +118,14 @@ class Request:
             raise InputError(f"{name} must be a whole number from {least} to {most:,}, not {text!r:.40}.")
         return int(text)
 
-    def require_all(self) -> None:
-        """Refuse a question that is not limited to what may be read. Raises: ForbiddenError."""
-        if "*" not in self.within:
-            raise ForbiddenError("This question needs the right to read every entity.", code="not-everything")
+    @property
+    def within(self) -> tuple[Within, ...]:
+        """The entities that may be read, as conditions of which one must be true; none: no entity."""
+        return self.rights.within(READ)
+
+    def may(self, action: str, urn: Urn) -> bool:
+        """Whether an action is allowed on an entity."""
+        return self.rights.may(action, urn)
 
     def choice(self, name: str, words: Sequence[str], default: str) -> str:
         """One of some words of the query. Raises: InputError: it is none of them."""
@@ -124,6 +156,18 @@ class Answer:
     weak: bool = False
 
 
+class Made(NamedTuple):
+    """An event that a request makes.
+
+    Args:
+        event: what is emitted.
+        tells: what an accepted answer has besides the verdict; it is in no log and no journal.
+    """
+
+    event: Any
+    tells: Mapping[str, Any]
+
+
 class Parameter(NamedTuple):
     """A name of the query.
 
@@ -150,7 +194,8 @@ class Endpoint:
         path: a template: literal parts, `{name}` for one part, `{urn}` at the end for all parts of a URN.
         about: one sentence.
         action: what the request does to the entity that it names.
-        event: makes the event that is emitted; the answer is its verdict.
+        event: makes the event that is emitted, or `Made`; the answer is its verdict.
+        check: gets the journal and the request, and raises ForbiddenError where rights on entities do not tell.
         row: answers with the entity's newest row, as every acknowledged event makes it.
         read: answers a question, in a thread that reads; gets the journal.
         lines: the body has events, one alone or one a line; each is answered by itself.
@@ -173,6 +218,7 @@ class Endpoint:
     about: str
     action: str = READ
     event: Callable[[Request], Any] | None = None
+    check: Callable[[Any, Request], object] | None = None
     row: Callable[[Any, Request, Any], Answer] | None = None
     read: Callable[[Any, Request], Answer] | None = None
     lines: bool = False

@@ -148,6 +148,8 @@ class GatewaySettings:
     """Origins whose pages may call the API with a key."""
     wait_s: float = 10.0
     """Seconds that a request waits for a verdict, or for what its answer must include."""
+    access_stale_s: float = 30.0
+    """Seconds without news of who may do what after which nobody is answered."""
     drain_s: float = 5.0
     """Seconds between the signal to end, when `/readyz` says so, and the end of taking connections."""
     requests_per_s: float = 200.0

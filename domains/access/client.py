@@ -62,6 +62,7 @@ class AccessClient:
 
     def __init__(self, journal: ConnectedJournal) -> None:
         self._journal = journal
+        self._kept: Directory | None = None
 
     # Principals
 
@@ -75,11 +76,11 @@ class AccessClient:
             InputError: none can have that name.
             UnservedDomainError: the journal does not serve access.
         """
-        return self._emit(PrincipalRegistered(principal_urn(_name("principal", principal))), said)
+        return self._emit(PrincipalRegistered(principal_urn(checked_name("principal", principal))), said)
 
     def disable(self, principal: str, **said: Any) -> Receipt:
         """Disable a principal: all its keys end permanently. Arguments and errors as `register`."""
-        return self._emit(PrincipalDisabled(principal_urn(_name("principal", principal))), said)
+        return self._emit(PrincipalDisabled(principal_urn(checked_name("principal", principal))), said)
 
     def grant(self, principal: str, *grants: tuple[str, str], **said: Any) -> Receipt:
         """Grant roles, each on a pattern: `grant("ada", ("developer", "dataset:sales/*"))`.
@@ -87,11 +88,13 @@ class AccessClient:
         Raises:
             InputError: what is no name or no pattern, with what would do. Others as `register`.
         """
-        return self._emit(RolesGranted(principal_urn(_name("principal", principal)), _grants(grants)), said)
+        return self._emit(
+            RolesGranted(principal_urn(checked_name("principal", principal)), checked_grants(grants)), said
+        )
 
     def revoke(self, principal: str, *grants: tuple[str, str], all: bool = False, **said: Any) -> Receipt:  # noqa: A002
         """Take grants away, or all of them. Arguments and errors as `grant`."""
-        event = RolesRevoked(principal_urn(_name("principal", principal)), _grants(grants), all=all)
+        event = RolesRevoked(principal_urn(checked_name("principal", principal)), checked_grants(grants), all=all)
         return self._emit(event, said)
 
     # Keys
@@ -111,7 +114,7 @@ class AccessClient:
             The key, whose text is to be shown once, and the receipt: it is good if the outcome is accepted.
         """
         key = make_key()
-        urn = key_urn(_name("principal", principal), key.id)
+        urn = key_urn(checked_name("principal", principal), key.id)
         return IssuedKey(key, self._emit(KeyIssued(urn, key.hash, not_after, label, once), said))
 
     def revoke_key(self, principal: str, key_id: str, **said: Any) -> Receipt:
@@ -119,18 +122,18 @@ class AccessClient:
         why = key_id_fault(key_id)
         if why is not None:
             raise InputError(f"The id of a key {why}.", hint="`metajournal access keys PRINCIPAL` lists them.")
-        return self._emit(KeyRevoked(key_urn(_name("principal", principal), key_id)), said)
+        return self._emit(KeyRevoked(key_urn(checked_name("principal", principal), key_id)), said)
 
     # Roles
 
     def define_role(self, role: str, actions: Iterable[str], **said: Any) -> Receipt:
         """Define a role, or define it anew. Raises: InputError: there is no such action, or role's name."""
-        event = RoleDefined(role_urn(_name("role", role)), [_action(action) for action in actions])
+        event = RoleDefined(role_urn(checked_name("role", role)), [checked_action(action) for action in actions])
         return self._emit(event, said)
 
     def delete_role(self, role: str, **said: Any) -> Receipt:
         """Delete a role; its name never returns. Errors as `register`."""
-        return self._emit(RoleDeleted(role_urn(_name("role", role))), said)
+        return self._emit(RoleDeleted(role_urn(checked_name("role", role))), said)
 
     # What stands
 
@@ -146,12 +149,34 @@ class AccessClient:
             UnservedDomainError: the journal does not serve access.
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
+        if self._kept is not None and not how:
+            self._kept.wait(timeout_s)
+            yield self._kept
+            return
         directory = _directory(self._journal, how)
         try:
             directory.wait(timeout_s)
             yield directory
         finally:
             directory.close()
+
+    def keep(self, **how: Any) -> Directory:
+        """A directory that all questions of this object use from now on; whoever keeps it closes it at the end.
+
+        Args:
+            how: arguments of `Directory`.
+        Raises:
+            As `opened`, but it does not wait.
+        """
+        self._kept = _directory(self._journal, how)
+        return self._kept
+
+    @property
+    def kept(self) -> Directory:
+        """The directory that `keep` opened. Raises: InputError: there is none."""
+        if self._kept is None:
+            raise InputError("Nothing keeps a directory open.", hint="Call journal.access.keep() before.")
+        return self._kept
 
     def principals(self, *, tenant: str | None = None, timeout_s: float = WAIT_S) -> list[PrincipalInfo]:
         """Every principal, by name; errors as `opened`."""
@@ -160,7 +185,7 @@ class AccessClient:
 
     def keys(self, principal: str, *, tenant: str | None = None, timeout_s: float = WAIT_S) -> list[KeyInfo]:
         """The keys of a principal that have not ended, the oldest first; errors as `opened`."""
-        name = _name("principal", principal)
+        name = checked_name("principal", principal)
         with self.opened(timeout_s=timeout_s) as directory:
             return directory.keys(self._tenant(tenant), name)
 
@@ -196,7 +221,7 @@ def _directory(journal: ConnectedJournal, how: dict[str, Any]) -> Directory:
     return Directory(journal.settings, journal.epochs, **how)
 
 
-def _name(what: str, name: str) -> str:
+def checked_name(what: str, name: str) -> str:
     """The name of a principal or a role. Raises: InputError."""
     why = name_fault(name)
     if why is not None:
@@ -204,7 +229,8 @@ def _name(what: str, name: str) -> str:
     return name
 
 
-def _grants(grants: Grants) -> list[Grant]:
+def checked_grants(grants: Grants) -> list[Grant]:
+    """Grants with names and patterns that can be. Raises: InputError: what is none, with what would do."""
     return [_grant(Grant(*grant)) for grant in grants]
 
 
@@ -215,10 +241,10 @@ def _grant(grant: Grant) -> Grant:
     why = pattern_fault(named.pattern)
     if why is not None:
         raise InputError(f"A pattern {why}.", code="invalid-pattern")
-    return named._replace(role=_name("role", named.role))
+    return named._replace(role=checked_name("role", named.role))
 
 
-def _action(action: str) -> str:
+def checked_action(action: str) -> str:
     """An action that there is. Raises: InputError: there is none of that name."""
     from .rights import known_actions
 

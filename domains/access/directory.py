@@ -137,6 +137,20 @@ class Directory:
         with self._lock:
             return self._standing.keys_of(tenant, principal)
 
+    def grants(self, tenant: str, principal: str) -> tuple[tuple[str, str], ...]:
+        """(role, pattern) of each grant of a principal, a disabled one too; nothing where it is not there. Raises: as
+        `who`."""
+        self._check_heard()
+        with self._lock:
+            info = self._standing.principals.get((tenant, principal))
+            return () if info is None else info.grants
+
+    def roles_of(self, tenant: str) -> dict[str, frozenset[str]]:
+        """What each role that a tenant defined allows. Raises: as `who`."""
+        self._check_heard()
+        with self._lock:
+            return dict(self._standing.roles_of(tenant))
+
     def roles(self, tenant: str) -> list[RoleInfo]:
         """Every role that a tenant has: the constant ones, then its own by name. Raises: as `who`."""
         self._check_heard()

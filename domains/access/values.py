@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .keys import CODE_LABEL, SESSION_LABEL
+
 
 class PrincipalInfo(NamedTuple):
     """A principal.
@@ -39,6 +41,11 @@ class KeyInfo(NamedTuple):
     not_after: int | None
     once: bool
     logical_timestamp: int
+
+    @property
+    def use(self) -> str:
+        """What it is good for: "key" as a bearer's, "session" as a cookie, "code" for one login."""
+        return {SESSION_LABEL: "session", CODE_LABEL: "code"}.get(self.label, "code" if self.once else "key")
 
 
 class RoleInfo(NamedTuple):

@@ -151,12 +151,11 @@ def _system(journal: _Searching, request: Request) -> Answer:
 
 def _search(journal: _Searching, request: Request) -> Answer:
     """Names of entities, best first, each once."""
-    request.require_all()
     target = request.choice("target", ("all", *_TARGETS), "all")
     found = journal.search(
         request.query.get("query", ""), namespace=request.parts["ns"], tenant=request.tenant,
         kinds=list(_TARGETS) if target == "all" else [target], at_least=request.at_least or None, limit=_PAGE,
-        cursor=request.query.get("cursor"),
+        cursor=request.query.get("cursor"), within=request.within,
     )  # fmt: skip
     names = list(dict.fromkeys(hit.name for hit in found.hits))
     return Answer(names, next=None if found.cursor is None else {"cursor": found.cursor})

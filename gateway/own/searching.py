@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from ...client import Journal
@@ -17,14 +18,13 @@ def _needs(request: Request) -> tuple[Need, ...]:
 
 
 def _search(journal: Journal, request: Request) -> Answer:
-    request.require_all()
     asked = request.query
     found = journal.search(
         asked.get("query", ""), namespace=asked.get("namespace"), kinds=_words(asked.get("kind")),
         scope=asked.get("scope"), tenant=request.tenant, at_least=request.at_least or None,
         limit=request.whole("limit", 20, _MOST, least=0), cursor=asked.get("cursor"),
         sort=cast(Sort, request.choice("sort", tuple(SORTS), "relevance")),
-        facets=request.choice("facets", ("true", "false"), "false") == "true",
+        facets=request.choice("facets", ("true", "false"), "false") == "true", within=request.within,
     )  # fmt: skip
     value = results_json(found)
     if "as_at" in asked:
@@ -33,20 +33,26 @@ def _search(journal: Journal, request: Request) -> Answer:
 
 
 def _names(journal: Journal, request: Request) -> Answer:
-    request.require_all()
-    prefix, limit = request.query.get("prefix", ""), request.whole("limit", 10, _MOST)
-    return Answer([found._asdict() for found in journal.suggest_names(prefix, tenant=request.tenant, limit=limit)])
+    found = journal.suggest_names(request.query.get("prefix", ""), **_completions(request))
+    return Answer([one._asdict() for one in found], next=_after(found, request))
 
 
 def _keys(journal: Journal, request: Request) -> Answer:
-    request.require_all()
-    prefix, limit, scope = (
-        request.query.get("prefix", ""),
-        request.whole("limit", 10, _MOST),
-        request.query.get("scope"),
-    )
-    found = journal.suggest_keys(prefix, scope=scope, tenant=request.tenant, limit=limit)
-    return Answer([one._asdict() for one in found])
+    asked = request.query
+    found = journal.suggest_keys(asked.get("prefix", ""), scope=asked.get("scope"), **_completions(request))
+    return Answer([one._asdict() for one in found], next=_after(found, request))
+
+
+def _completions(request: Request) -> dict[str, Any]:
+    return {
+        "tenant": request.tenant, "limit": request.whole("limit", 10, _MOST), "after": request.query.get("after"),
+        "within": request.within,
+    }  # fmt: skip
+
+
+def _after(found: Sequence[Any], request: Request) -> Mapping[str, str] | None:
+    """The query of the next page; None behind the last."""
+    return {"after": found[-1].text} if len(found) == request.whole("limit", 10, _MOST) else None
 
 
 def _words(text: str | None) -> list[str] | None:
@@ -55,6 +61,7 @@ def _words(text: str | None) -> list[str] | None:
 
 _LIMIT: Final = Parameter("limit", "Most entries of a page.", int)
 _PREFIX: Final = Parameter("prefix", "What they begin with.")
+_AFTER: Final = Parameter("after", "The last one of the page before.")
 _SCOPE: Final = Parameter("scope", "USER or SYSTEM: which metadata may match.")
 SEARCHING: Final = (
     Endpoint(
@@ -70,10 +77,10 @@ SEARCHING: Final = (
     ),
     Endpoint(
         "GET", "/api/v1/suggest/names", "Names that begin with a text.", read=_names, needs=_needs,
-        answer=list[dict[str, Any]], query=(_PREFIX, _LIMIT), waits_itself=True,
+        answer=list[dict[str, Any]], query=(_PREFIX, _LIMIT, _AFTER), waits_itself=True,
     ),
     Endpoint(
         "GET", "/api/v1/suggest/keys", "Keys of metadata that begin with a text.", read=_keys, needs=_needs,
-        answer=list[dict[str, Any]], query=(_PREFIX, _LIMIT, _SCOPE), waits_itself=True,
+        answer=list[dict[str, Any]], query=(_PREFIX, _LIMIT, _SCOPE, _AFTER), waits_itself=True,
     ),
 )  # fmt: skip

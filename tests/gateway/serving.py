@@ -5,57 +5,42 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from typing import Any
 
 from metajournal import EntityRegistered, Journal, dataset
-from metajournal.gateway.principals import Principal
+from metajournal.commands.serving import principals_of
+from metajournal.domains.access.rights import Rights
+from metajournal.gateway.principals import Principal, Principals
 from metajournal.gateway.server import Serving, uvloop_runner
 from metajournal.schemas.settings import Settings
-from metajournal.schemas.urn import Urn
 from tests.consumers.stream import BrokerStream
 
 ADMIN, READER, TEAM_A, OTHER = "admin", "reader", "team-a", "other"
-VERBS = ("Read", "Write", "Delete", "Create", "WriteLineage", "WriteSystem", "ReadPipeline")
-
-
-@dataclass(frozen=True)
-class PlainRights:
-    """Some actions on what some patterns name."""
-
-    actions: frozenset[str]
-    patterns: tuple[str, ...]
-
-    def may(self, action: str, urn: Urn) -> bool:
-        return action in self.actions and any(_takes_in(pattern, str(urn)) for pattern in self.patterns)
-
-    def within(self, action: str) -> Sequence[str]:
-        return self.patterns if action in self.actions else ()
-
-
-def _takes_in(pattern: str, urn: str) -> bool:
-    return pattern in ("*", urn) or (pattern.endswith("*") and urn.startswith(pattern[:-1]))
 
 
 class PlainPrincipals:
     """Keys that are their principals' names."""
 
     def __init__(self) -> None:
-        every = frozenset(VERBS)
         self.by_key = {
-            ADMIN: Principal("default", ADMIN, ADMIN, PlainRights(every, ("*",))),
-            READER: Principal("default", READER, READER, PlainRights(frozenset({"Read"}), ("*",))),
-            TEAM_A: Principal("default", TEAM_A, TEAM_A, PlainRights(every, ("dataset:team-a/*",))),
-            OTHER: Principal("another", OTHER, OTHER, PlainRights(every, ("*",))),
-        }
+            key: Principal(tenant, key, key, Rights([(role, pattern)], {}))
+            for key, tenant, role, pattern in (
+                (ADMIN, "default", "admin", "*"), (READER, "default", "analyst", "*"),
+                (TEAM_A, "default", "developer", "dataset:team-a/*"), (OTHER, "another", "admin", "*"),
+            )
+        }  # fmt: skip
         self.is_heard = True
 
     def who(self, key: str) -> Principal | None:
         return self.by_key.get(key)
+
+    def named(self, tenant: str, name: str) -> Principal | None:
+        return next((one for one in self.by_key.values() if (one.tenant, one.actor) == (tenant, name)), None)
 
     def heard(self) -> bool:
         return self.is_heard
@@ -125,9 +110,13 @@ class Served:
 
 
 @contextmanager
-def served(settings: Settings) -> Iterator[Served]:
+def served(settings: Settings, *, real: bool = False) -> Iterator[Served]:
     """A server over a journal of some settings, until the block ends; with a lake that holds one event of each
-    partition."""
+    partition.
+
+    Args:
+        real: its principals are those of the journal, where `ADMIN` is one already.
+    """
     with Journal.connect(settings) as journal, Journal.connect(settings) as other:
         stream = BrokerStream(settings)
         for number in range(8):
@@ -135,12 +124,15 @@ def served(settings: Settings) -> Iterator[Served]:
         journal.flush()
         stream.fold()
         principals = PlainPrincipals()
-        with running(journal, principals, settings) as address:
+        asked: Principals = principals
+        if real:
+            asked = principals_of(journal, 30)
+        with closing(asked), running(journal, asked, settings) as address:
             yield Served(other, stream, principals, address)
 
 
 @contextmanager
-def running(journal: Journal, principals: PlainPrincipals, settings: Settings) -> Iterator[str]:
+def running(journal: Journal, principals: Principals, settings: Settings) -> Iterator[str]:
     """A server in a thread of its own; gives its address, and ends it as SIGTERM would."""
     address: Future[str] = Future()
     handles: Future[tuple[asyncio.AbstractEventLoop, Serving]] = Future()

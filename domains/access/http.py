@@ -1,0 +1,241 @@
+"""Principals, keys and roles over HTTP; nobody gives more than they have.
+
+What changes rights goes through these rows alone, never as an event of a body: a grant is held against all that its
+giver may do. Source: the page of access, "Rights".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ...schemas.endpoints import READ, WRITE, Answer, Endpoint, Made, Need, Request
+from ...schemas.errors import ForbiddenError, UnknownEntityError
+from ...schemas.urn import Urn
+from .client import checked_action, checked_grants, checked_name
+from .events import (
+    KeyIssued,
+    KeyRevoked,
+    PrincipalDisabled,
+    PrincipalRegistered,
+    RoleDefined,
+    RoleDeleted,
+    RolesGranted,
+    RolesRevoked,
+)
+from .keys import make_key
+from .urns import key_urn, principal_urn, role_urn
+from .values import key_json, principal_json, role_json
+
+if TYPE_CHECKING:
+    from .rights import Rights
+
+_AT: Final = "/api/v1/access"
+_READ_ACCESS: Final = "ReadAccess"
+_RESULT: Final = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GrantBody:
+    """A role on what a pattern names."""
+
+    role: str
+    pattern: str
+
+
+@dataclass(frozen=True)
+class GrantsBody:
+    """Grants."""
+
+    grants: list[GrantBody]
+
+
+@dataclass(frozen=True)
+class KeyBody:
+    """What a key is for, and until when it is good, milliseconds UTC."""
+
+    label: str = ""
+    not_after: int | None = None
+
+
+@dataclass(frozen=True)
+class RoleBody:
+    """What a role allows."""
+
+    actions: list[str]
+
+
+def _principal(parts: Mapping[str, str]) -> Urn:
+    return principal_urn(checked_name("principal", parts["principal"]))
+
+
+def _role(parts: Mapping[str, str]) -> Urn:
+    return role_urn(checked_name("role", parts["role"]))
+
+
+# Events
+
+
+def _register(request: Request) -> PrincipalRegistered:
+    return PrincipalRegistered(request.entity)
+
+
+def _disable(request: Request) -> PrincipalDisabled:
+    return PrincipalDisabled(request.entity)
+
+
+def _grant(request: Request) -> RolesGranted:
+    return RolesGranted(request.entity, checked_grants(_pairs(request)))
+
+
+def _take(request: Request) -> RolesRevoked:
+    named = (request.parts["role"], request.parts["pattern"])
+    return RolesRevoked(request.entity, checked_grants([named]))
+
+
+def _take_all(request: Request) -> RolesRevoked:
+    return RolesRevoked(request.entity, all=True)
+
+
+def _issue(request: Request) -> Made:
+    """A key, whose text is in this answer and nowhere else."""
+    given, key = request.body or KeyBody(), make_key()
+    event = KeyIssued(key_urn(request.parts["principal"], key.id), key.hash, given.not_after, given.label)
+    return Made(event, {"key": key.text, "key_id": key.id})
+
+
+def _end_key(request: Request) -> KeyRevoked:
+    return KeyRevoked(key_urn(request.parts["principal"], request.parts["key"]))
+
+
+def _define(request: Request) -> RoleDefined:
+    return RoleDefined(request.entity, [checked_action(action) for action in request.body.actions])
+
+
+def _end_role(request: Request) -> RoleDeleted:
+    return RoleDeleted(request.entity)
+
+
+def _pairs(request: Request) -> list[tuple[str, str]]:
+    return [(grant.role, grant.pattern) for grant in request.body.grants]
+
+
+# Nobody gives more than they have
+
+
+def _check_grant(journal: Any, request: Request) -> None:
+    _check_covers(request, _rights(journal, request, checked_grants(_pairs(request))), "grants")
+
+
+def _check_holder(journal: Any, request: Request) -> None:
+    """Whoever has a key made for a principal, or enables one, can act as that principal."""
+    name = request.parts["principal"]
+    if name != request.actor:
+        _check_covers(request, _rights(journal, request, journal.access.kept.grants(request.tenant, name)), name)
+
+
+def _check_role(journal: Any, request: Request) -> None:
+    from .rights import Rights
+
+    role, actions = request.parts["role"], frozenset(checked_action(action) for action in request.body.actions)
+    _check_covers(request, Rights([(role, "*")], {role: actions}), f"role {role}")
+
+
+def _rights(journal: Any, request: Request, grants: Sequence[tuple[str, str]]) -> Rights:
+    from .rights import Rights
+
+    return Rights(grants, journal.access.kept.roles_of(request.tenant))
+
+
+def _check_covers(request: Request, rights: Rights, what: str) -> None:
+    if not request.rights.covers(rights):
+        raise ForbiddenError(
+            f"The rights of {what} go beyond those of this key.", code="more-than-own",
+            hint="Nobody gives more than they have: ask somebody who may do all of it.",
+        )  # fmt: skip
+
+
+# Questions
+
+
+def _principals(journal: Any, request: Request) -> Answer:
+    found = journal.access.principals(tenant=request.tenant)
+    return Answer([principal_json(one) for one in found if request.may(READ, principal_urn(one.name))])
+
+
+def _one_principal(journal: Any, request: Request) -> Answer:
+    name = request.parts["principal"]
+    found = [one for one in journal.access.principals(tenant=request.tenant) if one.name == name]
+    if not found:
+        raise UnknownEntityError(str(request.entity))
+    return Answer(principal_json(found[0]), etag=str(found[0].logical_timestamp))
+
+
+def _keys(journal: Any, request: Request) -> Answer:
+    found = journal.access.keys(request.parts["principal"], tenant=request.tenant)
+    return Answer([{**key_json(one), "use": one.use} for one in found])
+
+
+def _roles(journal: Any, request: Request) -> Answer:
+    return Answer([role_json(one) for one in journal.access.roles(tenant=request.tenant)])
+
+
+def _me(journal: Any, request: Request) -> Answer:
+    """Who asks, with their own grants: everybody may know these."""
+    grants = journal.access.kept.grants(request.tenant, request.actor)
+    given = [{"role": role, "pattern": pattern} for role, pattern in grants]
+    return Answer({"tenant": request.tenant, "principal": request.actor, "grants": given})
+
+
+def _any_access(request: Request) -> Sequence[Need]:
+    return (Need(_READ_ACCESS),)
+
+
+def _nothing(request: Request) -> Sequence[Need]:
+    return ()
+
+
+def _write(
+    method: str, path: str, about: str, event: Callable[[Request], Any], *, body: Any = None,
+    check: Callable[[Any, Request], None] | None = None, urn: Callable[[Mapping[str, str]], Urn] = _principal,
+    created: int = 200, optional: bool = False,
+) -> Endpoint:  # fmt: skip
+    return Endpoint(
+        method, _AT + path, about, WRITE, event=event, check=check, body=body, optional_body=optional, urn=urn,
+        answer=_RESULT, created=created,
+    )  # fmt: skip
+
+
+_OF: Final = "/principals/{principal}"
+ENDPOINTS: Final = (
+    Endpoint("GET", f"{_AT}/me", "Who asks, and what they were granted.", read=_me, needs=_nothing, answer=_RESULT),
+    Endpoint(
+        "GET", f"{_AT}/principals", "All principals with their grants, by name.", read=_principals, needs=_any_access,
+        answer=list[dict[str, Any]],
+    ),
+    Endpoint("GET", _AT + _OF, "A principal.", read=_one_principal, urn=_principal, answer=_RESULT),
+    _write("POST", _OF, "Register a principal, or enable it again.", _register, check=_check_holder, created=201),
+    _write("DELETE", _OF, "Disable a principal: its keys end permanently.", _disable),
+    _write("POST", f"{_OF}/grants", "Grant roles on patterns.", _grant, body=GrantsBody, check=_check_grant),
+    _write("DELETE", f"{_OF}/grants", "Take all grants away.", _take_all),
+    _write("DELETE", f"{_OF}/grants/{{role}}/{{pattern}}", "Take a grant away.", _take),
+    Endpoint(
+        "GET", f"{_AT}{_OF}/keys", "The keys of a principal that have not ended, without their text.", read=_keys,
+        urn=_principal, answer=list[dict[str, Any]],
+    ),
+    _write(
+        "POST", f"{_OF}/keys", "Make a key; its text is in this answer and nowhere else.", _issue, body=KeyBody,
+        check=_check_holder, created=201, optional=True,
+    ),
+    _write("DELETE", f"{_OF}/keys/{{key}}", "End a key permanently.", _end_key),
+    Endpoint("GET", f"{_AT}/roles", "All roles with what they allow.", read=_roles, needs=_any_access,
+             answer=list[dict[str, Any]]),
+    _write("POST", "/roles/{role}", "Define a role, or define it anew.", _define, body=RoleBody, check=_check_role,
+           urn=_role),
+    _write("DELETE", "/roles/{role}", "Delete a role; its name never returns.", _end_role, urn=_role),
+)  # fmt: skip
+"""The rows of access."""
+
+NEEDS: Final[Mapping[str, Callable[[Any], Sequence[Need]]]] = {}
+"""Its events are not taken from bodies of events, since rights on entities alone do not judge them."""

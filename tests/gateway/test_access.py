@@ -1,0 +1,175 @@
+"""Principals, keys and roles over a real server that follows the journal of rights: what is given counts, and nobody
+gives more than they have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.settings import Settings
+from tests.gateway.serving import Got, Served, served
+from tests.wait import eventually
+
+AT = "/api/v1/access"
+
+
+@pytest.fixture(scope="module")
+def server(gateway_settings: Settings) -> Iterator[Served]:
+    ensure_topics(gateway_settings)
+    with served(gateway_settings, real=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def root(server: Served) -> str:
+    """The key of the first principal, who comes over Kafka alone; the stream does not run."""
+    access = server.journal.access
+    access.register("root")
+    access.grant("root", ("admin", "*"))
+    key, receipt = access.issue_key("root")
+    receipt.position  # noqa: B018  (acknowledged)
+    assert key_of(server, key.text)
+    return key.text
+
+
+def key_of(server: Served, key: str) -> str:
+    """A key, once the server has heard of it."""
+    eventually(lambda: server.get(f"{AT}/me", key=key).status == 200)
+    return key
+
+
+def made(server: Served, root: str, name: str, *grants: tuple[str, str]) -> str:
+    """The key of a new principal with some grants."""
+    assert server.post(f"{AT}/principals/{name}", key=root).status == 201
+    if grants:
+        assert granted(server, root, name, *grants).status == 200
+    answer = server.post(f"{AT}/principals/{name}/keys", {"label": "test"}, key=root)
+    assert answer.status == 201
+    return key_of(server, answer.json["key"])
+
+
+def granted(server: Served, key: str, name: str, *grants: tuple[str, str]) -> Got:
+    body = {"grants": [{"role": role, "pattern": pattern} for role, pattern in grants]}
+    return server.post(f"{AT}/principals/{name}/grants", body, key=key)
+
+
+def code(answer: Got) -> tuple[int, Any]:
+    return answer.status, answer.json["code"]
+
+
+def test_nobody_is_served_without_a_key_that_is_good(server: Served, root: str) -> None:
+    for key in (None, "", "mjk_x", root[:-1] + ("0" if root[-1] != "0" else "1"), "admin"):
+        assert code(server.get(f"{AT}/me", key=key)) == (401, "unauthenticated"), key
+    assert server.get(f"{AT}/me", key=root).json == {
+        "tenant": "default", "principal": "root", "grants": [{"role": "admin", "pattern": "*"}],
+    }  # fmt: skip
+
+
+def test_a_principal_gets_a_grant_and_a_key_and_loses_them(server: Served, root: str) -> None:
+    key = made(server, root, "ada", ("developer", "dataset:sales/*"))
+    at = "/api/v1/entities/dataset:sales/orders"
+    assert server.post(at, key=key).status == 201
+    assert server.get(at, key=key).status == 200
+    assert code(server.post("/api/v1/entities/dataset:other/orders", key=key)) == (403, "forbidden")
+    assert server.delete(f"{AT}/principals/ada/grants/developer/dataset:sales%2F*", key=root).status == 200
+    eventually(lambda: server.get(at, key=key).status == 403)
+    [shown] = server.get(f"{AT}/principals/ada/keys", key=root).json
+    assert (shown["label"], shown["use"]) == ("test", "key")
+    assert "hash" not in shown
+    assert server.delete(f"{AT}/principals/ada/keys/{shown['id']}", key=root).status == 200
+    eventually(lambda: server.get(at, key=key).status == 401)
+
+
+def test_a_disabled_principal_is_nobody(server: Served, root: str) -> None:
+    key = made(server, root, "bob", ("analyst", "*"))
+    assert server.delete(f"{AT}/principals/bob", key=root).status == 200
+    eventually(lambda: server.get(f"{AT}/me", key=key).status == 401)
+    shown = server.get(f"{AT}/principals/bob", key=root)
+    assert (shown.json["enabled"], shown.json["keys"]) == (False, 0)
+    assert code(server.post(f"{AT}/principals/bob/keys", key=root)) == (422, "disabled")
+
+
+def test_a_role_allows_what_it_says(server: Served, root: str) -> None:
+    assert server.post(f"{AT}/roles/tagger", {"actions": ["WriteEntity"]}, key=root).status == 200
+    key = made(server, root, "tag", ("tagger", "dataset:sales/*"))
+    server.post("/api/v1/entities/dataset:sales/tagged", key=root)
+    at = "/v3/namespaces/sales/datasets/tagged/metadata/tags"
+    assert server.post(at, ["x"], key=key).status == 200
+    assert code(server.get(at, key=key)) == (403, "forbidden")
+    assert {"name": "tagger", "actions": ["WriteEntity"], "constant": False} in server.get(f"{AT}/roles", key=root).json
+    assert server.delete(f"{AT}/roles/tagger", key=root).status == 200
+    eventually(lambda: server.post(at, ["y"], key=key).status == 403)
+    assert code(server.post(f"{AT}/roles/tagger", {"actions": ["WriteEntity"]}, key=root)) == (422, "retired")
+    assert code(server.post(f"{AT}/roles/admin", {"actions": ["WriteEntity"]}, key=root)) == (422, "protected")
+    unknown = server.post(f"{AT}/roles/other", {"actions": ["WriteEntities"]}, key=root)
+    assert code(unknown) == (400, "unknown-action")
+    assert "WriteEntity" in unknown.json["hint"]
+
+
+def test_who_may_not_see_access_sees_nothing_of_it(server: Served, root: str) -> None:
+    key = made(server, root, "eve", ("developer", "*"))
+    for path in ("principals", "principals/root", "principals/nobody", "principals/root/keys", "roles"):
+        assert code(server.get(f"{AT}/{path}", key=key)) == (403, "forbidden"), path
+    for path in ("principals/eve", "principals/eve/keys"):
+        assert code(server.post(f"{AT}/{path}", key=key)) == (403, "forbidden"), path
+    assert code(granted(server, key, "eve", ("admin", "*"))) == (403, "forbidden")
+
+
+def test_nobody_gives_more_than_they_have(server: Served, root: str) -> None:
+    """Who may grant on a part gives, issues, enables and defines no more than that."""
+    server.post(f"{AT}/roles/granter", {"actions": ["ReadAccess", "WriteAccess", "ReadEntity"]}, key=root)
+    some = ("granter", "access-principal:*"), ("granter", "access-role:*"), ("granter", "dataset:a/*")
+    key = made(server, root, "gina", *some)
+    made(server, root, "strong", ("admin", "*"))
+    made(server, root, "weak", ("granter", "dataset:a/*"))
+    assert granted(server, key, "weak", ("granter", "dataset:a/b/*")).status == 200
+    for grant in (("developer", "dataset:a/*"), ("granter", "dataset:*"), ("granter", "*"), ("admin", "dataset:a/*")):
+        assert code(granted(server, key, "gina", grant)) == (403, "more-than-own"), grant
+    assert code(server.post(f"{AT}/principals/strong/keys", key=key)) == (403, "more-than-own")
+    assert server.delete(f"{AT}/principals/strong", key=root).status == 200
+    assert code(server.post(f"{AT}/principals/strong", key=key)) == (403, "more-than-own")
+    assert code(server.post(f"{AT}/roles/mine", {"actions": ["ReadEntity"]}, key=key)) == (403, "more-than-own")
+    event = {"type": "access.RolesGranted.1", "principal": "access-principal:gina",
+             "grants": [{"role": "admin", "pattern": "*"}]}  # fmt: skip
+    assert code(server.post("/api/v1/events", event, key=key)) == (403, "not-over-http")
+    assert code(server.post("/api/v1/events", event, key=root)) == (403, "not-over-http")
+
+
+@pytest.mark.parametrize("pattern", ["", "dataset", "dataset:team-a*", "dataset:*/x", "*:a/b/*"])
+def test_what_is_no_pattern_is_refused_before_it_is_sent(server: Served, root: str, pattern: str) -> None:
+    assert code(granted(server, root, "root", ("analyst", pattern))) == (400, "invalid-pattern")
+
+
+def test_names_that_cannot_be_are_refused(server: Served, root: str) -> None:
+    for name in ("Ada", "-a", "a%2Fb", "%00", "a" * 200):
+        assert code(server.post(f"{AT}/principals/{name}", key=root)) == (400, "invalid-name"), name
+
+
+def test_a_key_is_told_once_and_nowhere_else(server: Served, root: str) -> None:
+    server.post(f"{AT}/principals/secret", key=root)
+    answer = server.post(f"{AT}/principals/secret/keys", key=root)
+    text = answer.json["key"]
+    server.fold()
+    shown = [
+        server.get(f"{AT}/principals/secret/keys", key=root), server.get(f"{AT}/principals/secret", key=root),
+        server.get(f"/api/v1/events/{answer.json['event_id']}", key=root),
+    ]  # fmt: skip
+    secret = text.split("_")[2]
+    assert all(secret.encode() not in one.body for one in shown)
+    assert server.journal.access.keys("secret")[0].id == answer.json["key_id"]
+
+
+def test_what_another_process_says_counts_here(server: Served, root: str) -> None:
+    """The stream does not run meanwhile."""
+    access = server.journal.access
+    access.register("later")
+    access.grant("later", ("analyst", "dataset:a/*"))
+    issued = access.issue_key("later")
+    server.journal.flush()
+    key = key_of(server, issued.key.text)
+    access.revoke_key("later", issued.key.id)
+    server.journal.flush()
+    eventually(lambda: server.get(f"{AT}/me", key=key).status == 401)
