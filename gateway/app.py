@@ -161,7 +161,7 @@ class Gateway:
         check = partial(check_rights, principal)
         if "unit" in asked.query:
             typed = read_unit(body, needs_of=self.table.needs_of, check=check)
-            return Answer(await self._readers.run(partial(self.writer.unit, asked, typed)))
+            return Answer(await self.writer.unit(asked, typed, self._settings.wait_s))
         lines = read_lines(body, needs_of=self.table.needs_of, check=check)
         if lines.alone is not None:
             event, about = lines.alone

@@ -20,7 +20,7 @@ from ..consumers.followers import Follow, is_running, place_of
 from ..producers.receipts import Receipt
 from ..producers.verdicts import Outcome
 from ..rules.entity import EntityRow
-from ..schemas.errors import MetajournalError, OperatorError, UnavailableError, UnknownEntityError
+from ..schemas.errors import MetajournalError, NotYetVisibleError, OperatorError, UnavailableError, UnknownEntityError
 from ..schemas.hashing import record_key
 from ..schemas.positions import Position
 from ..schemas.urn import Urn
@@ -30,6 +30,7 @@ _log = logging.getLogger("metajournal.gateway")
 KEPT: Final = 4_096
 """Most aggregates that are followed at once."""
 _AGAIN_S: Final = 1.0
+_SHOWN_S: Final = 0.01
 _STANDS_BACK: Final = (OperatorError, UnavailableError)
 
 
@@ -147,6 +148,19 @@ class Following:
         """The last position that an entity's partition holds now. Raises: KafkaUnavailableError."""
         place = place_of(self._journal.settings, self._journal.epochs, urn, record_key(tenant, str(urn.aggregate)))
         return await self._ends.last(*place)
+
+    async def shown(self, position: Position, wait_s: float) -> None:
+        """Wait until Kafka shows a position to readers: a unit is committed some milliseconds before that.
+
+        Raises:
+            KafkaUnavailableError: the end of its partition cannot be read.
+            NotYetVisibleError: it was not shown in time.
+        """
+        until = time.monotonic() + wait_s
+        while (await self._ends.last(position.topic, position.partition)).value < position.value:
+            if time.monotonic() > until:
+                raise NotYetVisibleError(1, f"{position} is committed, but Kafka does not show it yet.")
+            await asyncio.sleep(_SHOWN_S)
 
     async def close(self) -> None:
         """Stop following."""

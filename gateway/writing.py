@@ -148,15 +148,21 @@ class Writer:
             results.append({"line": number, **await self._line_result(one, receipt, wish)})
         return sorted(results, key=_line)
 
-    def unit(self, request: Request, typed: Sequence[Any]) -> dict[str, Any]:
-        """Write events as one unit and wait for the verdict on each; in a thread.
+    async def unit(self, request: Request, typed: Sequence[Any], wait_s: float) -> dict[str, Any]:
+        """Write events as one unit; once this is answered, whoever reads sees all of them.
 
+        Args:
+            wait_s: seconds for that, behind the commit.
         Raises:
             InvalidUnitError: nothing was sent.
+            NotYetVisibleError: they are in the journal, but Kafka does not show them yet.
             MetajournalError: as `Unit.commit`.
         """
-        own = {"tenant": request.tenant, "actor": request.actor}
-        unit = self._journal.emit_unit([(one.event, one.about) for one in typed], event_time=request.at_ms, **own)
+        events = [(one.event, one.about) for one in typed]
+        said = {"tenant": request.tenant, "actor": request.actor, "event_time": request.at_ms}
+        unit = await self._readers.run(lambda: self._journal.emit_unit(events, **said))
+        for position in {(one.position.topic, one.position.partition): one.position for one in unit.receipts}.values():
+            await self._following.shown(position, wait_s)
         results = []
         for one, receipt in zip(typed, unit.receipts, strict=True):
             result = {"ok": True, **_sent(one, receipt), "position": str(receipt.position)}

@@ -1,0 +1,100 @@
+"""What searches find over a real server, and that nothing shows which its reader may not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.settings import Settings
+from tests.gateway.serving import OTHER, READER, TEAM_A, Served, served
+from tests.indexer.corpus import state
+from tests.indexer.loading import load
+
+ENTITIES = [f"dataset:{space}/{name}" for space in ("team-a", "team-ab") for name in ("orders", "parts", "orders old")]
+
+
+@pytest.fixture(scope="module")
+def server(gateway_settings: Settings) -> Iterator[Served]:
+    """With an index of two teams' datasets."""
+    ensure_topics(gateway_settings)
+    with served(gateway_settings) as running:
+        states = [
+            state(urn.replace(" ", "%20"), user={f"key-{urn[8:]}": "shared word"}, offset=number)
+            for number, urn in enumerate(ENTITIES)
+        ]  # fmt: skip
+        load(gateway_settings, states)
+        yield running
+
+
+def found(server: Served, query: str, **more: Any) -> list[str]:
+    answer = server.get(f"/api/v1/search?{query}", **more)
+    assert answer.status == 200, answer.body
+    return [hit["urn"] for hit in answer.json["hits"]]
+
+
+def test_a_word_is_found_and_paged(server: Served) -> None:
+    first = server.get("/api/v1/search?query=shared&limit=4")
+    assert (first.json["total"], len(first.json["hits"])) == (6, 4)
+    link = first.headers["link"]
+    assert link.endswith('; rel="next"')
+    second = server.get(link[1 : link.index(">")])
+    assert {hit["urn"] for hit in first.json["hits"] + second.json["hits"]} == {
+        urn.replace(" ", "%20") for urn in ENTITIES
+    }
+    assert "link" not in second.headers
+
+
+def test_who_may_read_a_part_finds_that_part(server: Served) -> None:
+    """Hits, total, facets and completions are those of a journal that has nothing else."""
+    answer = server.get("/api/v1/search?query=shared&facets=true", key=TEAM_A)
+    assert {hit["urn"].split("/")[0] for hit in answer.json["hits"]} == {"dataset:team-a"}
+    assert answer.json["total"] == 3
+    assert b"team-ab" not in answer.body
+    names = server.get("/api/v1/suggest/names?prefix=o", key=TEAM_A)
+    assert {one["text"]: one["entities"] for one in names.json} == {"orders": 1, "orders old": 1}
+    keys = server.get("/api/v1/suggest/keys?prefix=key", key=TEAM_A)
+    assert b"team-ab" not in keys.body
+    assert len(keys.json) == 3
+
+
+def test_completions_are_paged(server: Served) -> None:
+    first = server.get("/api/v1/suggest/keys?prefix=key&limit=4")
+    link = first.headers["link"]
+    second = server.get(link[1 : link.index(">")])
+    assert len({one["text"] for one in first.json + second.json}) == 6
+
+
+def test_a_cursor_of_somebody_else_gives_nothing(server: Served) -> None:
+    link = server.get("/api/v1/search?query=shared&limit=1", key=READER).headers["link"]
+    answer = server.get(link[1 : link.index(">")], key=TEAM_A)
+    assert answer.status == 400
+    assert b"team-ab" not in answer.body
+
+
+def test_another_tenant_finds_nothing(server: Served) -> None:
+    assert found(server, "query=shared", key=OTHER) == []
+
+
+def test_the_sources_search_gives_names_of_a_namespace(server: Served) -> None:
+    at = "/v3/namespaces/team-a/metadata/search?query=shared"
+    assert sorted(server.get(at).json) == ["orders", "orders old", "parts"]
+    assert server.get(f"{at}&target=stream").json == []
+    assert server.get(f"{at}&target=other").status == 400
+    assert server.get("/v3/namespaces/team-ab/metadata/search?query=shared", key=TEAM_A).json == []
+
+
+@pytest.mark.parametrize("query", ["limit=0x", "limit=-1", "limit=1001", "sort=best", "facets=1", "cursor=x", "x=1"])
+def test_questions_that_are_none(server: Served, query: str) -> None:
+    answer = server.get(f"/api/v1/search?{query}")
+    assert (answer.status, bool(answer.json["hint"])) == (400, True)
+
+
+def test_what_the_index_does_not_show_yet_is_not_answered(server: Served) -> None:
+    """A position that the index has not reached is waited for, and then the answer says how far behind it is."""
+    position = server.post("/api/v1/entities/dataset:team-a/late").headers["metajournal-position"]
+    answer = server.get("/api/v1/search?query=late", Metajournal_At_Least=position)
+    assert (answer.status, answer.json["code"]) == (503, "not-yet-visible")
+    assert int(answer.headers["retry-after"]) >= 1

@@ -1,0 +1,243 @@
+"""HTTP itself over a real server: what is refused before anything is read, sizes, slow senders, the operator's port."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from metajournal.gateway import protocol
+from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.settings import Settings
+from tests.gateway.serving import ADMIN, OTHER, READER, Got, Served, served
+
+PROPERTIES = "/v3/namespaces/p/datasets/d/metadata/properties"
+
+
+@pytest.fixture(scope="module")
+def operator() -> str:
+    """A free address for the operator."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+@pytest.fixture(scope="module")
+def server(gateway_settings: Settings, operator: str) -> Iterator[Served]:
+    ensure_topics(gateway_settings)
+    own = replace(gateway_settings.gateway, operator=operator, requests_per_s=1, burst=50)
+    with served(replace(gateway_settings, gateway=own)) as running:
+        running.post("/api/v1/entities/dataset:p/d")
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def full_buckets(server: Served) -> None:
+    """Each test has a burst of its own: its keys are new ones."""
+    for key, principal in list(server.principals.by_key.items()):
+        server.principals.by_key[key] = principal._replace(key_id=f"{principal.key_id}'")
+
+
+def code(answer: Got) -> tuple[int, Any]:
+    return answer.status, answer.json.get("code")
+
+
+def raw(server: Served, data: bytes, *, most_s: float = 30) -> bytes:
+    """What comes back on a connection until the server closes it."""
+    host, _, port = server.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=most_s) as connection:
+        connection.sendall(data)
+        answer = b""
+        while part := connection.recv(65_536):
+            answer += part
+        return answer
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/v1/nothing", "/v3/namespaces/p/datasets/d", "//", "/%2e%2e/etc"])
+def test_an_address_that_is_none(server: Served, path: str) -> None:
+    answer = server.get(path)
+    assert code(answer) == (404, "no-such-address")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json["request_id"] == answer.headers["x-request-id"]
+
+
+def test_a_method_that_an_address_does_not_take(server: Served) -> None:
+    answer = server.ask("PUT", PROPERTIES, {})
+    assert code(answer) == (405, "no-such-method")
+    assert answer.headers["allow"] == "DELETE, GET, HEAD, POST"
+
+
+def test_head_has_the_headers_of_get_and_no_body(server: Served) -> None:
+    got, head = server.get(PROPERTIES), server.ask("HEAD", PROPERTIES)
+    assert (head.status, head.body) == (200, b"")
+    for name in ("etag", "content-type", "content-length"):
+        assert head.headers[name] == got.headers[name]
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", "image/*"])
+def test_who_takes_no_json(server: Served, accept: str) -> None:
+    assert code(server.get(PROPERTIES, Accept=accept)) == (406, "not-acceptable")
+
+
+@pytest.mark.parametrize("accept", ["*/*", "text/html, application/json;q=0.5", "application/*"])
+def test_who_takes_json_too(server: Served, accept: str) -> None:
+    assert server.get(PROPERTIES, Accept=accept).status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "expected"),
+    [
+        (b"{}", {"Content_Type": "text/plain"}, (415, "unsupported-type")),
+        (b"{}", {"Content_Type": "application/json; charset=latin-1"}, (415, "unsupported-type")),
+        (b"{}", {"Content_Encoding": "br"}, (415, "unsupported-encoding")),
+        (b'{"a": "1", "a": "2"}', {}, (400, "not-json")),
+        (b"[" * 100_000 + b"]" * 100_000, {}, (400, "not-json")),
+        (b'{"a": 1e999}', {}, (400, "invalid-event")),
+        (b'{"a": NaN}', {}, (400, "invalid-event")),
+        (b'{"a": "\xff"}', {}, (400, "not-utf-8")),
+        (b"", {}, (400, "no-body")),
+        (b'{"a": 1}', {}, (400, "invalid-event")),
+        (b'["a"]', {}, (400, "invalid-event")),
+        (b'{"a": "1"} x', {}, (400, "not-json")),
+        (b"x", {"Content_Encoding": "gzip"}, (400, "not-gzip")),
+        (gzip.compress(b"{}")[:-4], {"Content_Encoding": "gzip"}, (400, "not-gzip")),
+        (b'"' + b"x" * (1024 * 1024) + b'"', {}, (413, "body-too-large")),
+        (gzip.compress(b" " * (50 * 1024 * 1024)), {"Content_Encoding": "gzip"}, (413, "body-too-large")),
+    ],
+    ids=lambda value: str(value)[:20] if isinstance(value, tuple) else "",
+)
+def test_bodies_that_are_refused(
+    server: Served, body: bytes, headers: dict[str, str], expected: tuple[int, str]
+) -> None:
+    assert code(server.post(PROPERTIES, body, **headers)) == expected
+    assert server.get(PROPERTIES).json == {}
+
+
+def test_a_packed_body_is_unpacked(server: Served) -> None:
+    at = "/v3/namespaces/p/datasets/packed/metadata/properties"
+    server.post("/api/v1/entities/dataset:p/packed")
+    assert server.post(at, gzip.compress(b'{"a": "1"}'), Content_Encoding="gzip").status == 200
+    assert server.get(at).json == {"a": "1"}
+
+
+def test_curl_says_form_of_what_is_json(server: Served) -> None:
+    at = "/v3/namespaces/p/datasets/curl/metadata/tags"
+    server.post("/api/v1/entities/dataset:p/curl")
+    assert server.post(at, ["x"], Content_Type="application/x-www-form-urlencoded").status == 200
+
+
+@pytest.mark.parametrize("query", ["x=1", "as_at=1&as_at=2", "as_at=%ff", "as_at=never", "urn=x"])
+def test_queries_that_are_refused(server: Served, query: str) -> None:
+    assert server.get(f"{PROPERTIES}?{query}").status == 400
+
+
+def test_a_server_answers_to_its_own_names_alone(server: Served) -> None:
+    assert code(server.get(PROPERTIES, Host="evil.example")) == (421, "unknown-host")
+    assert server.get(PROPERTIES, Host="localhost:1").status == 200
+
+
+@pytest.mark.parametrize("value", ["x" * 65, "a b", "a\tb", "-", ""])
+def test_a_request_id_that_is_none_is_replaced(server: Served, value: str) -> None:
+    assert server.get(PROPERTIES, X_Request_Id=value).headers["x-request-id"] != value
+    assert server.get(PROPERTIES, X_Request_Id="mine-1").headers["x-request-id"] == "mine-1"
+
+
+def test_who_asks_too_often_is_told_when_to_come_back(server: Served) -> None:
+    answers = [server.get(PROPERTIES, key=READER) for _ in range(60)]
+    refused = [one for one in answers if one.status == 429]
+    assert refused
+    assert code(refused[0]) == (429, "too-many-requests")
+    assert int(refused[0].headers["retry-after"]) >= 1
+    assert server.get(PROPERTIES).status == 200  # another key
+
+
+def test_another_tenant_sees_nothing(server: Served) -> None:
+    assert code(server.get(PROPERTIES, key=OTHER)) == (404, "unknown-entity")
+
+
+def test_rights_that_were_not_heard_of_are_no_rights(server: Served, operator: str) -> None:
+    server.principals.is_heard = False
+    try:
+        ready = server.get("/readyz", address=operator)
+        assert (ready.status, ready.json["ready"]) == (503, False)
+    finally:
+        server.principals.is_heard = True
+    assert server.get("/readyz", address=operator).json == {
+        "ready": True, "server": "ok", "rights": "ok", "kafka": "ok", "lake": "ok",
+    }  # fmt: skip
+
+
+def test_the_operator_sees_counts_by_endpoint_and_no_names(server: Served, operator: str) -> None:
+    server.get(PROPERTIES)
+    assert server.get("/healthz", address=operator).body == b"ok\n"
+    text = server.get("/metrics", address=operator).body.decode()
+    assert 'endpoint="GET /v3/namespaces/{ns}/datasets/{d}/metadata/properties"' in text
+    assert "/datasets/d/" not in text
+    assert server.get("/metrics").status == 404  # on the other port
+    assert server.post("/healthz", address=operator).status == 405
+
+
+def test_the_description_needs_no_key_and_lists_every_address(server: Served) -> None:
+    answer = server.get("/openapi.json", key=None)
+    assert (answer.status, answer.json["openapi"]) == (200, "3.1.0")
+    assert "/v3/namespaces/{ns}/datasets/{d}/metadata/properties" in answer.json["paths"]
+    assert answer.json["paths"]["/v3/namespaces/{ns}/datasets/{d}/metadata/tags"]["post"]["responses"].keys() >= {
+        "200", "400", "401", "403", "404", "412", "413", "429", "503",
+    }  # fmt: skip
+
+
+def test_a_head_that_trickles_is_ended_and_others_are_served_meanwhile(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S", 0.5)
+    assert raw(server, b"GET /openapi.json HTTP/1.1\r\nHost: loc").startswith(b"HTTP/1.1 408")
+    assert raw(server, b"").startswith(b"HTTP/1.1 408")
+    assert server.get(PROPERTIES).status == 200
+
+
+def test_a_body_that_trickles_is_ended(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metajournal.gateway.app.BODY_S", 0.5)
+    head = (
+        f"POST {PROPERTIES} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {ADMIN}\r\nContent-Length: 9\r\n\r\n"
+    )
+    answer = raw(server, head.encode() + b'{"a"')
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"too-slow" in answer
+
+
+def test_a_head_that_is_too_large_is_refused(server: Served) -> None:
+    answer = raw(server, b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 70_000)
+    assert answer.startswith((b"HTTP/1.1 431", b"HTTP/1.1 400"))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", b"Content-Length: 5\r\nContent-Length: 6\r\n",
+        b"Transfer-Encoding: chunked, identity\r\n", b"Content-Length: -1\r\n", b"Content-Length: +5\r\n",
+    ],
+)  # fmt: skip
+def test_a_request_with_two_lengths_is_never_two_requests(server: Served, head: bytes) -> None:
+    """Neither its rest nor a chunk of it is taken for a request of its own."""
+    hidden = (
+        b"POST /api/v1/entities/dataset:p/smuggled HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer admin\r\n\r\n"
+    )
+    data = b"POST /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + head + b"\r\n0\r\n\r\n" + hidden
+    raw(server, data)
+    assert server.get("/api/v1/entities/dataset:p/smuggled").status == 404
+
+
+def test_errors_tell_no_innards(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: str) -> None:
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(server.principals, "who", broken)
+    answer = server.get(PROPERTIES)
+    assert code(answer) == (500, "internal")
+    assert b"secret" not in answer.body
+    assert json.loads(answer.body)["request_id"]

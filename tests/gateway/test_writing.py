@@ -1,0 +1,262 @@
+"""Writes over a real server: the verdict as answer, conditions, retries, what the reader sees next.
+
+The stream folds only where a test says so.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from metajournal.schemas.ids import id_text
+from tests.gateway.serving import OTHER, READER, TEAM_A, Got, Served
+
+AT = "/api/v1/entities"
+EVENTS = "/api/v1/events"
+_numbers = iter(range(1_000_000))
+
+
+def key(offset_ms: int = 0) -> str:
+    """A UUIDv7 of now."""
+    at_ms = time.time_ns() // 1_000_000 + offset_ms
+    return id_text((at_ms << 80 | 7 << 76 | 2 << 62 | next(_numbers)).to_bytes(16))
+
+
+def entity(name: str) -> str:
+    return f"{AT}/dataset:writing/{name}"
+
+
+def tags(name: str) -> str:
+    return f"/v3/namespaces/writing/datasets/{name}/metadata/tags"
+
+
+def code(answer: Got) -> tuple[int, Any]:
+    return answer.status, answer.json.get("code")
+
+
+def test_a_registration_is_read_before_the_stream_folds_it(server: Served) -> None:
+    made = server.post(entity("first"), {"description": "Ours", "tags": ["x"], "schema": [["id", "int"]]})
+    assert (made.status, made.json["outcome"]) == (201, "accepted")
+    assert made.json["position"] == made.headers["metajournal-position"]
+    assert made.json["event_id"] == made.headers["metajournal-event-id"]
+    found = server.get(entity("first"))
+    assert (found.status, found.headers["etag"]) == (200, made.headers["etag"])
+    assert found.json["user"]["tags"] == ["x"]
+    assert found.json["system"]["properties"]["description"] == "Ours"
+
+
+def test_a_deleted_entity_is_gone(server: Served) -> None:
+    server.post(entity("deleted"))
+    assert server.delete(entity("deleted")).status == 200
+    assert code(server.get(entity("deleted"))) == (404, "unknown-entity")
+    again = server.delete(entity("deleted"))
+    assert (again.status, again.json["outcome"]) == (200, "unchanged")
+    assert server.post(entity("deleted")).status == 201
+
+
+def test_an_edit_on_what_one_has_seen_counts_and_a_later_one_does_not(server: Served) -> None:
+    seen = server.post(entity("edited")).headers["etag"]
+    assert server.post(tags("edited"), ["a"], If_Match=seen).status == 200
+    late = server.post(tags("edited"), ["b"], If_Match=seen)
+    assert code(late) == (412, "stale-entity")
+    assert server.get(tags("edited")).json == ["a"]
+    now = server.get(tags("edited")).headers["etag"]
+    assert server.post(tags("edited"), ["b"], If_Match=now).status == 200
+
+
+def test_what_must_not_exist_yet_is_made_once(server: Served) -> None:
+    assert server.post(entity("once"), If_None_Match="*").status == 201
+    assert code(server.post(entity("once"), {"description": "other"}, If_None_Match="*")) == (412, "stale-entity")
+    assert code(server.post(tags("once"), ["x"], If_None_Match="*")) == (400, "bad-condition")
+
+
+@pytest.mark.parametrize("tag", ['"x"', 'W/"12"', '"' + "9" * 40 + '"'])
+def test_a_tag_that_names_no_state_matches_none(server: Served, tag: str) -> None:
+    server.post(entity("tagged"))
+    assert code(server.post(tags("tagged"), ["x"], If_Match=tag)) == (412, "stale-entity")
+    assert server.get(tags("tagged")).json == []
+
+
+def test_what_its_reader_has_already_is_not_sent_again(server: Served) -> None:
+    seen = server.post(entity("kept")).headers["etag"]
+    again = server.get(entity("kept"), If_None_Match=f'"other", {seen}')
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", seen)
+    server.post(tags("kept"), ["x"])
+    assert server.get(entity("kept"), If_None_Match=seen).status == 200
+
+
+def test_who_does_not_wait_gets_the_acknowledgement_and_where_to_ask(server: Served) -> None:
+    server.post(entity("async"))
+    answer = server.post(tags("async"), ["x"], Prefer="respond-async")
+    assert (answer.status, answer.json["outcome"]) == (202, "pending")
+    assert answer.headers["location"] == f"{EVENTS}/{answer.json['event_id']}"
+    server.fold()
+    told = server.get(answer.headers["location"])
+    assert (told.status, told.json["places"][0]["outcome"]) == (200, "accepted")
+    assert server.get(f"{EVENTS}/{answer.json['position']}").json["places"] == told.json["places"]
+
+
+@pytest.mark.parametrize("wait", ["-1", "x", "1.5"])
+def test_a_wait_that_is_no_number_is_refused(server: Served, wait: str) -> None:
+    assert code(server.post(entity("waited"), Prefer=f"wait={wait}")) == (400, "bad-preference")
+
+
+# Retries
+
+
+def test_a_request_that_is_sent_again_counts_once_and_gets_the_first_answer(server: Served) -> None:
+    server.post(entity("retried"))
+    own = key()
+    first = server.post(tags("retried"), ["x"], Idempotency_Key=own)
+    server.delete(f"{tags('retried')}/x")
+    again = server.post(tags("retried"), ["x"], Idempotency_Key=own)
+    assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
+    assert again.json["position"] == first.json["position"]
+    assert again.headers["etag"] == first.headers["etag"]
+    assert server.get(tags("retried")).json == []
+
+
+def test_a_refused_request_is_refused_again_in_the_same_way(server: Served) -> None:
+    own = key()
+    first = server.post(tags("never"), ["x"], Idempotency_Key=own)
+    server.post(entity("never"))
+    again = server.post(tags("never"), ["x"], Idempotency_Key=own)
+    assert code(first) == code(again) == (404, "unknown-entity")
+    assert server.get(tags("never")).json == []
+
+
+def test_a_key_belongs_to_one_request(server: Served) -> None:
+    """Of another body, entity, condition or principal nothing of the first is told."""
+    seen = server.post(entity("key")).headers["etag"]
+    server.post(entity("key2"))
+    own = key()
+    assert server.post(tags("key"), ["x"], Idempotency_Key=own).status == 200
+    others = [
+        server.post(tags("key"), ["y"], Idempotency_Key=own),
+        server.delete(f"{tags('key')}/x", Idempotency_Key=own),
+        server.post(tags("key"), ["x"], Idempotency_Key=own, If_Match=seen),
+    ]
+    assert [code(one) for one in others] == [(422, "key-reused")] * 3
+    assert not any(b"position" in one.body for one in others)
+    assert server.get(tags("key")).json == ["x"]
+
+
+def test_another_entity_or_principal_with_the_same_key_learns_nothing(server: Served) -> None:
+    at = "/v3/namespaces/team-a/datasets/shared/metadata/tags"
+    server.post(f"{AT}/dataset:team-a/shared")
+    own = key()
+    assert server.post(at, ["x"], Idempotency_Key=own).status == 200
+    other = server.post(at, ["x"], key=TEAM_A, Idempotency_Key=own)
+    assert code(other) == (422, "key-reused")
+    assert server.post(at, ["x"], key=OTHER, Idempotency_Key=own).status == 404
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "01890000-0000-4000-8000-000000000000", "00000000-0000-7000-8000-000000000000"]
+)
+def test_a_key_that_is_none_is_refused_with_one_that_would_do(server: Served, text: str) -> None:
+    name = f"none-{next(_numbers)}"
+    answer = server.post(entity(name), Idempotency_Key=text)
+    assert code(answer) == (400, "bad-idempotency-key")
+    given = answer.json["hint"].split(" as ")[1].split(",")[0]
+    assert server.post(entity(name), Idempotency_Key=given).status == 201
+
+
+def test_a_registration_that_is_sent_again_has_the_time_of_its_key(server: Served) -> None:
+    own = key(-60_000)
+    first = server.post(entity("timed"), Idempotency_Key=own)
+    again = server.post(entity("timed"), Idempotency_Key=own)
+    assert (first.status, again.status) == (201, 201)
+    assert again.headers["idempotency-replayed"] == "true"
+
+
+# Events
+
+
+def test_an_event_alone_is_answered_by_its_verdict(server: Served) -> None:
+    event = {"type": "EntityRegistered", "entity": "dataset:writing/event"}
+    answer = server.post(EVENTS, event)
+    assert (answer.status, answer.json["outcome"]) == (200, "accepted")
+    assert server.get(entity("event")).status == 200
+
+
+def test_lines_are_answered_one_by_one(server: Served) -> None:
+    lines = [
+        {"type": "EntityRegistered", "entity": "dataset:writing/line"},
+        {"type": "TagsAdded", "entity": "dataset:writing/line", "tags": ["x"]},
+        {"type": "TagsAdded", "entity": "dataset:writing/absent", "tags": ["x"]},
+        {"type": "TagsAdded", "entity": "dataset:writing/line", "tags": []},
+        {"type": "Nothing"},
+        {"type": "TagsAdded", "entity": "dataset:writing/line", "tags": ["y"], "actor": "somebody"},
+    ]
+    body = "\n".join([json.dumps(one) for one in lines] + ["{", ""]).encode()
+    server.fold()
+    answer = server.post(f"{EVENTS}?outcome=false", body, Content_Type="application/x-ndjson")
+    assert answer.status == 200
+    results = answer.json["results"]
+    assert [(one["line"], one["ok"]) for one in results] == [
+        (1, True), (2, True), (3, True), (4, False), (5, False), (6, False), (7, False),
+    ]  # fmt: skip
+    assert answer.json["ok"] is False
+    assert server.get(tags("line")).json == ["x"]
+
+
+def test_a_unit_is_there_or_not(server: Served) -> None:
+    def unit(*names: str) -> bytes:
+        return "\n".join(
+            json.dumps({"type": "EntityRegistered", "entity": f"dataset:writing/{name}"}) for name in names
+        ).encode()
+
+    answer = server.post(f"{EVENTS}?unit", unit("u1", "u2"), Content_Type="application/x-ndjson")
+    assert (answer.status, len(answer.json["events"])) == (200, 2)
+    assert server.get(entity("u2")).status == 200
+    refused = server.post(f"{EVENTS}?unit", unit("u3", "a/b/c"), Content_Type="application/x-ndjson")
+    assert refused.status == 400
+    assert server.get(entity("u3")).status == 404
+
+
+def test_who_may_not_sends_nothing(server: Served) -> None:
+    event = {"type": "EntityRegistered", "entity": "dataset:team-ab/x"}
+    assert code(server.post(EVENTS, event, key=TEAM_A)) == (403, "forbidden")
+    assert code(server.post(EVENTS, event, key=READER)) == (403, "forbidden")
+    line = json.dumps(event).encode()
+    answer = server.post(EVENTS, line, key=TEAM_A, Content_Type="application/x-ndjson")
+    assert answer.json["results"][0]["error"]["code"] == "forbidden"
+    assert code(server.post(f"{EVENTS}?unit", line, key=TEAM_A, Content_Type="application/x-ndjson"))[0] == 403
+    system = {"type": "TagsAdded", "entity": "dataset:team-a/x", "tags": ["x"], "scope": "SYSTEM"}
+    assert code(server.post(EVENTS, system, key=TEAM_A)) == (403, "forbidden")
+    assert server.get(f"{AT}/dataset:team-ab/x").status == 404
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a/b", "\0", "100%", "%2F", "..", ".", "?", "#", "\u202eabc", "a b", "ü", ";v=1", "x" * 200, "+", "&=", "%25"],
+)
+def test_any_name_goes_through_every_path(server: Served, name: str) -> None:
+    from urllib.parse import quote
+
+    from metajournal import dataset
+
+    part, urn = quote(name, safe=""), str(dataset("names", name))
+    assert server.post(f"{AT}/dataset:names/{part}").status == 201
+    at = f"/v3/namespaces/names/datasets/{part}/metadata"
+    assert server.post(f"{at}/tags", [name]).status == 200
+    assert server.post(f"{at}/properties", {name: name}).status == 200
+    assert server.get(f"{AT}/dataset:names/{part}").json["urn"] == urn
+    assert server.get(f"{AT}?urn={quote(urn, safe='')}").json["urn"] == urn
+    assert server.get(at).json == {"properties": {name: name}, "tags": [name]}
+    assert server.delete(f"{at}/tags/{part}").status == 200
+    assert server.delete(f"{at}/properties/{part}").status == 200
+    assert server.get(at).json == {"properties": {}, "tags": []}
+
+
+def test_a_name_that_cannot_be_is_refused(server: Served) -> None:
+    for part in ("%ff", "", "x" * 2000):
+        answer = server.post(f"{AT}/dataset:names/{part}")
+        assert answer.status in (400, 404), part
