@@ -121,8 +121,9 @@ def _start(folder: Path, ending: ExitStack, teller: Teller, *, lasting: bool) ->
         stack = ending.enter_context(Stack(folder, lasting=lasting))
     for server in (stack.kafka, stack.elasticsearch):
         teller.line(f"  {server.name} at {server.endpoint}, ready after {server.ready_s:.1f} s")
-    endpoints = {"bootstrap_servers": stack.bootstrap_servers, "elasticsearch_url": stack.elasticsearch_url}
-    settings = settled(Settings(), folder, **endpoints)  # nobody's own settings: a demo is the same everywhere
+    settings = settled(  # nobody's own settings: a demo is the same everywhere
+        Settings(), folder, bootstrap_servers=stack.bootstrap_servers, elasticsearch_url=stack.elasticsearch_url
+    )
     write_private(folder / SETTINGS_FILE, settings_text(settings, folder))
     processes: list[Kept] = []
     # No generator stands for them: one that is forgotten when everything is kept would still end its process.

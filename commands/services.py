@@ -17,6 +17,7 @@ from ..schemas.errors import InputError, MissingExtraError
 from ..terminal.exits import FINE, PROBLEM
 from ..terminal.options import Options, json_option, options
 from ..terminal.rendering import console, print_json, print_line
+from .serving import PACKAGES, print_first_key
 
 if TYPE_CHECKING:
     from ..schemas.positions import Position
@@ -61,7 +62,7 @@ def index(given: Options, /) -> None:
 @click.option("--servers", is_flag=True, help="Start Kafka and Elasticsearch alone, for example to restore topics.")
 @options
 def up(given: Options, /, servers: bool) -> None:
-    """Start Kafka, Elasticsearch, stream and indexer on this machine.
+    """Start Kafka, Elasticsearch, stream, indexer and gateway on this machine.
 
     Data, logs and the settings to reach them are in the folder METAJOURNAL_HOME (default: ~/.metajournal). Another
     folder is another installation; one that is not running may be moved or copied.
@@ -78,8 +79,12 @@ def up(given: Options, /, servers: bool) -> None:
         supervisor.up(given.home, given.settings, tell=print_line, commands={})
         print_line("The stream and the indexer were not started: `metajournal up` starts them.")
         return
-    supervisor.up(given.home, given.settings, tell=print_line)
+    is_served = all(find_spec(name) is not None for name in PACKAGES)
+    commands = supervisor.WITH_GATEWAY if is_served else supervisor.COMMANDS
+    run = supervisor.up(given.home, given.settings, tell=print_line, commands=commands)
     console().print(status_view(_look(given)))
+    if is_served:
+        print_first_key(given.home, run.components["gateway"].endpoint or "")
     print_line("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", "dim")
 
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from os import getpid
+from pathlib import Path
+from threading import Event, Thread
+from time import time
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from ..reporting import ReportFile
 from ..schemas.errors import MissingExtraError
 from ..terminal.options import Options, options
+from ..terminal.rendering import print_line
 from .journals import journal_of
 
 if TYPE_CHECKING:
     from ..client import Journal
     from ..gateway.principals import Principals
 
-_PACKAGES = frozenset({"starlette", "uvicorn", "msgspec", "httptools", "uvloop", "prometheus_client"})
+STATUS_FILE: Final = "gateway.json"
+_TOLD_S: Final = 0.5
+_FIRST_S: Final = 60.0
+FIRST: Final = "admin"
+"""The principal that `up` makes where there is none."""
+PACKAGES: Final = frozenset({"starlette", "uvicorn", "msgspec", "httptools", "uvloop", "prometheus_client"})
 
 
 @click.command(short_help="Serve the journal over HTTP, until stopped.")
@@ -33,7 +46,7 @@ def serve(given: Options, /, host: str | None, port: int | None) -> None:
         from ..gateway.server import check_reach
         from ..gateway.server import serve as run
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _PACKAGES:
+        if (error.name or "").partition(".")[0] not in PACKAGES:
             raise
         raise MissingExtraError("gateway", "Serving over HTTP") from error
     given.start_logging()
@@ -43,9 +56,36 @@ def serve(given: Options, /, host: str | None, port: int | None) -> None:
     with journal_of(given) as journal:
         principals = principals_of(journal, own.access_stale_s)
         try:
-            run(journal, principals, own)
+            with telling(given.home) as ready:
+                run(journal, principals, own, ready)
         finally:
             principals.close()
+
+
+@contextmanager
+def telling(home: Path) -> Iterator[Callable[[str], None]]:
+    """Say in the home's file once a second how this process is, as `metajournal status` reads it.
+
+    Gives:
+        What is called once it answers requests.
+    """
+    report, ended, served = ReportFile(home / STATUS_FILE), Event(), Event()
+
+    def tell(state: str) -> None:
+        report.replace(lambda: {"written_ms": round(time() * 1000), "pid": getpid(), "state": state})
+
+    def repeat() -> None:
+        while not ended.wait(_TOLD_S):
+            tell("running" if served.is_set() else "starting")
+
+    thread = Thread(target=repeat, name="metajournal-status", daemon=True)
+    thread.start()
+    try:
+        yield lambda address: served.set()
+    finally:
+        ended.set()
+        thread.join()
+        tell("ended")
 
 
 def principals_of(journal: Journal, stale_s: float) -> Principals:
@@ -59,6 +99,31 @@ def principals_of(journal: Journal, stale_s: float) -> Principals:
     from ..gateway.principals import Followed
 
     return Followed(journal.access.keep(stale_s=stale_s))
+
+
+def print_first_key(home: Path, address: str) -> None:
+    """Make the first principal where there is none yet, and print how to get in.
+
+    Args:
+        home: of the installation that has just been started.
+        address: of its gateway.
+    """
+    from ..client import Journal
+    from ..config import load
+    from ..stack.home import SETTINGS_FILE
+
+    with Journal.connect(load(str(home / SETTINGS_FILE)).settings) as journal:
+        access = journal.access
+        if access.principals():
+            print_line(f"The gateway is at {address}.")
+            return
+        access.register(FIRST)
+        access.grant(FIRST, ("admin", "*"))
+        issued = access.issue_key(FIRST, label="first key, by `metajournal up`")
+        access.keys(FIRST, timeout_s=_FIRST_S)  # it is there, whether or not the stream has got that far
+    print_line(f"The gateway is at {address}. The key of its first principal, {FIRST}, is shown only now:")
+    print_line(issued.key.text)
+    print_line(f'Try: curl -H "Authorization: Bearer $KEY" {address}/api/v1/access/me', "dim")
 
 
 SERVING: tuple[click.Command, ...] = (serve,)

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from ..reporting import replace_file
-from ..schemas.settings import LakeSettings, Settings, StackSettings
+from ..schemas.settings import GatewaySettings, LakeSettings, Settings, StackSettings
 from .errors import AlreadyRunningError, HomeError
 from .process import ProcessId, read_state
 
 RUN_FILE: Final = "run.json"
 SETTINGS_FILE: Final = "metajournal.toml"
-COMPONENTS: Final = ("kafka", "elasticsearch", "stream", "indexer")
+COMPONENTS: Final = ("kafka", "elasticsearch", "stream", "indexer", "gateway")
 """In the order in which they start."""
 
 
@@ -148,8 +148,15 @@ def only_one(home: Path, name: str) -> Iterator[None]:
         yield
 
 
-def settled(settings: Settings, home: Path, *, bootstrap_servers: str, elasticsearch_url: str) -> Settings:
-    """The settings with which everything in this home reaches everything else."""
+def settled(
+    settings: Settings, home: Path, *, bootstrap_servers: str, elasticsearch_url: str,
+    gateway_ports: tuple[int, int] | None = None,
+) -> Settings:  # fmt: skip
+    """The settings with which everything in this home reaches everything else.
+
+    Args:
+        gateway_ports: of the gateway and of its operator; None: as they are set.
+    """
     lake = settings.lake
     default = LakeSettings().path
     path = str(home / "lake") if lake.path == default else lake.path
@@ -161,7 +168,13 @@ def settled(settings: Settings, home: Path, *, bootstrap_servers: str, elasticse
         elasticsearch=replace(settings.elasticsearch, url=elasticsearch_url),
         lake=replace(lake, path=path),
         stack=StackSettings(home=str(home)),
+        gateway=_with_ports(settings.gateway, *gateway_ports) if gateway_ports else settings.gateway,
     )
+
+
+def _with_ports(gateway: GatewaySettings, port: int, operator: int) -> GatewaySettings:
+    host = gateway.operator.rpartition(":")[0]
+    return replace(gateway, port=port, operator=f"{host}:{operator}" if host else gateway.operator)
 
 
 def settings_text(settings: Settings, home: Path | None = None) -> str:

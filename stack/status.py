@@ -38,6 +38,8 @@ _TRACE: Final = re.compile(
 _TAIL_LINES, _TAIL_WIDTH, _SHOWN = 200, 8192, 300
 """Of a log's end: lines and characters of each that are looked at, and characters of a message that are shown."""
 _LOCAL: Final = re.compile(r"(^|/|@)(127\.0\.0\.1|localhost|\[::1\])(:|/|$)")
+_OPTIONAL: Final = frozenset({"gateway"})
+"""Components that are shown where `up` has started them; nothing is missing without them."""
 _KEYS: Final = {"kafka": "kafka.bootstrap.servers", "elasticsearch": "elasticsearch.url"}
 _LEAST_S: Final = 0.1
 """The least that is shown as something."""
@@ -109,12 +111,14 @@ def status(home: Path, settings: Settings | None = None) -> Status:
     """
     home = home.expanduser().absolute()
     run = read_run(home)
-    reports = {name: read_told(home / f"{name}.json") for name in ("stream", "indexer")}
+    reports = {name: read_told(home / f"{name}.json") for name in ("stream", "indexer", "gateway")}
     elsewhere = (
         {} if settings is None else _elsewhere([name for name in ANSWERS if name not in run.components], settings)
     )
     components = tuple(
-        elsewhere.get(name) or _component(name, run.components.get(name), reports.get(name, {})) for name in COMPONENTS
+        elsewhere.get(name) or _component(name, run.components.get(name), reports.get(name, {}))
+        for name in COMPONENTS
+        if name not in _OPTIONAL or name in run.components
     )
     stages = _stages({component.name: component.state for component in components}, reports, time.time() * 1000)
     stream_report = reports["stream"]
@@ -216,7 +220,7 @@ def _component(name: str, entry: Entry | None, report: Mapping[str, Any]) -> Com
         how = failure.get("message") or _how_it_ended(LABELS[name], Path(entry.log), kept)
         ended = replace(component, exit_code=kept.get("exit_code"), message=how, mend=f"{steps} metajournal up")
         return ended if again_ms is None else _restarting(ended, again_ms)
-    state, message = _reported_state(entry, report) if entry.endpoint is None else _server_state(name, entry)
+    state, message = _server_state(name, entry) if name in _KEYS else _reported_state(entry, report)
     if state in ("running", "starting"):
         return replace(component, state=state, pid=kept.get("pid"), message=message or _restarted(component, kept))
     mend = str(report.get("mend", "")) if state == "waiting" else f"{steps} metajournal down; metajournal up"

@@ -30,6 +30,7 @@ from .home import (
     write_run,
 )
 from .jars import ensure_parts
+from .ports import free_ports, is_free
 from .process import Kept, ProcessId, end, keep, log_tail
 from .progress import Report
 from .server import Server
@@ -39,9 +40,21 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "stream": (sys.executable, "-m", "metajournal.cli", "stream"),
     "indexer": (sys.executable, "-m", "metajournal.cli", "index"),
 }
-GRACE_S: Final = {"indexer": 15.0, "stream": 60.0, "elasticsearch": 15.0, "kafka": 15.0}
+WITH_GATEWAY: Final[dict[str, tuple[str, ...]]] = {
+    **COMMANDS,
+    "gateway": (sys.executable, "-m", "metajournal.cli", "serve"),
+}
+GRACE_S: Final = {"gateway": 60.0, "indexer": 15.0, "stream": 60.0, "elasticsearch": 15.0, "kafka": 15.0}
 """Seconds from SIGTERM to SIGKILL; the order is that of `down`. The stream finishes its batch."""
-LABELS: Final = {"kafka": "Kafka", "elasticsearch": "Elasticsearch", "stream": "the stream", "indexer": "the indexer"}
+LABELS: Final = {
+    "kafka": "Kafka",
+    "elasticsearch": "Elasticsearch",
+    "stream": "the stream",
+    "indexer": "the indexer",
+    "gateway": "the gateway",
+}
+_LAST: Final = frozenset({"gateway"})
+"""Needs the topics that the stream makes."""
 _READY = ("running", "waiting")
 _POLL_S = 0.1
 
@@ -75,8 +88,8 @@ def up(
     Args:
         report: told about downloads.
         tell: told each step, for people.
-        commands: how the stream and the indexer are started.
-        timeout_s: seconds for the stream and the indexer together.
+        commands: how the stream, the indexer and, if it is among them, the gateway are started.
+        timeout_s: seconds for these together.
     Raises:
         AlreadyRunningError: all of it runs already.
         ServerStartError: a component did not come up; everything that was started is stopped again.
@@ -159,7 +172,8 @@ def _start_own(
 ) -> Run:
     """Start stream and indexer unless they run with these settings, add them to `kept`, and wait for them."""
     kafka, search = (run.components[name].endpoint or "" for name in ("kafka", "elasticsearch"))
-    own = settled(settings, home, bootstrap_servers=kafka, elasticsearch_url=search)
+    ports = _gateway_ports(settings, run) if "gateway" in commands else None
+    own = settled(settings, home, bootstrap_servers=kafka, elasticsearch_url=search, gateway_ports=ports)
     text = settings_text(own, home)
     stale = [name for name in GRACE_S if name in commands and name in run.components]
     if stale and text != _read_text(home / SETTINGS_FILE):
@@ -171,16 +185,40 @@ def _start_own(
     missing = [name for name in commands if name not in run.components]
     if missing:
         tell(f"starting {_listed(missing)}")
-    began_ms = _now_ms()
-    for name in missing:
-        kept[name] = keep(name, commands[name], folder=home, env=_environment(home), grace_s=GRACE_S[name])
-        run = run.with_entry(name, _entry(kept[name]))
-    write_run(home, run)
     deadline = time.monotonic() + timeout_s
-    for name in missing:
-        _wait_ready(kept[name], home / f"{name}.json", began_ms, deadline)
-        tell(f"{LABELS[name]} is ready")
+    first = [name for name in missing if name not in _LAST]
+    for names in (first, [name for name in missing if name in _LAST]):
+        began_ms = _now_ms()
+        for name in names:
+            kept[name] = keep(name, commands[name], folder=home, env=_environment(home), grace_s=GRACE_S[name])
+            run = run.with_entry(name, _own_entry(name, kept[name], own))
+        write_run(home, run)
+        for name in names:
+            _wait_ready(kept[name], home / f"{name}.json", began_ms, deadline)
+            tell(f"{LABELS[name]} is ready")
     return run
+
+
+def _gateway_ports(settings: Settings, run: Run) -> tuple[int, int]:
+    """Ports of the gateway and of its operator: those of the last time or as they are set, where they are free."""
+    running = run.components.get("gateway")
+    if running is not None:
+        port, operator = running.ports
+        return port, operator
+    own = settings.gateway
+    wanted = run.ports.get("gateway") or (own.port, int(own.operator.rpartition(":")[2] or 0))
+    port, operator = (one if one and is_free(one) else other for one, other in zip(wanted, free_ports(2), strict=True))
+    return port, operator
+
+
+def _own_entry(name: str, kept: Kept, own: Settings) -> Entry:
+    entry = _entry(kept)
+    if name != "gateway":
+        return entry
+    gateway = own.gateway
+    endpoint = f"{'https' if gateway.certificate else 'http'}://{gateway.host}:{gateway.port}"
+    ports = (gateway.port, int(gateway.operator.rpartition(":")[2] or 0))
+    return Entry(entry.keeper, entry.since_ms, entry.log, entry.state, endpoint, ports)
 
 
 def _read_text(file: Path) -> str:

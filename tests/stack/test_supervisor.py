@@ -84,6 +84,7 @@ def test_up_outlives_its_command_and_down_ends_exactly_that(home: Path) -> None:
     what_dies_is_started_again_by_itself(home)
     up_starts_again_only_what_died(home, settings)
     up_with_other_settings_starts_stream_and_indexer_again(home, settings)
+    the_gateway_comes_last_on_ports_that_are_free(home)
 
 
 def a_copy_leaves_the_processes_of_the_original_alone(home: Path) -> None:
@@ -95,6 +96,26 @@ def a_copy_leaves_the_processes_of_the_original_alone(home: Path) -> None:
     assert [component.state for component in status(copy).components] == ["not started"] * 4
     assert down(copy) == []
     assert status(home).fine
+
+
+def the_gateway_comes_last_on_ports_that_are_free(home: Path) -> None:
+    """Its ports are those that are set where nobody has them, and the same ones the next time."""
+    commands = {**COMMANDS, "gateway": (sys.executable, PRETENDER, "gateway")}
+    settings = load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        used = taken.getsockname()[1]
+        run = up(home, replace(settings, gateway=replace(settings.gateway, port=used)), commands=commands)
+    port, operator = run.components["gateway"].ports
+    assert used not in (port, operator)
+    seen = component_of(status(home), "gateway")
+    assert (seen.state, seen.endpoint) == ("running", f"http://127.0.0.1:{port}")
+    read = load_settings(environ={"METAJOURNAL_HOME": str(home)}, folder=home).settings.gateway
+    assert (read.port, read.operator) == (port, f"127.0.0.1:{operator}")
+    assert down(home)[0].name == "gateway"
+    again = up(home, settings, commands=commands).components["gateway"].ports
+    assert again == (port, operator) or not answers(port)
 
 
 def component_of(seen: Status, name: str) -> Component:
