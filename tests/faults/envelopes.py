@@ -17,6 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from metajournal.domains.access import events as access
+from metajournal.domains.access.urns import key_urn, principal_urn, role_urn
 from metajournal.domains.catalog import events as events
 from metajournal.domains.catalog.urns import app, dataset, program, run, stream
 from metajournal.domains.files import events as files
@@ -40,7 +42,7 @@ from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
 from tests.streaming.harness import TOPIC, table_of
 
-_TOPIC_OF: Final = {b"files": "files", b"repo": "repositories"}
+_TOPIC_OF: Final = {b"files": "files", b"repo": "repositories", b"access-principal": "access", b"access-role": "access"}
 MEMORY_BYTES: Final = 3 << 30
 """Address space of the child: many times what it takes, little against what a damaged number can promise."""
 _TOGETHER: Final = 500
@@ -118,9 +120,25 @@ def events_about(entity: Urn) -> list[Any]:
             ]
         ),
     ]
-    found += [*_of_repositories()]
+    found += [*_of_repositories(), *_of_access()]
     assert {event.TYPE for event in found} == set(event_types()), "an event type is missing here"
     return found
+
+
+def _of_access() -> list[Any]:
+    who, key, role = principal_urn("ada"), key_urn("ada", "0" * 24), role_urn("readers")
+    grants = [access.Grant("admin", "*"), access.Grant("readers", "dataset:a/*")]
+    return [
+        access.PrincipalRegistered(who),
+        access.PrincipalDisabled(who),
+        access.RolesGranted(who, grants),
+        access.RolesRevoked(who, grants[:1]),
+        access.RolesRevoked(who, all=True),
+        access.KeyIssued(key, "f" * 64, 7, "für Ada", True),
+        access.KeyRevoked(key),
+        access.RoleDefined(role, ["ReadEntity", "WriteAccess"]),
+        access.RoleDeleted(role),
+    ]
 
 
 def _of_repositories() -> Iterator[Any]:
@@ -252,7 +270,7 @@ def main(seed: str, count: int) -> None:
         assert set(judged(originals, places[domain])) == {"decoded"}
     found = Counter[str]()
     for number, first in enumerate(range(0, count, _TOGETHER)):
-        domain = {1: "files", 3: "repositories"}.get(number % 5, "catalog")
+        domain = {1: "files", 3: "repositories", 4: "access"}.get(number % 5, "catalog")
         some = [damaged(parts[domain], chance) for _ in range(min(_TOGETHER, count - first))]
         found.update(judged(some, places[domain]))
     assert found.total() == count
