@@ -260,7 +260,7 @@ def main(seed: str, count: int) -> None:
     """Read and judge so many damaged records, and tell what became of them."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     chance = random.Random(seed)
-    parts: dict[str, list[JournalRecord]] = {"catalog": [], "files": [], "repositories": []}
+    parts: dict[str, list[JournalRecord]] = {"catalog": [], "files": [], "repositories": [], "access": []}
     for one in valid():
         codec.decode(one.value or b"")
         kind = (one.key or b"").partition(b"/")[2].partition(b":")[0]
