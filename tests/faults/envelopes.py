@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from metajournal.domains.access import domain as access_domain
 from metajournal.domains.access import events as access
 from metajournal.domains.access.urns import key_urn, principal_urn, role_urn
 from metajournal.domains.catalog import events as events
@@ -37,6 +38,7 @@ from metajournal.schemas.events import event_types
 from metajournal.schemas.hashing import digest
 from metajournal.schemas.header import Unit
 from metajournal.schemas.positions import position
+from metajournal.schemas.registry import take_in
 from metajournal.schemas.urn import Urn, urn
 from tests.builders import NOON, header_for, record_of
 from tests.model import JournalRecord
@@ -126,6 +128,7 @@ def events_about(entity: Urn) -> list[Any]:
 
 
 def _of_access() -> list[Any]:
+    take_in(access_domain.DOMAIN)  # as connecting to a journal that serves it does
     who, key, role = principal_urn("ada"), key_urn("ada", "0" * 24), role_urn("readers")
     grants = [access.Grant("admin", "*"), access.Grant("readers", "dataset:a/*")]
     return [
