@@ -14,6 +14,7 @@ from .configuration_page import configuration_page
 from .domains_page import domains_page
 from .errors_page import errors_page
 from .events_page import events_page
+from .http_page import http_page
 from .json_page import json_page
 from .python_page import python_page
 from .tables_page import tables_page
@@ -42,6 +43,7 @@ def pages() -> dict[str, str]:
         "command-line.md": command_line_page(),
         "errors.md": errors_page(),
         "events.md": events_page(),
+        "http.md": http_page(),
         "json.md": json_page(),
         "python.md": python_page(),
         "domains.md": domains_page(),
@@ -64,6 +66,7 @@ def _contents() -> list[str]:
         "- [Domains](domains.md): kinds, event types, topics and tables of each",
         "- [Errors](errors.md): every code, what it means, what to do",
         "- [Python](python.md): the journal and what it takes and gives",
+        "- [HTTP](http.md): every endpoint, what right it needs, and the status of errors",
         "- [JSON](json.md): what each command prints with `--json`",
         "- [Events](events.md): every event type with its fields",
         "- [Topics and tables](topics-and-tables.md): what is in Kafka and in the lake",
