@@ -18,7 +18,12 @@ NAMES = ("a", "ab", "z")
 """`z` stands in no pattern: it is any other name. `ab` begins as `a` does."""
 PATHS: dict[str, list[tuple[str, ...]]] = {
     "dataset": list(product(NAMES, repeat=2)),
-    "program": [(*head, word, "z") for head in product(NAMES[:2], repeat=2) for word in sorted(PROGRAM_TYPES)],
+    "program": [
+        (*head, word, name)
+        for head in product(NAMES[:2], repeat=2)
+        for word in sorted(PROGRAM_TYPES)
+        for name in ("a", "z")
+    ],
     "repo": [(name,) for name in NAMES],
     "branch": list(product(NAMES, repeat=2)),
     "file": [(name, "z", "z") for name in NAMES],
@@ -34,7 +39,7 @@ PATTERNS = [
     "*", "*:a/*", *[f"{kind}:*" for kind in PATHS if kind != "other"],
     *[f"{kind}:a/*" for kind in ("dataset", "branch", "thing", "program", "access-key", "repo")],
     *[f"program:a/a/{word}/*" for word in sorted(PROGRAM_TYPES)], "program:a/a/*", "program:a/a/flow", "thing:a/ab/*",
-    "dataset:a/ab", "repo:a", "repo:ab", "thing:a", "program:a/a/flow/z", "program:a/a/nothing/z", "dataset:a",
+    "dataset:a/ab", "repo:a", "repo:ab", "thing:a", "program:a/a/flow/a", "program:a/a/nothing/a", "dataset:a",
 ]  # fmt: skip
 ROLES = {
     "reader": frozenset({"ReadRepo", "ReadEntity"}),

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Final
 
 from .operators import Mutant, mutants, shortened
-from .runner import ROOT, Runner, Verdict
+from .runner import ROOT, TESTS, Runner, Verdict
 
 LEAST_SHARE: Final = 0.9
+PURE: Final = frozenset({"rights", "rules"})
+"""Files of a domain that judge."""
 EXPLAINED: Final = ROOT / "docs" / "mutation.md"
 
 
@@ -29,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = _chosen(options)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
-        runner = Runner(Path(folder), options.processes)
+        runner = Runner(Path(folder), options.processes, TESTS[options.of])
         took_s = runner.prepare()
         print(f"{len(chosen)} mutants; the tests take {took_s:.1f} s on the rules as they are", flush=True)
         verdicts = []
@@ -47,6 +49,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         prog="python -m tests.mutation", description="which changes to rules/ go unnoticed"
     )
     parser.add_argument("files", nargs="*", help="files of rules/, all by default; rules/entity.py:97 is one line")
+    parser.add_argument("--of", choices=sorted(TESTS), default="rules", help="the folder to change (rules)")
     parser.add_argument("--processes", type=int, default=2, metavar="N", help="children at a time (2)")
     parser.add_argument("--output", metavar="FILE", help="write every verdict as JSON")
     parser.add_argument("--again", metavar="FILE", help="only those that FILE, an earlier --output, has not as killed")
@@ -54,7 +57,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _chosen(options: argparse.Namespace) -> list[Mutant]:
-    paths = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "rules").glob("*.py"))
+    paths = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / options.of).glob("*.py"))
+    paths = [path for path in paths if options.of == "rules" or Path(path).stem in PURE]
     found = [mutant for path in paths for mutant in mutants(path, (ROOT / path).read_bytes())]
     if options.files:
         wanted = set(options.files)

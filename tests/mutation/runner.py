@@ -26,7 +26,8 @@ import pytest
 from .operators import Mutant
 
 ROOT: Final = Path(__file__).parents[2]
-TESTS: Final = "tests/rules"
+TESTS: Final = {"rules": "tests/rules", "domains/access": "tests/access"}
+"""The tests of a room, or of a domain whose judgements are pure."""
 NICE: Final = 15
 EXAMPLES: Final = 20
 QUIET: Final = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are here before pytest starts
@@ -55,7 +56,8 @@ class Verdict(NamedTuple):
 class Place:
     """A copy of the tree, for one child at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, tests: str) -> None:
+        self.tests = tests
         self.root = folder / "metajournal"
         shutil.copytree(ROOT, self.root, ignore=_LEFT_OUT)
         self.report = folder / "report.json"
@@ -66,7 +68,7 @@ class Place:
         self.report.unlink(missing_ok=True)
         if mutant is not None:
             self._write(mutant.path, mutant.applied((ROOT / mutant.path).read_bytes()))
-        child = _FORK.Process(target=_judge, args=(self,))
+        child = _FORK.Process(target=_judge, args=(self, self.tests))
         child.start()
         return child
 
@@ -99,7 +101,7 @@ class _Witness:
             self.by, self.how = node.nodeid, call.excinfo.typename
 
 
-def _judge(place: Place) -> None:
+def _judge(place: Place, tests: str) -> None:
     """In the child: run the tests in the copy and write a report."""
     os.nice(max(0, NICE - os.nice(0)))
     _redirect(place.output)
@@ -113,7 +115,7 @@ def _judge(place: Place) -> None:
     )
     hypothesis.settings.load_profile("mutation")
     witness = _Witness()
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *QUIET, TESTS], plugins=[witness])
+    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *QUIET, "-m", "not services", tests], plugins=[witness])
     if code in {pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED}:
         return
     rules = sys.modules.get("metajournal.rules")
@@ -137,10 +139,14 @@ def _forget(*packages: str) -> None:
 
 
 class Runner:
-    """Copies of the tree, and the children in them."""
+    """Copies of the tree, and the children in them.
 
-    def __init__(self, folder: Path, processes: int) -> None:
-        self._places = [Place(folder / str(number)) for number in range(processes)]
+    Args:
+        tests: that every mutant has to pass.
+    """
+
+    def __init__(self, folder: Path, processes: int, tests: str) -> None:
+        self._places = [Place(folder / str(number), tests) for number in range(processes)]
         self.timeout_s = 0.0
 
     def prepare(self) -> float:
