@@ -77,40 +77,60 @@ class LineageClient:
     def runs_in(
         self, data: Data, start: Any = None, end: Any = None, *, levels: int = 10, direction: str = "both",
         limit: int = 1_000, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
+        visible: Callable[[str], bool] | None = None,
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:  # fmt: skip
-        """Every run in the lineage of data, as `run` returns it, with all of its accesses. Arguments as `of`."""
+        """Every run in the lineage of data, as `run` returns it, with all of its accesses. Arguments as `of`.
+
+        Runs that may not be seen are left out; one with accesses that may not has `"withheld": true`.
+        """
         queries = self.queries
         question = LineageQuestion.of(data, start, end, levels=levels, direction=direction, limit=limit, as_of=as_of)
-        return queries.runs_in(self._tenant(tenant), question, as_at=point(as_at))
+        return queries.runs_in(
+            self._tenant(tenant), question, as_at=point(as_at), visible=visible or (lambda urn: True)
+        )  # fmt: skip
 
     def run(
-        self, run: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None
-    ) -> dict[str, Any]:
+        self, run: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
+        visible: Callable[[str], bool] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
         """A run's times (stop is -1 if there is none), its status, and the metadata recorded with its accesses.
 
+        Args:
+            visible: as of `of`: what was recorded with accesses to data that may not be seen is left out.
         Raises:
             UnknownEntityError: no fact names it (then). Otherwise as `of`.
         """
-        return self.queries.run(self._tenant(tenant), RunQuestion.of(run, as_of=as_of), as_at=point(as_at))
+        queries, question = self.queries, RunQuestion.of(run, as_of=as_of)
+        return queries.run(
+            self._tenant(tenant), question, as_at=point(as_at), visible=visible or (lambda urn: True)
+        )  # fmt: skip
 
     def runs(
         self, program: Urn | str, start: Any = None, end: Any = None, *, limit: int = 100, cursor: str | None = None,
         as_at: Point | None = None, as_of: Any = None, tenant: str | None = None,
+        visible: Callable[[str], bool] | None = None,
     ) -> LineagePage:  # fmt: skip
         """Runs of a program in a window (as for `of`), newest first: `.items`, and `.cursor` for more.
 
-        Pages are all as at the first one. Raises: InputError, NotFinalError.
+        Pages are all as at the first one. Of what may not be seen nothing is in them, and one that lacks something for
+        that says `.withheld`. Raises: InputError, NotFinalError.
         """
         queries, question = self.queries, RunsQuestion.of(program, start, end, as_of=as_of)
-        return queries.runs(self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at))
+        return queries.runs(
+            self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at),
+            visible=visible or (lambda urn: True),
+        )  # fmt: skip
 
     def accesses(
         self, run: Urn | str, *, limit: int = 100, cursor: str | None = None, as_at: Point | None = None,
-        as_of: Any = None, tenant: str | None = None,
+        as_of: Any = None, tenant: str | None = None, visible: Callable[[str], bool] | None = None,
     ) -> LineagePage:  # fmt: skip
         """What a run accessed, sorted by data. Pages and errors as `runs`; UnknownEntityError for an unknown run."""
         queries, question = self.queries, RunQuestion.of(run, as_of=as_of)
-        return queries.accesses(self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at))
+        return queries.accesses(
+            self._tenant(tenant), question, limit=limit, cursor=cursor, as_at=point(as_at),
+            visible=visible or (lambda urn: True),
+        )  # fmt: skip
 
     def latest_write(
         self, data: Urn | str, *, as_at: Point | None = None, as_of: Any = None, tenant: str | None = None

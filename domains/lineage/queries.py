@@ -29,6 +29,7 @@ from .questions import MOST_PAGE, PAGE, LineageQuestion, RunQuestion, RunsQuesti
 from .relations import LakeRelations, Times, in_window, told_by
 from .values import LineagePage, access_json, lineage_json, recorded_json, run_json, write_json
 from .walk import Visible, Walked, walk
+from .withholding import seen_rows
 
 
 class LineageQueries(Queries):
@@ -71,23 +72,33 @@ class LineageQueries(Queries):
         return walk(roots, port, levels=levels, limit=limit, direction=direction, visible=visible), bounds
 
     def runs_in(
-        self, tenant: str, question: LineageQuestion, *, as_at: At | None = None
+        self, tenant: str, question: LineageQuestion, *, as_at: At | None = None, visible: Visible = lambda urn: True
     ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-        """Every run in the lineage of data, by program and run, with all of its accesses. Errors as of `of`."""
-        walked, _ = self._walked(tenant, question, as_at)
+        """Every run in the lineage of data, by program and run, with all of its accesses. Errors as of `of`.
+
+        Args:
+            visible: as of `of`; a run with accesses that are left out has `"withheld": true`.
+        """
+        walked, _ = self._walked(tenant, question, as_at, visible=visible)
         for run in sorted({run for relation in walked.relations for run in relation.runs}):
             of_run = RunQuestion(Urn.parse(run), question.as_of)
-            page = self.accesses(tenant, of_run, limit=MOST_PAGE, as_at=as_at)
-            accesses = page.items
+            page = self.accesses(tenant, of_run, limit=MOST_PAGE, as_at=as_at, visible=visible)
+            accesses, withheld = page.items, page.withheld
             while page.cursor is not None:
-                page = self.accesses(tenant, of_run, limit=MOST_PAGE, cursor=page.cursor, as_at=as_at)
+                page = self.accesses(tenant, of_run, limit=MOST_PAGE, cursor=page.cursor, as_at=as_at, visible=visible)
                 accesses += page.items
-            yield self.run(tenant, of_run, as_at=as_at), accesses
+                withheld = withheld or page.withheld
+            told = self.run(tenant, of_run, as_at=as_at, visible=visible)
+            yield {**told, "withheld": True} if withheld else told, accesses
 
     @asked_anew
-    def run(self, tenant: str, question: RunQuestion, *, as_at: At | None = None) -> dict[str, Any]:
+    def run(
+        self, tenant: str, question: RunQuestion, *, as_at: At | None = None, visible: Visible = lambda urn: True
+    ) -> dict[str, Any]:
         """A run's times and status, and the metadata that was recorded with its accesses, by scope.
 
+        Args:
+            visible: which data may be seen; what was recorded with accesses to others is left out.
         Returns:
             {"run", "program", "id", "start", "stop", "status", "metadata"}; stop is -1 while there is none. Of several
             accesses that stand the tags are joined, and of each property the value of the latest one stands.
@@ -104,15 +115,17 @@ class LineageQueries(Queries):
             f"""with told as (select metadata, epoch_ms(happened_at) as at_ms, event_id, data, access, component,
                     row_number() over (partition by data, access, component order by happened_at, event_id) as place
                 from rows where {seen.bounds.sql()}{told_by(as_of)})
-            select metadata from told where place = 1 and metadata is not null
+            select data, metadata from told where place = 1 and metadata is not null
             order by at_ms, event_id, data, access, component""",
         )
-        return {**run_json(row), "metadata": recorded_json(orjson.loads(metadata) for (metadata,) in recorded)}
+        seen_ones = [orjson.loads(metadata) for data, metadata in recorded if visible(data)]
+        told = {**run_json(row), "metadata": recorded_json(seen_ones)}
+        return told if len(seen_ones) == len(recorded) else {**told, "withheld": True}
 
     @asked_anew
     def runs(
         self, tenant: str, question: RunsQuestion, *, limit: int = PAGE, cursor: str | None = None,
-        as_at: At | None = None,
+        as_at: At | None = None, visible: Visible = lambda urn: True,
     ) -> LineagePage:  # fmt: skip
         """The runs of a program in a window of time, the last begun first.
 
@@ -121,6 +134,7 @@ class LineageQueries(Queries):
         Args:
             limit: most runs of this page.
             cursor: that of the page before; asked for the same program, window and point.
+            visible: which runs may be seen; others are left out, and the page says `withheld`.
         Raises:
             InputError: the number cannot be, or the cursor is not of this question. Others as `of`.
         """
@@ -128,53 +142,54 @@ class LineageQueries(Queries):
         program, start_ms, end_ms, as_of = question
         identity = identity_of(tenant, question, as_at)
         seen, after = self._begun(cursor, identity, as_at)
-        having = in_window(start_ms, end_ms)
-        if after is not None:
-            began, run = int(after[0]), quoted(after[1])
-            having += f" and (began < {began} or (began = {began} and run > {run}))"
-        rest = f"having {having} order by began desc, run limit {limit + 1}"
-        rows = [*self._run_rows(seen, {"tenant": tenant, "program": str(program)}, rest, as_of)]
-        last = rows[limit - 1] if len(rows) > limit else None
-        following = None if last is None else cursor_of(identity, [last["began"], last["run"]], seen.bounds)
-        return LineagePage([run_json(row) for row in rows[:limit]], self._named(following))
+        key, window = {"tenant": tenant, "program": str(program)}, in_window(start_ms, end_ms)
+
+        def read(place: list[Any] | None, count: int) -> list[dict[str, Any]]:
+            having = window
+            if place is not None:
+                began, run = int(place[0]), quoted(place[1])
+                having += f" and (began < {began} or (began = {began} and run > {run}))"
+            rest = f"having {having} order by began desc, run limit {count}"
+            return [*self._run_rows(seen, key, rest, as_of)]
+
+        rows, withheld = seen_rows(read, _place_of_run, lambda row: visible(row["run"]), after, limit + 1)
+        following = cursor_of(identity, _place_of_run(rows[limit - 1]), seen.bounds) if len(rows) > limit else None
+        return LineagePage([run_json(row) for row in rows[:limit]], self._named(following), withheld)
 
     @asked_anew
     def accesses(
         self, tenant: str, question: RunQuestion, *, limit: int = PAGE, cursor: str | None = None,
-        as_at: At | None = None,
+        as_at: At | None = None, visible: Visible = lambda urn: True,
     ) -> LineagePage:  # fmt: skip
         """What a run touched: {"data", "access", "at", "component", "metadata"} of each access, sorted by the first
         two and the component; the last two are null where nothing was said.
 
-        Args, errors and pages: as `runs`; an unknown run is an UnknownEntityError.
+        Args, errors and pages: as `runs`, `visible` says which data may be seen; an unknown run is an
+        UnknownEntityError.
         """
         check_limit(limit)
         run, as_of = question
         identity = identity_of(tenant, question, as_at)
         seen, after = self._begun(cursor, identity, as_at)
         self._known(tenant, run, seen, as_of)
-        beyond = "true"
-        if after is not None:
-            beyond = f"(data, access, component) > ({', '.join(map(quoted, after))})"
-        rows = select_rows(
-            seen.view,
-            "accesses",
-            {"tenant": tenant, "run": str(run)},
-            f"""with told as (select data, access, component, epoch_ms(happened_at) as at_ms, metadata,
-                    row_number() over (partition by data, access, component order by happened_at, event_id) as place
-                from rows where {seen.bounds.sql()}{told_by(as_of)})
-            select data, access, component, at_ms, metadata from told where place = 1 and {beyond}
-            order by data, access, component limit {limit + 1}""",
-        )
-        following = None
-        if len(rows) > limit:
-            data, access, component, _, _ = rows[limit - 1]
-            following = cursor_of(identity, [data, access, component], seen.bounds)
-        touched = [
-            access_json(data, access, component, at_ms, None if metadata is None else orjson.loads(metadata))
-            for data, access, component, at_ms, metadata in rows[:limit]
-        ]
-        return LineagePage(touched, self._named(following))
+
+        def read(place: list[Any] | None, count: int) -> list[_Touch]:
+            beyond = "true" if place is None else f"(data, access, component) > ({', '.join(map(quoted, place))})"
+            rows = select_rows(
+                seen.view,
+                "accesses",
+                {"tenant": tenant, "run": str(run)},
+                f"""with told as (select data, access, component, epoch_ms(happened_at) as at_ms, metadata,
+                        row_number() over (partition by data, access, component order by happened_at, event_id) as place
+                    from rows where {seen.bounds.sql()}{told_by(as_of)})
+                select data, access, component, at_ms, metadata from told where place = 1 and {beyond}
+                order by data, access, component limit {count}""",
+            )
+            return [_Touch(*row) for row in rows]
+
+        rows, withheld = seen_rows(read, _place_of_touch, lambda row: visible(row.data), after, limit + 1)
+        following = cursor_of(identity, _place_of_touch(rows[limit - 1]), seen.bounds) if len(rows) > limit else None
+        return LineagePage([row.json() for row in rows[:limit]], self._named(following), withheld)
 
     @asked_anew
     def latest_write(self, tenant: str, question: WriteQuestion, *, as_at: At | None = None) -> dict[str, Any] | None:
@@ -228,6 +243,29 @@ class LineageQueries(Queries):
             return self._seen(as_at), None
         after, bounds = read_cursor(self._whole(cursor), identity, self._topic)
         return self._seen_again(bounds), after
+
+
+class _Touch(NamedTuple):
+    """An access of a run, as the table has it."""
+
+    data: str
+    access: str
+    component: str
+    at_ms: int
+    metadata: str | None
+
+    def json(self) -> dict[str, Any]:
+        """As an answer has it."""
+        recorded = None if self.metadata is None else orjson.loads(self.metadata)
+        return access_json(self.data, self.access, self.component, self.at_ms, recorded)
+
+
+def _place_of_touch(row: _Touch) -> list[Any]:
+    return [row.data, row.access, row.component]
+
+
+def _place_of_run(row: Mapping[str, Any]) -> list[Any]:
+    return [row["began"], row["run"]]
 
 
 class _Write(NamedTuple):

@@ -9,18 +9,28 @@ source text's section Lineage Output JSON.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
-from ...schemas.urn import Urn
+from ...schemas.errors import InputError
+from ...schemas.urn import Urn, urn
+from ..catalog.domain import PROGRAM_TYPES
 from .events import UNKNOWN
 from .walk import Relation, Walked
 
+_PARTS_OF_PROGRAM: Final = 3
+"""Of its dotted id, behind the type."""
+
 
 class LineagePage(NamedTuple):
-    """Some of the answer's items, as JSON values; `cursor` asks for the next ones, None: there are none."""
+    """Some of the answer's items, as JSON values; `cursor` asks for the next ones, None: there are none.
+
+    `withheld`: something between them is left out, since it may not be seen.
+    """
 
     items: list[dict[str, Any]]
     cursor: str | None
+    withheld: bool = False
 
 
 def run_json(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,12 +73,22 @@ def write_json(at_ms: int, run: str | None, program: str | None, source: str | N
 
 def runs_json(page: LineagePage) -> dict[str, Any]:
     """Some runs of a program, and the cursor of the next ones."""
-    return {"runs": page.items, "cursor": page.cursor}
+    return {"runs": page.items, "cursor": page.cursor, **_withheld(page)}
+
+
+def accesses_json(page: LineagePage) -> dict[str, Any]:
+    """Some accesses of a run, and the cursor of the next ones."""
+    return {"accesses": page.items, "cursor": page.cursor, **_withheld(page)}
 
 
 def touched_json(run: Mapping[str, Any], page: LineagePage) -> dict[str, Any]:
     """A run with some of its accesses, and the cursor of the next ones."""
-    return {**run, "accesses": page.items, "cursor": page.cursor}
+    return {**run, **accesses_json(page)}
+
+
+def _withheld(page: LineagePage) -> dict[str, Any]:
+    """Says that something may not be seen, without how much; nothing where all may."""
+    return {"withheld": True} if page.withheld else {}
 
 
 def lineage_json(walked: Walked, *, start_ms: int, end_ms: int) -> dict[str, Any]:
@@ -132,6 +152,21 @@ def dotted(entity: Urn) -> str:
     if kind == "program":
         kind = parts.pop(2)
     return ".".join([kind, *parts])
+
+
+def of_dotted(text: str) -> Urn:
+    """The data that an id of an answer names: the reverse of `dotted`.
+
+    Raises:
+        InputError: it is a program's id, or none.
+    """
+    kind, *parts = text.split(".")
+    if kind in PROGRAM_TYPES and len(parts) == _PARTS_OF_PROGRAM:
+        raise InputError(f"{text!r:.200} is a program, and lineage starts at data.", hint="Give ids of `data`.")
+    try:
+        return urn(kind, *[unquote(part, errors="strict") for part in parts])
+    except ValueError:
+        raise InputError(f"{text!r:.200} is not an id of data.", hint="Ids look like dataset.default.orders.") from None
 
 
 def _program(program: Urn) -> dict[str, Any]:

@@ -1,0 +1,49 @@
+"""Pages of what may be seen: full ones, whatever is left out between, so that none tells how much that is.
+
+Pure: rows come through a function that reads them in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+Row = TypeVar("Row")
+Place = TypeVar("Place")
+AT_ONCE: Final = 1_000
+"""Rows that are read together, once some were left out."""
+
+
+def seen_rows(
+    read: Callable[[Place | None, int], Sequence[Row]],
+    place_of: Callable[[Row], Place],
+    is_seen: Callable[[Row], bool],
+    after: Place | None,
+    count: int,
+) -> tuple[list[Row], bool]:
+    """The next rows that may be seen.
+
+    Args:
+        read: the rows behind a place, in order, at most so many.
+        place_of: a row's place.
+        is_seen: whether it may be seen.
+        after: the place behind which to begin; None: at the beginning.
+        count: most rows.
+    Returns:
+        The rows, and whether some between them may not be seen.
+    """
+    found: list[Row] = []
+    withheld = False
+    wanted = count
+    while True:
+        rows = read(after, wanted)
+        for row in rows:
+            if is_seen(row):
+                found.append(row)
+                if len(found) == count:
+                    return found, withheld
+            else:
+                withheld = True
+        if len(rows) < wanted:
+            return found, withheld
+        after, wanted = place_of(rows[-1]), max(count, AT_ONCE)
