@@ -288,6 +288,24 @@ def point(text: str) -> Position | list[Position] | int:
     return several[0] if len(several) == 1 else several
 
 
+def points_of(query: Mapping[str, str], *, of_facts: bool = True) -> dict[str, Any]:
+    """The points that a query of HTTP asks for, as the domains' questions take them.
+
+    Args:
+        of_facts: whether it can be asked what was true at a time (`as_of`), too.
+    Raises:
+        InputError: one is no point, or cannot be asked for.
+    """
+    asked: dict[str, Any] = {}
+    if "as_at" in query:
+        asked["as_at"] = point(query["as_at"])
+    if "as_of" in query:
+        if not of_facts:
+            raise InputError("This address takes no 'as_of' in its query.", code="unknown-parameter", hint="Use as_at.")
+        asked["as_of"] = moment(query["as_of"])
+    return asked
+
+
 def positions(text: str) -> list[Position]:
     """Positions, separated by commas. Raises: InvalidPositionError: one of them is none."""
     return [Position.parse(part.strip()) for part in text.split(",")]

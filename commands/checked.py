@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..domains.files import documents as files_documents
     from ..domains.files import domain as files
     from ..domains.files import events as files_events
+    from ..domains.files import http as files_http
     from ..domains.files import rows as files_rows
     from ..domains.files import rules as files_rules
     from ..domains.files import tables as files_tables
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from ..domains.lineage import documents as lineage_documents
     from ..domains.lineage import domain as lineage
     from ..domains.lineage import events as lineage_events
+    from ..domains.lineage import http as lineage_http
     from ..domains.lineage import rows as lineage_rows
     from ..domains.lineage import rules as lineage_rules
     from ..domains.lineage import tables as lineage_tables
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from ..domains.repositories import documents as repositories_documents
     from ..domains.repositories import domain as repositories
     from ..domains.repositories import events as repositories_events
+    from ..domains.repositories import http as repositories_http
     from ..domains.repositories import lines as repositories_lines
     from ..domains.repositories import rows as repositories_rows
     from ..domains.repositories import rules as repositories_rules
@@ -98,4 +101,4 @@ if TYPE_CHECKING:
     _TYPED: Sequence[TypedFile] = (catalog_typed, files_typed)
     _COMMANDS: Sequence[CommandsFile] = (access_commands, files_commands, lineage_commands, repositories_commands)
     _LINES: LinesFile = repositories_lines
-    _HTTP: Sequence[HttpFile] = (access_http, catalog_http)
+    _HTTP: Sequence[HttpFile] = (access_http, catalog_http, files_http, lineage_http, repositories_http)

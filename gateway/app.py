@@ -130,6 +130,7 @@ class Gateway:
                 raise InputError("This request has no condition on an entity: omit If-Match.", code="bad-condition")
             made = endpoint.event(asked)
             event, tells = made if isinstance(made, Made) else (made, {})
+            wish = wish if endpoint.waits else wish._replace(wait_s=0.0)
             return await self.writer.write(endpoint, asked, event, wish, tells=tells)
         if endpoint.row is not None:
             return await self._row(endpoint, asked, at_least)
@@ -176,7 +177,7 @@ class Gateway:
             return None
         return await read_body(
             request.headers, request.stream(), most_bytes=EVENTS_BYTES if takes_lines else BODY_BYTES,
-            deadline_s=BODY_S, lines=takes_lines,
+            deadline_s=BODY_S, lines=takes_lines, is_none=endpoint.body is None and not takes_lines,
         )  # fmt: skip
 
     def _route(

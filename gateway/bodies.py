@@ -41,8 +41,9 @@ class Body:
 
 
 async def read_body(
-    headers: Mapping[str, str], chunks: AsyncIterator[bytes], *, most_bytes: int, deadline_s: float, lines: bool
-) -> Body | None:
+    headers: Mapping[str, str], chunks: AsyncIterator[bytes], *, most_bytes: int, deadline_s: float, lines: bool,
+    is_none: bool = False,
+) -> Body | None:  # fmt: skip
     """The body of a request; None where it has none.
 
     Args:
@@ -50,12 +51,13 @@ async def read_body(
         most_bytes: of the body, and of what it unpacks to.
         deadline_s: seconds for all of it.
         lines: whether it may be JSON lines.
+        is_none: whether there must be none, whatever its type says.
     Raises:
-        HttpError: 408, 413 or 415.
+        HttpError: 408, 413 or 415; 422: there must be none, and there is.
         InputError: it is not UTF-8, or not packed as it says.
     """
-    is_lines = _check_type(headers.get("content-type", ""), lines=lines)
-    unpack = _unpacker(headers.get("content-encoding", ""))
+    is_lines = not is_none and _check_type(headers.get("content-type", ""), lines=lines)
+    unpack = None if is_none else _unpacker(headers.get("content-encoding", ""))
     length = headers.get("content-length", "")
     if length.isdigit() and int(length) > most_bytes:
         raise _too_large(most_bytes)
@@ -67,6 +69,8 @@ async def read_body(
         raise HttpError(408, text, code="too-slow", headers={"Connection": "close"}) from None
     if not data:
         return None
+    if is_none:
+        raise _no_body_here()
     try:
         return Body(data.decode("utf-8"), is_lines=is_lines)
     except UnicodeDecodeError as error:
@@ -126,6 +130,10 @@ def _unsupported(content_type: str) -> HttpError:
     )  # fmt: skip
 
 
+def _no_body_here() -> HttpError:
+    return HttpError(422, "This request takes no body.", code="no-body-here", hint="Omit the body.")
+
+
 def _too_large(most_bytes: int) -> HttpError:
     text = f"The body is larger than {most_bytes:,} bytes."
     return HttpError(413, text, code="body-too-large", hint="Send less in one request.")
@@ -142,7 +150,7 @@ def value_of(body: Body | None, kind: Any, *, optional: bool) -> Any:
     """
     if kind is None:
         if body is not None:
-            raise HttpError(422, "This request takes no body.", code="no-body-here", hint="Omit the body.")
+            raise _no_body_here()
         return None
     if body is None:
         if optional:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ..client import Journal
 from ..producers.receipts import Receipt
 from ..producers.verdicts import Accepted, Duplicate, Outcome, Rejected, Shelved
-from ..schemas.endpoints import Answer, Endpoint, Request
+from ..schemas.endpoints import LINEAGE, Answer, Endpoint, Request
 from ..schemas.errors import MetajournalError, RejectedError
 from ..schemas.events.base import Event
 from ..schemas.positions import Position
@@ -98,11 +98,12 @@ class Writer:
         if isinstance(judged, Rejected | Shelved):
             judged.raise_if_rejected()
         is_new = isinstance(judged, Accepted)
+        is_row = endpoint.action != LINEAGE and request.urn is not None and request.urn in event.entities
         return Answer(
             {"ok": True, **_named(receipt, stands_at), **outcome_json(outcome)},
             status=endpoint.created if is_new else 200,
             headers=headers,
-            etag=str(stands_at.value) if is_new and request.urn is not None and request.urn in event.entities else None,
+            etag=str(stands_at.value) if is_new and is_row else None,
         )
 
     async def _check_same(self, request: Request, event: Event, expected: Any, outcome: Duplicate) -> None:

@@ -200,6 +200,7 @@ class Endpoint:
         read: answers a question, in a thread that reads; gets the journal.
         lines: the body has events, one alone or one a line; each is answered by itself.
         creates: the event may be held against that nothing is there yet (`If-None-Match: *`).
+        waits: the answer to an event waits for the verdict; else 202 after the acknowledgement.
         is_fresh: what is read includes every acknowledged event about the entity.
         waits_itself: `read` waits for what must be included; else the lake is waited for before.
         urn: the entity that the parts of the path name, where the template does not end with one.
@@ -223,6 +224,7 @@ class Endpoint:
     read: Callable[[Any, Request], Answer] | None = None
     lines: bool = False
     creates: bool = False
+    waits: bool = True
     is_fresh: bool = False
     waits_itself: bool = False
     urn: Callable[[Mapping[str, str]], Urn] | None = None

@@ -1,0 +1,322 @@
+"""Lineage over HTTP: the source's endpoints in its shapes, and the client's questions by URN.
+
+What somebody may not read is neither entered nor named: an answer that lacks something for that says so, without how
+much. Data are unchecked references, in questions as in facts, so unknown data have no relations and are no error.
+Source: the source text's sections "REST APIs" and "Existing REST API changes".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...schemas.endpoints import LINEAGE, READ, Answer, Endpoint, Need, Parameter, Request
+from ...schemas.errors import Fault, InputError, InvalidEventError
+from ...schemas.times import time_shown
+from ...schemas.urn import Urn
+from ...values import moment, points_of
+from ..catalog.http import DATASET, NAMESPACE, STREAM, STREAM_READ, TYPES
+from ..catalog.urns import dataset, run, stream
+from .client import WithLineage
+from .events import UNKNOWN, AccessesRecorded, ExternalWrite, RunStarted, RunStopped
+from .questions import LEVELS, MOST_NODES, MOST_PAGE, NODES, PAGE
+from .values import accesses_json, of_dotted, runs_json, touched_json
+from .walk import DIRECTIONS
+
+_MOST_LEVELS: Final = 1_000
+_RELATIVE: Final = re.compile(r"now((?:[+-][0-9]{1,9}[smhd])*)")
+_STEP: Final = re.compile(r"([+-][0-9]{1,9})([smhd])")
+_UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DATA: Final[Mapping[str, Callable[[str, str], Urn]]] = {"dataset": dataset, "stream": stream}
+_WITHHELD: Final = "Metajournal-Withheld"
+"""Says of an answer whose shape cannot that it lacks what may not be read."""
+_ANSWER: Final = dict[str, Any]
+
+
+# --- bodies, as the source spells them
+
+
+@dataclass(frozen=True)
+class NextBody:
+    """Where lineage goes on: from data, by their ids in an earlier answer."""
+
+    after: list[str]
+    start: int | str | None = None
+    end: int | str | None = None
+    maxLevels: int = LEVELS  # noqa: N815
+
+
+@dataclass(frozen=True)
+class ProgramRunBody:
+    """A run of a program."""
+
+    namespace: str
+    app: str
+    programType: str  # noqa: N815
+    name: str
+    runId: str  # noqa: N815
+
+    @property
+    def urn(self) -> Urn:
+        """Its URN. Raises: InvalidEventError, InvalidUrnError."""
+        kind = TYPES.get(self.programType.lower())
+        if kind is None:
+            raise InvalidEventError([Fault("programRun.programType", f"must be one of {', '.join(sorted(TYPES))}")])
+        return run(self.namespace, self.app, kind, self.name, self.runId)
+
+
+@dataclass(frozen=True)
+class DataBody:
+    """A dataset or a stream."""
+
+    namespace: str
+    type: str
+    name: str
+
+    @property
+    def urn(self) -> Urn:
+        """Its URN. Raises: InvalidEventError, InvalidUrnError."""
+        make = _DATA.get(self.type.lower())
+        if make is None:
+            raise InvalidEventError([Fault("data.type", f"must be DATASET or STREAM, not {self.type!r:.40}")])
+        return make(self.namespace, self.name)
+
+
+@dataclass(frozen=True)
+class RecordedBody:
+    """Properties of both scopes, as they were at the access."""
+
+    user: dict[str, str] = field(default_factory=dict)
+    system: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HistoryBody:
+    """A run's access to data, now."""
+
+    programRun: ProgramRunBody  # noqa: N815
+    data: DataBody
+    accessType: str = UNKNOWN  # noqa: N815
+    metadata: RecordedBody | None = None
+
+
+# --- questions
+
+
+def _of(journal: WithLineage, request: Request) -> Answer:
+    """The lineage of the data of a path, as the client has it."""
+    query = request.query
+    return Answer(
+        journal.lineage.of(
+            request.entity, *_window(request), levels=request.whole("levels", LEVELS, _MOST_LEVELS),
+            direction=query.get("direction", DIRECTIONS[0]), limit=request.whole("limit", NODES, MOST_NODES),
+            **_asked(request),
+        )
+    )  # fmt: skip
+
+
+def _of_source(journal: WithLineage, request: Request) -> Answer:
+    """The lineage of a dataset or stream, by the source's names."""
+    levels = request.whole("maxLevels", LEVELS, _MOST_LEVELS)
+    return Answer(journal.lineage.of(request.entity, *_window(request), levels=levels, **_asked(request)))
+
+
+def _next(journal: WithLineage, request: Request) -> Answer:
+    """The lineage of data that an earlier answer ended at."""
+    body: NextBody = request.body
+    window = [_time(text, request.at_ms) for text in (body.start, body.end)]
+    return Answer(journal.lineage.of(_after(request), *window, levels=body.maxLevels, **_asked(request)))
+
+
+def _runs(journal: WithLineage, request: Request) -> Answer:
+    page = journal.lineage.runs(request.entity, *_window(request), **_page(request))
+    return Answer(runs_json(page), next=_following(page.cursor, request))
+
+
+def _run(journal: WithLineage, request: Request) -> Answer:
+    """A run, and a page of what it touched."""
+    page = journal.lineage.accesses(request.entity, **_page(request))
+    shown = touched_json(journal.lineage.run(request.entity, **_asked(request)), page)
+    return Answer(shown, next=_following(page.cursor, request))
+
+
+def _accesses(journal: WithLineage, request: Request) -> Answer:
+    page = journal.lineage.accesses(request.entity, **_page(request))
+    return Answer(accesses_json(page), next=_following(page.cursor, request))
+
+
+def _accesses_of_source(journal: WithLineage, request: Request) -> Answer:
+    """The same as a list, which has no place for what it lacks: a header says it."""
+    page = journal.lineage.accesses(request.entity, **_page(request))
+    headers = {_WITHHELD: "true"} if page.withheld else {}
+    return Answer(page.items, headers=headers, next=_following(page.cursor, request))
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    """Points, tenant and what may be seen, as the client's questions take them."""
+    return {
+        **points_of(request.query), "tenant": request.tenant,
+        "visible": lambda urn: request.may(READ, Urn.parse(urn)),
+    }  # fmt: skip
+
+
+def _page(request: Request) -> dict[str, Any]:
+    page = {"limit": request.whole("limit", PAGE, MOST_PAGE), "cursor": request.query.get("cursor")}
+    return {**_asked(request), **page}
+
+
+def _following(cursor: str | None, request: Request) -> dict[str, str] | None:
+    """The query of the next page: its window is the first one's, whatever `now` is then."""
+    if cursor is None:
+        return None
+    window = zip(("start", "end"), _window(request), strict=True)
+    relative = {name: time_shown(at) for name, at in window if at is not None and _is_relative(request.query[name])}
+    return {**relative, "cursor": cursor}
+
+
+def _window(request: Request) -> tuple[int | None, int | None]:
+    start, end = (_time(request.query.get(name), request.at_ms) for name in ("start", "end"))
+    return start, end
+
+
+def _is_relative(text: str) -> bool:
+    return _RELATIVE.fullmatch(text) is not None
+
+
+def _time(value: int | str | None, now_ms: int) -> int | None:
+    """A time in milliseconds; None where none is given.
+
+    Args:
+        value: milliseconds, text as of `values.moment`, or `now`, `now-1h`, `now-1d+2h` (s, m, h, d).
+    Raises:
+        InputError: it is none of these.
+    """
+    if value is None or isinstance(value, int):
+        return value
+    found = _RELATIVE.fullmatch(value)
+    if found is None:
+        return moment(value)
+    return now_ms + sum(int(count) * _UNITS_MS[unit] for count, unit in _STEP.findall(found[1]))
+
+
+def _after(request: Request) -> list[Urn]:
+    """The data that lineage goes on from. Raises: InputError, InvalidUrnError."""
+    return [of_dotted(text) for text in request.body.after]
+
+
+def _may_go_on(request: Request) -> Sequence[Need]:
+    return tuple(Need(READ, urn) for urn in (request.entity, *_after(request)))
+
+
+# --- facts
+
+
+def _record(request: Request) -> AccessesRecorded:
+    body: HistoryBody = request.body
+    metadata = None
+    if body.metadata is not None:
+        metadata = {"user": {"properties": body.metadata.user}, "system": {"properties": body.metadata.system}}
+    return AccessesRecorded(
+        body.programRun.urn, [(body.data.urn, body.accessType, request.at_ms, None, metadata)]
+    )  # fmt: skip
+
+
+def _may_record(request: Request) -> Sequence[Need]:
+    return (Need(LINEAGE, request.body.programRun.urn),)
+
+
+def _write(request: Request) -> ExternalWrite:
+    """A write to a stream from outside: that there was one is kept, and not what was written."""
+    source = request.query.get("source")
+    if not source:
+        raise InputError("The query names no source.", code="no-source", hint="Say who writes: ?source=sensor-7.")
+    return ExternalWrite(request.entity, source, request.at_ms)
+
+
+_TIMES: Final = "Milliseconds, ISO 8601, or relative: now-1h."
+_START: Final = Parameter("start", f"Only runs that had not stopped before. {_TIMES}")
+_END: Final = Parameter("end", f"Only runs that started before. {_TIMES}")
+_CURSOR: Final = Parameter("cursor", "Of the page before.")
+_LIMIT: Final = Parameter("limit", "Most entries of a page.", int)
+_AS_AT: Final = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.")
+_AS_OF: Final = Parameter("as_of", "Only facts about this time or an earlier one.")
+_POINTS: Final = (_AS_AT, _AS_OF)
+_OF_SOURCE: Final = (_START, _END, Parameter("maxLevels", "How often to go from data to programs to data.", int))
+_RUN_PATH: Final = f"{NAMESPACE}/apps/{{a}}/{{type}}/{{p}}/runs/{{r}}"
+
+
+def _run_of(parts: Mapping[str, str]) -> Urn:
+    return run(parts["ns"], parts["a"], parts["type"], parts["p"], parts["r"])
+
+
+ENDPOINTS: Final = (
+    *(
+        Endpoint(
+            "GET", f"{form.path}/lineage", f"Programs and data in the lineage of {form.what}.", read=_of_source,
+            urn=form.urn, answer=_ANSWER, query=(*_OF_SOURCE, *_POINTS),
+        )
+        for form in (DATASET, STREAM, STREAM_READ)
+    ),
+    *(
+        Endpoint(
+            "POST", f"{form.path}/lineage/next", "The same of data that an earlier answer ended at.", read=_next,
+            urn=form.urn, needs=_may_go_on, body=NextBody, answer=_ANSWER, query=_POINTS,
+        )
+        for form in (DATASET, STREAM)
+    ),
+    Endpoint(
+        "GET", f"{_RUN_PATH}/metadata/accesses", "What a run accessed.", read=_accesses_of_source, urn=_run_of,
+        words={"type": TYPES}, answer=list[dict[str, Any]], query=(_LIMIT, _CURSOR, *_POINTS),
+    ),
+    Endpoint(
+        "POST", "/v3/metadata/history", "Record that a run accessed data, now.", LINEAGE, event=_record,
+        needs=_may_record, body=HistoryBody, answer=_ANSWER,
+    ),
+    *(
+        Endpoint(
+            "POST", f"{STREAM.path}{path}", f"Record a write to a stream from outside{about}.", LINEAGE, event=_write,
+            urn=STREAM.urn, answer=_ANSWER, query=(Parameter("source", "Who writes."),), waits=path != "/async",
+        )
+        for path, about in (("", ""), ("/async", ", without waiting for the verdict"), ("/batch", ", as a batch"))
+    ),
+    Endpoint(
+        "GET", "/api/v1/lineage/{urn}", "Programs and data in the lineage of data.", read=_of, answer=_ANSWER,
+        query=(
+            _START, _END, Parameter("levels", "How often to go from data to programs to data.", int),
+            Parameter("direction", f"One of {', '.join(DIRECTIONS)}."), Parameter("limit", "Most nodes.", int),
+            *_POINTS,
+        ),
+    ),
+    Endpoint(
+        "GET", "/api/v1/runs/{urn}", "Runs of a program, the newest first.", read=_runs, answer=_ANSWER,
+        query=(_START, _END, _LIMIT, _CURSOR, *_POINTS),
+    ),
+    Endpoint(
+        "GET", "/api/v1/run/{urn}", "A run: its times, what was recorded with it, what it accessed.", read=_run,
+        answer=_ANSWER, query=(_LIMIT, _CURSOR, *_POINTS),
+    ),
+    Endpoint(
+        "GET", "/api/v1/accesses/{urn}", "What a run accessed.", read=_accesses, answer=_ANSWER,
+        query=(_LIMIT, _CURSOR, *_POINTS),
+    ),
+)  # fmt: skip
+"""Lineage's rows."""
+
+
+def _run_need(event: Any) -> Sequence[Need]:
+    return (Need(LINEAGE, event.run),)
+
+
+def _stream_need(event: Any) -> Sequence[Need]:
+    return (Need(LINEAGE, event.stream),)
+
+
+NEEDS: Final[Mapping[str, Callable[[Any], Sequence[Need]]]] = {
+    AccessesRecorded.TYPE: _run_need,
+    RunStarted.TYPE: _run_need,
+    RunStopped.TYPE: _run_need,
+    ExternalWrite.TYPE: _stream_need,
+}
+"""The rights that lineage's events need."""
