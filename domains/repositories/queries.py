@@ -109,18 +109,20 @@ class RepositoryQueries(Queries):
 
     @asked_anew
     def repository(
-        self, tenant: str, name: str, *, as_at: At | None = None, ahead: NewerRows | None = None
-    ) -> RepositoryInfo:
+        self, tenant: str, name: str, *, as_at: At | None = None, ahead: NewerRows | None = None,
+        newer: Mapping[str, Any] | None = None,
+    ) -> RepositoryInfo:  # fmt: skip
         """One repository.
 
         Args:
             as_at: as of `repositories`.
             ahead: what a follower has of its events; only without `as_at`.
+            newer: its record, as the follower has it, where the lake does not.
         Raises:
             UnknownEntityError: there is none of that name.
             NotYetVisibleError: the lake lacks more than `ahead` has. Others as `repositories`.
         """
-        return self._refs(tenant, name, as_at, ahead).info()
+        return self._refs(tenant, name, as_at, ahead).info(newer)
 
     # Branches and commits
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .moment import NewerRows
     from .queries import RepositoryQueries
 
+_OF_REPOSITORY: Final = ("branches",)
 _REFS: Final = ("branches", "commits")
 _CONTENTS: Final = (*_REFS, "objects", "resets")
 _POLL_S: Final = 0.02
@@ -81,9 +82,12 @@ class RepositoryReads:
             MissingExtraError: the packages of the extra `lake` are not installed.
         """
         who = self._tenant(tenant)
-        return self._asked(
-            who, as_at, timeout_s, (), lambda queries, at, _: queries.repository(who, self.name, as_at=at)
-        )  # fmt: skip
+
+        def ask(queries: RepositoryQueries, at: At | None, ahead: NewerRows | None) -> RepositoryInfo:
+            newer = None if ahead is None else Verdicts.of(self._journal).record(self.urn, who, timeout_s)
+            return queries.repository(who, self.name, as_at=at, ahead=ahead, newer=newer)
+
+        return self._asked(who, as_at, timeout_s, _OF_REPOSITORY, ask)
 
     def branches(
         self, *, transactions: bool = False, as_at: Point | None = None, tenant: str | None = None,
@@ -285,7 +289,7 @@ class RepositoryReads:
         """An answer that has everything that the journal holds now, or as at a point what the lake has.
 
         Args:
-            tables: those whose newer rows the question needs; none: it asks the lake alone.
+            tables: those whose newer rows the question needs.
         """
         check_number("timeout_s", timeout_s)
         queries = queries_of(self._journal)
@@ -293,7 +297,7 @@ class RepositoryReads:
             return ask(queries, point(as_at), None)
         until = time.monotonic() + timeout_s
         ahead: NewerRows | None = None
-        if self.stays and tables:
+        if self.stays:
             ahead = Verdicts.of(self._journal).rows(self.urn, tenant, None, timeout_s, tables)
         if ahead is None:
             self._wait_for_lake(tenant, until)

@@ -7,7 +7,7 @@ that name. Source: docs/concepts.md.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +15,7 @@ import orjson
 import polars as pl
 
 from ...lake.cuts import to_come
-from ...schemas.errors import InputError, UnknownEntityError
+from ...schemas.errors import InputError, NotYetVisibleError, UnknownEntityError
 from ...schemas.positions import Position
 from ...schemas.urn import Urn
 from .answers import BranchInfo, CommitInfo, RepositoryInfo
@@ -99,11 +99,22 @@ class Refs:
             raise UnknownEntityError(str(urn), hint="`repo list` lists the repositories.")
         return int(row["created"])
 
-    def info(self) -> RepositoryInfo:
-        """The repository. Raises: UnknownEntityError: it does not exist."""
+    def info(self, newer: Mapping[str, Any] | None = None) -> RepositoryInfo:
+        """The repository.
+
+        Args:
+            newer: its record, where the lake does not have it yet.
+        Raises:
+            UnknownEntityError: it does not exist.
+            NotYetVisibleError: the lake does not have its record yet, and nobody gives it.
+        """
         created, urn = self.created, str(repository_urn(self._moment.repo))
         rows = newest_by(self._moment.rows("entities", {"urn": [urn]}, newest="urn"), "urn")
-        record = orjson.loads(rows["record"][0])
+        is_held = rows.height and rows["logical_timestamp"][0] >= created
+        record = orjson.loads(rows["record"][0]) if is_held else newer
+        if record is None:
+            key = (self._moment.bounds.topic, self._moment.partition)
+            raise NotYetVisibleError({key: created + 1 - self._moment.below}, f"The lake is behind {key[0]}/{key[1]}.")
         members = self._rows[urn]["members"]
         name = self._moment.repo
         return RepositoryInfo(urn, name, record["default_branch"], record["storage_namespace"], created, members)

@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...lake_client import ConnectedJournal
 from ...producers.verdicts import Duplicate, Outcome
@@ -94,6 +94,11 @@ class Verdicts:
     ) -> AggregateRows | None:  # fmt: skip
         """The rows that the repository's newest events made, as of `Follow.facts_and_end`; None where nobody knows."""
         return self._asked(repository, tenant, lambda follow: follow.facts_and_end(at_least, timeout_s, tables=tables))
+
+    def record(self, repository: Urn, tenant: str, timeout_s: float) -> Mapping[str, Any] | None:
+        """The repository's record as its newest events make it; None where only the lake knows it."""
+        row = self._asked(repository, tenant, lambda follow: follow.row_and_end(timeout_s=timeout_s)[0])
+        return None if row is None or row.deleted else row.record
 
     def committed(
         self, receipt: Receipt, queries: RepositoryQueries, repository: Urn, tenant: str, timeout_s: float,
