@@ -48,7 +48,7 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ACTOR: Final = "journal.actor"
 _AT_LEAST_ONE: Final = frozenset(
     {"journal.partitions", "client.queue_events", "stream.max_events_per_batch", "stream.cache_rows",
-     "indexer.bulk_documents", "indexer.bulk_bytes"}
+     "indexer.bulk_documents", "indexer.bulk_bytes", "client.kept_bytes", "gateway.kept_bytes"}
 )  # fmt: skip
 _ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "log.format": ("auto", "text", "json"),

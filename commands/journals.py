@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from ..client import Journal
+    from ..schemas.settings import Settings
     from ..terminal.options import Options
 
 
-def journal_of(given: Options) -> Journal:
-    """The journal of these settings, connected: `program` gives the options what makes it."""
-    return cast("Journal", given.journal())
+def journal_of(given: Options, settings: Settings | None = None) -> Journal:
+    """The journal of these settings, or of others, connected: `program` gives the options what makes it."""
+    return cast("Journal", given.journal(settings))

@@ -53,7 +53,8 @@ def serve(given: Options, /, host: str | None, port: int | None) -> None:
     own = given.settings.gateway
     own = replace(own, host=own.host if host is None else host, port=own.port if port is None else port)
     check_reach(own)
-    with journal_of(given) as journal:
+    client = replace(given.settings.client, kept_bytes=own.kept_bytes)
+    with journal_of(given, replace(given.settings, client=client)) as journal:
         principals = principals_of(journal, own.access_stale_s)
         try:
             with telling(given.home) as ready:

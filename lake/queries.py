@@ -8,7 +8,7 @@ question and give the answer as at a point. Each method is `asked_anew` where a 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
 from ..schemas.errors import InputError, NotFinalError
 from ..schemas.topics import TopicNames
@@ -16,6 +16,9 @@ from .cuts import At, Bounds, Cuts
 from .kept_cursors import KeptCursors
 from .tables import Lake
 from .views.views import View, Views, views_of
+
+KEPT_BYTES: Final = 256 * 1024 * 1024
+"""What the questions of a domain may keep of the lake in memory, unless they are told otherwise."""
 
 
 class Seen(NamedTuple):

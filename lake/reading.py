@@ -34,7 +34,7 @@ from .columns import ENTITIES_TABLE
 from .cuts import At, time_below, time_text, to_come
 from .entities import row_from_dict
 from .lookup import rows_of_key
-from .queries import Queries
+from .queries import KEPT_BYTES, Queries
 from .table import quoted
 from .tables import Lake
 from .views.table import MarkedView, PartitionKey
@@ -91,6 +91,7 @@ class LakeReader:
         partitions: number of partitions per journal topic.
         firsts: of the topics of domains that took kinds over, the position below which rows of their entities are those
             of the topic of before; all of these were judged when the domain was added.
+        kept_bytes: what the questions of a domain may keep of the lake in memory.
     """
 
     def __init__(
@@ -100,13 +101,15 @@ class LakeReader:
         partitions: Mapping[str, int] | int,
         *,
         firsts: Mapping[str, int] | None = None,
+        kept_bytes: int = KEPT_BYTES,
     ) -> None:
+        self.kept_bytes = kept_bytes
         self.views = views_of(lake)
         self._names = names
         self._partitions = partitions
         self._firsts = firsts or {}
 
-    def beside(self, queries: type[Q]) -> Q:
+    def beside(self, queries: Callable[[Views, TopicNames, Mapping[str, int] | int], Q]) -> Q:
         """The queries of a domain over the same lake."""
         return queries(self.views, self._names, self._partitions)
 

@@ -76,6 +76,8 @@ class ClientSettings:
     """Seconds that `Receipt.outcome()` waits by default."""
     linger_ms: float = 0.0
     """Milliseconds that the producer waits for more events before sending."""
+    kept_bytes: int = 256 * 1024 * 1024
+    """Bytes that questions about what commits contain may keep of the lake in memory."""
     metrics_port: int | None = None
     """Port on 127.0.0.1 that shows the client's metrics to Prometheus; none if None. One process can use a port."""
 
@@ -156,6 +158,8 @@ class GatewaySettings:
     """Requests a second that one key may send in the long run; 0: any number."""
     burst: int = 1000
     """Requests that one key may send at once."""
+    kept_bytes: int = 32 * 1024 * 1024
+    """In the place of client.kept_bytes: a process that serves has less memory for it."""
 
     @property
     def is_local(self) -> bool:

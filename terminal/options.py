@@ -66,10 +66,10 @@ class Options:
         own = self.settings.stack.home
         return Path(own) if own else home()
 
-    def journal(self) -> ConnectedJournal:
-        """The journal of these settings, connected."""
+    def journal(self, settings: Settings | None = None) -> ConnectedJournal:
+        """The journal of these settings, connected; of others, where a command changes some."""
         assert self._connect is not None  # only a completion, which asks for settings alone, has none
-        return self._connect(self.settings)
+        return self._connect(self.settings if settings is None else settings)
 
 
 class _Seconds(click.FloatRange):

@@ -109,10 +109,11 @@ class Contents:
 
     def _layers(self, commit: str) -> tuple[Layer, ...] | None:
         key = (self._moment.tenant, self._moment.repo, commit)
-        if key not in self._kept:
+        layers = self._kept.get(key)
+        if layers is None:
             for made in made_of(self._moment, [commit]).values():
-                self._kept[key] = made.layers
-        return self._kept.get(key)
+                layers = self._kept[key] = made.layers  # which another thread may forget at once
+        return layers
 
     def changed(self, older: str | None, newer: str | None) -> list[Level] | None:
         """The staging areas that plain commits took from one commit to another: every path that they changed is there.

@@ -7,6 +7,8 @@ About 70 bytes a commit. Source: docs/concepts.md.
 from __future__ import annotations
 
 import heapq
+import threading
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -176,24 +178,48 @@ class _Ids(Sequence[str]):
         return len(self._graph)
 
 
-class Graphs:
-    """The graphs that were read, by tenant and repository."""
+MOST_COMMITS: Final = 1_000_000
+"""Of all repositories in memory: about 70 MB."""
 
-    def __init__(self) -> None:
-        self._held: dict[tuple[str, str], tuple[int, Graph]] = {}
+
+class Graphs:
+    """The graphs that were read, by tenant and repository; threads share them.
+
+    Args:
+        most_commits: of all graphs that are kept; the one that was asked for last always is.
+    """
+
+    def __init__(self, most_commits: int = MOST_COMMITS) -> None:
+        self._held: OrderedDict[tuple[str, str], tuple[int, Graph]] = OrderedDict()
+        self._most_commits = most_commits
+        self._commits = 0
+        self._lock = threading.Lock()
 
     def of(self, moment: Moment) -> Graph:
         """The commits that a question sees, also those of an earlier repository of that name."""
         key = (moment.tenant, moment.repo)
-        held_to, graph = self._held.get(key, (0, Graph.empty()))
+        with self._lock:
+            held_to, graph = self._held.get(key, (0, Graph.empty()))
         if held_to < moment.below:
             graph = graph.with_rows(_rows_of_lake(moment, held_to))
-            self._held[key] = moment.below, graph
+            self._keep(key, moment.below, graph)
         newer = moment.newer.get("commits")
         seen = graph if held_to <= moment.below else _before(graph, moment)
         if moment.until_us is not None:
             seen = _before(seen, moment)
         return seen if newer is None else seen.with_rows(graph_rows(newer))
+
+    def _keep(self, key: tuple[str, str], held_to: int, graph: Graph) -> None:
+        """Keep a graph, unless another thread has read more of it meanwhile."""
+        with self._lock:
+            earlier_to, earlier = self._held.get(key, (0, Graph.empty()))
+            if earlier_to >= held_to:
+                return
+            self._commits += len(graph) - len(earlier)
+            self._held[key] = held_to, graph
+            self._held.move_to_end(key)
+            while self._commits > self._most_commits and len(self._held) > 1:
+                self._commits -= len(self._held.popitem(last=False)[1][1])
 
 
 def _before(graph: Graph, moment: Moment) -> Graph:

@@ -368,12 +368,13 @@ class LevelRows:
     def _layer(self, level: Level) -> pl.DataFrame:
         """All rows of a layer, by path; read once."""
         assert self._kept is not None  # as `_is_kept` says
-        rows = self._kept.get(self._key(level))
-        if rows is None:
+
+        def read() -> pl.DataFrame:
             alone = LevelRows(self._moment, [level])
             rows = alone.counting(alone._rows(alone.parts(), _STATE, pl.lit(value=True), newer=False))
-            rows = self._kept.put(self._key(level), rows.drop(_PART, _ROW, DEPTH))
-        return rows
+            return rows.drop(_PART, _ROW, DEPTH)
+
+        return self._kept.get_or_read(self._key(level), read)
 
     def whole(self, places: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
         """More columns of rows that were read.

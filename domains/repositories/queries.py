@@ -15,7 +15,7 @@ import orjson
 import polars as pl
 
 from ...lake.cuts import At
-from ...lake.queries import Queries, Seen
+from ...lake.queries import KEPT_BYTES, Queries, Seen
 from ...lake.selecting import select_rows
 from ...lake.tables import Lake
 from ...lake.views.views import Views, asked_anew
@@ -57,23 +57,31 @@ __all__ = [
 ]  # fmt: skip
 
 _AGE: Final = "row_number() over (partition by urn order by logical_timestamp desc, seq desc)"
-_KEPT_BYTES: Final = 256 * 1024 * 1024
-"""Of layers in memory: both ends of a difference across a layer of a million that was written anew."""
 _MOST_KEPT: Final = 10_000
+_BYTES_A_COMMIT: Final = 256
+_BYTES_A_ROW: Final = 2_560
+"""For one commit, and one row of a branch, in memory there are so many bytes of layers."""
 
 
 class RepositoryQueries(Queries):
-    """Reads repositories from the lake; its arguments are those of `Queries`."""
+    """Reads repositories from the lake; threads share it. Its other arguments are those of `Queries`.
+
+    Args:
+        kept_bytes: of layers that stay in memory; commits and rows of branches take less than half as much again.
+    """
 
     TOPIC = "repositories"
     TABLES = ("entities", "branches", "commits", "objects", "resets", "trees", "commit_trees")
     _OF_FOLD = frozenset({"entities", "branches", "commits", "objects", "resets"})
 
-    def __init__(self, lake: Lake | Views, names: TopicNames, partitions: Mapping[str, int] | int) -> None:
+    def __init__(
+        self, lake: Lake | Views, names: TopicNames, partitions: Mapping[str, int] | int, *,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:  # fmt: skip
         super().__init__(lake, names, partitions)
-        self._graphs = Graphs()
-        self._rows = KeptRows()
-        self._kept = KeptLayers(_KEPT_BYTES)
+        self._graphs = Graphs(kept_bytes // _BYTES_A_COMMIT)
+        self._rows = KeptRows(kept_bytes // _BYTES_A_ROW)
+        self._kept = KeptLayers(kept_bytes)
         self._layers: dict[Any, tuple[Layer, ...]] = {}
 
     # Repositories

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ...consumers.ends import committed_ends
@@ -289,7 +290,7 @@ class RepositoryReads:
         """An answer that has everything that the journal holds now, or as at a point what the lake has.
 
         Args:
-            tables: those whose newer rows the question needs.
+            tables: those whose newer rows the question needs; none: it asks the lake alone.
         """
         check_number("timeout_s", timeout_s)
         queries = queries_of(self._journal)
@@ -297,7 +298,7 @@ class RepositoryReads:
             return ask(queries, point(as_at), None)
         until = time.monotonic() + timeout_s
         ahead: NewerRows | None = None
-        if self.stays:
+        if self.stays and tables:
             ahead = Verdicts.of(self._journal).rows(self.urn, tenant, None, timeout_s, tables)
         if ahead is None:
             self._wait_for_lake(tenant, until)
@@ -338,4 +339,4 @@ def queries_of(journal: ConnectedJournal) -> RepositoryQueries:
 def _opened(lake: LakeReader) -> RepositoryQueries:
     from .queries import RepositoryQueries
 
-    return lake.beside(RepositoryQueries)
+    return lake.beside(partial(RepositoryQueries, kept_bytes=lake.kept_bytes))

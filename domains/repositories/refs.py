@@ -38,10 +38,20 @@ class Target(NamedTuple):
     area: Area | None
 
 
-class KeptRows:
-    """The newest rows of branches and repositories that were read: of the lake only later ones are read again."""
+MOST_KEPT: Final = 100_000
 
-    def __init__(self) -> None:
+
+class KeptRows:
+    """The newest rows of branches and repositories that were read: of the lake only later ones are read again.
+
+    Threads share them: each row is kept with the position that it was read to, so an older one is only read on.
+
+    Args:
+        most: rows that are kept.
+    """
+
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self._most = most
         self._held: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
 
     def rows(self, moment: Moment, urns: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -54,7 +64,7 @@ class KeptRows:
         found = moment.lake_rows("branches", {"urn": urns}, newest="urn", since=since)
         rows = {urn: row for urn, (_, row) in held.items()} | {row["urn"]: row for row in found.iter_rows(named=True)}
         if not is_past:
-            if len(self._held) > _MOST_KEPT:
+            if len(self._held) > self._most:
                 self._held.clear()
             self._held |= {(moment.tenant, urn): (moment.below, row) for urn, row in rows.items()}
         newer = moment.newer.get("branches")
@@ -62,9 +72,6 @@ class KeptRows:
             later = newest_by(newer.filter(pl.col("urn").is_in(list(urns))), "urn")
             rows |= {row["urn"]: row for row in later.iter_rows(named=True)}
         return rows
-
-
-_MOST_KEPT: Final = 100_000
 
 
 class Refs:
