@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from metajournal.domains.access.rights import Rights, action_on, known_actions
 from metajournal.domains.catalog.domain import PROGRAM_TYPES
 from metajournal.schemas.urn import Urn
+from metajournal.schemas.within import are_all_within
 from tests.properties import examples
 
 NAMES = ("a", "ab", "z")
@@ -107,6 +108,32 @@ def test_within_is_what_may_be_done_to_each(grants: list[tuple[str, str]], actio
     conditions = rights.within(action)
     for urn in map(Urn.parse, UNIVERSE):
         assert any(one.holds(urn) for one in conditions) == rights.may(action, urn), urn
+
+
+BEGINNINGS = [f"{kind}:{path}" for kind in PATHS for path in ("", "a/", "ab/", "a/a/", "a/ab/")]
+
+
+@given(GRANTS, st.sampled_from(["Read", "Write"]))
+@settings(max_examples=examples(200), deadline=None)
+def test_all_of_a_region_is_within_where_one_grant_takes_in_all_of_it(
+    grants: list[tuple[str, str]], action: str
+) -> None:
+    rights = Rights(grants, ROLES)
+    for beginning in BEGINNINGS:
+        kind = beginning.partition(":")[0]
+        taken_in = [
+            (role, pattern)
+            for role, pattern in grants
+            if pattern == "*"
+            or (pattern == "*:a/*" and kind in WITH_NAMESPACE and beginning.startswith(f"{kind}:a/"))
+            or ((pattern.endswith(("/*", ":*"))) and beginning.startswith(pattern[:-1]))
+        ]
+        is_allowed = any(
+            plainly([(role, "*")], f"{action}{CLASSES[kind]}", f"{kind}:a/a/flow/z") for role, _ in taken_in
+        )
+        assert are_all_within(beginning, rights.within(action)) == is_allowed, beginning
+        if is_allowed:
+            assert all(rights.may(action, Urn.parse(one)) for one in UNIVERSE if one.startswith(beginning))
 
 
 @given(GRANTS, GRANTS)
