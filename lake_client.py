@@ -321,8 +321,11 @@ class LakeClient:
         firsts = {topic: first for topic in topics if (first := self.epochs.first(topic))}
         lake = Lake(where.path, where.storage_options)
         partitions = {topic: epoch.partitions for topic, epoch in topics.items()}
-        kept_bytes = self.settings.client.kept_bytes
-        return LakeReader(lake, self.settings.journal.topics, partitions, firsts=firsts, kept_bytes=kept_bytes)
+        own = self.settings.client
+        return LakeReader(
+            lake, self.settings.journal.topics, partitions, firsts=firsts, kept_bytes=own.kept_bytes,
+            short_cursors=own.short_cursors,
+        )  # fmt: skip
 
 
 def point(as_at: Point | None) -> Cut | int | None:

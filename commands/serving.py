@@ -43,7 +43,7 @@ def serve(given: Options, /, host: str | None, port: int | None) -> None:
     from dataclasses import replace
 
     try:
-        from ..gateway.server import check_reach
+        from ..gateway.server import check_reach, serving_settings
         from ..gateway.server import serve as run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in PACKAGES:
@@ -53,8 +53,7 @@ def serve(given: Options, /, host: str | None, port: int | None) -> None:
     own = given.settings.gateway
     own = replace(own, host=own.host if host is None else host, port=own.port if port is None else port)
     check_reach(own)
-    client = replace(given.settings.client, kept_bytes=own.kept_bytes)
-    with journal_of(given, replace(given.settings, client=client)) as journal:
+    with journal_of(given, serving_settings(given.settings)) as journal:
         principals = principals_of(journal, own.access_stale_s)
         try:
             with telling(given.home) as ready:

@@ -12,6 +12,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Final
 
 import uvicorn
@@ -21,7 +22,7 @@ from starlette.middleware.cors import CORSMiddleware
 from ..client import Journal
 from ..schemas.errors import ConfigError
 from ..schemas.registry import domain_named
-from ..schemas.settings import GatewaySettings
+from ..schemas.settings import GatewaySettings, Settings
 from .app import Gateway
 from .health import Operator, Readiness
 from .principals import Principals
@@ -61,6 +62,12 @@ def uvloop_runner() -> Iterator[asyncio.Runner]:
     """An event loop of uvloop."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         yield runner
+
+
+def serving_settings(settings: Settings) -> Settings:
+    """The settings of the journal that a process serves: less stays in memory, and any process takes its cursors."""
+    client = replace(settings.client, kept_bytes=settings.gateway.kept_bytes, short_cursors=False)
+    return replace(settings, client=client)
 
 
 def check_reach(settings: GatewaySettings) -> None:

@@ -39,10 +39,14 @@ class KeptCursors:
     Args:
         folder: where they are kept for other processes of this user; None: the user's cache.
         refusal: makes the error of a name that is not known here.
+        named: whether cursors get names; else they stay whole, so that any machine takes them.
     """
 
-    def __init__(self, folder: Path | None = None, *, refusal: Refusal = InputError) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, refusal: Refusal = InputError, named: bool = True
+    ) -> None:  # fmt: skip
         self._refusal = refusal
+        self._named = named
         self._folder = _own_folder() if folder is None else folder
         self._lock = Lock()
         self._whole: OrderedDict[str, str] = OrderedDict()
@@ -50,6 +54,8 @@ class KeptCursors:
 
     def name(self, whole: str) -> str:
         """The name of a cursor, from now on."""
+        if not self._named:
+            return whole
         name = _name_of(whole)
         with self._lock:
             self._whole[name] = whole

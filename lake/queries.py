@@ -49,12 +49,16 @@ class Queries:
         self._topic = names.journal(self.TOPIC)
         self._cursors = KeptCursors(refusal=self._unknown_cursor)
 
+    def keep_cursors_whole(self) -> None:
+        """Give whole cursors, which any machine takes, from now on; not their short names."""
+        self._cursors = KeptCursors(refusal=self._unknown_cursor, named=False)
+
     def _unknown_cursor(self, message: str, /, *, hint: str) -> InputError:
         """The error of a cursor that this machine did not keep."""
         return InputError(message, code="unknown-cursor", hint=hint)
 
     def _named(self, cursor: str | None) -> str | None:
-        """A cursor as users get it: a short name, under which this machine keeps it."""
+        """A cursor as users get it: mostly a short name, under which this machine keeps it."""
         return None if cursor is None else self._cursors.name(cursor)
 
     def _whole(self, cursor: str) -> str:

@@ -92,6 +92,7 @@ class LakeReader:
         firsts: of the topics of domains that took kinds over, the position below which rows of their entities are those
             of the topic of before; all of these were judged when the domain was added.
         kept_bytes: what the questions of a domain may keep of the lake in memory.
+        short_cursors: whether cursors get short names, which this machine keeps.
     """
 
     def __init__(
@@ -102,8 +103,10 @@ class LakeReader:
         *,
         firsts: Mapping[str, int] | None = None,
         kept_bytes: int = KEPT_BYTES,
+        short_cursors: bool = True,
     ) -> None:
         self.kept_bytes = kept_bytes
+        self._short_cursors = short_cursors
         self.views = views_of(lake)
         self._names = names
         self._partitions = partitions
@@ -111,7 +114,10 @@ class LakeReader:
 
     def beside(self, queries: Callable[[Views, TopicNames, Mapping[str, int] | int], Q]) -> Q:
         """The queries of a domain over the same lake."""
-        return queries(self.views, self._names, self._partitions)
+        made = queries(self.views, self._names, self._partitions)
+        if not self._short_cursors:
+            made.keep_cursors_whole()
+        return made
 
     @asked_anew
     def current(self, tenant: str, urn: Urn) -> Answer:

@@ -78,6 +78,8 @@ class ClientSettings:
     """Milliseconds that the producer waits for more events before sending."""
     kept_bytes: int = 256 * 1024 * 1024
     """Bytes that questions about what commits contain may keep of the lake in memory."""
+    short_cursors: bool = True
+    """Give cursors of pages short names, which only this machine knows; otherwise any machine takes them."""
     metrics_port: int | None = None
     """Port on 127.0.0.1 that shows the client's metrics to Prometheus; none if None. One process can use a port."""
 

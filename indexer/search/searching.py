@@ -71,7 +71,7 @@ class Search:
         self._index = settings.elasticsearch.index
         self._partitions = JournalPartitions(settings)
         self._brought = BroughtWords(settings)
-        self.cursors = KeptCursors(refusal=InvalidCursorError)
+        self.cursors = KeptCursors(refusal=InvalidCursorError, named=settings.client.short_cursors)
         self._client = make_client(settings)
         self._closed = False
 

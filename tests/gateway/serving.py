@@ -16,7 +16,7 @@ from metajournal import EntityRegistered, Journal, dataset
 from metajournal.commands.serving import principals_of
 from metajournal.domains.access.rights import Rights
 from metajournal.gateway.principals import Principal, Principals
-from metajournal.gateway.server import Serving, uvloop_runner
+from metajournal.gateway.server import Serving, serving_settings, uvloop_runner
 from metajournal.schemas.settings import Settings
 from tests.consumers.stream import BrokerStream
 
@@ -117,7 +117,7 @@ def served(settings: Settings, *, real: bool = False) -> Iterator[Served]:
     Args:
         real: its principals are those of the journal, where `ADMIN` is one already.
     """
-    with Journal.connect(settings) as journal, Journal.connect(settings) as other:
+    with Journal.connect(serving_settings(settings)) as journal, Journal.connect(settings) as other:
         stream = BrokerStream(settings)
         for number in range(8):
             journal.emit(EntityRegistered(dataset("lake", f"d{number}")))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from metajournal import Journal
 from metajournal.domains.files.recording import file_record
 from metajournal.domains.files.values import file_json, page_json
 from metajournal.schemas.positions import Position
@@ -108,6 +110,16 @@ def test_a_cursor_does_not_lead_out_of_a_grant(server: Served, recorded: Positio
     key = key_of(server, "of-db01", ("analyst", "file:db01/*"))
     assert refused(server, f"{AT}?{ALL}&limit=1&cursor={cursor}", key) == (403, "forbidden")
     assert refused(server, f"{AT}?where=db01&{ALL}&cursor={cursor}", key) == (400, "unreadable-cursor")
+
+
+def test_a_cursor_is_taken_on_any_machine(
+    server: Served, recorded: Position, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = server.get(f"{AT}?work_id=job-1&limit=6").json
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with Journal.connect(server.journal.settings) as elsewhere:
+        assert len(elsewhere.files.page(work_id="job-1", cursor=first["cursor"]).files) == 1
+    assert not list(tmp_path.iterdir())
 
 
 def test_files_are_waited_for_and_asked_as_at_a_point(server: Served, recorded: Position) -> None:

@@ -35,6 +35,13 @@ def test_a_whole_cursor_is_taken_as_it_is(folder: Path, text: str) -> None:
     assert KeptCursors(folder).whole(text) == text
 
 
+@given(wholes)
+def test_a_cursor_that_gets_no_name_is_kept_nowhere(text: str) -> None:
+    nowhere = Path("/proc/nowhere")
+    assert KeptCursors(nowhere, named=False).name(text) == text
+    assert KeptCursors(nowhere).whole(text) == text
+
+
 def test_what_nobody_has_named_here_is_refused(tmp_path: Path) -> None:
     name = KeptCursors(tmp_path / "mine").name("x" * 600)
     with pytest.raises(InputError, match=f"{name} is not known on this machine: it was created on another one"):

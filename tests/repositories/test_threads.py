@@ -21,9 +21,10 @@ from metajournal.domains.repositories.queries import RepositoryQueries
 from metajournal.domains.repositories.questions import Ref
 from metajournal.domains.repositories.refs import KeptRows
 from metajournal.domains.repositories.urns import branch_urn, repository_urn
+from metajournal.gateway.server import serving_settings
 from metajournal.lake.tables import Lake
 from metajournal.schemas.positions import position
-from metajournal.schemas.settings import ClientSettings, GatewaySettings
+from metajournal.schemas.settings import Settings
 from metajournal.schemas.topics import TopicNames
 from metajournal.streaming.derived.committing import fill
 from metajournal.streaming.derived.files import StoredFiles
@@ -198,4 +199,5 @@ def test_eight_threads_are_answered_as_one_is_with_room_for_hardly_anything(tmp_
 
 
 def test_a_process_that_serves_keeps_less() -> None:
-    assert GatewaySettings().kept_bytes * 8 == ClientSettings().kept_bytes
+    own = Settings()
+    assert serving_settings(own).client.kept_bytes * 8 == own.client.kept_bytes
