@@ -14,7 +14,7 @@ from .markdown import prose, table
 
 def http_page() -> list[str]:
     """The lines of the page."""
-    rows = Table(domain.name for domain in domains() if domain.journal is not None).endpoints
+    rows = Table(domain.name for domain in domains() if domain.journal is None).endpoints
     return [
         "# HTTP",
         "",
