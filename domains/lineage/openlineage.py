@@ -163,6 +163,30 @@ def facts_of_job(event: Mapping[str, Any]) -> list[Any]:
         raise NoRunEventError(error.message) from error
 
 
+def facts_of_any(event: Any) -> list[Any]:
+    """The facts of a run or job event; a dataset event has none.
+
+    Raises:
+        NoRunEventError: as `facts_of`.
+    """
+    if isinstance(event, Mapping) and "run" not in event:
+        if "dataset" in event:
+            return []
+        if "job" in event:
+            return facts_of_job(event)
+    return facts_of(event)
+
+
+def run_of(event: Mapping[str, Any]) -> Urn:
+    """The run that a run event is about.
+
+    Raises:
+        NoRunEventError: a name is missing.
+        InvalidUrnError: a name makes no URN.
+    """
+    return _run_of(event, _facet(event))
+
+
 def event_time_ms(event: Any) -> int:
     """When an event happened. Raises: NoRunEventError: its eventTime is missing or invalid."""
     text = _text(event, "eventTime")
