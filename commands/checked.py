@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from ..domains.lineage import documents as lineage_documents
     from ..domains.lineage import domain as lineage
     from ..domains.lineage import events as lineage_events
+    from ..domains.lineage import http as lineage_http
     from ..domains.lineage import rows as lineage_rows
     from ..domains.lineage import rules as lineage_rules
     from ..domains.lineage import tables as lineage_tables
@@ -98,4 +99,4 @@ if TYPE_CHECKING:
     _TYPED: Sequence[TypedFile] = (catalog_typed, files_typed)
     _COMMANDS: Sequence[CommandsFile] = (access_commands, files_commands, lineage_commands, repositories_commands)
     _LINES: LinesFile = repositories_lines
-    _HTTP: Sequence[HttpFile] = (access_http, catalog_http)
+    _HTTP: Sequence[HttpFile] = (access_http, catalog_http, lineage_http)

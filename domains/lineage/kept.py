@@ -183,7 +183,7 @@ def update_of(properties: Mapping[str, str], facets: Iterable[Facet]) -> tuple[U
     stood: dict[str, Stood] = {}
     new: dict[str, str] = {}
     removed: list[str] = []
-    for facet in _latest(facets):
+    for facet in latest(facets):
         before = _stood(times.get(facet.name), properties.get(facet.key))
         if before is not None and before.has(facet):
             stood[facet.name] = before._replace(standing=max(before.standing, facet.standing))
@@ -208,14 +208,14 @@ class _Time(NamedTuple):
     is_stopgap: bool
 
 
-def _latest(facets: Iterable[Facet]) -> Sequence[Facet]:
+def latest(facets: Iterable[Facet]) -> Sequence[Facet]:
     """Of each name the one that stands."""
-    latest: dict[str, Facet] = {}
+    newest: dict[str, Facet] = {}
     for facet in facets:
-        other = latest.get(facet.name)
+        other = newest.get(facet.name)
         if other is None or facet.standing > other.standing:
-            latest[facet.name] = facet
-    return list(latest.values())
+            newest[facet.name] = facet
+    return list(newest.values())
 
 
 def _stood(time: _Time | None, text: str | None) -> Stood | None:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Final
 
 from ...schemas.urn import Urn
-from .kept import Facet, Stood
+from .kept import Facet, Stood, latest
 
 MOST: Final = 100_000
 """Most facets that are remembered."""
@@ -30,7 +30,7 @@ class Remembered:
 
     def news(self, tenant: str, entity: Urn, facets: Iterable[Facet]) -> list[Facet]:
         """Those facets of an entity that may change it; of the others the latest time is remembered."""
-        return [facet for facet in facets if self._is_news(_key(tenant, entity, facet.name), facet)]
+        return [facet for facet in latest(facets) if self._is_news(_key(tenant, entity, facet.name), facet)]
 
     def hold(self, tenant: str, entity: Urn, stood: Mapping[str, Stood]) -> None:
         """Remember what stands of facets, by name; a later one that was heard of meanwhile stays."""
