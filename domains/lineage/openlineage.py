@@ -171,6 +171,8 @@ def facts_of_any(event: Any) -> list[Any]:
     """
     if isinstance(event, Mapping) and "run" not in event:
         if "dataset" in event:
+            for name in ("namespace", "name"):
+                _text(event, "dataset", name)
             return []
         if "job" in event:
             return facts_of_job(event)
