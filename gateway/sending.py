@@ -91,6 +91,10 @@ class Sending:
         """Seconds until the deadline."""
         return max(0.0, self.until - asyncio.get_running_loop().time())
 
+    async def follow(self, urn: Urn) -> None:
+        """As `Sends.follow`."""
+        await self._following.follow(urn.aggregate, self._request.tenant)
+
     async def send(self, event: Event, *, event_time: int, expected: int | None = None) -> int:
         """As `Sends.send`."""
         receipt = self._journal.emit(

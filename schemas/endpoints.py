@@ -178,6 +178,12 @@ class Sends(Protocol):
     def left_s(self) -> float:
         """Seconds until the request must be answered."""
 
+    async def follow(self, urn: Urn) -> None:
+        """Begin to follow an entity's aggregate: before anything is sent of one whose rows or verdicts are asked for.
+
+        What was sent before is read again, all of it.
+        """
+
     async def send(self, event: Any, *, event_time: int, expected: int | None = None) -> int:
         """Send an event and wait for its acknowledgement.
 

@@ -20,6 +20,8 @@ from .remembered import Remembered
 
 _STALE: Final = frozenset({"stale-entity", "unknown-entity"})
 _TOO_LARGE: Final = "too-large"
+_AT_ONCE: Final = 32
+"""Entities that are written at the same time: more would only wait for each other's look-ups."""
 
 
 class Keeper:
@@ -28,6 +30,12 @@ class Keeper:
     def __init__(self) -> None:
         self._remembered = Remembered()
         self._turns: dict[tuple[str, Urn], _Turn] = {}
+        self._room = asyncio.Semaphore(_AT_ONCE)
+
+    def has_news(self, request: Request, entity: Urn, facets: Sequence[Facet]) -> bool:
+        """Whether facets of an entity are to be looked up."""
+        is_busy = (request.tenant, entity) in self._turns
+        return is_busy or bool(self._remembered.news(request.tenant, entity, facets))
 
     async def keep(self, sends: Sends, request: Request, entity: Urn, facets: Sequence[Facet]) -> list[Omitted]:
         """Have facets in the journal, accepted; gives those that are not kept.
@@ -40,13 +48,14 @@ class Keeper:
         Raises:
             MetajournalError: they could not be written in time.
         """
-        if (request.tenant, entity) not in self._turns:
-            facets = self._remembered.news(request.tenant, entity, facets)
-            if not facets:
-                return []
+        if not self.has_news(request, entity, facets):
+            return []
         async with self._turn(request.tenant, entity):
             news = self._remembered.news(request.tenant, entity, facets)
-            return await self._written(sends, request, entity, news) if news else []
+            if not news:
+                return []
+            async with self._room:
+                return await self._written(sends, request, entity, news)
 
     async def _written(self, sends: Sends, request: Request, entity: Urn, facets: Sequence[Facet]) -> list[Omitted]:
         omitted: list[Omitted] = []

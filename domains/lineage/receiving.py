@@ -121,13 +121,16 @@ async def _kept(sends: Sends, request: Request, received: Received, keeper: Keep
         if left_out:
             omitted.setdefault(entity, []).extend(left_out)
 
+    new = [entity for entity, facets in received.facets.items() if keeper.has_news(request, entity, facets)]
+    for aggregate in dict.fromkeys(entity.aggregate for entity in new):
+        await sends.follow(aggregate)
     async with asyncio.TaskGroup() as tasks:
         for fact in received.facts:
             tasks.create_task(sends.send(fact, event_time=received.at_ms))
-        for entity in received.facets:
+        for entity in new:
             if entity.kind != "run":
                 tasks.create_task(keep(entity))
-    for entity in received.facets:
+    for entity in new:
         if entity.kind == "run":
             await keep(entity)
     return omitted
