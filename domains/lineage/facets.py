@@ -12,9 +12,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from ...schemas.urn import Urn
-from ..catalog import naming
-from ..catalog.urns import program
-from .openlineage import FACET, OTHER_KINDS, WORKFLOW, NoRunEventError, is_own, run_of
+from .openlineage import FACET, OTHER_KINDS, NoRunEventError, data_of, is_own, job_of, run_of
 
 SCHEMA: Final = "schema"
 DOCUMENTATION: Final = "documentation"
@@ -62,12 +60,11 @@ def described(event: Mapping[str, Any]) -> Iterator[Described]:
     every += [(one, Side.OUTPUT) for one in listed(event, "outputs")]
     for dataset, side in every:
         if isinstance(dataset, Mapping) and not str(dataset.get("namespace")).startswith(OTHER_KINDS):
-            entity = naming.data(_name(dataset, "namespace"), _name(dataset, "name"))
+            entity = data_of(_name(dataset, "namespace"), _name(dataset, "name"))
             of_side = {name: facet for key in _OF_SIDE for name, facet in _facets(dataset, key).items()}
             yield Described(entity, side, _facets(dataset, "facets"), of_side)
     if isinstance(job := event.get("job"), Mapping) and not is_own(event):
-        name = _name(job, "name")
-        yield Described(program(_name(job, "namespace"), name, WORKFLOW, name), Side.JOB, _facets(job, "facets"))
+        yield Described(job_of(_name(job, "namespace"), _name(job, "name")), Side.JOB, _facets(job, "facets"))
 
 
 def described_run(event: Mapping[str, Any]) -> Described:
@@ -89,7 +86,8 @@ def _fields(fields: Sequence[Any], above: str = "") -> Iterator[tuple[str, str, 
     for field in fields:
         if name := text_of(field, "name"):
             yield f"{above}{name}", text_of(field, "type") or "unknown", text_of(field, "description")
-            yield from _fields(listed(field, "fields"), f"{above}{name}.")
+            if "fields" in field:
+                yield from _fields(listed(field, "fields"), f"{above}{name}.")
 
 
 def description_of(facet: Any) -> str | None:
@@ -122,13 +120,13 @@ def without_secrets(address: str) -> str:
 
 def listed(value: Any, name: str) -> Sequence[Any]:
     """A list of an object; an empty one where it is missing, or no list."""
-    found = value.get(name) if isinstance(value, Mapping) else None
+    found = value.get(name) if type(value) is dict or isinstance(value, Mapping) else None
     return found if isinstance(found, list) else []
 
 
 def text_of(value: Any, name: str) -> str:
     """A text of an object; an empty one where it is missing, or no text."""
-    text = value.get(name) if isinstance(value, Mapping) else None
+    text = value.get(name) if type(value) is dict or isinstance(value, Mapping) else None
     return text if isinstance(text, str) else ""
 
 
@@ -137,7 +135,7 @@ def _facets(value: Any, name: str) -> Mapping[str, Any]:
     facets = value.get(name) if isinstance(value, Mapping) else None
     if not isinstance(facets, Mapping):
         return {}
-    return {key: facet for key, facet in facets.items() if isinstance(facet, Mapping)}
+    return {key: facet for key, facet in facets.items() if type(facet) is dict or isinstance(facet, Mapping)}
 
 
 def _name(value: Mapping[str, Any], name: str) -> str:

@@ -10,7 +10,9 @@ write nothing; whoever remembers the repetitions (`remembered`) still gets the o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +32,8 @@ AGAIN_MS: Final = 3_600_000
 """How far the time of a facet that stands moves at least."""
 _NAME_BYTES: Final = MAX_KEY_BYTES - len(PREFIX)
 _MOST_FACETS: Final = MAX_ENTRIES // 2
+_KNOWN_BYTES: Final = 16 * 1024
+"""Largest schema facet whose text is remembered."""
 _INPUT: Final = "input"
 _NEVER_MS: Final = -(1 << 62)
 
@@ -154,7 +158,17 @@ def _facet(side: Side, name: str, facet: Mapping[str, Any], at_ms: int) -> Facet
 
 
 def _schema_text(facet: Mapping[str, Any]) -> str | None:
-    """The columns as a registration's schema is kept; None: it has none."""
+    """The columns as a registration's schema is kept; None: it has none. Runs say the same ones again and again."""
+    said = canonical_json(facet)
+    return _known_schema(said) if len(said) <= _KNOWN_BYTES else _text_of_columns(facet)
+
+
+@lru_cache(maxsize=1024)
+def _known_schema(facet: bytes) -> str | None:
+    return _text_of_columns(json.loads(facet))
+
+
+def _text_of_columns(facet: Mapping[str, Any]) -> str | None:
     columns = columns_of(facet)
     return canonical_json([[name, kind] for name, kind, _ in columns]).decode() if columns else None
 
