@@ -204,7 +204,7 @@ def update_of(properties: Mapping[str, str], facets: Iterable[Facet]) -> tuple[U
             continue
         if facet.text is not None:
             new[facet.key] = facet.text
-        elif facet.name in times and facet.key in properties:
+        elif facet.key in properties:
             removed.append(facet.key)
         times[facet.name] = _Time(facet.at_ms, facet.is_stopgap)
         stood[facet.name] = Stood(facet.standing, facet.at_ms)
