@@ -30,6 +30,7 @@ from bench import (
     lineage,
     object_rebuild,
     objects,
+    openlineage,
     ranking,
     rebuild,
     search,
@@ -99,6 +100,10 @@ def _follower(say: Say) -> list[dict[str, Any]]:
     return [{**figure, "most": 1.0} for figure in follower.measure(say=say)]
 
 
+def _openlineage(say: Say) -> list[dict[str, Any]]:
+    return [{**figure, "least": 1.0} for figure in openlineage.measure(say=say)]
+
+
 def _sources(say: Say) -> list[dict[str, Any]]:
     return bringing_in.measure(say=say)
 
@@ -126,6 +131,7 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "show": ("one entity among a million, with a fresh handle", _show),
     "lineage": ("a lineage of 200 nodes among a million accesses, with a fresh handle", _lineage),
     "follower": ("emit to verdict ahead of the stream, and opening a follower", _follower),
+    "openlineage": ("run events from the real asynchronous client, taken in by the gateway", _openlineage),
     "sources": ("10,000 tables and 5,000 models brought in, and once more without a change", _sources),
     "latency": ("emit to searchable at 100 events a second", _latency),
     "derived": ("emit to the lake with derived tables being made over without; the latest write to data", derived.run),

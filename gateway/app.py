@@ -43,6 +43,7 @@ from .principals import KEY, Principal, Principals, allows
 from .problems import HttpError, problem_of
 from .replies import check_accepts, problem_reply, reply_of
 from .routing import Router, named_urn, path_parts, query_values
+from .sending import Senders, paced
 from .table import Table
 from .threads import Readers
 from .typed_lines import read_lines, read_unit
@@ -76,6 +77,7 @@ class Gateway:
         self._readers = Readers()
         self.following = Following(journal, self._readers)
         self.writer = Writer(journal, self.following, self._readers)
+        self.senders = Senders(journal, self.following)
         self.table = Table(journal.epochs.domains)
         self._router = Router((*self.table.endpoints, DESCRIPTION))
         self._description = openapi((*self.table.endpoints, DESCRIPTION))
@@ -106,7 +108,8 @@ class Gateway:
         exchange.endpoint = endpoint.name
         if endpoint.is_public:
             return reply_of(request, Answer(self._description))
-        principal = self._principal(request, exchange)
+        ask = partial(self._principal, request, exchange)
+        principal = ask() if endpoint.sends is None else await paced(ask)
         query = query_values(request.scope["query_string"])
         _check_query(endpoint, query)
         urn, writes = named_urn(endpoint, names, rest, query), endpoint.event is not None or endpoint.lines
@@ -122,6 +125,8 @@ class Gateway:
             check_rights(principal, endpoint.needed(asked))
         if endpoint.check is not None:
             endpoint.check(self._journal, asked)
+        if endpoint.sends is not None:
+            return reply_of(request, await self.senders.answer(endpoint, asked))
         return reply_of(request, await self._answer(endpoint, asked, wish, at_least_of(request.headers)))
 
     async def _answer(self, endpoint: Endpoint, asked: Request, wish: Wish, at_least: Any) -> Answer:
@@ -172,12 +177,11 @@ class Gateway:
         return Answer({"ok": all(result["ok"] for result in results), "results": results})
 
     async def _body(self, request: HttpRequest, endpoint: Endpoint) -> Body | None:
-        takes_lines = endpoint.lines
         if endpoint.method == "GET":
             return None
         return await read_body(
-            request.headers, request.stream(), most_bytes=EVENTS_BYTES if takes_lines else BODY_BYTES,
-            deadline_s=BODY_S, lines=takes_lines, is_none=endpoint.body is None and not takes_lines,
+            request.headers, request.stream(), most_bytes=EVENTS_BYTES if endpoint.has_events else BODY_BYTES,
+            deadline_s=BODY_S, lines=endpoint.lines, is_none=endpoint.body is None and not endpoint.has_events,
         )  # fmt: skip
 
     def _route(

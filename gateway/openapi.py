@@ -18,6 +18,7 @@ from .routing import URN_PART
 _PART: Final = re.compile(r"\{(\w+)\}")
 _READS: Final = (400, 401, 403, 404, 406, 421, 429, 500, 503)
 _WRITES: Final = (400, 401, 403, 404, 406, 408, 412, 413, 415, 421, 422, 429, 500, 503, 504)
+_NEVER_SENDING: Final = (404, 412, 422, 429, 504)
 _REF: Final = "#/components/schemas/{name}"
 _PROBLEM: Final = {
     "type": "object",
@@ -83,13 +84,15 @@ def statuses(endpoint: Endpoint) -> tuple[int, ...]:
         return (*dict.fromkeys((200, endpoint.created, 202)), *_WRITES)
     if endpoint.lines:
         return (200, 202, *_WRITES)
+    if endpoint.sends is not None:
+        return (200, *(status for status in _WRITES if status not in _NEVER_SENDING))
     body = (408, 412, 413, 415, 422) if endpoint.body is not None else ()
     return (200, 304, *_READS, 409, 410, *body)
 
 
 def _operation(row: Endpoint, by_type: Mapping[Any, Any]) -> dict[str, Any]:
     writes = row.event is not None or row.lines
-    headers = _HEADERS_OF_WRITES if writes else {} if row.is_public else _HEADERS_OF_READS
+    headers = _HEADERS_OF_WRITES if writes else {} if row.is_public or row.sends else _HEADERS_OF_READS
     operation: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{row.method.lower()}{row.path}").strip("_"),
         "summary": row.about,

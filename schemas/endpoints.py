@@ -8,9 +8,9 @@ gateway's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from .errors import InputError
 from .positions import Position
@@ -168,6 +168,52 @@ class Made(NamedTuple):
     tells: Mapping[str, Any]
 
 
+T = TypeVar("T")
+
+
+class Sends(Protocol):
+    """What an endpoint that sends by itself sends by: for one request, as who asks it."""
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the request must be answered."""
+
+    async def follow(self, urn: Urn) -> None:
+        """Begin to follow an entity's aggregate: before anything is sent of one whose rows or verdicts are asked for.
+
+        What was sent before is read again, all of it.
+        """
+
+    async def send(self, event: Any, *, event_time: int, expected: int | None = None) -> int:
+        """Send an event and wait for its acknowledgement.
+
+        Args:
+            event_time: when it happened, milliseconds UTC.
+            expected: logical timestamp of the entity's newest row; 0: it must not exist; None: no condition.
+        Returns:
+            Its logical timestamp.
+        Raises:
+            MetajournalError: as `Journal.emit` and the receipt.
+        """
+
+    async def write(self, event: Any, *, event_time: int, expected: int | None = None) -> Any:
+        """Send an event and wait for the verdict on it, an outcome as a receipt's. Arguments and errors as `send`.
+
+        Raises:
+            UnavailableError: there is no verdict in time; the event is in the journal.
+        """
+
+    async def newest(self, urn: Urn) -> Any:
+        """The newest row of an entity, as every acknowledged event makes it; None: it never existed.
+
+        Raises:
+            UnavailableError: nothing holds it in time.
+        """
+
+    def kept(self, make: Callable[[], T]) -> T:
+        """What outlives requests: made once in a process, by this very function."""
+
+
 class Parameter(NamedTuple):
     """A name of the query.
 
@@ -187,7 +233,7 @@ Needs: TypeAlias = Callable[[Request], Sequence[Need]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One row of the table. Exactly one of `event`, `row`, `read` and `lines` is given.
+    """One row of the table. Exactly one of `event`, `row`, `read`, `lines` and `sends` is given.
 
     Args:
         method: GET, POST or DELETE; HEAD goes with GET.
@@ -199,6 +245,9 @@ class Endpoint:
         row: answers with the entity's newest row, as every acknowledged event makes it.
         read: answers a question, in a thread that reads; gets the journal.
         lines: the body has events, one alone or one a line; each is answered by itself.
+        sends: sends events by itself, on the loop and within 4 s, each of them safe to repeat. Its `needs` names none:
+            it holds each event against the request's rights before it sends any of it. Who asks for too much waits a
+            little, then gets a 503.
         creates: the event may be held against that nothing is there yet (`If-None-Match: *`).
         waits: the answer to an event waits for the verdict; else 202 after the acknowledgement.
         is_fresh: what is read includes every acknowledged event about the entity.
@@ -223,6 +272,7 @@ class Endpoint:
     row: Callable[[Any, Request, Any], Answer] | None = None
     read: Callable[[Any, Request], Answer] | None = None
     lines: bool = False
+    sends: Callable[[Sends, Request], Awaitable[Answer]] | None = None
     creates: bool = False
     waits: bool = True
     is_fresh: bool = False
@@ -241,6 +291,11 @@ class Endpoint:
     def name(self) -> str:
         """How the table, metrics and logs call it."""
         return f"{self.method} {self.path}"
+
+    @property
+    def has_events(self) -> bool:
+        """Whether its body has events, which may be many."""
+        return self.lines or self.sends is not None
 
     def needed(self, request: Request) -> Sequence[Need]:
         """The rights that a request needs."""

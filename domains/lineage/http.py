@@ -22,6 +22,7 @@ from ..catalog.urns import dataset, run, stream
 from .client import WithLineage
 from .events import UNKNOWN, AccessesRecorded, ExternalWrite, RunStarted, RunStopped
 from .questions import LEVELS, MOST_NODES, MOST_PAGE, NODES, PAGE
+from .receiving import RECEIVING
 from .values import accesses_json, of_dotted, runs_json, touched_json
 from .walk import DIRECTIONS
 
@@ -252,6 +253,7 @@ def _run_of(parts: Mapping[str, str]) -> Urn:
 
 
 ENDPOINTS: Final = (
+    *RECEIVING,
     *(
         Endpoint(
             "GET", f"{form.path}/lineage", f"Programs and data in the lineage of {form.what}.", read=_of_source,

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -22,7 +23,7 @@ from ...schemas.times import time_ms
 from ...schemas.urn import Urn
 from ...values import bounded, is_text, json_value
 from ..catalog import naming
-from ..catalog.urns import run
+from ..catalog.urns import program, run
 from .events import DEFINITION, READ, WRITE, Access, AccessesRecorded, RunStarted, RunStopped
 
 SCHEMA_URL: Final = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
@@ -39,6 +40,7 @@ _TYPES: Final = frozenset({*_STATUS_OF, "START", "RUNNING", "OTHER"})
 _UUID_DIGITS: Final = "-".join(rf"[0-9a-f]{{{count}}}" for count in (8, 4, 4, 4, 12))
 _UUID: Final = re.compile(rf"(?:urn:uuid:)?{_UUID_DIGITS}|\{{{_UUID_DIGITS}\}}", re.ASCII | re.IGNORECASE)
 """The ways to write a UUID: bare, as a URN, in braces. Its digits alone may be any other id."""
+_NAMES: Final = 8_192
 _BLANKS: Final = re.compile(r"\s*")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -163,6 +165,32 @@ def facts_of_job(event: Mapping[str, Any]) -> list[Any]:
         raise NoRunEventError(error.message) from error
 
 
+def facts_of_any(event: Any) -> list[Any]:
+    """The facts of a run or job event; a dataset event has none.
+
+    Raises:
+        NoRunEventError: as `facts_of`.
+    """
+    if isinstance(event, Mapping) and "run" not in event:
+        if "dataset" in event:
+            for name in ("namespace", "name"):
+                _text(event, "dataset", name)
+            return []
+        if "job" in event:
+            return facts_of_job(event)
+    return facts_of(event)
+
+
+def run_of(event: Mapping[str, Any]) -> Urn:
+    """The run that a run event is about.
+
+    Raises:
+        NoRunEventError: a name is missing.
+        InvalidUrnError: a name makes no URN.
+    """
+    return _run_of(event, _facet(event))
+
+
 def event_time_ms(event: Any) -> int:
     """When an event happened. Raises: NoRunEventError: its eventTime is missing or invalid."""
     text = _text(event, "eventTime")
@@ -228,6 +256,18 @@ def _canonical(run_id: str) -> str:
     return run_id if match is None else str(UUID(run_id.lower()))
 
 
+@lru_cache(maxsize=_NAMES)
+def data_of(namespace: str, name: str) -> Urn:
+    """The URN of a dataset; events name the same ones again and again. Raises: InvalidUrnError."""
+    return naming.data(namespace, name)
+
+
+@lru_cache(maxsize=_NAMES)
+def job_of(namespace: str, name: str) -> Urn:
+    """The URN of a job's program. Raises: InvalidUrnError."""
+    return program(namespace, name, WORKFLOW, name)
+
+
 def is_own(event: Any) -> bool:
     """Whether a run event was exported by metajournal: its job is a program of another name."""
     return "run" in _facet(event)
@@ -244,7 +284,7 @@ def _data(event: Mapping[str, Any], side: str) -> Iterator[Urn]:
     for dataset_fields in _listed(event, side):
         namespace, name = _text(dataset_fields, "namespace"), _text(dataset_fields, "name")
         kind = namespace.removeprefix(OTHER_KINDS)
-        yield naming.data(namespace, name) if kind == namespace else Urn.parse(f"{kind}:{name}")
+        yield data_of(namespace, name) if kind == namespace else Urn.parse(f"{kind}:{name}")
 
 
 def _listed(value: Mapping[str, Any], name: str) -> Sequence[Any]:

@@ -12,17 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...domains.catalog import naming
-from ...domains.catalog.urns import program
-from ...domains.lineage.openlineage import (
-    OTHER_KINDS,
-    WORKFLOW,
-    NoRunEventError,
-    event_time_ms,
-    facts_of,
-    facts_of_job,
-    is_own,
-    read_values,
-)
+from ...domains.lineage.facets import Side, described
+from ...domains.lineage.openlineage import NoRunEventError, event_time_ms, facts_of_any, read_values
 from ...schemas.errors import InvalidUrnError
 from ...schemas.hashing import canonical_json
 from ...schemas.urn import Urn
@@ -87,7 +78,7 @@ class OpenLineageFiles:
             try:
                 if fault is not None:
                     raise NoRunEventError(fault)
-                facts = _facts(value)
+                facts = facts_of_any(value)
                 known.add(value, event_time_ms(value))
             except (NoRunEventError, InvalidUrnError) as error:
                 yield Problem(f"{file.name}, event {number}", error.message)
@@ -147,46 +138,13 @@ class _Known:
         self._facets: dict[Urn, Facets] = {}
 
     def add(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Raises: InvalidUrnError: a name makes no URN."""
-        every = [event.get("dataset"), *_listed(event, "inputs"), *_listed(event, "outputs")]
-        for dataset in every:
-            if isinstance(dataset, Mapping) and not str(dataset.get("namespace")).startswith(OTHER_KINDS):
-                entity = naming.data(_name(dataset, "namespace"), _name(dataset, "name"))
-                self._of(entity, is_job=False).add(dataset.get("facets"), at_ms)
-        if isinstance(job := event.get("job"), Mapping) and not is_own(event):
-            name = _name(job, "name")
-            entity = program(_name(job, "namespace"), name, WORKFLOW, name)
-            self._of(entity, is_job=True).add(job.get("facets"), at_ms)
-
-    def _of(self, entity: Urn, *, is_job: bool) -> Facets:
-        if entity not in self._facets:
-            self._facets[entity] = Facets(entity, is_job=is_job)
-        return self._facets[entity]
+        """Raises: NoRunEventError, InvalidUrnError: a name is missing, or makes no URN."""
+        for entity, side, facets, _ in described(event):
+            if entity not in self._facets:
+                self._facets[entity] = Facets(entity, is_job=side is Side.JOB)
+            self._facets[entity].add(facets, at_ms)
 
     def found(self) -> Iterator[Found]:
         """Each dataset and job once."""
         for facets in self._facets.values():
             yield facets.found()
-
-
-def _facts(event: Any) -> list[Any]:
-    """Raises: NoRunEventError: it is not an OpenLineage event."""
-    if isinstance(event, Mapping) and "run" not in event:
-        if "dataset" in event:
-            return []
-        if "job" in event:
-            return facts_of_job(event)
-    return facts_of(event)
-
-
-def _listed(event: Mapping[str, Any], name: str) -> list[Any]:
-    listed = event.get(name)
-    return listed if isinstance(listed, list) else []
-
-
-def _name(value: Mapping[str, Any], name: str) -> str:
-    """Raises: NoRunEventError: it is missing."""
-    text = value.get(name)
-    if not isinstance(text, str) or not text:
-        raise NoRunEventError(f"{name} is missing or not text.")
-    return text

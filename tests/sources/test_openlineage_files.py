@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from metajournal.domains.catalog.naming import data
 from metajournal.domains.catalog.urns import program, run
 from metajournal.domains.lineage.events import AccessesRecorded, RunStarted, RunStopped
+from metajournal.domains.lineage.facets import without_secrets
 from metajournal.domains.lineage.openlineage import facts_of, run_events
 from metajournal.sources.found import Found, Past, Problem
-from metajournal.sources.openlineage.facets import without_secrets
 from metajournal.sources.openlineage.source import PIECE, OpenLineageFiles
 from metajournal.sources.plan import plan
 from metajournal.sources.source import Identity, SourceError

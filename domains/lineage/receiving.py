@@ -1,0 +1,252 @@
+"""OpenLineage over HTTP: each event becomes the facts that the import makes of it, and its facets are kept.
+
+A run's facts need Lineage: Write on the run, facets of data and program Write on these; those without it are left out,
+as data are references that nobody checks. Everything is safe to repeat, so what is not acknowledged in time is asked
+for again with 503. Source: OpenLineage specification 2-0-2 and its HTTP API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ...schemas.endpoints import LINEAGE, WRITE, Answer, Endpoint, Need, Request, Sends
+from ...schemas.errors import (
+    ForbiddenError,
+    InputError,
+    InvalidUrnError,
+    MetajournalError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
+from ...schemas.urn import Urn
+from .facets import Side, described, described_run
+from .keeping import Keeper
+from .kept import Facet, Omitted, facets_of
+from .openlineage import NoRunEventError, event_time_ms, facts_of_any, run_of
+
+MOST_EVENTS: Final = 10_000
+"""Most events of a batch."""
+_AT_ONCE: Final = 64
+"""Events of a batch that are worked on at the same time."""
+_MOST_WAITING: Final = 1_000
+"""Requests that are answered at the same time."""
+_SPARE_S: Final = 0.2
+"""Seconds before the deadline at which a batch stops, so that it is answered."""
+_NO_RIGHT: Final = "no-right"
+_RETRIABLE: Final = (UnavailableError, OutcomeUnknownError)
+
+
+class Received(NamedTuple):
+    """What one event says.
+
+    Attributes:
+        at_ms: when it happened, milliseconds UTC.
+        facts: of lineage.
+        facets: by entity: what is kept of it.
+        omitted: by entity: facets that are not kept.
+    """
+
+    at_ms: int
+    facts: Sequence[Any]
+    facets: Mapping[Urn, list[Facet]]
+    omitted: Mapping[Urn, list[Omitted]]
+
+
+class _Receiver:
+    """What outlives requests in a process."""
+
+    def __init__(self) -> None:
+        self.keeper = Keeper()
+        self.waiting = 0
+
+
+def read(event: Any, request: Request) -> Received:
+    """What an event says, of that what whoever sends it may say.
+
+    Raises:
+        InputError: it is not an OpenLineage event.
+        ForbiddenError: nothing of it may be said.
+    """
+    try:
+        return _read(event, request)
+    except NoRunEventError as error:
+        raise InputError(error.message, code=error.code, hint=_HINT) from error
+    except InvalidUrnError as error:
+        raise InputError(error.message, code=NoRunEventError.CODE, hint=_HINT) from error
+
+
+_HINT: Final = "Send a RunEvent, DatasetEvent or JobEvent of OpenLineage; eventTime and the names are required."
+
+
+def _read(event: Any, request: Request) -> Received:
+    facts, at_ms = facts_of_any(event), event_time_ms(event)
+    is_run = "run" in event
+    about = list(described(event))
+    runs = {fact.entity for fact in facts} | ({run_of(event)} if is_run else set())
+    for run in runs:
+        _require(request, LINEAGE, Urn.parse(run))
+    if not runs:
+        for one in about:
+            if one.side in (Side.DATASET, Side.JOB):
+                _require(request, WRITE, one.entity)
+    facets: dict[Urn, list[Facet]] = {}
+    omitted: dict[Urn, list[Omitted]] = {}
+    for one in [*about, *([described_run(event)] if is_run else [])]:
+        kept, left_out = facets_of(one, at_ms)
+        if one.side is not Side.RUN and kept and not request.may(WRITE, one.entity):
+            kept, left_out = [], [*left_out, *(Omitted(facet.name, _NO_RIGHT) for facet in kept)]
+        if kept:
+            facets.setdefault(one.entity, []).extend(kept)
+        if left_out:
+            omitted.setdefault(one.entity, []).extend(left_out)
+    return Received(at_ms, facts, facets, omitted)
+
+
+def _require(request: Request, action: str, urn: Urn) -> None:
+    if not request.may(action, urn):
+        raise ForbiddenError(f"This key does not have the right {action} on {urn}.", action=action)
+
+
+async def _kept(sends: Sends, request: Request, received: Received, keeper: Keeper) -> dict[Urn, list[Omitted]]:
+    """Have all of an event in the journal; gives the facets that are not kept.
+
+    The run comes last: its facts make it an entity, and change it.
+    """
+    omitted = {entity: list(left_out) for entity, left_out in received.omitted.items()}
+
+    async def keep(entity: Urn) -> None:
+        left_out = await keeper.keep(sends, request, entity, received.facets[entity])
+        if left_out:
+            omitted.setdefault(entity, []).extend(left_out)
+
+    new = [entity for entity, facets in received.facets.items() if keeper.has_news(request, entity, facets)]
+    for aggregate in dict.fromkeys(entity.aggregate for entity in new):
+        await sends.follow(aggregate)
+    async with asyncio.TaskGroup() as tasks:
+        for fact in received.facts:
+            tasks.create_task(sends.send(fact, event_time=received.at_ms))
+        for entity in new:
+            if entity.kind != "run":
+                tasks.create_task(keep(entity))
+    for entity in new:
+        if entity.kind == "run":
+            await keep(entity)
+    return omitted
+
+
+async def _receive(sends: Sends, request: Request) -> Answer:
+    """One event."""
+    receiver = _taken(sends)
+    try:
+        omitted = await _received(sends, request, request.body, receiver)
+    finally:
+        receiver.waiting -= 1
+    return Answer({"ok": True, "omitted": _omitted(omitted)})
+
+
+async def _received(sends: Sends, request: Request, event: Any, receiver: _Receiver) -> dict[Urn, list[Omitted]]:
+    """Raises: MetajournalError: not all of it is in the journal."""
+    received = read(event, request)
+    try:
+        return await _kept(sends, request, received, receiver.keeper)
+    except ExceptionGroup as group:
+        first = group.exceptions[0]
+        raise first from group
+
+
+def _taken(sends: Sends) -> _Receiver:
+    """Raises: UnavailableError: too many requests wait."""
+    receiver = sends.kept(_Receiver)
+    if receiver.waiting >= _MOST_WAITING:
+        raise UnavailableError("Too many events wait.", code="too-busy", hint="Send it again.", retry_after_s=2)
+    receiver.waiting += 1
+    return receiver
+
+
+def _omitted(omitted: Mapping[Urn, Sequence[Omitted]]) -> list[dict[str, str]]:
+    return [
+        {"entity": str(entity), "facet": one.name, "reason": one.reason}
+        for entity, left_out in omitted.items()
+        for one in left_out
+    ]
+
+
+async def _receive_batch(sends: Sends, request: Request) -> Answer:
+    """Several events, each by itself."""
+    events: Sequence[Any] = request.body
+    if len(events) > MOST_EVENTS:
+        raise InputError(f"A batch has at most {MOST_EVENTS:,} events, this one {len(events):,}.", code="too-many")
+    receiver = _taken(sends)
+    try:
+        failures = await _each(sends, request, events, receiver)
+    finally:
+        receiver.waiting -= 1
+    failed = [
+        {"index": index, "reason": _reason(error), "retriable": isinstance(error, _RETRIABLE)}
+        for index, error in failures
+    ]
+    retriable = sum(isinstance(error, _RETRIABLE) for _, error in failures)
+    if events and retriable == len(events):
+        raise failures[0][1]  # nothing is in the journal: as for a single event
+    summary = {
+        "received": len(events), "successful": len(events) - len(failed), "failed": len(failed),
+        "retriable": retriable, "non_retriable": len(failed) - retriable,
+    }  # fmt: skip
+    status = "success" if not failed else "failure" if len(failed) == len(events) else "partial_success"
+    return Answer({"status": status, "summary": summary, "failed_events": failed})
+
+
+async def _each(
+    sends: Sends, request: Request, events: Sequence[Any], receiver: _Receiver
+) -> list[tuple[int, MetajournalError]]:
+    """The failures of a batch, by index; what is not in the journal in time is one too."""
+    failures: dict[int, MetajournalError] = {}
+    left = iter(enumerate(events))
+    done: set[int] = set()
+
+    async def work() -> None:
+        for index, event in left:
+            try:
+                await _received(sends, request, event, receiver)
+            except MetajournalError as error:
+                failures[index] = error
+            done.add(index)
+
+    workers = [asyncio.ensure_future(work()) for _ in range(min(_AT_ONCE, len(events)))]
+    try:
+        if workers:
+            await asyncio.wait(workers, timeout=max(0.0, sends.left_s - _SPARE_S))
+    finally:
+        for worker in workers:
+            worker.cancel()
+        ends = await asyncio.gather(*workers, return_exceptions=True)
+    broken = [end for end in ends if isinstance(end, Exception)]
+    if broken:
+        raise broken[0]
+    late = UnavailableError("It was not acknowledged in time.", code="not-acknowledged", retry_after_s=2)
+    failures.update({index: late for index in range(len(events)) if index not in done})
+    return sorted(failures.items())
+
+
+def _reason(error: MetajournalError) -> str:
+    return f"{error.code}: {error.message}"
+
+
+def _checked_inside(request: Request) -> Sequence[Need]:
+    """None: what an event needs follows from its body, and is asked for before any of it is sent."""
+    return ()
+
+
+RECEIVING: Final = (
+    Endpoint(
+        "POST", "/api/v1/lineage", "Take in an OpenLineage event of a run, a dataset or a job.", LINEAGE,
+        sends=_receive, needs=_checked_inside, body=dict[str, Any], answer=dict[str, Any],
+    ),
+    Endpoint(
+        "POST", "/api/v1/lineage/batch", "Take in several OpenLineage events, each by itself.", LINEAGE,
+        sends=_receive_batch, needs=_checked_inside, body=list[Any], answer=dict[str, Any],
+    ),
+)  # fmt: skip
+"""The rows of OpenLineage."""

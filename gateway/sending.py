@@ -1,0 +1,149 @@
+"""What an endpoint that sends events by itself gets: this process's doors to the journal, with one deadline.
+
+Everything here is on the loop and holds no thread. Whoever waits longer than the deadline is told to try again, so
+what is sent this way must be safe to repeat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+
+from ..client import Journal
+from ..producers.verdicts import Outcome
+from ..rules.entity import EntityRow
+from ..schemas.endpoints import Answer, Endpoint, Request
+from ..schemas.errors import OutcomeUnknownError, UnavailableError
+from ..schemas.events.base import Event
+from ..schemas.urn import Urn
+from .following import Following
+from .principals import Principal
+from .problems import HttpError
+
+T = TypeVar("T")
+ANSWER_S: Final = 3.5
+"""Seconds of an answer: with those of a turn 4, since those who ask give up at 5."""
+TURN_S: Final = 0.5
+"""Seconds that whoever asks for too much waits for a turn."""
+_LOOK_S: Final = 0.02
+RETRY_AFTER_S: Final = 2
+
+
+class Senders:
+    """Makes what each request sends by, and keeps what outlives it.
+
+    Args:
+        journal: where to.
+        following: this process's followers.
+    """
+
+    def __init__(self, journal: Journal, following: Following) -> None:
+        self._journal = journal
+        self._following = following
+        self._kept: dict[Any, Any] = {}
+
+    async def answer(self, endpoint: Endpoint, request: Request) -> Answer:
+        """The answer of an endpoint that sends by itself.
+
+        Raises:
+            UnavailableError: not everything was acknowledged in time; the request is to be sent again.
+            MetajournalError: as the endpoint's function.
+        """
+        assert endpoint.sends is not None
+        until = asyncio.get_running_loop().time() + ANSWER_S
+        try:
+            async with asyncio.timeout_at(until):
+                return await endpoint.sends(self.of(request, until), request)
+        except TimeoutError:
+            raise overloaded("Not everything was acknowledged in time.", "not-acknowledged") from None
+        except OutcomeUnknownError as error:
+            raise overloaded(error.message, error.code) from error
+
+    def of(self, request: Request, until: float) -> Sending:
+        """What one request sends by.
+
+        Args:
+            until: the loop's time of its deadline.
+        """
+        return Sending(self._journal, self._following, request, until, self._kept)
+
+
+class Sending:
+    """As `schemas.endpoints.Sends`.
+
+    Args:
+        journal, following, request, until: as of `Senders`.
+        kept: what outlives the request.
+    """
+
+    def __init__(
+        self, journal: Journal, following: Following, request: Request, until: float, kept: dict[Any, Any]
+    ) -> None:
+        self._journal = journal
+        self._following = following
+        self._request = request
+        self._kept = kept
+        self.until = until
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the deadline."""
+        return max(0.0, self.until - asyncio.get_running_loop().time())
+
+    async def follow(self, urn: Urn) -> None:
+        """As `Sends.follow`."""
+        await self._following.follow(urn.aggregate, self._request.tenant)
+
+    async def send(self, event: Event, *, event_time: int, expected: int | None = None) -> int:
+        """As `Sends.send`."""
+        receipt = self._journal.emit(
+            event, event_time=event_time, expected=expected, tenant=self._request.tenant, actor=self._request.actor
+        )
+        return (await receipt).value
+
+    async def write(self, event: Event, *, event_time: int, expected: int | None = None) -> Outcome:
+        """As `Sends.write`."""
+        follow = await self._following.follow(event.entities[0].aggregate, self._request.tenant)
+        receipt = self._journal.emit(
+            event, event_time=event_time, expected=expected, tenant=self._request.tenant, actor=self._request.actor
+        )
+        await receipt
+        outcome = await self._following.verdict(follow, receipt, self.left_s)
+        if outcome is None:
+            raise overloaded("The event is in the journal, but nothing has judged it in time.", "not-judged")
+        return outcome
+
+    async def newest(self, urn: Urn) -> EntityRow | None:
+        """As `Sends.newest`."""
+        return (await self._following.fresh(urn, self._request.tenant, self.left_s)).row
+
+    def kept(self, make: Callable[[], T]) -> T:
+        """As `Sends.kept`."""
+        if make not in self._kept:
+            self._kept[make] = make()
+        return cast(T, self._kept[make])
+
+
+def overloaded(why: str, code: str = "too-busy") -> UnavailableError:
+    """The error of a request that is to come again later."""
+    return UnavailableError(why, code=code, hint=f"Send it again in {RETRY_AFTER_S} s.", retry_after_s=RETRY_AFTER_S)
+
+
+async def paced(ask: Callable[[], Principal]) -> Principal:
+    """Who asks; one whose key asks for too much waits for a turn.
+
+    Raises:
+        UnavailableError: there was none, where others are answered with 429.
+        MetajournalError: as `ask`.
+    """
+    until = asyncio.get_running_loop().time() + TURN_S
+    while True:
+        try:
+            return ask()
+        except HttpError as error:
+            if error.status != 429:
+                raise
+            if asyncio.get_running_loop().time() > until:
+                raise overloaded(error.message, error.code) from error
+        await asyncio.sleep(_LOOK_S)

@@ -1,0 +1,317 @@
+"""OpenLineage over a real server: its real client, stories in any order, hostile events, overload, a broker away."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from metajournal import EntityDeleted, EntityRegistered, Journal, dataset
+from metajournal.domains.access.rights import Rights
+from metajournal.domains.catalog.naming import data
+from metajournal.domains.catalog.urns import run
+from metajournal.domains.lineage.kept import TIMES
+from metajournal.gateway.principals import Principal
+from metajournal.schemas.settings import Settings
+from metajournal.schemas.urn import Urn
+from tests.gateway.openlineage_client import BATCH, LINEAGE, client, entity, event, plain
+from tests.gateway.serving import READER, TEAM_A, Served, running
+from tests.gateway.story import Night
+from tests.properties import examples
+
+pytestmark = pytest.mark.services
+WRITTEN = ("creation_time", "created_by", "last_update_time", "last_updated_by", TIMES)
+
+
+def described(found: Mapping[str, Any]) -> dict[str, str]:
+    """An entity's properties of scope SYSTEM, without those that say who wrote when."""
+    return {key: value for key, value in found["system"]["properties"].items() if key not in WRITTEN}
+
+
+def system(server: Served, urn: Urn) -> dict[str, str]:
+    """The same of an entity that is there."""
+    found = entity(server, urn)
+    assert found is not None, urn
+    return described(found)
+
+
+def entities(server: Served, night: Night) -> dict[str, dict[str, Any]]:
+    """All that is there of what a night's events are about."""
+    jobs = [("airflow", "nightly"), ("spark", "stage"), ("dbt", "daily"), ("dbt", "daily-2")]
+    urns = [night.raw, night.staged, night.daily, night.job_of("dbt", "report")]
+    urns += [of(*job) for job in jobs for of in (night.job_of, night.run_of)]
+    return {str(urn): found for urn in urns if (found := entity(server, urn)) is not None}
+
+
+@pytest.fixture(params=[False, True], ids=["synchronous", "asynchronous"])
+def asynchronous(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def test_a_night_becomes_lineage_schemas_and_facets(server: Served, asynchronous: bool) -> None:
+    night = Night(f"night-{asynchronous}".lower())
+    with client(server, asynchronous=asynchronous) as sender:
+        for one in night.events():
+            sender.emit(one)
+    found = {urn: described(one) for urn, one in entities(server, night).items()}
+    assert len(found) == 11  # the job of Spark has no facets
+    assert found[str(night.staged)]["schema"] == '[["id","long"],["amount","double"]]'
+    assert json.loads(found[str(night.staged)]["openlineage.outputStatistics"])["rowCount"] == 3
+    assert found[str(night.daily)]["schema"] == '[["day","date"],["total","numeric"],["orders","bigint"]]'
+    assert found[str(night.daily)]["description"] == "What was sold a day"
+    assert "total" in json.loads(found[str(night.daily)]["openlineage.columnLineage"])["fields"]
+    assert found[str(night.raw)]["schema"] == '[["id","long"]]'
+    assert found[str(night.raw)]["description"] == "Orders as the shop sends them"
+    assert json.loads(found[str(night.run_of("spark", "stage"))]["openlineage.parent"])["job"]["name"] == "nightly"
+    assert "errorMessage" in str(found[str(night.run_of("dbt", "daily"))])
+    assert "sum(amount)" in found[str(night.job_of("dbt", "daily"))]["openlineage.sql"]
+    server.fold()
+    lineage = server.journal.lineage.of(night.daily)
+    assert {str(night.raw), str(night.staged), str(night.daily)} <= set(str(lineage).replace("'", " ").split())
+    told = server.journal.lineage.run(night.run_of("dbt", "daily"))
+    assert (told["status"], told["stop"] - told["start"]) == ("FAILED", 1_000)
+
+
+def apart(found: Mapping[str, Any], night: Night) -> str:
+    """What is known of a night, without its name."""
+    text = json.dumps({urn: described(one) for urn, one in found.items()}, sort_keys=True)
+    for job in ("nightly", "stage", "daily", "daily-2"):
+        text = text.replace(night.run_id(job), job)
+    return text.replace(night.name, "night")
+
+
+_nights = count(100)
+
+
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_order_gives_the_same_and_sent_again_nothing_changes(server: Served, drawn: st.DataObject) -> None:
+    expected = _first(server)
+    night = Night(f"night-{next(_nights)}")
+    events = [plain(one) for one in night.events()]
+    for one in drawn.draw(st.permutations(events)):
+        assert server.post(LINEAGE, one).json == {"ok": True, "omitted": []}
+    found = entities(server, night)
+    assert apart(found, night) == expected
+    assert server.post(BATCH, drawn.draw(st.permutations(events))).json["status"] == "success"
+    assert entities(server, night) == found
+
+
+_known: dict[str, str] = {}
+
+
+def _first(server: Served) -> str:
+    """What a night becomes that is told in its order."""
+    if server.address not in _known:
+        night = Night("night-000")
+        for one in night.events():
+            assert server.post(LINEAGE, plain(one)).status == 200
+        _known[server.address] = apart(entities(server, night), night)
+    return _known[server.address]
+
+
+def test_a_process_that_remembers_nothing_changes_nothing_either(server: Served, gateway_settings: Settings) -> None:
+    night = Night("night-remembered")
+    events = [plain(one) for one in night.events()]
+    assert server.post(BATCH, events).json["status"] == "success"
+    before = entities(server, night)
+    with Journal.connect(gateway_settings) as journal, running(journal, server.principals, gateway_settings) as other:
+        assert server.post(BATCH, events[::-1], address=other).json["status"] == "success"
+    assert entities(server, night) == before
+
+
+def test_the_latest_stands_where_two_processes_write_at_once(server: Served, gateway_settings: Settings) -> None:
+    with Journal.connect(gateway_settings) as journal, running(journal, server.principals, gateway_settings) as other:
+
+        def send(hour: int) -> int:
+            address = other if hour % 2 else server.address
+            for _ in range(5):
+                status = server.post(LINEAGE, event("contended", hour), address=address).status
+                if status != 503:
+                    return status
+            return 503
+
+        with ThreadPoolExecutor(12) as pool:
+            assert set(pool.map(send, [*range(0, 24, 2), *range(23, 0, -2)])) == {200}
+    assert system(server, data("s3://shop", "contended")) == {"description": "at 23"}
+
+
+HOSTILE: dict[str, tuple[Any, int, str]] = {
+    "no event": ({}, 400, "no-run-event"),
+    "a list": ([], 400, "invalid-event"),
+    "null": (b"null", 400, "invalid-event"),
+    "no body": (None, 400, "no-body"),
+    "half a body": (b'{"eventType": "START"', 400, "not-json"),
+    "not UTF-8": (b'{"a": "\xff"}', 400, "not-utf-8"),
+    "depth": (b'{"run":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400, "not-json"),
+    "a name twice": (b'{"eventTime": "2026-01-01T12:00:00Z", "eventTime": "2026-01-02T12:00:00Z"}', 400, "not-json"),
+    "no eventTime": (event(eventTime=None), 400, "no-run-event"),
+    "eventTime without a zone": (event(eventTime="2026-01-01T12:00:00"), 400, "no-run-event"),
+    "eventTime is a number": (event(eventTime=1767268800000), 400, "no-run-event"),
+    "no runId": (event(run={}), 400, "no-run-event"),
+    "the run is text": (event(run="r1"), 400, "no-run-event"),
+    "the run is null": (event(run=None), 400, "no-run-event"),
+    "the job is a list": (event(job=["jobs", "load"]), 400, "no-run-event"),
+    "outputs are an object": (event(outputs={"namespace": "a", "name": "b"}), 400, "no-run-event"),
+    "an output is null": (event(outputs=[None]), 400, "no-run-event"),
+    "an output without a name": (event(outputs=[{"namespace": "a"}]), 400, "no-run-event"),
+    "a surrogate in a name": (event("\ud800"), 400, "no-run-event"),
+    "a name that is too long": (event("x" * 2000), 400, "no-run-event"),
+    "a word that is no eventType": (event(eventType="BEGUN"), 400, "no-run-event"),
+    "the dataset is text": ({"eventTime": "2026-01-01T12:00:00Z", "dataset": "a"}, 400, "no-run-event"),
+    "our own facet names no run": (
+        event(run={"runId": "r", "facets": {"metajournal_run": {"run": "dataset:a/b"}}}), 400, "no-run-event"),
+    "our own facet is odd": (
+        event(run={"runId": "r", "facets": {"metajournal_run": {"run": "run:a/b/workflow/c/d", "accesses": [1]}}}),
+        400, "no-run-event"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_no_event_is_refused_and_said_why(server: Served, name: str) -> None:
+    body, status, code = HOSTILE[name]
+    answer = server.post(LINEAGE, body)
+    assert (answer.status, answer.json["code"]) == (status, code), answer.body
+
+
+@pytest.mark.parametrize("odd", [None, 1, "text", [], [1], {"a": None}, {"schema": 7, "documentation": ["x"]},
+                                 {"schema": {"fields": {"id": 1}}}, {"schema": {"fields": [1, {"name": 2}]}},
+                                 {"documentation": {"description": 5}}])  # fmt: skip
+def test_facets_of_another_shape_say_nothing(server: Served, odd: Any) -> None:
+    answer = server.post(LINEAGE, event("odd", facets=odd))
+    assert (answer.status, answer.json) == (200, {"ok": True, "omitted": []})
+    assert entity(server, data("s3://shop", "odd")) is None
+
+
+def test_huge_facets_are_left_out_and_the_others_kept(server: Served) -> None:
+    urn = data("s3://shop", "huge")
+    facets = {"small": {"a": 1}, "huge": {"a": "x" * 70_000}, "times": {"small": 0}}
+    answer = server.post(LINEAGE, event("huge", facets=facets)).json
+    assert {(one["facet"], one["reason"]) for one in answer["omitted"]} == {
+        ("huge", "too-large"), ("times", "not-a-name")}  # fmt: skip
+    assert {one["entity"] for one in answer["omitted"]} == {str(urn)}
+    assert system(server, urn) == {"openlineage.small": '{"a":1}'}
+
+
+def test_facets_beyond_what_an_entity_holds_are_left_out(server: Served) -> None:
+    urn = data("s3://shop", "full")
+    facets = {f"f{number:02}": {"a": "x" * (30_000 + number)} for number in range(30)} | {"small": {"a": 1}}
+    answer = server.post(LINEAGE, event("full", facets=facets)).json
+    left_out = {one["facet"] for one in answer["omitted"]}
+    assert {one["reason"] for one in answer["omitted"]} == {"too-large"}
+    assert set(system(server, urn)) == {f"openlineage.{name}" for name in facets.keys() - left_out}
+    assert "openlineage.small" in system(server, urn)
+    assert len(left_out) < 30
+
+
+def test_deleted_data_stay_deleted(server: Served) -> None:
+    urn = data("s3://shop", "deleted")
+    server.journal.emit(EntityRegistered(urn))
+    server.journal.emit(EntityDeleted(urn))
+    server.journal.flush()
+    answer = server.post(LINEAGE, event("deleted"))
+    assert (answer.status, [one["reason"] for one in answer.json["omitted"]]) == (200, ["deleted"])
+    assert server.post(LINEAGE, event("deleted", 13)).status == 200
+    assert entity(server, urn) is None
+    server.fold()
+    assert str(urn) in accessed(server, RUN)
+
+
+def accessed(server: Served, of: Urn) -> set[str]:
+    """What a run is known to have accessed."""
+    return {access["data"] for access in server.journal.lineage.accesses(of)[0]}
+
+
+RUN = run("jobs", "load", "workflow", "load", "r1")
+
+
+def test_data_that_exist_get_what_writers_say_and_of_readers_what_they_lack(server: Served) -> None:
+    bare, described = data("s3://shop", "bare"), data("s3://shop", "described")
+    server.journal.emit(EntityRegistered(bare))
+    server.journal.emit(EntityRegistered(described, "by hand", [("a", "int")]))
+    server.journal.flush()
+    said = {"schema": {"fields": [{"name": "b", "type": "int"}]}}
+    inputs = [{"namespace": "s3://shop", "name": name, "facets": said} for name in ("bare", "described", "new")]
+    assert server.post(LINEAGE, event(inputs=inputs, outputs=[])).status == 200
+    assert system(server, bare) == {"schema": '[["b","int"]]'}
+    assert system(server, described) == {"description": "by hand", "schema": '[["a","int"]]'}
+    assert system(server, data("s3://shop", "new")) == {"schema": '[["b","int"]]'}
+    assert server.post(LINEAGE, event("described", facets=said)).status == 200
+    assert system(server, described) == {"description": "by hand", "schema": '[["b","int"]]'}
+
+
+def test_a_facet_that_is_no_more_is_removed(server: Served) -> None:
+    urn = data("s3://shop", "removed")
+    both = {"documentation": {"description": "a"}, "storage": {"storageLayer": "iceberg"}}
+    server.post(LINEAGE, event("removed", 12, facets=both))
+    server.post(LINEAGE, event("removed", 14, facets={name: {"_deleted": True} for name in both}))
+    server.post(LINEAGE, event("removed", 13, facets=both))
+    assert system(server, urn) == {}
+
+
+def lineage_alone(server: Served) -> str:
+    """The key of somebody who may say what runs did, and nothing else."""
+    rights = Rights([("lineage", "*")], {"lineage": frozenset({"WriteLineage"})})
+    server.principals.by_key["lineage"] = Principal("default", "lineage", "lineage", rights)
+    return "lineage"
+
+
+def test_who_may_not_write_data_registers_none(server: Served) -> None:
+    key = lineage_alone(server)
+    answer = server.post(LINEAGE, event("unwritten", run_id="r-lineage"), key=key)
+    assert (answer.status, [one["reason"] for one in answer.json["omitted"]]) == (200, ["no-right"])
+    assert entity(server, data("s3://shop", "unwritten")) is None
+    static = {"eventTime": "2026-01-01T12:00:00Z", "dataset": event("unwritten")["outputs"][0]}
+    assert server.post(LINEAGE, static, key=key).status == 403
+    assert entity(server, data("s3://shop", "unwritten")) is None
+    server.fold()
+    of = run("jobs", "load", "workflow", "load", "r-lineage")
+    assert accessed(server, of) == {str(data("s3://shop", "unwritten"))}
+
+
+@pytest.mark.parametrize("key", [READER, TEAM_A])
+def test_a_run_of_somebody_else_is_refused_whole(server: Served, key: str) -> None:
+    own = {"namespace": "team-a", "name": "own", "facets": {"documentation": {"description": "x"}}}
+    answer = server.post(LINEAGE, event(run_id=f"r-{key}", outputs=[own]), key=key)
+    assert (answer.status, answer.json["code"]) == (403, "forbidden")
+    assert entity(server, dataset("team-a", "own")) is None
+    assert entity(server, run("jobs", "load", "workflow", "load", f"r-{key}")) is None
+    assert server.post(LINEAGE, event(), key=None).status == 401
+
+
+def test_a_batch_tells_which_events_failed(server: Served) -> None:
+    key = lineage_alone(server)
+    static = {"eventTime": "2026-01-01T12:00:00Z", "dataset": event("b")["outputs"][0]}
+    events = [event("a"), {}, event("c"), static, event(eventTime="soon"), 7]
+    answer = server.post(BATCH, gzip.compress(json.dumps(events).encode()), key=key, Content_Encoding="gzip")
+    assert answer.status == 200
+    assert {name: answer.json[name] for name in ("status", "summary")} == {
+        "status": "partial_success",
+        "summary": {"received": 6, "successful": 2, "failed": 4, "retriable": 0, "non_retriable": 4},
+    }
+    failed = answer.json["failed_events"]
+    assert [(one["index"], one["retriable"]) for one in failed] == [(1, False), (3, False), (4, False), (5, False)]
+    assert [one["reason"].partition(":")[0] for one in failed] == [
+        "no-run-event", "forbidden", "no-run-event", "no-run-event"]  # fmt: skip
+    assert server.post(BATCH, []).json["status"] == "success"
+    assert server.post(BATCH, [{}]).json["status"] == "failure"
+    assert server.post(BATCH, [{}] * 10_001).json["code"] == "too-many"
+    assert server.post(BATCH, {}).status == 400
+
+
+def test_overload_is_503_and_never_429(server: Served, gateway_settings: Settings) -> None:
+    slow = replace(gateway_settings, gateway=replace(gateway_settings.gateway, requests_per_s=0.01, burst=2))
+    with Journal.connect(slow) as journal, running(journal, server.principals, slow) as address:
+        assert [server.post(LINEAGE, event(), address=address).status for _ in range(2)] == [200, 200]
+        for path, body in ((LINEAGE, event()), (BATCH, [event()])):
+            answer = server.post(path, body, address=address)
+            assert (answer.status, answer.json["code"]) == (503, "too-many-requests")
+            assert int(answer.headers["retry-after"]) >= 1

@@ -1,0 +1,99 @@
+"""OpenLineage while the broker is away: refused in time and asked for again, and what its client repeats is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from metajournal.domains.catalog.naming import data
+from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.settings import GatewaySettings, JournalSettings, LakeSettings, Settings
+from metajournal.stack.jars import ensure_parts
+from metajournal.stack.kafka import start_kafka
+from tests.gateway.openlineage_client import LINEAGE, client, entity, event
+from tests.gateway.serving import Served, served
+from tests.gateway.story import Night
+from tests.wait import eventually
+
+pytestmark = pytest.mark.services
+
+
+class Broker:
+    """A broker that can be killed and started again at the same address."""
+
+    def __init__(self, folder: Path) -> None:
+        self._parts, self._folder = ensure_parts(("kafka",)), folder
+        self.server = start_kafka(self._parts, folder)
+
+    def kill(self) -> None:
+        pid = self.server.kept.server_pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        eventually(lambda: self.server.kept.exit_code is not None, what="the broker's end")
+        self.server.stop()
+
+    def start(self) -> None:
+        self.server = start_kafka(self._parts, self._folder, ports=self.server.ports)
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    made = Broker(tmp_path_factory.mktemp("kafka"))
+    yield made
+    made.server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server over that broker."""
+    own = Settings(
+        journal=JournalSettings(prefix="outage", actor="tests", partitions=2),
+        kafka={"bootstrap.servers": broker.server.endpoint},
+        lake=LakeSettings(path=str(tmp_path_factory.mktemp("outage") / "lake")),
+        gateway=GatewaySettings(port=0, operator="", drain_s=0, requests_per_s=0),
+    )
+    ensure_topics(own)
+    with served(own) as running:
+        yield running
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["synchronous", "asynchronous"])
+def test_a_broker_that_restarts_loses_nothing_of_what_a_client_sends(
+    broker: Broker, server: Served, asynchronous: bool
+) -> None:
+    night = Night(f"outage-{asynchronous}".lower())
+    events = night.events()
+    with client(server, asynchronous=asynchronous) as sender, ThreadPoolExecutor(1) as aside:
+        sender.emit(events[0])
+        broker.kill()
+        back = aside.submit(_back_again, broker, server)
+        for one in events[1:]:
+            sender.emit(one)
+        back.result()
+    assert server.post(LINEAGE, event("outage")).status == 200
+    assert entity(server, data("s3://shop", "outage")) is not None
+    daily = entity(server, night.daily)
+    assert daily is not None
+    assert daily["system"]["properties"]["schema"] == '[["day","date"],["total","numeric"],["orders","bigint"]]'
+    server.fold()
+    for job in (("airflow", "nightly"), ("spark", "stage"), ("dbt", "daily"), ("dbt", "daily-2")):
+        run = server.journal.lineage.run(night.run_of(*job))
+        assert (run["start"] > 0, run["stop"] > 0) == (True, True)
+
+
+def _back_again(broker: Broker, server: Served) -> None:
+    """Start the broker again once the client, too, was told to come again."""
+    try:
+        for _ in range(2):
+            began = time.monotonic()
+            refused = server.post(LINEAGE, event("outage"))
+            assert (refused.status, int(refused.headers["retry-after"]) >= 1) == (503, True), refused.body
+            assert time.monotonic() - began < 4.9
+    finally:
+        broker.start()

@@ -1,0 +1,214 @@
+"""Facets in any order of arrival make the same of an entity: the latest of each stands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metajournal.domains.catalog.urns import dataset, run
+from metajournal.domains.lineage.facets import Described, Side, described, described_run
+from metajournal.domains.lineage.kept import (
+    AGAIN_MS,
+    MOST_BYTES,
+    TIMES,
+    Facet,
+    Omitted,
+    facets_of,
+    update_of,
+)
+from metajournal.domains.lineage.remembered import Remembered
+from tests.builders import NOON
+from tests.properties import examples
+
+ORDERS = dataset("shop", "orders")
+_TEXTS = ("a", "b", "c")
+
+
+def facets(step_ms: int) -> st.SearchStrategy[list[Facet]]:
+    """Facets of one entity at a few times, those of readers and removals too."""
+
+    def made(name: str, text: str | None, at: int, is_input: bool) -> Facet:
+        key = {"schema": "schema", "documentation": "description"}.get(name, f"openlineage.{name}")
+        stopgap = is_input and key in ("schema", "description") and text is not None
+        return Facet(name, key, text, NOON + at * step_ms, stopgap)
+
+    names, texts = st.sampled_from(["schema", "documentation", "sql"]), st.sampled_from([*_TEXTS, None])
+    return st.lists(st.builds(made, names, texts, st.integers(0, 5), st.booleans()), min_size=1, max_size=12)
+
+
+def modelled(said: Sequence[Facet]) -> dict[str, str]:
+    """What stands: of those who write the latest; without any, of those who read the earliest."""
+    stands: dict[str, str] = {}
+    for name in {facet.name for facet in said}:
+        own = [facet for facet in said if facet.name == name]
+        writers, readers = [one for one in own if not one.is_stopgap], [one for one in own if one.is_stopgap]
+        last = max(writers, key=lambda one: one.standing) if writers else min(readers, key=lambda one: (
+            one.at_ms, [-byte for byte in one.standing.digest]))  # fmt: skip
+        if last.text is not None:
+            stands[last.key] = last.text
+    return stands
+
+
+def applied(properties: dict[str, str], said: Sequence[Facet], memory: Remembered | None) -> dict[str, str]:
+    """The properties after some facets that came together."""
+    news = said if memory is None else memory.news("default", ORDERS, said)
+    update, stood = update_of(properties, news)
+    if memory is not None:
+        memory.hold("default", ORDERS, stood)
+    if update is None:
+        return properties
+    kept = {key: value for key, value in properties.items() if key not in update.removed}
+    return {**kept, **update.properties}
+
+
+def cut(said: Sequence[Facet], data: st.DataObject) -> list[Sequence[Facet]]:
+    """Pieces of a list, in order."""
+    pieces, start = [], 0
+    while start < len(said):
+        end = start + data.draw(st.integers(1, 4))
+        pieces.append(said[start:end])
+        start = end
+    return pieces
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(facets(1000), st.data())
+def test_any_order_gives_the_same_in_a_process_that_remembers(said: list[Facet], data: st.DataObject) -> None:
+    memory, properties = Remembered(), dict[str, str]()
+    for piece in cut(data.draw(st.permutations(said)), data):
+        properties = applied(properties, piece, memory)
+    assert {key: value for key, value in properties.items() if key != TIMES} == modelled(said)
+    assert all(applied(properties, [facet], memory) == properties for facet in said), "sent again, nothing changes"
+
+
+@settings(max_examples=examples(400), deadline=None)
+@given(facets(AGAIN_MS), st.data(), st.integers(1, 3))
+def test_any_order_gives_the_same_where_nothing_is_remembered(
+    said: list[Facet], data: st.DataObject, most: int
+) -> None:
+    """As long as what is said again is said an hour later; whatever little is remembered, and the times too."""
+    results = []
+    for memory in (None, Remembered(most)):
+        properties: dict[str, str] = {}
+        for piece in cut(data.draw(st.permutations(said)), data):
+            properties = applied(properties, piece, memory)
+        results.append(properties)
+        assert {key: value for key, value in properties.items() if key != TIMES} == modelled(said)
+    assert results[0] == results[1]
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(facets(1000), st.data())
+def test_what_somebody_else_says_stands_before_readers_alone(said: list[Facet], data: st.DataObject) -> None:
+    foreign = {"schema": "theirs", "description": "theirs", "openlineage.sql": "theirs"}
+    memory, properties = Remembered(), dict(foreign)
+    for piece in cut(data.draw(st.permutations(said)), data):
+        properties = applied(properties, piece, memory)
+    own = modelled([facet for facet in said if not facet.is_stopgap])
+    written = {facet.key for facet in said if not facet.is_stopgap}
+    for key, value in foreign.items():
+        assert properties.get(key) == (own.get(key) if key in written else value)
+
+
+def test_a_facet_that_stands_moves_its_time_by_an_hour_at_least() -> None:
+    def one(at_ms: int) -> Facet:
+        return Facet("sql", "openlineage.sql", "a", at_ms)
+
+    first = applied({}, [one(NOON)], None)
+    assert json.loads(first[TIMES]) == {"sql": NOON}
+    assert applied(first, [one(NOON + AGAIN_MS - 1)], None) == first
+    assert json.loads(applied(first, [one(NOON + AGAIN_MS)], None)[TIMES]) == {"sql": NOON + AGAIN_MS}
+
+
+@pytest.mark.parametrize(
+    "written", ["", "[]", "null", '{"sql": "soon"}', '{"sql": {"input": []}}', "{", '{"sql": true}']
+)
+def test_times_that_somebody_else_wrote_are_no_times(written: str) -> None:
+    after = applied({TIMES: written}, [Facet("sql", "openlineage.sql", "a", NOON)], None)
+    assert (after["openlineage.sql"], json.loads(after[TIMES])) == ("a", {"sql": NOON})
+
+
+def test_memory_is_bounded() -> None:
+    memory = Remembered(100)
+    for number in range(300):
+        facet = [Facet("sql", "openlineage.sql", "a", NOON)]
+        _, stood = update_of({}, facet)
+        memory.hold("default", dataset("shop", str(number)), stood)
+    news = [memory.news("default", dataset("shop", str(number)), facet) for number in range(300)]
+    assert [bool(one) for one in news] == [True] * 200 + [False] * 100
+
+
+def test_tenants_and_entities_are_remembered_apart() -> None:
+    memory, facet = Remembered(), [Facet("sql", "openlineage.sql", "a", NOON)]
+    memory.hold("default", ORDERS, update_of({}, facet)[1])
+    assert memory.news("default", ORDERS, facet) == []
+    assert memory.news("another", ORDERS, facet) == facet
+    assert memory.news("default", dataset("shop", "other"), facet) == facet
+
+
+EVENT: dict[str, Any] = {
+    "eventType": "COMPLETE", "eventTime": "2026-01-01T12:00:00Z",
+    "run": {"runId": "r1", "facets": {"parent": {"run": {"runId": "r0"}}, "metajournal_run": {"status": "FAILED"}}},
+    "job": {"namespace": "airflow", "name": "load", "facets": {"sql": {"query": "select 1"}}},
+    "inputs": [{"namespace": "s3://lake", "name": "raw", "facets": {"schema": {"fields": [{"name": "id"}]}}}],
+    "outputs": [{
+        "namespace": "s3://lake", "name": "orders", "outputFacets": {"outputStatistics": {"rowCount": 3}},
+        "facets": {
+            "documentation": {"description": "Bought"}, "schema": {"fields": []},
+            "dataSource": {"name": "shop", "uri": "postgres://carol:geheim@db/shop?password=geheim"},
+        },
+    }],
+}  # fmt: skip
+
+
+def kept(one: Described) -> dict[str, str | None]:
+    return {facet.key: facet.text for facet in facets_of(one, NOON)[0]}
+
+
+def test_each_facet_becomes_a_property_of_whom_it_describes() -> None:
+    raw, orders, job = described(EVENT)
+    assert (raw.side, kept(raw)) == (Side.INPUT, {"schema": '[["id","unknown"]]'})
+    assert kept(orders) == {
+        "description": "Bought",
+        "openlineage.dataSource": '{"name":"shop","uri":"postgres://db/shop"}',
+        "openlineage.outputStatistics": '{"rowCount":3}',
+    }
+    assert kept(job) == {"openlineage.sql": '{"query":"select 1"}'}
+    of_run = described_run(EVENT)
+    assert (of_run.entity, kept(of_run)) == (
+        run("airflow", "load", "workflow", "load", "r1"), {"openlineage.parent": '{"run":{"runId":"r0"}}'}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "facet", "reason"),
+    [
+        ("sql", {"query": "x" * MOST_BYTES}, "too-large"),
+        ("times", {"sql": 0}, "not-a-name"),
+        ("x" * 1100, {"a": 1}, "not-a-name"),
+        ("\ud800", {"a": 1}, "not-a-name"),
+        ("", {"a": 1}, "not-a-name"),
+        ("odd", {"a": float("nan")}, "not-json"),
+        ("odd", {"a": "\ud800"}, "not-json"),
+        ("documentation", {"description": "\ud800"}, "not-json"),
+        ("documentation", {"description": "x" * 300_000}, "too-large"),
+    ],
+)
+def test_what_cannot_be_kept_is_named(name: str, facet: Any, reason: str) -> None:
+    assert facets_of(Described(ORDERS, Side.OUTPUT, {name: facet}), NOON) == ([], [Omitted(name, reason)])
+
+
+def test_the_largest_facet_is_kept() -> None:
+    room = MOST_BYTES - len('{"query":""}')
+    found, left_out = facets_of(Described(ORDERS, Side.OUTPUT, {"sql": {"query": "x" * room}}), NOON)
+    assert ([len(facet.text or "") for facet in found], left_out) == ([MOST_BYTES], [])
+
+
+def test_more_facets_than_one_event_may_carry_are_left_out() -> None:
+    found, left_out = facets_of(Described(ORDERS, Side.OUTPUT, {f"f{one}": {} for one in range(700)}), NOON)
+    assert (len(found), {one.reason for one in left_out}) == (500, {"too-many"})
