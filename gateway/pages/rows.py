@@ -1,0 +1,18 @@
+"""The rows of pages that belong to no domain."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...schemas.endpoints import Parameter
+from ...schemas.pages import Page
+from .home import HOME
+
+LOGIN: Final = Page("GET", "/login", "Where to log in.", query=(Parameter("next", "The page to come back to."),))
+LOGIN_FORM: Final = Page("POST", "/login", "Log in with a key, a one-time code, or by a proxy's word.")
+LOGOUT: Final = Page("POST", "/logout", "End the session.")
+ASSETS: Final = Page("GET", "/assets/{file}", "A stylesheet or a script.")
+PUBLIC: Final = (LOGIN, LOGIN_FORM, ASSETS)
+"""Pages that need no session."""
+PAGES: Final = (*PUBLIC, LOGOUT, HOME)
+"""Every one of them."""
