@@ -14,13 +14,21 @@ from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+from markupsafe import Markup
 from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from ..client import Journal
 from ..schemas.endpoints import Request
-from ..schemas.errors import ForbiddenError, InputError, RejectedError, UnauthenticatedError, UnknownEntityError
-from ..schemas.pages import Page, Sent, Shown
+from ..schemas.errors import (
+    ForbiddenError,
+    InputError,
+    RejectedError,
+    UnauthenticatedError,
+    UnavailableError,
+    UnknownEntityError,
+)  # fmt: skip
+from ..schemas.pages import Page, Section, Sent, Shown
 from ..schemas.settings import GatewaySettings
 from .addresses import Proxies
 from .bodies import BODY_BYTES, read_body
@@ -75,6 +83,7 @@ class Site:
         self._following = following
         self._readers = readers
         self._buckets = buckets
+        self._sections = table.sections
         self._menu = [page for page in table.pages if page.menu is not None]
         self._templates = environment(name for name in journal.epochs.domains)
         self._cookies = Cookies(settings)
@@ -130,9 +139,26 @@ class Site:
 
     def _read(self, request: HttpRequest, page: Page, asked: Request, row: Any, visit: Visit) -> Response:
         if page.of_row is not None:
-            return self._html(request, page.of_row(self._journal, asked, row), visit)
+            shown = page.of_row(self._journal, asked, row)
+            return self._html(request, self._with_sections(request, page, asked, row, visit, shown), visit)
         assert page.show is not None
         return self._html(request, page.show(self._journal, asked), visit)
+
+    def _with_sections(
+        self, request: HttpRequest, page: Page, asked: Request, row: Any, visit: Visit, shown: Shown
+    ) -> Shown:  # fmt: skip
+        """What a page shows, and what domains add to it; a part that cannot be read says so, and the rest is there."""
+        if not page.has_sections or row.deleted:
+            return shown
+        sections = [one for section in self._sections if (one := self._section(request, section, asked, row, visit))]
+        return shown._replace(values={**shown.values, "sections": sections})
+
+    def _section(self, request: HttpRequest, section: Section, asked: Request, row: Any, visit: Visit) -> Markup | None:
+        try:
+            shown = section(self._journal, asked, row)
+        except UnavailableError as error:
+            shown = Shown("missing.html", {"problem": {"detail": error.message, "hint": error.hint}})
+        return None if shown is None else Markup(self._text(request, shown, visit))  # it was escaped on its way
 
     async def _sent(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
         """Emit what a form asks for, and go to the page that shows it; or show what stands instead."""
@@ -225,8 +251,10 @@ class Site:
     # Answers
 
     def _html(self, request: HttpRequest, shown: Shown, visit: Visit | None) -> Response:
-        text = self._templates.get_template(shown.template).render({**self._common(request, visit), **shown.values})
-        return Response(text, shown.status, _SAFE, media_type=_HTML)
+        return Response(self._text(request, shown, visit), shown.status, _SAFE, media_type=_HTML)
+
+    def _text(self, request: HttpRequest, shown: Shown, visit: Visit | None) -> str:
+        return self._templates.get_template(shown.template).render({**self._common(request, visit), **shown.values})
 
     def _common(self, request: HttpRequest, visit: Visit | None) -> dict[str, Any]:
         """What every template may name."""

@@ -68,6 +68,7 @@ class Page:
         urn: the entity that the parts of the path name, where the template does not end with one.
         needs: the rights that it needs, where they are others than `action` to the entity; of a form, of its fields.
         query: names of the query.
+        has_sections: whether domains add to it.
         menu: its name among the pages that every page leads to; None: it is not among them.
     """
 
@@ -82,6 +83,7 @@ class Page:
     urn: Callable[[Mapping[str, str]], Urn] | None = None
     needs: Callable[[Request], Sequence[Need]] | None = None
     query: tuple[Parameter, ...] = ()
+    has_sections: bool = False
     menu: str | None = None
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 

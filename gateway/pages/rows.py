@@ -6,7 +6,10 @@ from typing import Final
 
 from ...schemas.endpoints import Parameter
 from ...schemas.pages import Page
+from .entities import DIFF, ENTITY, HISTORY
+from .events import EVENT
 from .home import HOME
+from .searching import KEYS, SEARCH
 
 LOGIN: Final = Page("GET", "/login", "Where to log in.", query=(Parameter("next", "The page to come back to."),))
 LOGIN_FORM: Final = Page("POST", "/login", "Log in with a key, a one-time code, or by a proxy's word.")
@@ -14,5 +17,5 @@ LOGOUT: Final = Page("POST", "/logout", "End the session.")
 ASSETS: Final = Page("GET", "/assets/{file}", "A stylesheet or a script.")
 PUBLIC: Final = (LOGIN, LOGIN_FORM, ASSETS)
 """Pages that need no session."""
-PAGES: Final = (*PUBLIC, LOGOUT, HOME)
+PAGES: Final = (*PUBLIC, LOGOUT, HOME, SEARCH, KEYS, ENTITY, HISTORY, DIFF, EVENT)
 """Every one of them."""
