@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from ..domains.access import http as access_http
     from ..domains.access import rows as access_rows
     from ..domains.access import rules as access_rules
+    from ..domains.access import sessions as access_sessions
     from ..domains.access import tables as access_tables
     from ..domains.catalog import as_of as catalog_as_of
     from ..domains.catalog import documents as catalog_documents
     from ..domains.catalog import domain as catalog
     from ..domains.catalog import events as catalog_events
     from ..domains.catalog import http as catalog_http
+    from ..domains.catalog import pages as catalog_pages
     from ..domains.catalog import rules as catalog_rules
     from ..domains.catalog import typed as catalog_typed
     from ..domains.catalog.columns import folder as catalog_folder
@@ -69,7 +71,8 @@ if TYPE_CHECKING:
     from ..domains.tables import domain as tables
     from ..fold.derived import DerivedFile
     from ..fold.published import AnnotationsFile, ColumnDocumentsFile, DocumentsFile
-    from ..gateway.table import HttpFile
+    from ..gateway.sessions import SessionsFile
+    from ..gateway.table import HttpFile, PagesFile
     from ..indexer.documents import WordsFile
     from ..lake.as_of import BeginsFile, FactsFile
     from ..lake.declared import TablesFile
@@ -102,3 +105,5 @@ if TYPE_CHECKING:
     _COMMANDS: Sequence[CommandsFile] = (access_commands, files_commands, lineage_commands, repositories_commands)
     _LINES: LinesFile = repositories_lines
     _HTTP: Sequence[HttpFile] = (access_http, catalog_http, files_http, lineage_http, repositories_http)
+    _PAGES: Sequence[PagesFile] = (catalog_pages,)
+    _SESSIONS: SessionsFile = access_sessions

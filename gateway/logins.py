@@ -107,12 +107,18 @@ class Logins:
         """A new session, once this process takes its key."""
         key, event = self._events.issued(principal.actor, time.time_ns() // 1_000_000)
         await self._emit(principal, event, None)
-        until = time.monotonic() + _HEARD_S
+        if not await self.is_heard(key, _HEARD_S):
+            raise UnavailableError("The new session was not heard of in time.", hint="Log in again.")
+        return key
+
+    async def is_heard(self, key: str, timeout_s: float) -> bool:
+        """Whether a session's key is taken in this process, within some seconds."""
+        until = time.monotonic() + timeout_s
         while self._principals.who(key) is None:
             if time.monotonic() > until:
-                raise UnavailableError("The new session was not heard of in time.", hint="Log in again.")
+                return False
             await asyncio.sleep(_ASKED_AGAIN_S)
-        return key
+        return True
 
     async def _emit(self, principal: Principal, event: Any, expected: int | None) -> None:
         now_ms = time.time_ns() // 1_000_000

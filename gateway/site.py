@@ -59,6 +59,8 @@ _SAFE: Final = {
     "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store", "Vary": "Cookie",
 }  # fmt: skip
 _TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_HEARD_S: Final = 1.0
+"""Seconds for a session that began in another process to be heard of in this one."""
 _TRIES: Final = 3
 """How often a form is sent whose entity changes elsewhere meanwhile."""
 
@@ -201,9 +203,13 @@ class Site:
 
     async def _login_page(self, request: HttpRequest, query: Mapping[str, str]) -> Response:
         back = safe_address(query.get("next", "/"))
-        if self._visit(request) is not None:
+        key = self._cookies.given(request)
+        if key is not None and await self._logins.is_heard(key, _HEARD_S) and self._visit(request) is not None:
             return self._moved(back)
-        return self._login_html(request, back)
+        answer = self._login_html(request, back)
+        if key is not None:
+            answer.headers["Set-Cookie"] = self._cookies.dropped(request)
+        return answer
 
     def _login_html(self, request: HttpRequest, back: str, failed: Problem | None = None) -> Response:
         named = self._proxies.vouched(request, self._settings.user_header)

@@ -58,6 +58,7 @@ ROLES = {
     "documents": PURE | {"lake", "fold"},
     "questions": PURE,
     "cursors": PURE | {"lake"},
+    "sessions": PURE,
     "queries": PURE | {"lake"},
 }
 """The layers that a file of a domain may import, by its role; files with another name import what stands below."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 from ...client import Journal
 from ...rules.entity import EntityRow
 from ...schemas.endpoints import WRITE, Parameter, Request
+from ...schemas.limits import RESERVED_PROPERTIES
 from ...schemas.pages import Page, Shown, address_of
 from ..own.entities import diff, history, scope_diff
 
@@ -55,9 +56,18 @@ def _history(journal: Journal, request: Request) -> Shown:
 
 
 def _differences(before: Any, after: Any) -> list[tuple[str, Any]]:
+    """What changed in each scope, but what the fold itself keeps there of every change: its time and actor."""
     nothing: dict[str, Any] = {"properties": {}, "tags": []}
-    found = [(scope, scope_diff((before or {}).get(scope, nothing), after[scope])) for scope in ("user", "system")]
+    found = [
+        (scope, scope_diff(_said((before or {}).get(scope, nothing)), _said(after[scope])))
+        for scope in ("user", "system")
+    ]
     return [(scope.upper(), one) for scope, one in found if any(side[part] for side in one.values() for part in side)]
+
+
+def _said(metadata: Any) -> dict[str, Any]:
+    properties = {key: value for key, value in metadata["properties"].items() if key not in RESERVED_PROPERTIES}
+    return {"properties": properties, "tags": metadata["tags"]}
 
 
 def _diff(journal: Journal, request: Request) -> Shown:

@@ -94,12 +94,27 @@ def test_logging_out_ends_the_session_in_every_process(server: Served, root: str
     elsewhere = Browser(server, second)
     assert browser.cookie is not None
     named = f"mj-{second.rpartition(':')[2]}={browser.cookie.partition('=')[2]}"
-    assert elsewhere.get("/", Cookie=named).status == 200
+    eventually(lambda: elsewhere.get("/", Cookie=named).status == 200)
     kept, page = browser.cookie, browser.page("/")
     answer = browser.submit(page.all("form", action="/logout")[0])
     assert (answer.status, answer.headers["location"], browser.cookie) == (303, "/login", None)
     eventually(lambda: browser.get("/", Cookie=kept).status == 303)
     eventually(lambda: elsewhere.get("/", Cookie=named).status == 303)
+
+
+def test_a_new_session_is_taken_by_the_next_process_though_it_hears_of_it_later(
+    server: Served, root: str, second: str
+) -> None:
+    for _ in range(10):
+        browser = logged_in(server, root)
+        assert browser.cookie is not None
+        elsewhere = Browser(server, second)
+        elsewhere.cookie = f"mj-{second.rpartition(':')[2]}={browser.cookie.partition('=')[2]}"
+        answer = elsewhere.get("/keys")
+        while answer.status == 303:
+            assert answer.headers["location"] in ("/login?next=%2Fkeys", "/keys")
+            answer = elsewhere.get(answer.headers["location"])
+        assert "All keys" in parsed(answer.body).text
 
 
 def test_a_disabled_principals_session_ends(server: Served, root: str) -> None:
