@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..domains.access import domain as access
     from ..domains.access import events as access_events
     from ..domains.access import http as access_http
+    from ..domains.access import pages as access_pages
     from ..domains.access import rows as access_rows
     from ..domains.access import rules as access_rules
     from ..domains.access import sessions as access_sessions
@@ -105,5 +106,5 @@ if TYPE_CHECKING:
     _COMMANDS: Sequence[CommandsFile] = (access_commands, files_commands, lineage_commands, repositories_commands)
     _LINES: LinesFile = repositories_lines
     _HTTP: Sequence[HttpFile] = (access_http, catalog_http, files_http, lineage_http, repositories_http)
-    _PAGES: Sequence[PagesFile] = (catalog_pages,)
+    _PAGES: Sequence[PagesFile] = (access_pages, catalog_pages)
     _SESSIONS: SessionsFile = access_sessions

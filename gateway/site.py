@@ -116,6 +116,8 @@ class Site:
             return self._moved("/login", {"Set-Cookie": self._cookies.dropped(request)})
         asked = self._asked(page, names, rest, query, fields, visit)
         check_needs(page, asked, visit)
+        if page.check is not None:
+            page.check(self._journal, asked)
         if page.form is not None:
             return await self._sent(request, page, asked, visit)
         return await self._shown(request, page, asked, visit)
@@ -172,6 +174,8 @@ class Site:
             try:
                 wish = Wish(sent.expected, None, asked.at_ms, self._settings.wait_s)
                 await self._writer.write(WRITTEN, asked, sent.event, wish)
+                if sent.tells is not None:
+                    return self._html(request, sent.tells, visit)
                 return self._moved(sent.back)
             except RejectedError as error:
                 if error.reason != "stale-entity" or page.again is None:

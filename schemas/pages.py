@@ -38,11 +38,13 @@ class Sent(NamedTuple):
         event: what is emitted.
         expected: logical timestamp of the entity's row that its sender saw; 0: it must not exist; None: no condition.
         back: the address of the page that shows what came of it.
+        tells: what is shown instead once it is accepted: a secret that is shown once.
     """
 
     event: Any
     expected: int | None
     back: str
+    tells: Shown | None = None
 
 
 Again: TypeAlias = Callable[[Request, Any], Sent | Shown]
@@ -64,6 +66,7 @@ class Page:
         show: what it shows, of journal and request; in a thread that reads.
         of_row: the same of an entity, whose row includes every acknowledged event.
         form: what its fields, the request's body, ask for.
+        check: gets journal and request, and raises ForbiddenError where rights on entities do not tell.
         again: what is done where the entity has changed since.
         urn: the entity that the parts of the path name, where the template does not end with one.
         needs: the rights that it needs, where they are others than `action` to the entity; of a form, of its fields.
@@ -79,6 +82,7 @@ class Page:
     show: Callable[[Any, Request], Shown] | None = None
     of_row: Callable[[Any, Request, Any], Shown] | None = None
     form: Callable[[Request], Sent] | None = None
+    check: Callable[[Any, Request], object] | None = None
     again: Again | None = None
     urn: Callable[[Mapping[str, str]], Urn] | None = None
     needs: Callable[[Request], Sequence[Need]] | None = None

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ...client import Journal
-from ...schemas.endpoints import Need, Request
+from ...schemas.endpoints import PIPELINE, Need, Request
 from ...schemas.errors import MetajournalError, UnavailableError
 from ...schemas.pages import Page, Shown
+from .pipeline import freshness
 
 _NEWEST: Final = 10
 
@@ -22,7 +23,11 @@ def _home(journal: Journal, request: Request) -> Shown:
             )
         except UnavailableError as error:
             problem = error
-    return Shown("home.html", {"found": found, "problem": shown_problem(problem), "may_read": bool(request.within)})
+    told = freshness(journal) if request.rights.anywhere(PIPELINE) else None
+    return Shown(
+        "home.html",
+        {"found": found, "problem": shown_problem(problem), "may_read": bool(request.within), "freshness": told},
+    )
 
 
 def shown_problem(error: MetajournalError | None) -> dict[str, Any] | None:

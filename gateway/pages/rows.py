@@ -9,6 +9,7 @@ from ...schemas.pages import Page
 from .entities import DIFF, ENTITY, HISTORY
 from .events import EVENT
 from .home import HOME
+from .pipeline import PIPELINE_PAGE
 from .searching import KEYS, SEARCH
 
 LOGIN: Final = Page("GET", "/login", "Where to log in.", query=(Parameter("next", "The page to come back to."),))
@@ -17,5 +18,5 @@ LOGOUT: Final = Page("POST", "/logout", "End the session.")
 ASSETS: Final = Page("GET", "/assets/{file}", "A stylesheet or a script.")
 PUBLIC: Final = (LOGIN, LOGIN_FORM, ASSETS)
 """Pages that need no session."""
-PAGES: Final = (*PUBLIC, LOGOUT, HOME, SEARCH, KEYS, ENTITY, HISTORY, DIFF, EVENT)
+PAGES: Final = (*PUBLIC, LOGOUT, HOME, SEARCH, KEYS, ENTITY, HISTORY, DIFF, EVENT, PIPELINE_PAGE)
 """Every one of them."""

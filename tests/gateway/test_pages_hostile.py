@@ -21,7 +21,8 @@ from tests.gateway.serving import Served, served
 pytestmark = pytest.mark.services
 HOSTILE = (
     "<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onmouseover='alert(1)",
-    "</textarea><svg onload=x>", "</title><base href=//evil.example>", "{{ 7 * 7 }}{% raw %}", "javascript:alert(1)", "<!-- x", "]]>", "&lt;b&gt;",
+    "</textarea><svg onload=x>", "</title><base href=//evil.example>", "{{ 7 * 7 }}{% raw %}", "javascript:alert(1)",
+    "<!-- x", "]]>", "&lt;b&gt;",
     "</style><style>*{display:none}", "\u202egnp.exe", "a\u0000\u001b[31m\u200b\ufeff", "http://a\"onclick=x", "--><b>",
 )  # fmt: skip
 ELEMENTS = {
@@ -31,8 +32,8 @@ ELEMENTS = {
 }  # fmt: skip
 ATTRIBUTES = {
     "lang", "charset", "name", "content", "rel", "href", "class", "id", "aria-label", "aria-current", "action",
-    "method", "role", "for", "type", "placeholder", "maxlength", "value", "required", "scope", "autocomplete", "selected",
-    "checked",
+    "method", "role", "for", "type", "placeholder", "maxlength", "size", "value", "required", "scope", "autocomplete",
+    "selected", "checked",
 }  # fmt: skip
 
 
