@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..domains.files import domain as files
     from ..domains.files import events as files_events
     from ..domains.files import http as files_http
+    from ..domains.files import pages as files_pages
     from ..domains.files import rows as files_rows
     from ..domains.files import rules as files_rules
     from ..domains.files import tables as files_tables
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from ..domains.lineage import domain as lineage
     from ..domains.lineage import events as lineage_events
     from ..domains.lineage import http as lineage_http
+    from ..domains.lineage import pages as lineage_pages
     from ..domains.lineage import rows as lineage_rows
     from ..domains.lineage import rules as lineage_rules
     from ..domains.lineage import tables as lineage_tables
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from ..domains.repositories import events as repositories_events
     from ..domains.repositories import http as repositories_http
     from ..domains.repositories import lines as repositories_lines
+    from ..domains.repositories import pages as repositories_pages
     from ..domains.repositories import rows as repositories_rows
     from ..domains.repositories import rules as repositories_rules
     from ..domains.repositories import tables as repositories_tables
@@ -106,5 +109,5 @@ if TYPE_CHECKING:
     _COMMANDS: Sequence[CommandsFile] = (access_commands, files_commands, lineage_commands, repositories_commands)
     _LINES: LinesFile = repositories_lines
     _HTTP: Sequence[HttpFile] = (access_http, catalog_http, files_http, lineage_http, repositories_http)
-    _PAGES: Sequence[PagesFile] = (access_pages, catalog_pages)
+    _PAGES: Sequence[PagesFile] = (access_pages, catalog_pages, files_pages, lineage_pages, repositories_pages)
     _SESSIONS: SessionsFile = access_sessions

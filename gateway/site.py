@@ -87,7 +87,7 @@ class Site:
         self._buckets = buckets
         self._sections = table.sections
         self._menu = [page for page in table.pages if page.menu is not None]
-        self._templates = environment(name for name in journal.epochs.domains)
+        self._templates = environment(journal.epochs.domains)
         self._cookies = Cookies(settings)
         self._proxies = Proxies(settings.trusted_proxies)
         self._logins = Logins(principals, writer, journal.epochs.domains, settings.wait_s)

@@ -19,7 +19,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from ..schemas.pages import address_of
-from ..schemas.registry import domain_named
+from ..schemas.registry import domains_in
 
 OWN: Final = f"{__package__}.pages"
 """Where the gateway's own templates are."""
@@ -82,13 +82,13 @@ def _put_out(value: Any) -> Any:
     return "" if value is None else visible(str(value))
 
 
-def environment(domains: Iterable[str]) -> Environment:
-    """The templates of the gateway, and those of some domains under their names.
+def environment(topic_domains: Iterable[str]) -> Environment:
+    """The templates of the gateway, and those of served domains under their names.
 
     Args:
-        domains: names of domains; one without templates of its own adds none.
+        topic_domains: the domains that have a journal topic; one without templates of its own adds none.
     """
-    packages = {name: declared.package for name in domains if (declared := domain_named(name)) is not None}
+    packages = {domain.name: domain.package for topic in topic_domains for domain in domains_in(topic)}
     made = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_put_out, trim_blocks=True, lstrip_blocks=True,
         auto_reload=False, loader=FunctionLoader(_loader(packages)),
