@@ -33,6 +33,7 @@ from ..schemas.errors import (
 )
 from ..schemas.pages import Page
 from ..schemas.settings import GatewaySettings
+from ..schemas.urn import Urn
 from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, value_of
 from .conditions import Wish, at_least_of, wish_of
 from .figures import GatewayFigures
@@ -272,6 +273,7 @@ class _Exchange:
         self.endpoint = "none"
         self.principal: Principal | None = None
         self.visit: Visit | None = None
+        self.urn: Urn | None = None
         wants_html = "text/html" in request.headers.get("accept", "")
         self.is_page = wants_html and not self.path.startswith(_API)
         """Whether errors are shown as pages: also of addresses that are none, to browsers."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final, cast
 
+from ..client import Journal
 from ..schemas.endpoints import Endpoint, Request
 from ..schemas.errors import OperatorError, RejectedError, UnauthenticatedError, UnavailableError
 from ..schemas.registry import domains_in, role
@@ -40,16 +41,17 @@ class Logins:
     """Begins and ends sessions; of one loop.
 
     Args:
+        journal: one of whose domains has sessions.
         principals: who may ask.
         writer: emits the events.
-        topic_domains: the domains that have a journal topic; one of them has sessions.
         wait_s: seconds to wait for a verdict.
     """
 
-    def __init__(self, principals: Principals, writer: Writer, topic_domains: Iterable[str], wait_s: float) -> None:
+    def __init__(self, journal: Journal, principals: Principals, writer: Writer, wait_s: float) -> None:
+        self._journal = journal
         self._principals = principals
         self._writer = writer
-        self._file = _sessions_file(topic_domains)
+        self._file = _sessions_file(journal.epochs.domains)
         self._wait_s = wait_s
         self._failures = Failures(_FAILURES, _FORGOTTEN_S)
 
@@ -105,7 +107,9 @@ class Logins:
 
     async def _opened(self, principal: Principal) -> str:
         """A new session, once this process takes its key."""
-        key, event = self._events.issued(principal.actor, time.time_ns() // 1_000_000)
+        key, event = self._events.issued(principal.actor, _now_ms())
+        for stale in self._events.stale(self._journal, principal.tenant, principal.actor, _now_ms()):
+            await self._emit(principal, stale, None, wait_s=0.0)
         await self._emit(principal, event, None)
         if not await self.is_heard(key, _HEARD_S):
             raise UnavailableError("The new session was not heard of in time.", hint="Log in again.")
@@ -120,11 +124,15 @@ class Logins:
             await asyncio.sleep(_ASKED_AGAIN_S)
         return True
 
-    async def _emit(self, principal: Principal, event: Any, expected: int | None) -> None:
-        now_ms = time.time_ns() // 1_000_000
+    async def _emit(
+        self, principal: Principal, event: Any, expected: int | None, wait_s: float | None = None
+    ) -> None:  # fmt: skip
+        now_ms = _now_ms()
         asked = Request({}, {}, None, principal.tenant, principal.actor, now_ms)
-        answer = await self._writer.write(WRITTEN, asked, event, Wish(expected, None, now_ms, self._wait_s))
-        if answer.value["outcome"] == PENDING:
+        answer = await self._writer.write(
+            WRITTEN, asked, event, Wish(expected, None, now_ms, self._wait_s if wait_s is None else wait_s)
+        )
+        if answer.value["outcome"] == PENDING and wait_s is None:
             raise UnavailableError("The verdict did not come in time.", hint="Log in again in a moment.")
 
     @property
@@ -132,6 +140,10 @@ class Logins:
         if self._file is None:
             raise OperatorError("This journal has no sessions.", hint="Serve a journal that has principals and keys.")
         return self._file
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _sessions_file(topic_domains: Iterable[str]) -> SessionsFile | None:

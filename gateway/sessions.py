@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import os
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -35,6 +36,9 @@ class SessionsFile(Protocol):
 
     def issued(self, principal: str, now_ms: int) -> tuple[str, Any]:
         """A new session's key, and the event that makes it good."""
+
+    def stale(self, journal: Any, tenant: str, principal: str, now_ms: int) -> Sequence[Any]:
+        """The events that end some of a principal's sessions and codes which have expired."""
 
     def ended(self, principal: str, key_id: str) -> Any:
         """The event that ends a session's key, or a one-time code."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
@@ -30,6 +30,7 @@ from ..schemas.errors import (
 )  # fmt: skip
 from ..schemas.pages import Page, Section, Sent, Shown
 from ..schemas.settings import GatewaySettings
+from ..schemas.urn import Urn
 from .addresses import Proxies
 from .bodies import BODY_BYTES, read_body
 from .conditions import Wish, is_unmodified
@@ -37,7 +38,7 @@ from .following import Following
 from .limits import Buckets
 from .logins import WRITTEN, LoginFailedError, Logins
 from .pages.rows import ASSETS, LOGIN, LOGIN_FORM, LOGOUT
-from .principals import SESSION, Principals, allows
+from .principals import SESSION, Principal, Principals, allows
 from .problems import HttpError, Problem
 from .routing import named_urn, query_values
 from .sessions import FIELD, Cookies, Visit, check_origin, foreign_form, safe_address
@@ -65,6 +66,14 @@ _TRIES: Final = 3
 """How often a form is sent whose entity changes elsewhere meanwhile."""
 
 
+class Exchange(Protocol):
+    """What is told of a request, as far as pages learn it."""
+
+    principal: Principal | None
+    visit: Visit | None
+    urn: Urn | None
+
+
 class Site:
     """Answers requests for pages.
 
@@ -90,11 +99,11 @@ class Site:
         self._templates = environment(journal.epochs.domains)
         self._cookies = Cookies(settings)
         self._proxies = Proxies(settings.trusted_proxies)
-        self._logins = Logins(principals, writer, journal.epochs.domains, settings.wait_s)
+        self._logins = Logins(journal, principals, writer, settings.wait_s)
         self._assets = _assets()
 
     async def answer(
-        self, request: HttpRequest, page: Page, names: Mapping[str, str], rest: Sequence[str], exchange: Any
+        self, request: HttpRequest, page: Page, names: Mapping[str, str], rest: Sequence[str], exchange: Exchange
     ) -> Response:
         """The answer of a page. Raises: MetajournalError: what `refused` shows."""
         if page is ASSETS:
@@ -104,7 +113,7 @@ class Site:
         if page is LOGIN:
             return await self._login_page(request, query)
         if page is LOGIN_FORM:
-            return await self._log_in(request)
+            return await self._log_in(request, exchange)
         visit = exchange.visit = self._visit(request)
         if visit is None:
             return self._to_login(request)
@@ -115,6 +124,7 @@ class Site:
             await self._logins.end(visit.principal)
             return self._moved("/login", {"Set-Cookie": self._cookies.dropped(request)})
         asked = self._asked(page, names, rest, query, fields, visit)
+        exchange.urn = asked.urn
         check_needs(page, asked, visit)
         if page.check is not None:
             page.check(self._journal, asked)
@@ -221,7 +231,7 @@ class Site:
         status = 200 if failed is None else failed.status
         return self._html(request, Shown("login.html", values, status), None)
 
-    async def _log_in(self, request: HttpRequest) -> Response:
+    async def _log_in(self, request: HttpRequest, exchange: Exchange) -> Response:
         check_origin(request, is_secure=self._cookies.is_secure)
         fields = await self._fields(request)
         back, named = safe_address(fields.get("next", "/")), self._proxies.vouched(request, self._settings.user_header)
@@ -238,6 +248,7 @@ class Site:
             answer = self._login_html(request, back, failed)
             answer.headers.update(failed.headers)
             return answer
+        exchange.principal = self._principals.who(key)
         return self._moved(back, {"Set-Cookie": self._cookies.set(request, key, self._logins.lasts_s)})
 
     # Forms
@@ -311,6 +322,7 @@ def check_needs(page: Page, asked: Request, visit: Visit) -> None:
             on = "" if urn is None else f" on {urn}"
             raise ForbiddenError(
                 f"You do not have the right {action}{on}.", action=action,
+                **({} if urn is None else {"urn": str(urn)}),
                 hint="Ask somebody who looks after the rights of this journal for it.",
             )  # fmt: skip
 

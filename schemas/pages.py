@@ -71,6 +71,8 @@ class Page:
         urn: the entity that the parts of the path name, where the template does not end with one.
         needs: the rights that it needs, where they are others than `action` to the entity; of a form, of its fields.
         query: names of the query.
+        audited: what an audit calls it; empty: nothing is recorded but refusals and, if asked, reads.
+        is_public: needs no session.
         has_sections: whether domains add to it.
         menu: its name among the pages that every page leads to; None: it is not among them.
     """
@@ -87,6 +89,8 @@ class Page:
     urn: Callable[[Mapping[str, str]], Urn] | None = None
     needs: Callable[[Request], Sequence[Need]] | None = None
     query: tuple[Parameter, ...] = ()
+    audited: str = ""
+    is_public: bool = False
     has_sections: bool = False
     menu: str | None = None
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -95,6 +99,16 @@ class Page:
     def name(self) -> str:
         """How the table, metrics and logs call it."""
         return f"{self.method} {self.path}"
+
+    @property
+    def event(self) -> Callable[[Request], Sent] | None:
+        """What makes an event: its form, as an endpoint's `event`."""
+        return self.form
+
+    @property
+    def lines(self) -> bool:
+        """No page takes lines of events."""
+        return False
 
     def needed(self, request: Request) -> Sequence[Need]:
         """The rights that a request needs."""

@@ -12,11 +12,13 @@ from .home import HOME
 from .pipeline import PIPELINE_PAGE
 from .searching import KEYS, SEARCH
 
-LOGIN: Final = Page("GET", "/login", "Where to log in.", query=(Parameter("next", "The page to come back to."),))
-LOGIN_FORM: Final = Page("POST", "/login", "Log in with a key, a one-time code, or by a proxy's word.")
-LOGOUT: Final = Page("POST", "/logout", "End the session.")
-ASSETS: Final = Page("GET", "/assets/{file}", "A stylesheet or a script.")
-PUBLIC: Final = (LOGIN, LOGIN_FORM, ASSETS)
-"""Pages that need no session."""
-PAGES: Final = (*PUBLIC, LOGOUT, HOME, SEARCH, KEYS, ENTITY, HISTORY, DIFF, EVENT, PIPELINE_PAGE)
+LOGIN: Final = Page(
+    "GET", "/login", "Where to log in.", query=(Parameter("next", "The page to come back to."),), is_public=True
+)
+LOGIN_FORM: Final = Page(
+    "POST", "/login", "Log in with a key, a one-time code, or by a proxy's word.", audited="login", is_public=True
+)
+LOGOUT: Final = Page("POST", "/logout", "End the session.", audited="login")
+ASSETS: Final = Page("GET", "/assets/{file}", "A stylesheet or a script.", is_public=True)
+PAGES: Final = (LOGIN, LOGIN_FORM, ASSETS, LOGOUT, HOME, SEARCH, KEYS, ENTITY, HISTORY, DIFF, EVENT, PIPELINE_PAGE)
 """Every one of them."""

@@ -13,7 +13,7 @@ import pytest
 
 from metajournal import Journal
 from metajournal.commands.serving import principals_of
-from metajournal.domains.access.keys import CODE_LABEL
+from metajournal.domains.access.keys import CODE_LABEL, SESSION_LABEL
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, logged_in, member, parsed, token_of
@@ -115,6 +115,19 @@ def test_a_new_session_is_taken_by_the_next_process_though_it_hears_of_it_later(
             assert answer.headers["location"] in ("/login?next=%2Fkeys", "/keys")
             answer = elsewhere.get(answer.headers["location"])
         assert "All keys" in parsed(answer.body).text
+
+
+def test_a_login_ends_sessions_that_have_expired(server: Served, root: str) -> None:
+    access, key = server.journal.access, member(server.journal, "returning", ("analyst", "*"))
+    for number in range(12):
+        access.issue_key("returning", label=SESSION_LABEL, not_after=1_000 + number)[1].position  # noqa: B018
+    access.issue_key("returning", label="a key that has expired", not_after=1_000)[1].position  # noqa: B018
+    logged_in(server, key)
+    left = [one.label for one in access.keys("returning")]
+    assert left.count(SESSION_LABEL) == 3  # two of the expired ones, and the new one
+    logged_in(server, key)
+    left = [one.label for one in access.keys("returning")]
+    assert sorted(left) == ["", "a key that has expired", SESSION_LABEL, SESSION_LABEL]
 
 
 def test_a_disabled_principals_session_ends(server: Served, root: str) -> None:

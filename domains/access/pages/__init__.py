@@ -5,7 +5,7 @@ Rights are asked as the rows of the API ask for them. A new key is shown once, o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from ..keys import CODE_LABEL, CODE_S, SESSION_LABEL, make_key
 from ..urns import key_urn, principal_urn
 
 _READ_ACCESS: Final = "ReadAccess"
+_RIGHTS: Final = "rights"
 _OF: Final = "/access/principals/{principal}"
 
 
@@ -129,6 +130,10 @@ def _any_access(request: Request) -> Sequence[Need]:
     return (Need(_READ_ACCESS),)
 
 
+def _form(path: str, about: str, form: Callable[[Request], Sent], **more: Any) -> Page:
+    return Page("POST", _OF + path, about, WRITE, form=form, urn=_urn, audited=_RIGHTS, **more)
+
+
 PAGES: Final = (
     Page(
         "GET", "/access", "Principals and roles.", _READ_ACCESS, show=_access, needs=_any_access, menu="Access",
@@ -136,14 +141,14 @@ PAGES: Final = (
     Page("GET", _OF, "A principal, its grants, keys and sessions.", show=_principal, urn=_urn),
     Page(
         "POST", "/access/principals", "Register a principal.", WRITE, form=_register, needs=_may_register,
-        check=_check_registered,
+        check=_check_registered, audited=_RIGHTS,
     ),
-    Page("POST", f"{_OF}/grant", "Grant a role on a pattern.", WRITE, form=_grant, urn=_urn, check=_check_given),
-    Page("POST", f"{_OF}/take", "Take a grant away.", WRITE, form=_take, urn=_urn),
-    Page("POST", f"{_OF}/disable", "Disable a principal: its keys end.", WRITE, form=_disable, urn=_urn),
-    Page("POST", f"{_OF}/enable", "Enable a principal again.", WRITE, form=_enable, urn=_urn, check=check_holder),
-    Page("POST", f"{_OF}/issue", "Make a key, shown once.", WRITE, form=_issue, urn=_urn, check=check_holder),
-    Page("POST", f"{_OF}/end", "End a key or a session.", WRITE, form=_end_key, urn=_urn),
+    _form("/grant", "Grant a role on a pattern.", _grant, check=_check_given),
+    _form("/take", "Take a grant away.", _take),
+    _form("/disable", "Disable a principal: its keys end.", _disable),
+    _form("/enable", "Enable a principal again.", _enable, check=check_holder),
+    _form("/issue", "Make a key, shown once.", _issue, check=check_holder),
+    _form("/end", "End a key or a session.", _end_key),
 )  # fmt: skip
 """The rows of access."""
 SECTIONS: Final[tuple[Section, ...]] = ()
