@@ -107,7 +107,7 @@ class Site:
     ) -> Response:
         """The answer of a page. Raises: MetajournalError: what `refused` shows."""
         if page is ASSETS:
-            return self._asset(request, names["file"])
+            return self._asset(request, names["asset"])
         query = query_values(request.scope["query_string"])
         _check_query(page, query)
         if page is LOGIN:
@@ -208,7 +208,7 @@ class Site:
         return None if named not in (None, principal.actor) else Visit(principal, key)
 
     def _to_login(self, request: HttpRequest) -> Response:
-        if request.method not in ("GET", "HEAD"):
+        if request.method not in ("GET", "HEAD") or "hx-request" in request.headers:
             raise UnauthenticatedError(
                 "Your session has ended; nothing was done.", code="no-session", hint="Log in, and send the form again."
             )

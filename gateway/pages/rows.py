@@ -6,6 +6,7 @@ from typing import Final
 
 from ...schemas.endpoints import Parameter
 from ...schemas.pages import Page
+from .completing import COMPLETIONS
 from .entities import DIFF, ENTITY, HISTORY
 from .events import EVENT
 from .home import HOME
@@ -19,6 +20,20 @@ LOGIN_FORM: Final = Page(
     "POST", "/login", "Log in with a key, a one-time code, or by a proxy's word.", audited="login", is_public=True
 )
 LOGOUT: Final = Page("POST", "/logout", "End the session.", audited="login")
-ASSETS: Final = Page("GET", "/assets/{file}", "A stylesheet or a script.", is_public=True)
-PAGES: Final = (LOGIN, LOGIN_FORM, ASSETS, LOGOUT, HOME, SEARCH, KEYS, ENTITY, HISTORY, DIFF, EVENT, PIPELINE_PAGE)
+ASSETS: Final = Page("GET", "/assets/{asset}", "A stylesheet or a script.", is_public=True)
+PAGES: Final = (
+    LOGIN,
+    LOGIN_FORM,
+    ASSETS,
+    LOGOUT,
+    HOME,
+    SEARCH,
+    KEYS,
+    ENTITY,
+    HISTORY,
+    DIFF,
+    EVENT,
+    PIPELINE_PAGE,
+    COMPLETIONS,
+)
 """Every one of them."""

@@ -281,3 +281,17 @@ def test_a_reader_sees_no_form_and_a_forged_one_is_refused(server: Served, reade
     for path in ("/edit/dataset:seen/read-only", "/delete/dataset:seen/read-only", "/edit/dataset:seen/nobody"):
         assert reader.send(path, {**token, "do": "add-tag", "tag": "x"}).status == 403, path
     assert reader.send("/register", {**token, "urn": "dataset:seen/new"}).status == 403
+
+
+def test_names_are_completed_within_what_may_be_read(
+    server: Served, root: Browser, reader: Browser, gateway_settings: Settings
+) -> None:
+    registered(server, "quartz-hidden", "hidden")
+    registered(server, "quartz-open", "seen")
+    index(server, gateway_settings)
+    shown = [one.attributes["value"] for one in parsed(root.get("/suggest?query=quartz").body).all("option")]
+    assert shown == ["quartz-hidden", "quartz-open"]
+    shown = [one.attributes["value"] for one in parsed(reader.get("/suggest?query=quartz").body).all("option")]
+    assert shown == ["quartz-open"]
+    assert not parsed(root.get("/suggest?query=").body).all()
+    assert Browser(server).get("/suggest?query=q", HX_Request="true").status == 401  # nothing to swap in

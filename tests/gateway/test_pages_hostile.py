@@ -29,10 +29,13 @@ ELEMENTS = {
     "html", "head", "meta", "title", "link", "body", "a", "header", "nav", "ul", "ol", "li", "form", "label", "input",
     "span", "button", "main", "h1", "h2", "h3", "p", "section", "table", "thead", "tbody", "tr", "th", "td", "code",
     "pre", "div", "textarea", "details", "summary", "mark", "select", "option", "strong", "ins", "del",
+    "script", "datalist",
 }  # fmt: skip
 ATTRIBUTES = {
     "lang", "charset", "name", "content", "rel", "href", "class", "id", "aria-label", "aria-current", "action",
-    "method", "role", "for", "type", "placeholder", "maxlength", "size", "value", "required", "scope", "autocomplete",
+    "method", "role", "for", "type", "placeholder", "maxlength",
+    "size", "list", "src", "defer", "hx-get",
+    "hx-trigger", "hx-target", "hx-sync", "value", "required", "scope", "autocomplete",
     "selected", "checked",
 }  # fmt: skip
 
@@ -69,6 +72,11 @@ def harmless(page: Element) -> Counter[str]:
             address = one.attributes.get(name)
             assert address is None or (address.startswith(("/", "#")) and not address.startswith("//")), address
     assert [one.attributes for one in page.all("link")] == [{"rel": "stylesheet", "href": "/assets/style.css"}]
+    scripts = [one.attributes for one in page.all("script")]
+    assert scripts == [{"src": "/assets/htmx-2.0.11.min.js", "defer": None}]
+    assert not page.all("script")[0].text
+    for one in elements:
+        assert one.attributes.get("hx-get", "/suggest") == "/suggest", one.attributes
     return Counter(one.name for one in elements)
 
 
