@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from ..domains.access import domain as access
     from ..domains.access import events as access_events
     from ..domains.access import http as access_http
+    from ..domains.access import pages as access_pages
     from ..domains.access import rows as access_rows
     from ..domains.access import rules as access_rules
+    from ..domains.access import sessions as access_sessions
     from ..domains.access import tables as access_tables
     from ..domains.catalog import as_of as catalog_as_of
     from ..domains.catalog import documents as catalog_documents
     from ..domains.catalog import domain as catalog
     from ..domains.catalog import events as catalog_events
     from ..domains.catalog import http as catalog_http
+    from ..domains.catalog import pages as catalog_pages
     from ..domains.catalog import rules as catalog_rules
     from ..domains.catalog import typed as catalog_typed
     from ..domains.catalog.columns import folder as catalog_folder
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from ..domains.files import domain as files
     from ..domains.files import events as files_events
     from ..domains.files import http as files_http
+    from ..domains.files import pages as files_pages
     from ..domains.files import rows as files_rows
     from ..domains.files import rules as files_rules
     from ..domains.files import tables as files_tables
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from ..domains.lineage import domain as lineage
     from ..domains.lineage import events as lineage_events
     from ..domains.lineage import http as lineage_http
+    from ..domains.lineage import pages as lineage_pages
     from ..domains.lineage import rows as lineage_rows
     from ..domains.lineage import rules as lineage_rules
     from ..domains.lineage import tables as lineage_tables
@@ -61,6 +66,7 @@ if TYPE_CHECKING:
     from ..domains.repositories import events as repositories_events
     from ..domains.repositories import http as repositories_http
     from ..domains.repositories import lines as repositories_lines
+    from ..domains.repositories import pages as repositories_pages
     from ..domains.repositories import rows as repositories_rows
     from ..domains.repositories import rules as repositories_rules
     from ..domains.repositories import tables as repositories_tables
@@ -69,7 +75,8 @@ if TYPE_CHECKING:
     from ..domains.tables import domain as tables
     from ..fold.derived import DerivedFile
     from ..fold.published import AnnotationsFile, ColumnDocumentsFile, DocumentsFile
-    from ..gateway.table import HttpFile
+    from ..gateway.sessions import SessionsFile
+    from ..gateway.table import HttpFile, PagesFile
     from ..indexer.documents import WordsFile
     from ..lake.as_of import BeginsFile, FactsFile
     from ..lake.declared import TablesFile
@@ -102,3 +109,5 @@ if TYPE_CHECKING:
     _COMMANDS: Sequence[CommandsFile] = (access_commands, files_commands, lineage_commands, repositories_commands)
     _LINES: LinesFile = repositories_lines
     _HTTP: Sequence[HttpFile] = (access_http, catalog_http, files_http, lineage_http, repositories_http)
+    _PAGES: Sequence[PagesFile] = (access_pages, catalog_pages, files_pages, lineage_pages, repositories_pages)
+    _SESSIONS: SessionsFile = access_sessions

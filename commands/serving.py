@@ -27,7 +27,9 @@ _TOLD_S: Final = 0.5
 _FIRST_S: Final = 60.0
 FIRST: Final = "admin"
 """The principal that `up` makes where there is none."""
-PACKAGES: Final = frozenset({"starlette", "uvicorn", "msgspec", "httptools", "uvloop", "prometheus_client"})
+PACKAGES: Final = frozenset(
+    {"starlette", "uvicorn", "msgspec", "httptools", "uvloop", "prometheus_client", "jinja2", "markupsafe"}
+)
 
 
 @click.command(short_help="Serve the journal over HTTP, until stopped.")

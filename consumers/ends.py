@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
 from ..producers.kafka import ErrorLog, asked_again, make_consumer
 from ..producers.topics import Epochs
 from ..schemas.errors import KafkaUnavailableError
-from ..schemas.positions import Cut, position
+from ..schemas.positions import Cut, offset_of, position
 from ..schemas.settings import Settings
 
 _ANSWER_S: Final = 5.0
@@ -43,5 +43,36 @@ def committed_ends(settings: Settings, epochs: Epochs, topic: str, partitions: I
         return ends
     except KafkaException as error:
         raise KafkaUnavailableError(f"The end of {topic} could not be read: {error.args[0].str()}.") from error
+    finally:
+        consumer.close()
+
+
+def appended_ms(
+    settings: Settings, places: Mapping[tuple[str, int], int], timeout_s: float
+) -> dict[tuple[str, int], int]:
+    """When the first record at or behind each position was stored, milliseconds UTC; none if not read in time.
+
+    Args:
+        places: positions by journal topic and partition; 0: its beginning.
+        timeout_s: seconds for all of them.
+    Raises:
+        KafkaUnavailableError: Kafka does not answer.
+    """
+    found: dict[tuple[str, int], int] = {}
+    if not places:
+        return found
+    consumer = make_consumer(settings, ErrorLog(), role="ends", **{"isolation.level": "read_committed"})
+    until = time.monotonic() + timeout_s
+    try:
+        consumer.assign(
+            [TopicPartition(*place, offset_of(at) if at else OFFSET_BEGINNING) for place, at in places.items()]
+        )
+        while len(found) < len(places) and (left := until - time.monotonic()) > 0:
+            message = consumer.poll(left)
+            if message is not None and message.error() is None:
+                found.setdefault((str(message.topic()), int(message.partition() or 0)), message.timestamp()[1])
+        return found
+    except KafkaException as error:
+        raise KafkaUnavailableError(f"The journal could not be read: {error.args[0].str()}.") from error
     finally:
         consumer.close()

@@ -31,7 +31,9 @@ from ..schemas.errors import (
     UnauthenticatedError,
     UnknownEntityError,
 )
+from ..schemas.pages import Page
 from ..schemas.settings import GatewaySettings
+from ..schemas.urn import Urn
 from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, value_of
 from .conditions import Wish, at_least_of, wish_of
 from .figures import GatewayFigures
@@ -42,8 +44,10 @@ from .own.rows import entity_answer, read_then
 from .principals import KEY, Principal, Principals, allows
 from .problems import HttpError, problem_of
 from .replies import check_accepts, problem_reply, reply_of
-from .routing import Router, named_urn, path_parts, query_values
+from .routing import Router, Row, named_urn, path_parts, query_values
 from .sending import Senders, paced
+from .sessions import Visit
+from .site import Site
 from .table import Table
 from .threads import Readers
 from .typed_lines import read_lines, read_unit
@@ -54,6 +58,7 @@ _REQUEST_ID: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _TRACEPARENT: Final = pattern(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _BEARER: Final = "bearer "
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_API: Final = ("/api/", "/v3/", "/openapi.json")
 _COMMON_QUERY: Final = frozenset({"urn", "as_at", "as_of"})
 BODY_S: Final = 60.0
 
@@ -79,10 +84,14 @@ class Gateway:
         self.writer = Writer(journal, self.following, self._readers)
         self.senders = Senders(journal, self.following)
         self.table = Table(journal.epochs.domains)
-        self._router = Router((*self.table.endpoints, DESCRIPTION))
+        self._router = Router((*self.table.endpoints, DESCRIPTION, *self.table.pages))
         self._description = openapi((*self.table.endpoints, DESCRIPTION))
         self._buckets = Buckets(settings.requests_per_s, settings.burst)
         self.figures = GatewayFigures()
+        self._site = Site(
+            journal, principals, settings, self.table, writer=self.writer, following=self.following,
+            readers=self._readers, buckets=self._buckets,
+        )  # fmt: skip
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -95,17 +104,19 @@ class Gateway:
             self._tell(exchange, 499)
             return
         except Exception as error:
-            response = self._refused(exchange, error)
+            response = self._refused(request, exchange, error)
         response.headers["X-Request-Id"] = exchange.request_id
         self._tell(exchange, response.status_code)
         await response(scope, receive, send)
 
     async def _handled(self, request: HttpRequest, exchange: _Exchange) -> Response:
         self._check_host(request.headers.get("host", ""))
-        check_accepts(request.headers.get("accept"))
         parts = path_parts(request.scope["raw_path"])
         endpoint, names, rest = self._route(request, parts, exchange)
-        exchange.endpoint = endpoint.name
+        exchange.endpoint, exchange.is_page = endpoint.name, isinstance(endpoint, Page)
+        if isinstance(endpoint, Page):
+            return await self._site.answer(request, endpoint, names, rest, exchange)
+        check_accepts(request.headers.get("accept"))
         if endpoint.is_public:
             return reply_of(request, Answer(self._description))
         ask = partial(self._principal, request, exchange)
@@ -186,7 +197,7 @@ class Gateway:
 
     def _route(
         self, request: HttpRequest, parts: Sequence[str], exchange: _Exchange
-    ) -> tuple[Endpoint, Mapping[str, str], tuple[str, ...]]:
+    ) -> tuple[Row, Mapping[str, str], tuple[str, ...]]:
         """The row of a request. Raises: HttpError: 404 or 405."""
         route = self._router.find(parts)
         if not route.by_method:
@@ -222,7 +233,7 @@ class Gateway:
                 hint="The setting gateway.hosts lists its names.",
             )  # fmt: skip
 
-    def _refused(self, exchange: _Exchange, error: Exception) -> Response:
+    def _refused(self, request: HttpRequest, exchange: _Exchange, error: Exception) -> Response:
         """The answer of an error; what only the operator may know goes to the log."""
         problem = problem_of(error, exchange.request_id)
         if isinstance(error, OutcomeUnknownError) and "event_id" in error.data:
@@ -231,7 +242,7 @@ class Gateway:
             _log.error("%s", error.message, extra={"data": {"code": error.code, **exchange.logged}})
         elif not isinstance(error, MetajournalError):
             _log.error("A request failed.", exc_info=error, extra={"data": exchange.logged})
-        return problem_reply(problem)
+        return self._site.refused(request, problem, exchange.visit) if exchange.is_page else problem_reply(problem)
 
     def _tell(self, exchange: _Exchange, status: int) -> None:
         """Count an answered request, and log it."""
@@ -265,6 +276,11 @@ class _Exchange:
         self.path = request.scope["raw_path"].decode("latin-1")[:2048]
         self.endpoint = "none"
         self.principal: Principal | None = None
+        self.visit: Visit | None = None
+        self.urn: Urn | None = None
+        wants_html = "text/html" in request.headers.get("accept", "")
+        self.is_page = wants_html and not self.path.startswith(_API)
+        """Whether errors are shown as pages: also of addresses that are none, to browsers."""
 
     @property
     def logged(self) -> dict[str, Any]:

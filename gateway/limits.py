@@ -44,3 +44,40 @@ class Buckets:
                 429, f"This key asks for more than {self._rate:g} requests a second.", code="too-many-requests",
                 hint=f"Wait {after_s} s.", headers={"Retry-After": str(after_s)},
             )  # fmt: skip
+
+
+class Failures:
+    """How often an address may fail; of one thread.
+
+    Args:
+        most: failures at once.
+        every_s: seconds after which one is forgotten.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(self, most: int, every_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._every_s = every_s
+        self._clock = clock
+        self._failed: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def check(self, address: str) -> None:
+        """Refuse an address that has failed too often. Raises: HttpError: 429."""
+        failed = self._now(address)
+        if failed > self._most - 1:
+            after_s = max(1, round((failed - self._most + 1) * self._every_s))
+            raise HttpError(
+                429, "Too many logins from this address failed.", code="too-many-failures",
+                hint=f"Wait {after_s} s.", headers={"Retry-After": str(after_s)},
+            )  # fmt: skip
+
+    def add(self, address: str) -> None:
+        """Count a failure."""
+        self._failed[address] = (self._now(address) + 1, self._clock())
+        self._failed.move_to_end(address)
+        if len(self._failed) > _KEPT:
+            self._failed.popitem(last=False)
+
+    def _now(self, address: str) -> float:
+        failed, since = self._failed.get(address, (0.0, 0.0))
+        return max(0.0, failed - (self._clock() - since) / self._every_s)

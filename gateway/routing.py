@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 from ..schemas.endpoints import Endpoint
 from ..schemas.errors import InputError, OperatorError
+from ..schemas.pages import Page
 from ..schemas.urn import Urn, urn
 
 URN_PART: Final = "{urn}"
 """The end of a template that takes all remaining parts."""
 _URN: Final = "urn"
+Row: TypeAlias = Endpoint | Page
 
 
 class Route(NamedTuple):
     """What a path leads to: its rows by method, and the named parts of each."""
 
-    by_method: Mapping[str, tuple[Endpoint, Mapping[str, str], tuple[str, ...]]]
+    by_method: Mapping[str, tuple[Row, Mapping[str, str], tuple[str, ...]]]
 
     @property
     def allowed(self) -> list[str]:
@@ -36,8 +38,8 @@ class Route(NamedTuple):
 class _Node:
     literal: dict[str, _Node] = field(default_factory=dict)
     named: dict[str, _Node] = field(default_factory=dict)
-    rows: dict[str, Endpoint] = field(default_factory=dict)
-    of_urn: dict[str, Endpoint] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    of_urn: dict[str, Row] = field(default_factory=dict)
 
 
 class Router:
@@ -49,12 +51,12 @@ class Router:
         OperatorError: two rows have one method and path.
     """
 
-    def __init__(self, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(self, endpoints: Sequence[Row]) -> None:
         self._root = _Node()
         for endpoint in endpoints:
             self._add(endpoint)
 
-    def _add(self, endpoint: Endpoint) -> None:
+    def _add(self, endpoint: Row) -> None:
         node = self._root
         *parts, last = endpoint.path.removeprefix("/").split("/")
         for part in parts if last == URN_PART else [*parts, last]:
@@ -71,7 +73,7 @@ class Router:
         Args:
             parts: as `path_parts` gives them.
         """
-        found: dict[str, tuple[Endpoint, Mapping[str, str], tuple[str, ...]]] = {}
+        found: dict[str, tuple[Row, Mapping[str, str], tuple[str, ...]]] = {}
         for rows, names, rest in _matches(self._root, parts, 0, {}):
             for method, endpoint in rows.items():
                 read = _read_words(endpoint, names)
@@ -82,7 +84,7 @@ class Router:
 
 def _matches(
     node: _Node, parts: Sequence[str], index: int, names: Mapping[str, str]
-) -> Iterator[tuple[Mapping[str, Endpoint], Mapping[str, str], tuple[str, ...]]]:
+) -> Iterator[tuple[Mapping[str, Row], Mapping[str, str], tuple[str, ...]]]:
     """Every row that fits, the most literal one first."""
     if index == len(parts):
         yield node.rows, names, ()
@@ -94,7 +96,7 @@ def _matches(
     yield node.of_urn, names, tuple(parts[index:])
 
 
-def _read_words(endpoint: Endpoint, names: Mapping[str, str]) -> Mapping[str, str] | None:
+def _read_words(endpoint: Row, names: Mapping[str, str]) -> Mapping[str, str] | None:
     """The named parts, words as they are read; None where one is none of its words."""
     if not endpoint.words:
         return names
@@ -128,9 +130,7 @@ def query_values(query: bytes) -> dict[str, str]:
     return values
 
 
-def named_urn(
-    endpoint: Endpoint, names: Mapping[str, str], rest: Sequence[str], query: Mapping[str, str]
-) -> Urn | None:
+def named_urn(endpoint: Row, names: Mapping[str, str], rest: Sequence[str], query: Mapping[str, str]) -> Urn | None:
     """The entity that a request names: by `?urn=`, which can say any name; by the end of the path, or by its parts.
 
     Raises:
@@ -156,7 +156,7 @@ def named_urn(
     return by_path
 
 
-def _takes_urn(endpoint: Endpoint) -> bool:
+def _takes_urn(endpoint: Row) -> bool:
     return endpoint.path.endswith(URN_PART) or endpoint.urn is not None
 
 

@@ -124,6 +124,46 @@ def shelved_events(view: View, identity: bytes, since_ms: int) -> list[Judged]:
     return [record for record in map(_shelved, rows) if record is not None and _is_below_mark(view, record)]
 
 
+class Refused(NamedTuple):
+    """What was not taken of late.
+
+    Attributes:
+        events: the newest rejected events of a tenant, newest first.
+        shelved: how many records were shelved, of whichever tenant: nobody knows theirs.
+    """
+
+    events: list[tuple[str, Judged]]
+    shelved: int
+
+
+def refused_events(view: View, tenant: str, since_ms: int, limit: int) -> Refused:
+    """What the rules refused since a day, below the view's marks.
+
+    Args:
+        since_ms: records from that day on are looked at, milliseconds UTC.
+        limit: most events.
+    """
+    since = datetime.fromtimestamp(since_ms / 1000, UTC).date()
+    table = view.journal
+    paths = [file["path"] for file in table.listed if (file.get("partition.system_date") or since) >= since]
+    if not paths:
+        return Refused([], 0)
+    with scan.cursor() as cursor:
+        source = scan.source(cursor, table, paths)
+        rows = cursor.sql(
+            f"select * from {source} where outcome = 'rejected' and tenant = $tenant and system_date >= $since "
+            f"order by system_time desc, logical_timestamp desc limit {limit:d}",
+            params={"since": since, "tenant": tenant},
+        )
+        found = [(row["event_id"], _judged(row)) for row in rows.to_arrow_table().to_pylist()]
+        counted = cursor.sql(
+            f"select count(*) as n from {source} where outcome = 'shelved' and system_date >= $since",
+            params={"since": since},
+        )
+        shelved = counted.to_arrow_table().to_pylist()[0]["n"]
+    return Refused([(name, judged) for name, judged in found if _is_below_mark(view, judged)], shelved)
+
+
 def _shelved(row: dict[str, Any]) -> Judged | None:
     try:
         header = decode_header_only(row["event_payload"])

@@ -148,6 +148,10 @@ class GatewaySettings:
     """A proxy in front of this server does TLS; without that, or a certificate, it serves this machine alone."""
     hosts: tuple[str, ...] = ()
     """Names of this server, without port; if none, the machine's own alone (on this machine), or any."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of proxies whose X-Forwarded-For and `user_header` are believed."""
+    user_header: str = ""
+    """Header in which a trusted proxy names who is logged in, a principal; empty: none does."""
     cors_origins: tuple[str, ...] = ()
     """Origins whose pages may call the API with a key."""
     wait_s: float = 10.0

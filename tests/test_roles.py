@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LOADED = (
     "domain", "events", "rules", "rows", "tables", "derived", "documents", "words", "typed", "commands", "client",
-    "lines", "as_of", "http", "columns.folder", "columns.documents",
+    "lines", "as_of", "http", "pages", "sessions", "columns.folder", "columns.documents",
 )  # fmt: skip
 """The roles that rooms load by name."""
 FILES = [path for path in (*ROOT.glob("*.py"), *ROOT.glob("[!.]*/**/*.py")) if "tests" not in path.parts]
@@ -39,6 +39,9 @@ def test_every_file_of_our_own_that_is_loaded_by_its_name_is_checked() -> None:
         (path.parent.name if "." not in role else path.parents[1].name, role)
         for role in LOADED
         for path in (ROOT / "domains").glob(f"*/{role.replace('.', '/')}.py")
+    }
+    files |= {
+        (path.parents[1].name, role) for role in LOADED for path in (ROOT / "domains").glob(f"*/{role}/__init__.py")
     }
     assert assigned(ROOT / "commands" / "checked.py", "domains") == files - set(NOT_THAT_ROLE)
     assert set(NOT_THAT_ROLE) <= files

@@ -58,6 +58,7 @@ ROLES = {
     "documents": PURE | {"lake", "fold"},
     "questions": PURE,
     "cursors": PURE | {"lake"},
+    "sessions": PURE,
     "queries": PURE | {"lake"},
 }
 """The layers that a file of a domain may import, by its role; files with another name import what stands below."""
@@ -183,7 +184,7 @@ def test_the_package_list_is_the_folders() -> None:
     assert with_contracts <= {name for name, data in project["package-data"].items() if "contracts/*.avsc" in data}
 
 
-LAYERS = [*ROOMS, "config", "tracing", "values", "terminal", "lake_client", "outside_client", "client"]
+LAYERS = [*ROOMS, "config", "tracing", "values", "terminal", "lake_client", "outside_client", "client", "gateway"]
 SAYS_SOMETHING_ELSE = {
     "chain": "itertools",
     "file": "the scheme of an address; the files domain's own key in a change record is checked where it is there",

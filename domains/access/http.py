@@ -124,11 +124,11 @@ def _pairs(request: Request) -> list[tuple[str, str]]:
 # Nobody gives more than they have
 
 
-def _check_grant(journal: Any, request: Request) -> None:
+def check_grant(journal: Any, request: Request) -> None:
     _check_covers(request, _rights(journal, request, checked_grants(_pairs(request))), "grants")
 
 
-def _check_holder(journal: Any, request: Request) -> None:
+def check_holder(journal: Any, request: Request) -> None:
     """Whoever has a key made for a principal, or enables one, can act as that principal."""
     name = request.parts["principal"]
     if name != request.actor:
@@ -215,9 +215,9 @@ ENDPOINTS: Final = (
         answer=list[dict[str, Any]],
     ),
     Endpoint("GET", _AT + _OF, "A principal.", read=_one_principal, urn=_principal, answer=_RESULT),
-    _write("POST", _OF, "Register a principal, or enable it again.", _register, check=_check_holder, created=201),
+    _write("POST", _OF, "Register a principal, or enable it again.", _register, check=check_holder, created=201),
     _write("DELETE", _OF, "Disable a principal: its keys end permanently.", _disable),
-    _write("POST", f"{_OF}/grants", "Grant roles on patterns.", _grant, body=GrantsBody, check=_check_grant),
+    _write("POST", f"{_OF}/grants", "Grant roles on patterns.", _grant, body=GrantsBody, check=check_grant),
     _write("DELETE", f"{_OF}/grants", "Take all grants away.", _take_all),
     _write("DELETE", f"{_OF}/grants/{{role}}/{{pattern}}", "Take a grant away.", _take),
     Endpoint(
@@ -226,7 +226,7 @@ ENDPOINTS: Final = (
     ),
     _write(
         "POST", f"{_OF}/keys", "Make a key; its text is in this answer and nowhere else.", _issue, body=KeyBody,
-        check=_check_holder, created=201, optional=True,
+        check=check_holder, created=201, optional=True,
     ),
     _write("DELETE", f"{_OF}/keys/{{key}}", "End a key permanently.", _end_key),
     Endpoint("GET", f"{_AT}/roles", "All roles with what they allow.", read=_roles, needs=_any_access,

@@ -25,7 +25,7 @@ _ANSWER: Final = dict[str, Any]
 _ASKED: Final = ("where", "what", "start", "end", "work_id")
 
 
-def _files(journal: WithFiles, request: Request) -> Answer:
+def files_of(journal: WithFiles, request: Request) -> Answer:
     """A page of the files of a time or of a work_id."""
     asked: dict[str, Any] = {name: request.query.get(name) for name in _ASKED}
     page = journal.files.page(
@@ -35,7 +35,7 @@ def _files(journal: WithFiles, request: Request) -> Answer:
     return Answer(page_json(page), next=None if page.cursor is None else {"cursor": page.cursor})
 
 
-def _latest(journal: WithFiles, request: Request) -> Answer:
+def latest_of(journal: WithFiles, request: Request) -> Answer:
     """The newest file of a program on a server. Raises: UnknownEntityError: there is none."""
     what, where = _named(request, "what"), _named(request, "where")
     file = journal.files.latest(what, where, **points_of(request.query, of_facts=False), tenant=request.tenant)
@@ -51,7 +51,7 @@ def _named(request: Request, name: str) -> str:
     return text
 
 
-def _check(journal: Any, request: Request) -> None:
+def check_question(journal: Any, request: Request) -> None:
     """Refuse a question that could find what may not be read. Raises: ForbiddenError, InvalidUrnError."""
     where, what = request.query.get("where"), request.query.get("what")
     if not are_all_within(_beginning(where, what), request.within):
@@ -79,8 +79,8 @@ _AS_AT: Final = Parameter("as_at", "What the journal had recorded by a position,
 
 ENDPOINTS: Final = (
     Endpoint(
-        "GET", "/api/v1/files", "Archived files of a time, or of a work_id.", read=_files, needs=_may_read,
-        check=_check, answer=_ANSWER,
+        "GET", "/api/v1/files", "Archived files of a time, or of a work_id.", read=files_of, needs=_may_read,
+        check=check_question, answer=_ANSWER,
         query=(
             _WHERE, _WHAT, Parameter("start", "With end: files that cover any time between, both included."),
             Parameter("end", "With start."), Parameter("work_id", "Instead of times."),
@@ -88,8 +88,8 @@ ENDPOINTS: Final = (
         ),
     ),
     Endpoint(
-        "GET", "/api/v1/files/latest", "The newest file of a program on a server.", read=_latest, needs=_may_read,
-        check=_check, answer=_ANSWER, query=(_WHAT, _WHERE, _AS_AT),
+        "GET", "/api/v1/files/latest", "The newest file of a program on a server.", read=latest_of, needs=_may_read,
+        check=check_question, answer=_ANSWER, query=(_WHAT, _WHERE, _AS_AT),
     ),
 )  # fmt: skip
 """The rows of files."""

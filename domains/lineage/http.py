@@ -106,7 +106,7 @@ class HistoryBody:
 # --- questions
 
 
-def _of(journal: WithLineage, request: Request) -> Answer:
+def lineage_of(journal: WithLineage, request: Request) -> Answer:
     """The lineage of the data of a path, as the client has it."""
     query = request.query
     return Answer(
@@ -131,12 +131,12 @@ def _next(journal: WithLineage, request: Request) -> Answer:
     return Answer(journal.lineage.of(_after(request), *window, levels=body.maxLevels, **_asked(request)))
 
 
-def _runs(journal: WithLineage, request: Request) -> Answer:
+def runs_of(journal: WithLineage, request: Request) -> Answer:
     page = journal.lineage.runs(request.entity, *_window(request), **_page(request))
     return Answer(runs_json(page), next=_following(page.cursor, request))
 
 
-def _run(journal: WithLineage, request: Request) -> Answer:
+def run_with_accesses(journal: WithLineage, request: Request) -> Answer:
     """A run, and a page of what it touched."""
     page = journal.lineage.accesses(request.entity, **_page(request))
     shown = touched_json(journal.lineage.run(request.entity, **_asked(request)), page)
@@ -284,7 +284,7 @@ ENDPOINTS: Final = (
         for path, about in (("", ""), ("/async", ", without waiting for the verdict"), ("/batch", ", as a batch"))
     ),
     Endpoint(
-        "GET", "/api/v1/lineage/{urn}", "Programs and data in the lineage of data.", read=_of, answer=_ANSWER,
+        "GET", "/api/v1/lineage/{urn}", "Programs and data in the lineage of data.", read=lineage_of, answer=_ANSWER,
         query=(
             _START, _END, Parameter("levels", "How often to go from data to programs to data.", int),
             Parameter("direction", f"One of {', '.join(DIRECTIONS)}."), Parameter("limit", "Most nodes.", int),
@@ -292,12 +292,12 @@ ENDPOINTS: Final = (
         ),
     ),
     Endpoint(
-        "GET", "/api/v1/runs/{urn}", "Runs of a program, the newest first.", read=_runs, answer=_ANSWER,
+        "GET", "/api/v1/runs/{urn}", "Runs of a program, the newest first.", read=runs_of, answer=_ANSWER,
         query=(_START, _END, _LIMIT, _CURSOR, *_POINTS),
     ),
     Endpoint(
-        "GET", "/api/v1/run/{urn}", "A run: its times, what was recorded with it, what it accessed.", read=_run,
-        answer=_ANSWER, query=(_LIMIT, _CURSOR, *_POINTS),
+        "GET", "/api/v1/run/{urn}", "A run: its times, what was recorded with it, what it accessed.",
+        read=run_with_accesses, answer=_ANSWER, query=(_LIMIT, _CURSOR, *_POINTS),
     ),
     Endpoint(
         "GET", "/api/v1/accesses/{urn}", "What a run accessed.", read=_accesses, answer=_ANSWER,

@@ -37,7 +37,7 @@ class _Named(Protocol):
 _N = TypeVar("_N", bound=_Named)
 
 
-def _repositories(journal: WithRepositories, request: Request) -> Answer:
+def repositories_of(journal: WithRepositories, request: Request) -> Answer:
     """Repositories that may be read, by name; what must be seen of the lake is waited for by request."""
     as_at = points_of(request.query, of_facts=False).get("as_at")
     found = queries_of(journal).repositories(request.tenant, as_at=as_at)
@@ -45,11 +45,11 @@ def _repositories(journal: WithRepositories, request: Request) -> Answer:
     return Answer([repository_json(one) for one in page], next=following)
 
 
-def _repository(journal: WithRepositories, request: Request) -> Answer:
+def repository_of(journal: WithRepositories, request: Request) -> Answer:
     return Answer(repository_json(_asked(journal, request).info(**_point(journal, request))))
 
 
-def _branches(journal: WithRepositories, request: Request) -> Answer:
+def branches_of(journal: WithRepositories, request: Request) -> Answer:
     """Branches that may be read, by name."""
     transactions = request.choice("transactions", ("true", "false"), "false") == "true"
     found = _asked(journal, request).branches(transactions=transactions, **_point(journal, request))
@@ -57,7 +57,7 @@ def _branches(journal: WithRepositories, request: Request) -> Answer:
     return Answer([branch_json(one) for one in page], next=following)
 
 
-def _log(journal: WithRepositories, request: Request) -> Answer:
+def log_of(journal: WithRepositories, request: Request) -> Answer:
     """Commits, the newest first, as the client tells them but for names of branches that may not be read."""
     before = request.whole("cursor", 0, (1 << 63) - 1) if "cursor" in request.query else None
     page = _asked(journal, request).log(
@@ -68,7 +68,7 @@ def _log(journal: WithRepositories, request: Request) -> Answer:
     return Answer({"commits": commits, "before": page.before}, next=following)
 
 
-def _objects(journal: WithRepositories, request: Request) -> Answer:
+def objects_of(journal: WithRepositories, request: Request) -> Answer:
     query = request.query
     page = _asked(journal, request).list(
         _text(request, "ref"), prefix=query.get("prefix", ""), delimiter=query.get("delimiter"),
@@ -77,7 +77,7 @@ def _objects(journal: WithRepositories, request: Request) -> Answer:
     return Answer(list_json(page), next=_following(page.after))
 
 
-def _diff(journal: WithRepositories, request: Request) -> Answer:
+def diff_of(journal: WithRepositories, request: Request) -> Answer:
     query = request.query
     page = _asked(journal, request).diff(
         _text(request, "left"), _text(request, "right"), prefix=query.get("prefix", ""), after=query.get("cursor"),
@@ -142,7 +142,7 @@ def _may_list(request: Request) -> Sequence[Need]:
     return (Need(READ),)
 
 
-def _may_see(*refs: str) -> Callable[[Request], Sequence[Need]]:
+def may_see(*refs: str) -> Callable[[Request], Sequence[Need]]:
     """The rights on a repository and on what some refs of the query name. A ref that may be a commit's id needs both,
     since it may be a branch of that name."""
 
@@ -158,7 +158,7 @@ def _may_see(*refs: str) -> Callable[[Request], Sequence[Need]]:
     return needs
 
 
-def _urn_of(parts: Mapping[str, str]) -> Urn:
+def named_repository(parts: Mapping[str, str]) -> Urn:
     return repository_urn(check_repository(parts["r"]))
 
 
@@ -173,24 +173,26 @@ _ONE: Final = f"{_AT}/{{r}}"
 
 ENDPOINTS: Final = (
     Endpoint(
-        "GET", _AT, "Repositories, by name.", read=_repositories, needs=_may_list, answer=list[dict[str, Any]],
+        "GET", _AT, "Repositories, by name.", read=repositories_of, needs=_may_list, answer=list[dict[str, Any]],
         query=_LIST,
     ),
     Endpoint(
-        "GET", _ONE, "A repository.", read=_repository, urn=_urn_of, needs=_may_see(), answer=_ANSWER,
+        "GET", _ONE, "A repository.", read=repository_of, urn=named_repository, needs=may_see(), answer=_ANSWER,
         waits_itself=True, query=_LIST[-1:],
     ),
     Endpoint(
-        "GET", f"{_ONE}/branches", "Branches of a repository, by name.", read=_branches, urn=_urn_of, needs=_may_see(),
+        "GET", f"{_ONE}/branches", "Branches of a repository, by name.", read=branches_of, urn=named_repository,
+        needs=may_see(),
         answer=list[dict[str, Any]], waits_itself=True,
         query=(Parameter("transactions", "Also those of transactions.", bool), *_LIST),
     ),
     Endpoint(
-        "GET", f"{_ONE}/log", "Commits of a ref's history, the newest first.", read=_log, urn=_urn_of,
-        needs=_may_see("ref"), answer=_ANSWER, waits_itself=True, query=(Parameter("ref", f"Of {_REF}."), *_LIST),
+        "GET", f"{_ONE}/log", "Commits of a ref's history, the newest first.", read=log_of, urn=named_repository,
+        needs=may_see("ref"), answer=_ANSWER, waits_itself=True, query=(Parameter("ref", f"Of {_REF}."), *_LIST),
     ),
     Endpoint(
-        "GET", f"{_ONE}/objects", "Objects of a ref, by path.", read=_objects, urn=_urn_of, needs=_may_see("ref"),
+        "GET", f"{_ONE}/objects", "Objects of a ref, by path.", read=objects_of, urn=named_repository,
+        needs=may_see("ref"),
         answer=_ANSWER, waits_itself=True,
         query=(
             Parameter("ref", f"Of {_REF}."), _PREFIX,
@@ -198,8 +200,8 @@ ENDPOINTS: Final = (
         ),
     ),
     Endpoint(
-        "GET", f"{_ONE}/diff", "Paths that two refs do not have alike.", read=_diff, urn=_urn_of,
-        needs=_may_see("left", "right"), answer=_ANSWER, waits_itself=True,
+        "GET", f"{_ONE}/diff", "Paths that two refs do not have alike.", read=diff_of, urn=named_repository,
+        needs=may_see("left", "right"), answer=_ANSWER, waits_itself=True,
         query=(Parameter("left", f"From {_REF}."), Parameter("right", "To another one."), _PREFIX, *_LIST),
     ),
 )  # fmt: skip

@@ -18,9 +18,13 @@ def _show(row: EntityRow, request: Request, journal: Any) -> Answer:
     return Answer(entity_json(row))
 
 
-def _history(journal: Journal, request: Request) -> Answer:
-    """The newest rows, oldest first, and the page before them."""
-    limit, before = request.whole("limit", 100, _ROWS), None
+def history(journal: Journal, request: Request, most: int = 100) -> Answer:
+    """The newest rows, oldest first, and the page before them.
+
+    Args:
+        most: rows of a page, where the query does not say it.
+    """
+    limit, before = request.whole("limit", most, _ROWS), None
     if "before" in request.query or "cursor" in request.query:
         name = "before" if "before" in request.query else "cursor"
         before = request.whole(name, 0, (1 << 63) - 1, least=0)
@@ -31,7 +35,7 @@ def _history(journal: Journal, request: Request) -> Answer:
     return Answer(shown, next={"cursor": str(page[0].logical_timestamp)} if more else None)
 
 
-def _diff(journal: Journal, request: Request) -> Answer:
+def diff(journal: Journal, request: Request) -> Answer:
     """Two states of an entity, and what differs; by default the newest and the one before it."""
     if "from" not in request.query and "to" in request.query:
         raise InputError("`to` needs a `from`.", hint="Give both, `from` alone, or neither.")
@@ -46,16 +50,14 @@ def _diff(journal: Journal, request: Request) -> Answer:
     assert right is not None
     before = None if left is None else entity_json(left)
     after = entity_json(right)
-    differences = {
-        scope: _scope_diff((before or {}).get(scope, _NOTHING), after[scope]) for scope in ("user", "system")
-    }
+    differences = {scope: scope_diff((before or {}).get(scope, _NOTHING), after[scope]) for scope in ("user", "system")}
     return Answer({"from": before, "to": after, "differences": differences})
 
 
 _NOTHING: Final[dict[str, Any]] = {"properties": {}, "tags": []}
 
 
-def _scope_diff(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+def scope_diff(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     """What was added and removed in one scope; a changed value is both."""
     old, new = before["properties"], after["properties"]
     added = {key: value for key, value in new.items() if old.get(key) != value}
@@ -74,7 +76,7 @@ ENTITIES: Final = (
     ),
     Endpoint(
         "GET", "/api/v1/history/{urn}", "The changes of an entity, oldest first; pages go back from the newest.",
-        read=_history, answer=list[dict[str, Any]],
+        read=history, answer=list[dict[str, Any]],
         query=(
             Parameter("limit", "Most changes of a page.", int),
             Parameter("before", "Only changes below this logical timestamp.", int),
@@ -82,7 +84,7 @@ ENTITIES: Final = (
         ),
     ),
     Endpoint(
-        "GET", "/api/v1/diff/{urn}", "Two states of an entity, and how they differ.", read=_diff,
+        "GET", "/api/v1/diff/{urn}", "Two states of an entity, and how they differ.", read=diff,
         answer=dict[str, Any],
         query=(Parameter("from", "A position or a time."), Parameter("to", "A position or a time; now if omitted.")),
     ),

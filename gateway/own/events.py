@@ -8,15 +8,25 @@ from ...client import Journal
 from ...schemas.endpoints import READ, Answer, Endpoint, Need, Parameter, Request
 from ...schemas.errors import UnknownEventError
 from ...schemas.urn import Urn
-from ...tracing import Step
+from ...tracing import Step, Trace
 from ...values import trace_json
 
 _SHELVED: Final = "shelved"
 
 
 def _why(journal: Journal, request: Request) -> Answer:
-    """Where an event is; unknown where it is another tenant's, or speaks of what may not be read."""
-    wanted = "/".join(request.parts.values())
+    return Answer(trace_json(trace_of(journal, request, "/".join(request.parts.values()))))
+
+
+def trace_of(journal: Journal, request: Request, wanted: str) -> Trace:
+    """Where an event is.
+
+    Args:
+        wanted: its id or position.
+    Raises:
+        UnknownEventError: there is none, it is another tenant's, or it speaks of what may not be read.
+        InputError: the text is neither.
+    """
     try:
         trace = journal.why(wanted)
     except UnknownEventError:
@@ -24,7 +34,7 @@ def _why(journal: Journal, request: Request) -> Answer:
     steps = tuple(step for step in trace.steps if _is_shown(step, request))
     if not steps:
         raise _unknown(wanted)
-    return Answer(trace_json(trace._replace(steps=steps)))
+    return trace._replace(steps=steps)
 
 
 def _is_shown(step: Step, request: Request) -> bool:

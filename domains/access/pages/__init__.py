@@ -1,0 +1,154 @@
+"""Pages of principals, keys, sessions and roles, with forms that change them; nobody gives more than they have.
+
+Rights are asked as the rows of the API ask for them. A new key is shown once, on the page that answers its form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from ....schemas.endpoints import READ, WRITE, Need, Request
+from ....schemas.errors import InputError, UnknownEntityError
+from ....schemas.pages import Page, Section, Sent, Shown
+from ....schemas.urn import Urn
+from ..client import checked_grants, checked_name
+from ..events import KeyIssued, KeyRevoked, PrincipalDisabled, PrincipalRegistered, RolesGranted, RolesRevoked
+from ..http import GrantBody, GrantsBody, check_grant, check_holder
+from ..keys import CODE_LABEL, CODE_S, SESSION_LABEL, make_key
+from ..urns import key_urn, principal_urn
+
+_READ_ACCESS: Final = "ReadAccess"
+_RIGHTS: Final = "rights"
+_OF: Final = "/access/principals/{principal}"
+
+
+def _urn(parts: Mapping[str, str]) -> Urn:
+    return principal_urn(checked_name("principal", parts["principal"]))
+
+
+def _address(name: str) -> str:
+    return f"/access/principals/{checked_name('principal', name)}"
+
+
+def _access(journal: Any, request: Request) -> Shown:
+    found = journal.access.principals(tenant=request.tenant)
+    shown = [one for one in found if request.may(READ, principal_urn(one.name))]
+    roles = journal.access.roles(tenant=request.tenant)
+    return Shown("access/access.html", {"principals": shown, "roles": roles})
+
+
+def _principal(journal: Any, request: Request) -> Shown:
+    name = request.parts["principal"]
+    found = [one for one in journal.access.principals(tenant=request.tenant) if one.name == name]
+    if not found:
+        raise UnknownEntityError(f"There is no principal {name!r:.140}.", hint="`/access` lists them.")
+    values = {
+        "principal": found[0], "keys": journal.access.keys(name, tenant=request.tenant), "at": _address(name),
+        "roles": journal.access.roles(tenant=request.tenant), "now_ms": request.at_ms,
+        "may_write": request.may(WRITE, request.entity),
+    }  # fmt: skip
+    return Shown("access/principal.html", values)
+
+
+def _register(request: Request) -> Sent:
+    entity = _named(request)
+    return Sent(PrincipalRegistered(entity), None, _address(entity.name))
+
+
+def _named(request: Request) -> Urn:
+    """The principal that a form names. Raises: InputError: none can have that name."""
+    return principal_urn(checked_name("principal", request.body.get("principal", "").strip()))
+
+
+def _may_register(request: Request) -> Sequence[Need]:
+    return (Need(WRITE, _named(request)),)
+
+
+def _check_registered(journal: Any, request: Request) -> None:
+    """Who enables a principal can give it a key."""
+    check_holder(journal, replace(request, parts={"principal": _named(request).name}))
+
+
+def _grant(request: Request) -> Sent:
+    return Sent(RolesGranted(request.entity, checked_grants([_pair(request)])), None, _back(request))
+
+
+def _check_given(journal: Any, request: Request) -> None:
+    check_grant(journal, replace(request, body=GrantsBody([GrantBody(*_pair(request))])))
+
+
+def _take(request: Request) -> Sent:
+    return Sent(RolesRevoked(request.entity, checked_grants([_pair(request)])), None, _back(request))
+
+
+def _pair(request: Request) -> tuple[str, str]:
+    return request.body.get("role", "").strip(), request.body.get("pattern", "").strip()
+
+
+def _disable(request: Request) -> Sent:
+    return Sent(PrincipalDisabled(request.entity), None, _back(request))
+
+
+def _enable(request: Request) -> Sent:
+    return Sent(PrincipalRegistered(request.entity), None, _back(request))
+
+
+def _issue(request: Request) -> Sent:
+    """A key, or a one-time code; its text is on the answer's page and nowhere else."""
+    fields, key, name = request.body, make_key(), request.parts["principal"]
+    is_code = fields.get("use") == "code"
+    label = CODE_LABEL if is_code else fields.get("label", "").strip()
+    if not is_code and label in (CODE_LABEL, SESSION_LABEL):
+        raise InputError(f"A key cannot be called {label!r}.", hint="Choose another label.")
+    until_ms = request.at_ms + CODE_S * 1000 if is_code else _until_ms(request)
+    event = KeyIssued(key_urn(name, key.id), key.hash, until_ms, label, is_code)
+    shown = Shown("access/key.html", {"key": key.text, "name": name, "is_code": is_code, "back": _back(request)})
+    return Sent(event, None, _back(request), shown)
+
+
+def _until_ms(request: Request) -> int | None:
+    """When a key ends. Raises: InputError: the days are no whole number."""
+    text = request.body.get("days", "").strip()
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:6]) <= 36_500 and len(text) <= 5):
+        raise InputError("The days must be a whole number from 1 to 36,500.", hint="Omit them for a key without end.")
+    return request.at_ms + int(text) * 86_400_000
+
+
+def _end_key(request: Request) -> Sent:
+    return Sent(KeyRevoked(key_urn(request.parts["principal"], request.body.get("key", ""))), None, _back(request))
+
+
+def _back(request: Request) -> str:
+    return _address(request.parts["principal"])
+
+
+def _any_access(request: Request) -> Sequence[Need]:
+    return (Need(_READ_ACCESS),)
+
+
+def _form(path: str, about: str, form: Callable[[Request], Sent], **more: Any) -> Page:
+    return Page("POST", _OF + path, about, WRITE, form=form, urn=_urn, audited=_RIGHTS, **more)
+
+
+PAGES: Final = (
+    Page(
+        "GET", "/access", "Principals and roles.", _READ_ACCESS, show=_access, needs=_any_access, menu="Access",
+    ),
+    Page("GET", _OF, "A principal, its grants, keys and sessions.", show=_principal, urn=_urn),
+    Page(
+        "POST", "/access/principals", "Register a principal.", WRITE, form=_register, needs=_may_register,
+        check=_check_registered, audited=_RIGHTS,
+    ),
+    _form("/grant", "Grant a role on a pattern.", _grant, check=_check_given),
+    _form("/take", "Take a grant away.", _take),
+    _form("/disable", "Disable a principal: its keys end.", _disable),
+    _form("/enable", "Enable a principal again.", _enable, check=check_holder),
+    _form("/issue", "Make a key, shown once.", _issue, check=check_holder),
+    _form("/end", "End a key or a session.", _end_key),
+)  # fmt: skip
+"""The rows of access."""
+SECTIONS: Final[tuple[Section, ...]] = ()

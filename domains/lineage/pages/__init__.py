@@ -1,0 +1,104 @@
+"""Pages of lineage, as tables: of data, of a program's runs, of a run; and one level of it on an entity's page.
+
+They ask as the API's rows do, so what may not be seen is withheld here as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from ....rules.entity import EntityRow
+from ....schemas.endpoints import Parameter, Request
+from ....schemas.errors import UnknownEntityError
+from ....schemas.pages import Page, Section, Shown, address_of
+from ..events import NO_DATA
+from ..http import lineage_of, run_with_accesses, runs_of
+from ..walk import DIRECTIONS
+
+_NEAR: Final = {"levels": "1", "limit": "50"}
+_KEPT: Final = ("start", "end", "levels", "direction", "as_at", "as_of")
+_RUN: Final = "run"
+_PROGRAM: Final = "program"
+
+
+class Line(NamedTuple):
+    """A relation as a line of a table: data, program, how they touched, in which runs."""
+
+    data: str
+    program: str
+    access: str
+    runs: list[str]
+    components: list[str]
+
+
+def _lineage(journal: Any, request: Request) -> Shown:
+    """The lineage of data; the runs of a program, or a run's accesses, where the entity is one."""
+    request = replace(request, query={name: text for name, text in request.query.items() if text})
+    kind = request.entity.kind
+    if kind == _PROGRAM:
+        return _runs(journal, request)
+    if kind == _RUN:
+        return _run(journal, request)
+    found = lineage_of(journal, request).value
+    asked = {name: request.query.get(name, "") for name in _KEPT}
+    values = {
+        "urn": request.entity, "found": found, "lines": _lines(found), "asked": asked, "directions": DIRECTIONS,
+    }  # fmt: skip
+    return Shown("lineage/lineage.html", values)
+
+
+def _lines(found: Mapping[str, Any]) -> list[Line]:
+    """The relations with the entities that their ids stand for."""
+    lines = []
+    for one in found["relations"]:
+        data, program = found["data"][one["data"]]["urn"], found["programs"][one["program"]]["urn"]
+        lines.append(Line(data, program, one.get("access", "unknown"), one["runs"], one.get("component", [])))
+    return lines
+
+
+def _runs(journal: Any, request: Request) -> Shown:
+    answer = runs_of(journal, request)
+    kept = {name: request.query[name] for name in _KEPT if name in request.query}
+    more = None if answer.next is None else address_of("/lineage", request.entity, **{**kept, **answer.next})
+    return Shown("lineage/runs.html", {"urn": request.entity, "found": answer.value, "next": more})
+
+
+def _run(journal: Any, request: Request) -> Shown:
+    answer = run_with_accesses(journal, request)
+    more = None if answer.next is None else address_of("/lineage", request.entity, **answer.next)
+    return Shown("lineage/run.html", {"urn": request.entity, "found": answer.value, "next": more})
+
+
+def _near(journal: Any, request: Request, row: EntityRow) -> Shown | None:
+    """One level of an entity's lineage; nothing of kinds that have none."""
+    asked = replace(request, query=_NEAR)
+    if request.entity.kind in NO_DATA - {_PROGRAM, _RUN}:
+        return None
+    try:
+        if request.entity.kind not in NO_DATA:
+            found = lineage_of(journal, asked).value
+            return Shown("lineage/near.html", {"urn": request.entity, "found": found, "lines": _lines(found)})
+    except UnknownEntityError:
+        return None
+    return Shown("lineage/near.html", {"urn": request.entity, "found": None, "lines": []})
+
+
+_TIMES: Final = "Milliseconds, ISO 8601, or relative: now-1h."
+PAGES: Final = (
+    Page(
+        "GET", "/lineage/{urn}", "The lineage of data, the runs of a program, or what a run accessed.", show=_lineage,
+        query=(
+            Parameter("start", f"Only runs that had not stopped before. {_TIMES}"),
+            Parameter("end", f"Only runs that started before. {_TIMES}"),
+            Parameter("levels", "How often to go from data to programs to data.", int),
+            Parameter("direction", f"One of {', '.join(DIRECTIONS)}."), Parameter("cursor", "Of the page before."),
+            Parameter("as_at", "What the journal had recorded by a position or a time."),
+            Parameter("as_of", "Only facts about this time or an earlier one."),
+        ),
+    ),
+)  # fmt: skip
+"""The rows of lineage."""
+SECTIONS: Final[tuple[Section, ...]] = (_near,)
+"""What it adds to an entity's page."""

@@ -1,0 +1,96 @@
+"""An entity of any kind: what it is now, its changes, and two of its states compared.
+
+What a domain knows of it besides (schema, lineage, forms) stands in sections, which domains declare.
+"""
+
+from __future__ import annotations
+
+import json
+from shlex import quote
+from typing import Any, Final
+
+from ...client import Journal
+from ...rules.entity import EntityRow
+from ...schemas.endpoints import WRITE, Parameter, Request
+from ...schemas.limits import RESERVED_PROPERTIES
+from ...schemas.pages import Page, Shown, address_of
+from ..own.entities import diff, history, scope_diff
+
+_OWNER: Final = "owner"
+_CHANGES: Final = 50
+
+
+def _entity(journal: Journal, request: Request, row: EntityRow) -> Shown:
+    values: dict[str, Any] = {"row": row, "urn": request.entity, "done": "done" in request.query}
+    if row.deleted:
+        return Shown("gone.html", values, 410)
+    owner = row.user_properties.get(_OWNER) or row.system_properties.get(_OWNER)
+    record = None if row.record is None else json.dumps(row.record, indent=2, ensure_ascii=False, sort_keys=True)
+    may_write = request.may(WRITE, request.entity)
+    values |= {"owner": owner, "record": record, "may_write": may_write, "copies": _copies(request)}
+    return Shown("entity.html", values)
+
+
+def _copies(request: Request) -> dict[str, str]:
+    """What asks for the entity, to be copied; the server's name is the template's."""
+    return {
+        "path": address_of("/api/v1/entities", request.entity),
+        "command": f"metajournal show {quote(str(request.entity))}",
+        "python": f"journal.show({str(request.entity)!r})",
+    }
+
+
+def _history(journal: Journal, request: Request) -> Shown:
+    answer = history(journal, request, most=_CHANGES)
+    rows = answer.value
+    changes = []
+    for place, row in enumerate(rows):
+        before = rows[place - 1] if place else None
+        changes.append({"row": row, "differences": _differences(before, row) if place or answer.next is None else None})
+    before = None if answer.next is None else {"before": answer.next["cursor"]}
+    values = {
+        "urn": request.entity, "changes": changes[::-1],
+        "next": None if before is None else address_of("/history", request.entity, **before),
+    }  # fmt: skip
+    return Shown("history.html", values)
+
+
+def _differences(before: Any, after: Any) -> list[tuple[str, Any]]:
+    """What changed in each scope, but what the fold itself keeps there of every change: its time and actor."""
+    nothing: dict[str, Any] = {"properties": {}, "tags": []}
+    found = [
+        (scope, scope_diff(_said((before or {}).get(scope, nothing)), _said(after[scope])))
+        for scope in ("user", "system")
+    ]
+    return [(scope.upper(), one) for scope, one in found if any(side[part] for side in one.values() for part in side)]
+
+
+def _said(metadata: Any) -> dict[str, Any]:
+    properties = {key: value for key, value in metadata["properties"].items() if key not in RESERVED_PROPERTIES}
+    return {"properties": properties, "tags": metadata["tags"]}
+
+
+def _diff(journal: Journal, request: Request) -> Shown:
+    shown = diff(journal, request).value
+    sides = {"before": shown["from"], "after": shown["to"]}
+    return Shown("diff.html", {"urn": request.entity, **sides, "differences": _differences(shown["from"], shown["to"])})
+
+
+ENTITY: Final = Page(
+    "GET", "/entity/{urn}", "An entity, as every acknowledged event makes it.", of_row=_entity,
+    query=(Parameter("done", "Whether a form was just sent."),), has_sections=True,
+)  # fmt: skip
+HISTORY: Final = Page(
+    "GET",
+    "/history/{urn}",
+    "The changes of an entity, newest first.",
+    show=_history,
+    query=(Parameter("before", "Only changes below this logical timestamp."),),
+)
+DIFF: Final = Page(
+    "GET",
+    "/diff/{urn}",
+    "Two states of an entity, and how they differ.",
+    show=_diff,
+    query=(Parameter("from", "A position or a time."), Parameter("to", "A position or a time; now if omitted.")),
+)

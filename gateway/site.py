@@ -1,0 +1,353 @@
+"""Pages: from a request to HTML, with the same order as the API's: who, may they, do, answer.
+
+Who: the cookie, and nothing else. What a page declares is asked of rights before anything is read. A form counts with
+the token of its sender's session alone, and its event is judged by the fold as any other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any, Final, Protocol
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from ..client import Journal
+from ..schemas.endpoints import Request
+from ..schemas.errors import (
+    ForbiddenError,
+    InputError,
+    RejectedError,
+    UnauthenticatedError,
+    UnavailableError,
+    UnknownEntityError,
+)  # fmt: skip
+from ..schemas.pages import Page, Section, Sent, Shown
+from ..schemas.settings import GatewaySettings
+from ..schemas.urn import Urn
+from .addresses import Proxies
+from .bodies import BODY_BYTES, read_body
+from .conditions import Wish, is_unmodified
+from .following import Following
+from .limits import Buckets
+from .logins import WRITTEN, LoginFailedError, Logins
+from .pages.rows import ASSETS, LOGIN, LOGIN_FORM, LOGOUT
+from .principals import SESSION, Principal, Principals, allows
+from .problems import HttpError, Problem
+from .routing import named_urn, query_values
+from .sessions import FIELD, Cookies, Visit, check_origin, foreign_form, safe_address
+from .table import Table
+from .templates import OWN, environment
+from .threads import Readers
+from .writing import Writer
+
+FORM: Final = "application/x-www-form-urlencoded"
+_BODY_S: Final = 60.0
+_HTML: Final = "text/html; charset=utf-8"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
+    "worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_SAFE: Final = {
+    "Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store", "Vary": "Cookie",
+}  # fmt: skip
+_TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_HEARD_S: Final = 1.0
+"""Seconds for a session that began in another process to be heard of in this one."""
+_TRIES: Final = 3
+"""How often a form is sent whose entity changes elsewhere meanwhile."""
+
+
+class Exchange(Protocol):
+    """What is told of a request, as far as pages learn it."""
+
+    principal: Principal | None
+    visit: Visit | None
+    urn: Urn | None
+
+
+class Site:
+    """Answers requests for pages.
+
+    Args:
+        journal, principals, settings: as of the gateway.
+        table: every page, and what domains add to them.
+        writer, following, readers, buckets: as of the gateway, whose they are.
+    """
+
+    def __init__(
+        self, journal: Journal, principals: Principals, settings: GatewaySettings, table: Table, *,
+        writer: Writer, following: Following, readers: Readers, buckets: Buckets,
+    ) -> None:  # fmt: skip
+        self._journal = journal
+        self._principals = principals
+        self._settings = settings
+        self._writer = writer
+        self._following = following
+        self._readers = readers
+        self._buckets = buckets
+        self._sections = table.sections
+        self._menu = [page for page in table.pages if page.menu is not None]
+        self._templates = environment(journal.epochs.domains)
+        self._cookies = Cookies(settings)
+        self._proxies = Proxies(settings.trusted_proxies)
+        self._logins = Logins(journal, principals, writer, settings.wait_s)
+        self._assets = _assets()
+
+    async def answer(
+        self, request: HttpRequest, page: Page, names: Mapping[str, str], rest: Sequence[str], exchange: Exchange
+    ) -> Response:
+        """The answer of a page. Raises: MetajournalError: what `refused` shows."""
+        if page is ASSETS:
+            return self._asset(request, names["asset"])
+        query = query_values(request.scope["query_string"])
+        _check_query(page, query)
+        if page is LOGIN:
+            return await self._login_page(request, query)
+        if page is LOGIN_FORM:
+            return await self._log_in(request, exchange)
+        visit = exchange.visit = self._visit(request)
+        if visit is None:
+            return self._to_login(request)
+        exchange.principal = visit.principal
+        self._buckets.take(visit.principal.key_id)
+        fields = await self._form(request, visit) if page.method == "POST" else None
+        if page is LOGOUT:
+            await self._logins.end(visit.principal)
+            return self._moved("/login", {"Set-Cookie": self._cookies.dropped(request)})
+        asked = self._asked(page, names, rest, query, fields, visit)
+        exchange.urn = asked.urn
+        check_needs(page, asked, visit)
+        if page.check is not None:
+            page.check(self._journal, asked)
+        if page.form is not None:
+            return await self._sent(request, page, asked, visit)
+        return await self._shown(request, page, asked, visit)
+
+    def _asked(
+        self, page: Page, names: Mapping[str, str], rest: Sequence[str], query: Mapping[str, str],
+        fields: Mapping[str, str] | None, visit: Visit,
+    ) -> Request:  # fmt: skip
+        principal, now_ms = visit.principal, _now_ms()
+        urn = named_urn(page, names, rest, query)
+        return Request(
+            names, query, fields, principal.tenant, principal.actor, now_ms, urn, rights=principal.rights
+        )  # fmt: skip
+
+    async def _shown(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
+        row = None
+        if page.of_row is not None:
+            fresh = await self._following.fresh(asked.entity, asked.tenant, self._settings.wait_s)
+            if fresh.row is None:
+                raise UnknownEntityError(f"There is no {asked.entity}.", held_to=str(fresh.end))
+            row = fresh.row
+        return await self._readers.run(partial(self._read, request, page, asked, row, visit))
+
+    def _read(self, request: HttpRequest, page: Page, asked: Request, row: Any, visit: Visit) -> Response:
+        if page.of_row is not None:
+            shown = page.of_row(self._journal, asked, row)
+            return self._html(request, self._with_sections(request, page, asked, row, visit, shown), visit)
+        assert page.show is not None
+        return self._html(request, page.show(self._journal, asked), visit)
+
+    def _with_sections(
+        self, request: HttpRequest, page: Page, asked: Request, row: Any, visit: Visit, shown: Shown
+    ) -> Shown:  # fmt: skip
+        """What a page shows, and what domains add to it; a part that cannot be read says so, and the rest is there."""
+        if not page.has_sections or row.deleted:
+            return shown
+        sections = [one for section in self._sections if (one := self._section(request, section, asked, row, visit))]
+        return shown._replace(values={**shown.values, "sections": sections})
+
+    def _section(self, request: HttpRequest, section: Section, asked: Request, row: Any, visit: Visit) -> Markup | None:
+        try:
+            shown = section(self._journal, asked, row)
+        except UnavailableError as error:
+            shown = Shown("missing.html", {"problem": {"detail": error.message, "hint": error.hint}})
+        return None if shown is None else Markup(self._text(request, shown, visit))  # it was escaped on its way
+
+    async def _sent(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
+        """Emit what a form asks for, and go to the page that shows it; or show what stands instead."""
+        assert page.form is not None
+        sent: Sent | Shown = page.form(asked)
+        for _ in range(_TRIES):
+            if isinstance(sent, Shown):
+                return await self._readers.run(partial(self._html, request, sent, visit))
+            try:
+                wish = Wish(sent.expected, None, asked.at_ms, self._settings.wait_s)
+                await self._writer.write(WRITTEN, asked, sent.event, wish)
+                if sent.tells is not None:
+                    return self._html(request, sent.tells, visit)
+                return self._moved(sent.back)
+            except RejectedError as error:
+                if error.reason != "stale-entity" or page.again is None:
+                    raise
+                stale = error
+            entity = sent.event.entities[0]
+            fresh = await self._following.fresh(entity, asked.tenant, self._settings.wait_s)
+            sent = page.again(asked, fresh.row)
+        raise stale
+
+    # Who
+
+    def _visit(self, request: HttpRequest) -> Visit | None:
+        """Who is logged in, by the cookie; nobody where the proxy in front names somebody else."""
+        key = self._cookies.given(request)
+        principal = None if key is None else self._principals.who(key)
+        if key is None or principal is None or principal.use != SESSION:
+            return None
+        named = self._proxies.vouched(request, self._settings.user_header)
+        return None if named not in (None, principal.actor) else Visit(principal, key)
+
+    def _to_login(self, request: HttpRequest) -> Response:
+        if request.method not in ("GET", "HEAD") or "hx-request" in request.headers:
+            raise UnauthenticatedError(
+                "Your session has ended; nothing was done.", code="no-session", hint="Log in, and send the form again."
+            )
+        back = _address(request)
+        return self._moved("/login" if back == "/" else f"/login?{urlencode({'next': back})}")
+
+    async def _login_page(self, request: HttpRequest, query: Mapping[str, str]) -> Response:
+        back = safe_address(query.get("next", "/"))
+        key = self._cookies.given(request)
+        if key is not None and await self._logins.is_heard(key, _HEARD_S) and self._visit(request) is not None:
+            return self._moved(back)
+        answer = self._login_html(request, back)
+        if key is not None:
+            answer.headers["Set-Cookie"] = self._cookies.dropped(request)
+        return answer
+
+    def _login_html(self, request: HttpRequest, back: str, failed: Problem | None = None) -> Response:
+        named = self._proxies.vouched(request, self._settings.user_header)
+        values = {"back": back, "named": named, "failed": None if failed is None else failed.body}
+        status = 200 if failed is None else failed.status
+        return self._html(request, Shown("login.html", values, status), None)
+
+    async def _log_in(self, request: HttpRequest, exchange: Exchange) -> Response:
+        check_origin(request, is_secure=self._cookies.is_secure)
+        fields = await self._fields(request)
+        back, named = safe_address(fields.get("next", "/")), self._proxies.vouched(request, self._settings.user_header)
+        try:
+            if "as" in fields and named is not None:
+                key = await self._logins.by_name(self._journal.settings.journal.tenant, named)
+            else:
+                key = await self._logins.by_key(fields.get("key", ""), self._proxies.sender(request))
+        except (LoginFailedError, HttpError) as error:
+            failed = Problem(
+                429 if isinstance(error, HttpError) else 401, {"detail": error.message, "hint": error.hint},
+                error.headers if isinstance(error, HttpError) else {},
+            )  # fmt: skip
+            answer = self._login_html(request, back, failed)
+            answer.headers.update(failed.headers)
+            return answer
+        exchange.principal = self._principals.who(key)
+        return self._moved(back, {"Set-Cookie": self._cookies.set(request, key, self._logins.lasts_s)})
+
+    # Forms
+
+    async def _form(self, request: HttpRequest, visit: Visit) -> dict[str, str]:
+        """The fields of a form of this session. Raises: HttpError: 403: another page sent it."""
+        check_origin(request, is_secure=self._cookies.is_secure)
+        fields = await self._fields(request)
+        if not visit.owns(fields.pop(FIELD, "")):
+            raise foreign_form()
+        return fields
+
+    async def _fields(self, request: HttpRequest) -> dict[str, str]:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM:
+            raise HttpError(415, "This address takes a form.", code="unsupported-type", hint=f"Send {FORM}.")
+        body = await read_body(
+            request.headers, request.stream(), most_bytes=BODY_BYTES, deadline_s=_BODY_S, lines=False
+        )
+        return {} if body is None else query_values(body.text.encode())
+
+    # Answers
+
+    def _html(self, request: HttpRequest, shown: Shown, visit: Visit | None) -> Response:
+        return Response(self._text(request, shown, visit), shown.status, _SAFE, media_type=_HTML)
+
+    def _text(self, request: HttpRequest, shown: Shown, visit: Visit | None) -> str:
+        return self._templates.get_template(shown.template).render({**self._common(request, visit), **shown.values})
+
+    def _common(self, request: HttpRequest, visit: Visit | None) -> dict[str, Any]:
+        """What every template may name."""
+        return {
+            "me": None if visit is None else visit.principal.actor,
+            "tenant": None if visit is None else visit.principal.tenant,
+            "token": None if visit is None else visit.token,
+            "menu": [] if visit is None else self._entries(visit, request.scope["path"]),
+            "here": _address(request),
+            "server": f"{'https' if self._cookies.is_secure else 'http'}://{request.headers.get('host', '')}",
+        }
+
+    def _entries(self, visit: Visit, path: str) -> list[dict[str, Any]]:
+        """The pages that every page leads to: those that somebody may see."""
+        rights = visit.principal.rights
+        return [
+            {"name": page.menu, "to": page.path, "is_here": path == page.path}
+            for page in self._menu if page.path == "/" or allows(rights, page.action, None)
+        ]  # fmt: skip
+
+    def refused(self, request: HttpRequest, problem: Problem, visit: Visit | None) -> Response:
+        """What is shown where a page cannot be."""
+        answer = self._html(request, Shown("refused.html", {"problem": problem.body}, problem.status), visit)
+        answer.headers.update(problem.headers)
+        return answer
+
+    def _moved(self, to: str, headers: Mapping[str, str] | None = None) -> Response:
+        return Response(status_code=303, headers={**_SAFE, **(headers or {}), "Location": to})
+
+    def _asset(self, request: HttpRequest, name: str) -> Response:
+        found = self._assets.get(name)
+        if found is None:
+            raise HttpError(404, "There is no such file.", code="no-such-address", hint="Open the first page: /.")
+        headers = {**_SAFE, "Cache-Control": "no-cache", "ETag": f'"{found[1]}"'}
+        if is_unmodified(request.headers.get("if-none-match"), found[1]):
+            return Response(status_code=304, headers=headers)
+        return Response(found[0], headers=headers, media_type=_TYPES[name.rpartition(".")[2]])
+
+
+def check_needs(page: Page, asked: Request, visit: Visit) -> None:
+    """Refuse what somebody may not do. Raises: ForbiddenError: the same whether or not the entity exists."""
+    for action, urn in page.needed(asked):
+        if not allows(visit.principal.rights, action, urn):
+            on = "" if urn is None else f" on {urn}"
+            raise ForbiddenError(
+                f"You do not have the right {action}{on}.", action=action,
+                **({} if urn is None else {"urn": str(urn)}),
+                hint="Ask somebody who looks after the rights of this journal for it.",
+            )  # fmt: skip
+
+
+def _check_query(page: Page, query: Mapping[str, str]) -> None:
+    known = {parameter.name for parameter in page.query} | {"urn"}
+    for name in query:
+        if name not in known:
+            raise InputError(f"This page takes no {name!r:.60} in its address.", code="unknown-parameter",
+                             hint="Remove it from the address.")  # fmt: skip
+
+
+def _address(request: HttpRequest) -> str:
+    """The address that was asked for, path and query."""
+    path = quote(request.scope["raw_path"].decode("latin-1"), safe="/%:@!$&()*+,;=~-._'")
+    query = quote(request.scope["query_string"].decode("latin-1"), safe="/%:@!$&()*+,;=~-._'?")
+    return f"{path}?{query}" if query else path
+
+
+def _assets() -> dict[str, tuple[bytes, str]]:
+    """The files that pages use, each with what its state is called."""
+    folder = files(OWN).joinpath("assets")
+    found = {one.name: one.read_bytes() for one in folder.iterdir() if one.name.rpartition(".")[2] in _TYPES}
+    return {name: (data, sha256(data).hexdigest()[:32]) for name, data in found.items()}
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

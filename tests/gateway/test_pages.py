@@ -1,0 +1,297 @@
+"""Pages over a real server, without JavaScript: what they show, what their forms do, and what nobody may see there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from metajournal import EntityRegistered, PropertiesSet, TagsAdded, dataset, stream
+from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.settings import Settings
+from tests.gateway.browsing import Browser, Element, logged_in, member, parsed
+from tests.gateway.indexed import index
+from tests.gateway.serving import Got, Served, served
+
+pytestmark = pytest.mark.services
+SCHEMA = '{"type":"record","name":"r","fields":[{"name":"total","type":"double"},{"name":"who","type":"string"}]}'
+
+
+@pytest.fixture(scope="module")
+def server(gateway_settings: Settings) -> Iterator[Served]:
+    ensure_topics(gateway_settings)
+    with served(gateway_settings, real=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def root(server: Served) -> Browser:
+    return logged_in(server, member(server.journal, "root", ("admin", "*")))
+
+
+@pytest.fixture(scope="module")
+def reader(server: Served) -> Browser:
+    """Somebody who may read the entities of one namespace."""
+    return logged_in(server, member(server.journal, "reader", ("analyst", "*:seen/*")))
+
+
+@pytest.fixture(scope="module")
+def emitter(server: Served) -> Browser:
+    """Somebody who may read nothing."""
+    return logged_in(server, member(server.journal, "emitter", ("emitter", "*")))
+
+
+def registered(server: Served, name: str, namespace: str = "pages") -> str:
+    """The address of a new entity's page."""
+    server.journal.emit(EntityRegistered(dataset(namespace, name), f"About {name}.", SCHEMA, {"team": "blue"}, ["raw"]))
+    server.journal.flush()
+    return f"/entity/dataset:{namespace}/{name}"
+
+
+def form_of(page: Element, **fields: str) -> Element:
+    """The form of a page whose hidden fields have some values."""
+    found = [
+        form for form in page.all("form") if all(form.all("input", name=name, value=fields[name]) for name in fields)
+    ]
+    assert len(found) == 1, (fields, len(found))
+    return found[0]
+
+
+def saved(browser: Browser, answer: Got) -> Element:
+    """The page to which an accepted form leads."""
+    assert answer.status == 303, answer.body
+    page = browser.page(answer.headers["location"])
+    assert [said.text for said in page.all("p", role="status")] == ["Saved."]
+    return page
+
+
+# --- entities
+
+
+def test_an_entitys_page_shows_both_scopes_apart_its_schema_and_what_to_copy(server: Served, root: Browser) -> None:
+    page = root.page(registered(server, "shown"))
+    user, system, schema = (
+        next(one for one in page.all("section") if one.all("h2")[0].text.startswith(name))
+        for name in ("USER", "SYSTEM", "Schema")
+    )
+    assert "team" in user.text
+    assert "raw" in user.text
+    assert "About shown." in system.text
+    assert "team" not in system.text
+    assert [cell.text for cell in schema.all("td")] == ["total", "double", "who", "string"]
+    copies = [one.text for one in page.all("section")[-1].all("pre")]
+    assert copies[0] == "dataset:pages/shown"
+    assert copies[1].endswith(f"http://{server.address}/api/v1/entities/dataset:pages/shown")
+    assert "owner not said" in " ".join(page.all("ul", **{"class": "facts"})[0].text.split())
+
+
+def test_a_write_shows_at_once_though_the_stream_stands_still(server: Served, root: Browser) -> None:
+    address = registered(server, "edited")
+    page = saved(root, root.submit(form_of(root.page(address), do="add-tag"), tag="new one"))
+    assert "new one" in page.text
+    page = saved(root, root.submit(form_of(page, do="set", named="team"), value="green\nand more"))
+    page = saved(root, root.submit(form_of(page, do="remove-tag", named="raw")))
+    form = next(form for form in page.all("form") if form.all("input", name="key"))
+    page = saved(root, root.submit(form, key="owner", value="ada"))
+    assert "owner ada" in " ".join(page.all("ul", **{"class": "facts"})[0].text.split())
+    row = server.journal.follow(dataset("pages", "edited"))
+    try:
+        last = server.journal.emit(TagsAdded(dataset("pages", "edited"), ["end"])).position
+        seen = row.row(dataset("pages", "edited"), at_least=last)
+    finally:
+        row.close()
+    assert seen is not None
+    assert seen.user_properties == {"owner": "ada", "team": "green\nand more"}
+    assert seen.user_tags == ("end", "new one")
+    page = saved(root, root.submit(form_of(page, do="remove", named="team")))
+    assert "green" not in page.text
+
+
+def test_a_change_elsewhere_in_the_entity_does_not_refuse_a_form(server: Served, root: Browser) -> None:
+    page = root.page(registered(server, "elsewhere"))
+    server.journal.emit(PropertiesSet(dataset("pages", "elsewhere"), {"other": "1"})).position  # noqa: B018
+    assert "green" in saved(root, root.submit(form_of(page, do="set", named="team"), value="green")).text
+
+
+def test_a_change_of_the_same_value_shows_both_and_does_nothing(server: Served, root: Browser) -> None:
+    page = root.page(registered(server, "conflict"))
+    server.journal.emit(PropertiesSet(dataset("pages", "conflict"), {"team": "red"}), actor="bob").position  # noqa: B018
+    answer = root.submit(form_of(page, do="set", named="team"), value="green")
+    assert answer.status == 412
+    shown = parsed(answer.body)
+    assert [cell.text for cell in shown.all("td")] == ["blue", "green", "red"]
+    assert "bob" in shown.text
+    assert "red" in root.page("/entity/dataset:pages/conflict").text
+    assert "green" in saved(root, root.submit(form_of(shown, do="set"))).text
+
+
+def test_a_new_key_that_somebody_else_set_meanwhile_is_a_conflict_too(server: Served, root: Browser) -> None:
+    page = root.page(registered(server, "new-key"))
+    server.journal.emit(PropertiesSet(dataset("pages", "new-key"), {"owner": "bob"})).position  # noqa: B018
+    form = next(form for form in page.all("form") if form.all("input", name="key"))
+    answer = root.submit(form, key="owner", value="ada")
+    assert answer.status == 412
+    assert [cell.text for cell in parsed(answer.body).all("td")] == ["nothing", "ada", "bob"]
+
+
+def test_an_entity_is_registered_by_a_form_once(server: Served, root: Browser) -> None:
+    form = form_of(root.page("/register"), urn="")
+    filled = {"urn": "stream:pages/fresh", "description": "One.", "properties": "a=1\nb=x=y", "tags": "t one\nt two"}
+    page = saved(root, root.submit(form, **filled))
+    assert page.all("h1")[0].text == "fresh"
+    assert "x=y" in page.text
+    again = root.submit(form, **{**filled, "description": "Two."})
+    assert again.status == 412
+    assert "exists already" in parsed(again.body).text
+    assert "Two." not in root.page("/entity/stream:pages/fresh").text
+    assert root.submit(form, urn="nonsense").status == 400
+    assert root.submit(form, urn="stream:pages/x", properties="none").status == 400
+
+
+def test_a_deleted_entity_says_so_and_is_not_deleted_unseen(server: Served, root: Browser) -> None:
+    address = registered(server, "gone")
+    old = form_of(root.page(address), do="delete")
+    server.journal.emit(TagsAdded(dataset("pages", "gone"), ["x"])).position  # noqa: B018
+    assert root.submit(old).status == 412
+    answer = root.submit(form_of(root.page(address), do="delete"))
+    assert answer.status == 303
+    page = root.page(answer.headers["location"], 410)
+    assert "was deleted" in page.text
+    assert [link.text for link in page.all("main")[0].all("a")] == ["Its history", "Search"]
+    assert root.submit(old).status == 412
+
+
+def test_an_unknown_entity_and_a_bad_name_have_words_of_their_own(root: Browser) -> None:
+    assert "There is nothing here" in root.page("/entity/dataset:pages/nobody", 404).text
+    assert "cannot be read" in root.page("/entity/dataset", 400).text
+    assert "takes no &#39;x&#39;" not in root.page("/?x=1", 400).text
+
+
+@pytest.mark.parametrize("name", ["a/b", "größe", "50%", "a%2Fb", ".", "..", "?#&", "a b"])
+def test_any_name_has_a_page_and_links_lead_there(server: Served, root: Browser, name: str) -> None:
+    urn = stream("odd names", name)
+    server.journal.emit(EntityRegistered(urn))
+    server.journal.flush()
+    page = root.page(f"/entity?urn={str(urn).replace('%', '%25')}")
+    assert page.all("h1")[0].text == name
+    history = next(link for link in page.all("a") if link.text == "History").attributes["href"]
+    server.fold()
+    assert history is not None
+    listed = root.page(history)
+    assert str(urn) in listed.text
+    saved(root, root.submit(form_of(page, do="add-tag"), tag="t"))
+
+
+def test_history_and_differences_are_shown_newest_first(server: Served, root: Browser) -> None:
+    address = registered(server, "changing")
+    for number in range(3):
+        server.journal.emit(PropertiesSet(dataset("pages", "changing"), {"n": str(number)}))
+    server.journal.flush()
+    server.fold()
+    page = root.page(address.replace("/entity", "/history"))
+    changes = [row.all("td")[4].text.split() for row in page.all("tbody")[0].all("tr")]
+    assert changes[0] == ["USER", "−", "n", "1", "USER", "+", "n", "2"]
+    assert changes[2] == ["USER", "+", "n", "0"]
+    radios = [radio.attributes["value"] for radio in page.all("input", type="radio", name="from")]
+    assert radios[0] is not None
+    assert radios[2] is not None
+    shown = root.page(f"/diff?urn=dataset:pages/changing&from={radios[2]}&to={radios[0]}")
+    assert [one.text.split()[1:] for one in shown.all("main")[0].all("li")] == [["−", "n", "0"], ["+", "n", "2"]]
+
+
+def test_history_goes_back_page_by_page(server: Served, root: Browser) -> None:
+    address = registered(server, "long").replace("/entity", "/history")
+    for number in range(59):
+        server.journal.emit(PropertiesSet(dataset("pages", "long"), {"n": str(number)}))
+    server.journal.flush()
+    server.fold()
+    page = root.page(address)
+    assert len(page.all("tbody")[0].all("tr")) == 50
+    older = root.page(str(page.all("a", rel="next")[0].attributes["href"]))
+    assert len(older.all("tbody")[0].all("tr")) == 10
+    assert not older.all("a", rel="next")
+
+
+def test_an_event_is_found_by_its_id_with_verdict_rows_and_index(server: Served, root: Browser) -> None:
+    receipt = server.journal.emit(TagsAdded(dataset("pages", "never"), ["x"]))
+    position = receipt.position
+    before = root.page(f"/event?event={receipt.event_id}")
+    assert "not folded yet" in before.all("h2")[0].text
+    server.fold()
+    for name in (receipt.event_id, str(position)):
+        page = root.page(f"/event?event={name}")
+        assert page.all("h2")[0].text == "catalog.TagsAdded.1: rejected"
+        assert "unknown-entity" in page.text
+    assert "Not found" in root.page("/event?event=0192d3a0-0000-7000-8000-000000000000", 404).text
+    assert "Not found" in root.page("/event?event=nonsense", 400).text
+    assert root.page("/event").all("form", action="/event")
+
+
+# --- what the index says
+
+
+def test_search_shows_hits_with_marks_facets_and_pages(
+    server: Served, root: Browser, gateway_settings: Settings
+) -> None:
+    for number in range(25):
+        registered(server, f"invoice-{number:02}", "finder")
+    registered(server, "invoice-seen", "seen")
+    index(server, gateway_settings)
+    page = root.page("/search?query=invoice&namespace=finder")
+    assert page.all("p", role="status")[0].text == "25 entities"
+    hits = page.all("ol")[0].all("a")
+    assert len(hits) == 20
+    assert page.all("mark")[0].text == "invoice"
+    assert len(root.page(str(page.all("a", rel="next")[0].attributes["href"])).all("ol")[0].all("a")) == 5
+    narrowed = next(link for link in page.all("a") if link.text == "raw").attributes["href"]
+    assert root.page(str(narrowed)).all("p", role="status")[0].text == "25 entities"
+    assert "Nothing that you may read matches" in root.page("/search?query=absent-word").text
+    assert root.page("/search?query=a&sort=nonsense", 400).all("p", role="alert")
+    home = root.page("/")
+    assert {"dataset", "finder", "seen"} <= {link.text for link in home.all("td")[0:40] for link in link.all("a")}
+    keys = root.page("/keys")
+    assert [link.text for link in keys.all("a") if link.text == "team"] == ["team"]
+
+
+def test_nothing_that_may_not_be_read_shows(
+    server: Served, reader: Browser, emitter: Browser, gateway_settings: Settings
+) -> None:
+    registered(server, "secret-salaries", "hidden")
+    registered(server, "open-prices", "seen")
+    index(server, gateway_settings)
+    for path in ("/", "/search", "/search?query=secret-salaries", "/search?namespace=hidden", "/keys"):
+        assert "secret-salaries" not in reader.page(path).all("main")[0].text.replace(path, ""), path
+        assert "hidden" not in [cell.text for cell in reader.page(path).all("td")], path
+    assert "open-prices" in reader.page("/").text
+    for path in ("/entity/dataset:hidden/secret-salaries", "/entity/dataset:hidden/nobody",
+                 "/history/dataset:hidden/secret-salaries", "/diff/dataset:hidden/nobody", "/register"):  # fmt: skip
+        page = reader.page(path, 403)
+        assert "You may not do this" in page.text
+    assert "You may read no entity" in emitter.page("/").text
+    assert emitter.get("/search").status == emitter.get("/keys").status == 403
+    menu = [link.text for link in emitter.page("/").all("nav")[0].all("a")]
+    assert "Search" not in menu
+    assert "Register" in menu
+
+
+def test_a_reader_sees_no_form_and_a_forged_one_is_refused(server: Served, reader: Browser) -> None:
+    page = reader.page(registered(server, "read-only", "seen"))
+    assert {form.attributes["action"] for form in page.all("form")} == {"/search", "/logout"}
+    token = {"token": str(page.all("input", name="token")[0].attributes["value"]), "expected": "1"}
+    for path in ("/edit/dataset:seen/read-only", "/delete/dataset:seen/read-only", "/edit/dataset:seen/nobody"):
+        assert reader.send(path, {**token, "do": "add-tag", "tag": "x"}).status == 403, path
+    assert reader.send("/register", {**token, "urn": "dataset:seen/new"}).status == 403
+
+
+def test_names_are_completed_within_what_may_be_read(
+    server: Served, root: Browser, reader: Browser, gateway_settings: Settings
+) -> None:
+    registered(server, "quartz-hidden", "hidden")
+    registered(server, "quartz-open", "seen")
+    index(server, gateway_settings)
+    shown = [one.attributes["value"] for one in parsed(root.get("/suggest?query=quartz").body).all("option")]
+    assert shown == ["quartz-hidden", "quartz-open"]
+    shown = [one.attributes["value"] for one in parsed(reader.get("/suggest?query=quartz").body).all("option")]
+    assert shown == ["quartz-open"]
+    assert not parsed(root.get("/suggest?query=").body).all()
+    assert Browser(server).get("/suggest?query=q", HX_Request="true").status == 401  # nothing to swap in
