@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, cast
 
 from ..schemas.endpoints import Endpoint, Need
 from ..schemas.registry import domains_in, role
+from .own.changes import CHANGES
 from .own.entities import ENTITIES
 from .own.events import EVENTS
 from .own.searching import SEARCHING
@@ -45,7 +46,7 @@ class Table:
         self._needs: dict[str, NeedsOf] = {}
         for file in files:
             self._needs |= file.NEEDS
-        own = (*EVENTS, *ENTITIES, *SEARCHING)
+        own = (*EVENTS, *ENTITIES, *SEARCHING, *CHANGES)
         self.endpoints: tuple[Endpoint, ...] = (*(row for file in files for row in file.ENDPOINTS), *own)
 
     def needs_of(self, event: Any) -> Sequence[Need] | None:
