@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from re import compile as pattern
@@ -34,14 +34,18 @@ from ..schemas.errors import (
 from ..schemas.settings import GatewaySettings
 from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, value_of
 from .conditions import Wish, at_least_of, wish_of
+from .feed.feeds import Feeds
+from .feed.reader import Reader
+from .feed.reply import EVENT_STREAM, feed_reply
 from .figures import GatewayFigures
 from .following import Following
 from .limits import Buckets
 from .openapi import DESCRIPTION, openapi
+from .own.changes import AFTER
 from .own.rows import entity_answer, read_then
 from .principals import KEY, Principal, Principals, allows
 from .problems import HttpError, problem_of
-from .replies import check_accepts, problem_reply, reply_of
+from .replies import JSON, check_accepts, problem_reply, reply_of
 from .routing import Router, named_urn, path_parts, query_values
 from .sending import Senders, paced
 from .table import Table
@@ -78,6 +82,7 @@ class Gateway:
         self.following = Following(journal, self._readers)
         self.writer = Writer(journal, self.following, self._readers)
         self.senders = Senders(journal, self.following)
+        self.feeds = Feeds(journal, self.writer.leaving)
         self.table = Table(journal.epochs.domains)
         self._router = Router((*self.table.endpoints, DESCRIPTION))
         self._description = openapi((*self.table.endpoints, DESCRIPTION))
@@ -102,10 +107,10 @@ class Gateway:
 
     async def _handled(self, request: HttpRequest, exchange: _Exchange) -> Response:
         self._check_host(request.headers.get("host", ""))
-        check_accepts(request.headers.get("accept"))
         parts = path_parts(request.scope["raw_path"])
         endpoint, names, rest = self._route(request, parts, exchange)
         exchange.endpoint = endpoint.name
+        check_accepts(request.headers.get("accept"), JSON if endpoint.feed is None else EVENT_STREAM)
         if endpoint.is_public:
             return reply_of(request, Answer(self._description))
         ask = partial(self._principal, request, exchange)
@@ -127,7 +132,21 @@ class Gateway:
             endpoint.check(self._journal, asked)
         if endpoint.sends is not None:
             return reply_of(request, await self.senders.answer(endpoint, asked))
+        if endpoint.feed is not None:
+            return await self._feed(request, endpoint.feed(asked), asked, exchange)
         return reply_of(request, await self._answer(endpoint, asked, wish, at_least_of(request.headers)))
+
+    async def _feed(
+        self, request: HttpRequest, wants: Callable[[Any], bool], asked: Request, exchange: _Exchange
+    ) -> Response:
+        """The answer that goes on; who asks is looked up anew as long as it does."""
+        assert exchange.principal is not None
+        key, last = _key_of(request), request.headers.get("last-event-id") or asked.query.get(AFTER)
+        reader = Reader(partial(self._principals.who, key), exchange.principal, wants)
+        return await feed_reply(
+            self.feeds, reader, last, wait_s=self._settings.wait_s, only_head=request.method == "HEAD",
+            logged=exchange.logged,
+        )  # fmt: skip
 
     async def _answer(self, endpoint: Endpoint, asked: Request, wish: Wish, at_least: Any) -> Answer:
         if endpoint.event is not None:
@@ -202,10 +221,7 @@ class Gateway:
 
     def _principal(self, request: HttpRequest, exchange: _Exchange) -> Principal:
         """Who asks. Raises: UnauthenticatedError, HttpError (429), UnavailableError: rights were not heard of."""
-        given = request.headers.getlist("authorization")
-        if len(given) != 1 or not given[0].lower().startswith(_BEARER):
-            raise UnauthenticatedError("The request has no key.")
-        principal = self._principals.who(given[0][len(_BEARER) :].strip())
+        principal = self._principals.who(_key_of(request))
         if principal is None or principal.use != KEY:
             raise UnauthenticatedError("The key is not valid.", hint="Use a key that is issued and not revoked.")
         exchange.principal = principal
@@ -244,6 +260,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Stop following and reading; what is taken was answered before."""
+        await self.feeds.close()
         await self.following.close()
         self._readers.close()
 
@@ -275,6 +292,14 @@ class _Exchange:
         if self.principal is not None:
             data |= {"tenant": self.principal.tenant, "actor": self.principal.actor, "key": self.principal.key_id}
         return data
+
+
+def _key_of(request: HttpRequest) -> str:
+    """The key that a request bears. Raises: UnauthenticatedError: it has none."""
+    given = request.headers.getlist("authorization")
+    if len(given) != 1 or not given[0].lower().startswith(_BEARER):
+        raise UnauthenticatedError("The request has no key.")
+    return given[0][len(_BEARER) :].strip()
 
 
 def check_rights(principal: Principal, needs: Sequence[Need]) -> None:

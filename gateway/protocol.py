@@ -7,7 +7,7 @@ A head has 10 seconds from its first byte, or from the connection's beginning; a
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -46,7 +46,7 @@ class DeadlinedProtocol(HttpToolsProtocol):
         """The head is whole."""
         self._in_head = False
         self._end_deadline()
-        self.scope["extensions"] = {ABORT: self.transport.abort}
+        self.scope["extensions"] = cast(Any, {ABORT: self.transport.abort})
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:

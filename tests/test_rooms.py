@@ -59,6 +59,7 @@ ROLES = {
     "questions": PURE,
     "cursors": PURE | {"lake"},
     "queries": PURE | {"lake"},
+    "named": PURE,
 }
 """The layers that a file of a domain may import, by its role; files with another name import what stands below."""
 FOREIGN = {

@@ -1,6 +1,6 @@
 """Where a feed is, as the id of its events: the next offset of each partition of the change topics.
 
-    1~catalog.5f0c.a1.0.7~files.19be.0.3
+    1~catalog:5f0c.a1.0.7~files:19be.0.3
 
 Offsets are in base 36. Each topic bears a mark of its identity, so that an id of a topic that was made anew is known to
 be one. A topic that is not named was not begun. Pure: values in, values out.
@@ -19,7 +19,7 @@ from ...schemas.errors import InputError
 _VERSION: Final = "1"
 _BETWEEN: Final = "~"
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-_TOPIC: Final = re.compile(r"(?P<label>[a-z0-9_.-]{1,200})\.(?P<mark>[0-9a-f]{4})(?P<offsets>(?:\.[0-9a-z]{1,9})+)")
+_TOPIC: Final = re.compile(r"(?P<label>[a-z0-9_.-]{1,200}):(?P<mark>[0-9a-f]{4})(?P<offsets>(?:\.[0-9a-z]{1,9})+)")
 _MOST_CHARACTERS: Final = 8_192
 
 Offsets = Mapping[Partition, int]
@@ -80,7 +80,7 @@ class Cuts:
         following = [offsets.get((name, number), 0) for number in range(topic.partitions)]
         if not any(following):
             return ""
-        return ".".join([topic.label, topic.mark, *map(_base36, following)])
+        return ".".join([f"{topic.label}:{topic.mark}", *map(_base36, following)])
 
     def read(self, text: str) -> Read:
         """What an id says.

@@ -7,7 +7,6 @@ several times a second, so that a revoked key ends its feeds even where nothing 
 from __future__ import annotations
 
 import asyncio
-
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,10 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...client import Journal
 from ...consumers.every_change import ChangeTopic
-
 from ...schemas.errors import UnavailableError
 from .cuts import Cuts
-from .ring import Ring
+from .ring import CHANGES, Ring
 from .source import Begun, Item, Reached, Source
 
 if TYPE_CHECKING:
@@ -63,7 +61,8 @@ class Feeds:
         self._ready = asyncio.Event()
         self._news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open: set[Feed] = set()
-        self._source = Source(journal, self._take)
+        self._kept = CHANGES
+        self._source = Source(journal, self._take, self._kept)
         self._judging = asyncio.ensure_future(self._judge())
 
     def __len__(self) -> int:
@@ -119,7 +118,7 @@ class Feeds:
         if self._shown is not None:
             self._shown.is_over = True
         self._ready.clear()
-        self._shown = Shown(begun.topics, begun.cuts, Ring(begun.cuts))
+        self._shown = Shown(begun.topics, begun.cuts, Ring(begun.cuts, self._kept))
         self._shown.ring.begin(begun.offsets)
 
     async def _judge(self) -> None:
@@ -128,8 +127,7 @@ class Feeds:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.leaving.wait(), JUDGED_S)
             for feed in list(self._open):
-                if feed.reader() is None:
-                    feed.end("not allowed any longer")
+                feed.judge()
         for feed in list(self._open):
             feed.end("the server ends")
 

@@ -39,20 +39,28 @@ _LOOKED_AT: Final = 1_000
 _ENDING_S: Final = 1.0
 
 
-class Asked(NamedTuple):
-    """What a feed is asked for.
+class Reader(NamedTuple):
+    """Who reads a feed, and what.
 
     Attributes:
-        who: who asks, as rights are now; None where nobody has the key any longer.
+        who: who that is, as rights are now; None where nobody has the key any longer.
         principal: who asked.
         wants: whether a change is asked for.
-        since: what the id of the last event says that the reader had; None: it begins now.
     """
 
     who: Callable[[], Principal | None]
     principal: Principal
     wants: Callable[[Entry], bool]
-    since: Read | None
+
+    def now(self) -> Principal | None:
+        """The one who asked, as rights are now; None where that one may not any longer, or nobody knows."""
+        try:
+            principal = self.who()
+        except MetajournalError:
+            return None
+        if principal is None or principal[:3] != self.principal[:3] or not principal.rights.within(READ):
+            return None
+        return principal
 
 
 class _SlowError(Exception):
@@ -69,15 +77,16 @@ class Feed:
     Args:
         feeds: all of them.
         shown: the ring.
-        asked: what it is asked for.
+        reader: who reads it, and what.
+        since: what the id of the last event says that the reader had; None: it begins now.
     Attributes:
         why: it ended.
     Raises:
         UnavailableError: too many are open.
     """
 
-    def __init__(self, feeds: Feeds, shown: Shown, asked: Asked) -> None:
-        self._feeds, self._shown, self._asked = feeds, shown, asked
+    def __init__(self, feeds: Feeds, shown: Shown, reader: Reader, since: Read | None) -> None:
+        self._feeds, self._shown, self._reader, self._since = feeds, shown, reader, since
         self._number = shown.ring.next
         self._offsets: dict[Partition, int] | None = None
         """The next offset of each partition, where that is not what the ring says of its changes."""
@@ -87,14 +96,12 @@ class Feed:
         self.why = ""
         feeds.opened(self)
 
-    def reader(self) -> Principal | None:
-        """Who reads, as rights are now; None where that one may not any longer, or nobody knows."""
-        asked = self._asked.principal
-        try:
-            principal = self._asked.who()
-        except MetajournalError:
-            return None
-        return principal if principal is not None and principal[:2] == asked[:2] else None
+    def judge(self) -> Principal | None:
+        """Who reads, as rights are now; ends it where that one may not any longer."""
+        principal = self._reader.now()
+        if principal is None:
+            self.end("not allowed any longer")
+        return principal
 
     def end(self, why: str) -> None:
         """End it soon."""
@@ -134,7 +141,7 @@ class Feed:
         return "it failed"
 
     async def _send_all(self, send: Send) -> None:
-        ring, since = self._shown.ring, self._asked.since
+        ring, since = self._shown.ring, self._since
         await self._send(send, f"retry: {RETRY_MS}\n\n".encode())
         if since is None:
             await self._send(send, _beat(ring.id))
@@ -173,20 +180,20 @@ class Feed:
             _SlowError: what would come next is no longer in the ring.
             _OverError: the ring ended.
         """
-        ring, reader = self._shown.ring, self.reader()
+        ring = self._shown.ring
         if self._shown.is_over:
             raise _OverError("the subscription began anew")
         if self._number < ring.first:
             raise _SlowError("the reader does not keep up")
-        if reader is None:
-            self.end("not allowed any longer")
+        principal = self.judge()
+        if principal is None:
             return False, b""
         chunk = bytearray()
         last = min(ring.next, self._number + _LOOKED_AT)
         while self._number < last and len(chunk) < _CHUNK_BYTES:
             entry = ring[self._number]
             self._number += 1
-            if self._is_new(entry) and self._is_shown(entry, reader):
+            if self._is_new(entry) and self._is_shown(entry, principal):
                 chunk += f"id: {self._id_at(entry)}\n".encode() + entry.frame
         return self._number < ring.next, bytes(chunk)
 
@@ -199,12 +206,12 @@ class Feed:
         self._offsets[entry.partition] = entry.offset + 1
         return True
 
-    def _is_shown(self, entry: Entry, reader: Principal) -> bool:
+    def _is_shown(self, entry: Entry, principal: Principal) -> bool:
         """Whether a change is its reader's, asked for, and only of what may be read."""
         return (
-            entry.tenant == reader.tenant
-            and self._asked.wants(entry)
-            and all(reader.rights.may(READ, urn) for urn in entry.entities)
+            entry.tenant == principal.tenant
+            and self._reader.wants(entry)
+            and all(principal.rights.may(READ, urn) for urn in entry.entities)
         )
 
     def _id_at(self, entry: Entry) -> str:
@@ -256,7 +263,7 @@ class Feed:
         before, past = dict(offsets), None
         try:
             past = await self._in_pool(
-                Past, self._feeds.journal, self._shown.topics, before, self._asked.principal.tenant
+                Past, self._feeds.journal, self._shown.topics, before, self._reader.principal.tenant
             )
             while entries := await self._in_pool(past.some):
                 await self._send_some(send, entries, offsets)
@@ -270,13 +277,12 @@ class Feed:
             raise UnavailableError("The change topics cannot be read up to the newest changes.")
 
     async def _send_some(self, send: Send, entries: list[Entry], offsets: dict[Partition, int]) -> None:
-        reader = self.reader()
-        if reader is None:
-            self.end("not allowed any longer")
+        principal = self.judge()
+        if principal is None:
             return
         chunk = bytearray()
         for entry in entries:
-            if self._is_new(entry) and self._is_shown(entry, reader):
+            if self._is_new(entry) and self._is_shown(entry, principal):
                 chunk += f"id: {self._shown.cuts.text(offsets)}\n".encode() + entry.frame
         if chunk:
             await self._send(send, bytes(chunk))

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from ..protocol import ABORT
 from ..replies import SAFE
 from .feeds import Feeds
-from .reader import Feed
+from .reader import Feed, Reader
 
 _log = logging.getLogger("metajournal.gateway")
 EVENT_STREAM: Final = "text/event-stream"
@@ -45,6 +45,27 @@ class FeedReply(Response):
         finally:
             self._feeds.closed(self._feed)
         _log.info("A feed ended: %s.", self._feed.why, extra={"data": dict(self._logged)})
+
+
+async def feed_reply(
+    feeds: Feeds, reader: Reader, last_id: str | None, *, wait_s: float, only_head: bool, logged: Mapping[str, Any]
+) -> FeedReply:
+    """The answer to who asks for changes.
+
+    Args:
+        feeds: all feeds.
+        reader: who asks, and for what.
+        last_id: of the last event that the reader had; None: changes from now on.
+        wait_s: seconds to wait until the process knows what there is now.
+        only_head: HEAD is asked for.
+        logged: what its line of the log has.
+    Raises:
+        InputError: the id is none of a feed.
+        UnavailableError: Kafka was not read in time, or too many feeds are open.
+    """
+    shown = await feeds.shown(wait_s)
+    since = shown.cuts.read(last_id) if last_id else None
+    return FeedReply(feeds, None if only_head else Feed(feeds, shown, reader, since), logged)
 
 
 def _nothing() -> None:

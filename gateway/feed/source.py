@@ -27,7 +27,7 @@ from ...schemas.errors import MetajournalError, PositionExpired, UnavailableErro
 from ...values import change_json
 from ..replies import encoded
 from .cuts import Cuts, Topic, mark_of
-from .ring import CHANGES, Entry
+from .ring import Entry
 
 _log = logging.getLogger("metajournal.gateway")
 _AGAIN_S: Final = 1.0
@@ -63,10 +63,12 @@ class Source:
     Args:
         journal: whose changes.
         take: called on the loop with what comes, in order, many at once.
+        newest: about how many changes that are there already it begins with.
     """
 
-    def __init__(self, journal: Journal, take: Callable[[list[Item]], None]) -> None:
+    def __init__(self, journal: Journal, take: Callable[[list[Item]], None], newest: int) -> None:
         self._journal = journal
+        self._newest = newest
         self._take = take
         self._loop = asyncio.get_running_loop()
         self._came: deque[Item] = deque()
@@ -103,7 +105,7 @@ class Source:
         settings, epochs = self._journal.settings, self._journal.epochs
         topics = tuple(change_topics(settings.journal.topics, epochs))
         cuts = cuts_of(self._journal, topics) if self._had is None else None
-        since = Newest(CHANGES) if self._had is None else Offsets(dict(self._had))
+        since = Newest(self._newest) if self._had is None else Offsets(dict(self._had))
         with EveryChange(settings, epochs, topics, since, reached=self._at_end) as changes:
             self._changes = changes
             if cuts is not None:
