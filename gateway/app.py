@@ -32,6 +32,8 @@ from ..schemas.errors import (
     UnknownEntityError,
 )
 from ..schemas.settings import GatewaySettings
+from ..schemas.urn import Urn
+from .audit import Audit, UnauditedError
 from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, value_of
 from .conditions import Wish, at_least_of, wish_of
 from .feed.feeds import Feeds
@@ -82,12 +84,13 @@ class Gateway:
         self.following = Following(journal, self._readers)
         self.writer = Writer(journal, self.following, self._readers)
         self.senders = Senders(journal, self.following)
-        self.feeds = Feeds(journal, self.writer.leaving)
         self.table = Table(journal.epochs.domains)
         self._router = Router((*self.table.endpoints, DESCRIPTION))
         self._description = openapi((*self.table.endpoints, DESCRIPTION))
         self._buckets = Buckets(settings.requests_per_s, settings.burst)
         self.figures = GatewayFigures()
+        self.feeds = Feeds(journal, self.writer.leaving, self.figures)
+        self.audit = Audit(journal.settings, settings.audit, self.figures)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -101,6 +104,10 @@ class Gateway:
             return
         except Exception as error:
             response = self._refused(exchange, error)
+        try:
+            await self.audit.take(exchange, response.status_code)
+        except UnauditedError as error:
+            response = self._refused(exchange, error)
         response.headers["X-Request-Id"] = exchange.request_id
         self._tell(exchange, response.status_code)
         await response(scope, receive, send)
@@ -109,7 +116,7 @@ class Gateway:
         self._check_host(request.headers.get("host", ""))
         parts = path_parts(request.scope["raw_path"])
         endpoint, names, rest = self._route(request, parts, exchange)
-        exchange.endpoint = endpoint.name
+        exchange.row = endpoint
         check_accepts(request.headers.get("accept"), JSON if endpoint.feed is None else EVENT_STREAM)
         if endpoint.is_public:
             return reply_of(request, Answer(self._description))
@@ -118,13 +125,14 @@ class Gateway:
         query = query_values(request.scope["query_string"])
         _check_query(endpoint, query)
         urn, writes = named_urn(endpoint, names, rest, query), endpoint.event is not None or endpoint.lines
+        exchange.urn = urn
         wish = wish_of(request.headers if writes else {}, creates=endpoint.creates, wait_s=self._settings.wait_s)
         asked = Request(names, query, None, principal.tenant, principal.actor, wish.at_ms, urn, rights=principal.rights)
         if endpoint.needs is None and not endpoint.lines:
             check_rights(principal, endpoint.needed(asked))
         body = await self._body(request, endpoint)
         if endpoint.lines:
-            return reply_of(request, await self._lines(asked, endpoint, body, wish, principal))
+            return reply_of(request, await self._lines(asked, endpoint, body, wish, exchange))
         asked = replace(asked, body=value_of(body, endpoint.body, optional=endpoint.optional_body))
         if endpoint.needs is not None:
             check_rights(principal, endpoint.needed(asked))
@@ -180,10 +188,10 @@ class Gateway:
         return entity_answer(endpoint.row(fresh.row, asked, self._journal), fresh.row)
 
     async def _lines(
-        self, asked: Request, endpoint: Endpoint, body: Body | None, wish: Wish, principal: Principal
+        self, asked: Request, endpoint: Endpoint, body: Body | None, wish: Wish, exchange: _Exchange
     ) -> Answer:
         """The answer to events, one a line or one alone."""
-        check = partial(check_rights, principal)
+        check = partial(self._check_line, exchange)
         if "unit" in asked.query:
             typed = read_unit(body, needs_of=self.table.needs_of, check=check)
             return Answer(await self.writer.unit(asked, typed, self._settings.wait_s))
@@ -194,6 +202,15 @@ class Gateway:
         waits = wish.wait_s if asked.choice("outcome", ("true", "false"), "false") == "true" else 0.0
         results = await self.writer.lines(asked, lines.typed, lines.refused, wish._replace(wait_s=waits))
         return Answer({"ok": all(result["ok"] for result in results), "results": results})
+
+    def _check_line(self, exchange: _Exchange, needs: Sequence[Need]) -> None:
+        """As `check_rights`, of one of several events: each that is refused is recorded by itself."""
+        assert exchange.principal is not None
+        try:
+            check_rights(exchange.principal, needs)
+        except ForbiddenError as error:
+            self.audit.refused(exchange, error)
+            raise
 
     async def _body(self, request: HttpRequest, endpoint: Endpoint) -> Body | None:
         if endpoint.method == "GET":
@@ -240,6 +257,7 @@ class Gateway:
 
     def _refused(self, exchange: _Exchange, error: Exception) -> Response:
         """The answer of an error; what only the operator may know goes to the log."""
+        exchange.error = error
         problem = problem_of(error, exchange.request_id)
         if isinstance(error, OutcomeUnknownError) and "event_id" in error.data:
             problem.headers = {**problem.headers, EVENT_ID: error.data["event_id"]}
@@ -261,6 +279,7 @@ class Gateway:
     async def close(self) -> None:
         """Stop following and reading; what is taken was answered before."""
         await self.feeds.close()
+        await self.audit.close()
         await self.following.close()
         self._readers.close()
 
@@ -280,8 +299,15 @@ class _Exchange:
         self.began = time.perf_counter()
         self.method = request.method
         self.path = request.scope["raw_path"].decode("latin-1")[:2048]
-        self.endpoint = "none"
+        self.row: Endpoint | None = None
+        self.urn: Urn | None = None
+        self.error: Exception | None = None
         self.principal: Principal | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The row's name."""
+        return "none" if self.row is None else self.row.name
 
     @property
     def logged(self) -> dict[str, Any]:
@@ -307,7 +333,8 @@ def check_rights(principal: Principal, needs: Sequence[Need]) -> None:
     for action, urn in needs:
         if not allows(principal.rights, action, urn):
             on = "" if urn is None else f" on {urn}"
-            raise ForbiddenError(f"This key does not have the right {action}{on}.", action=action)
+            more = {} if urn is None else {"urn": str(urn)}
+            raise ForbiddenError(f"This key does not have the right {action}{on}.", action=action, **more)
 
 
 def _check_query(endpoint: Endpoint, query: Mapping[str, str]) -> None:

@@ -262,6 +262,7 @@ class Endpoint:
         query: names of the query, besides those that every such endpoint has.
         created: status of an accepted event.
         is_public: needs no key.
+        audited: what the audit calls a request to it; nothing: only refusals and reads are recorded.
     """
 
     method: str
@@ -288,6 +289,7 @@ class Endpoint:
     query: tuple[Parameter, ...] = ()
     created: int = 200
     is_public: bool = False
+    audited: str = ""
 
     @property
     def name(self) -> str:

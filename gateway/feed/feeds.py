@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ...client import Journal
 from ...consumers.every_change import ChangeTopic
 from ...schemas.errors import UnavailableError
+from ..figures import FEEDS, GatewayFigures
 from .cuts import Cuts
 from .ring import CHANGES, Ring
 from .source import Begun, Item, Reached, Source
@@ -47,13 +48,15 @@ class Feeds:
     Args:
         journal: whose changes.
         leaving: set when the server ends.
+        figures: what is counted.
     Attributes:
         from_kafka: held by whoever reads below the ring.
         pool: the threads that do it.
     """
 
-    def __init__(self, journal: Journal, leaving: asyncio.Event) -> None:
+    def __init__(self, journal: Journal, leaving: asyncio.Event, figures: GatewayFigures) -> None:
         self.journal = journal
+        self._figures = figures
         self.leaving = leaving
         self.from_kafka = asyncio.Semaphore(FROM_KAFKA)
         self.pool = ThreadPoolExecutor(FROM_KAFKA, thread_name_prefix="metajournal-feed-past")
@@ -88,17 +91,22 @@ class Feeds:
         """Done when something has come."""
         return self._news
 
-    def opened(self, feed: Feed) -> None:
-        """Note a feed. Raises: UnavailableError: there are too many."""
+    def check_room(self) -> None:
+        """Refuse one feed too many. Raises: UnavailableError."""
         if len(self._open) >= MOST:
             raise UnavailableError(
                 f"{len(self._open)} feeds are open.", code="too-many-feeds", hint="Try again later, or elsewhere."
             )
+
+    def opened(self, feed: Feed) -> None:
+        """Note a feed."""
         self._open.add(feed)
+        self._figures.figures.set(FEEDS, len(self._open))
 
     def closed(self, feed: Feed) -> None:
         """Forget a feed."""
         self._open.discard(feed)
+        self._figures.figures.set(FEEDS, len(self._open))
 
     def _take(self, items: list[Item]) -> None:
         for item in items:

@@ -81,8 +81,6 @@ class Feed:
         since: what the id of the last event says that the reader had; None: it begins now.
     Attributes:
         why: it ended.
-    Raises:
-        UnavailableError: too many are open.
     """
 
     def __init__(self, feeds: Feeds, shown: Shown, reader: Reader, since: Read | None) -> None:
@@ -94,7 +92,6 @@ class Feed:
         self._sent_at = time.monotonic()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.why = ""
-        feeds.opened(self)
 
     def judge(self) -> Principal | None:
         """Who reads, as rights are now; ends it where that one may not any longer."""

@@ -40,6 +40,7 @@ class FeedReply(Response):
         if self._feed is None:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
             return
+        self._feeds.opened(self._feed)
         try:
             await self._feed.serve(receive, send, scope.get("extensions", {}).get(ABORT, _nothing))
         finally:
@@ -63,6 +64,7 @@ async def feed_reply(
         InputError: the id is none of a feed.
         UnavailableError: Kafka was not read in time, or too many feeds are open.
     """
+    feeds.check_room()
     shown = await feeds.shown(wait_s)
     since = shown.cuts.read(last_id) if last_id else None
     return FeedReply(feeds, None if only_head else Feed(feeds, shown, reader, since), logged)
