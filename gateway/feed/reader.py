@@ -32,6 +32,8 @@ _log = logging.getLogger("metajournal.gateway")
 BEAT_S: Final = 15.0
 STALLED_S = 20.0
 """Seconds after which a reader that takes nothing is cut off."""
+SLOW_S = 1.0
+"""Seconds that one piece may take with a reader that has fallen behind the ring, so that Kafka is read for it."""
 RETRY_MS: Final = 1_000
 _CHUNK_BYTES: Final = 64 * 1024
 _LOOKED_AT: Final = 1_000
@@ -89,7 +91,8 @@ class Feed:
         self._offsets: dict[Partition, int] | None = None
         """The next offset of each partition, where that is not what the ring says of its changes."""
         self._is_sending = False
-        self._sent_at = time.monotonic()
+        self._last_id = shown.ring.id
+        self._sent_at, self._slowest_s = time.monotonic(), 0.0
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.why = ""
 
@@ -141,11 +144,13 @@ class Feed:
         ring, since = self._shown.ring, self._since
         await self._send(send, f"retry: {RETRY_MS}\n\n".encode())
         if since is None:
-            await self._send(send, _beat(ring.id))
+            await self._send(send, _beat(self._last_id))
         else:
             await self._resume(send, since)
         while True:
             news = self._feeds.news
+            if self._number < ring.first:
+                await self._fall_back(send)
             is_more, chunk = self._next()
             if chunk:
                 await self._send(send, chunk)
@@ -159,7 +164,7 @@ class Feed:
                 await self._send(send, _beat(self._id))
 
     async def _send(self, send: Send, chunk: bytes) -> None:
-        self._is_sending = True
+        self._is_sending, began = True, time.monotonic()
         try:
             async with asyncio.timeout(STALLED_S):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
@@ -167,6 +172,7 @@ class Feed:
             raise _SlowError("the reader takes nothing") from None
         self._is_sending = False
         self._sent_at = time.monotonic()
+        self._slowest_s = max(self._slowest_s, self._sent_at - began)
 
     # From the ring
 
@@ -174,14 +180,11 @@ class Feed:
         """Whether there is more at once, and what is to be sent.
 
         Raises:
-            _SlowError: what would come next is no longer in the ring.
             _OverError: the ring ended.
         """
         ring = self._shown.ring
         if self._shown.is_over:
             raise _OverError("the subscription began anew")
-        if self._number < ring.first:
-            raise _SlowError("the reader does not keep up")
         principal = self.judge()
         if principal is None:
             return False, b""
@@ -192,11 +195,14 @@ class Feed:
             self._number += 1
             if self._is_new(entry) and self._is_shown(entry, principal):
                 chunk += f"id: {self._id_at(entry)}\n".encode() + entry.frame
+        if self._number == ring.next:
+            self._settle()
         return self._number < ring.next, bytes(chunk)
 
     def _is_new(self, entry: Entry) -> bool:
         """Whether its reader did not have a change before; takes it as had."""
         if self._offsets is None:
+            self._last_id = entry.id
             return True
         if entry.offset < self._offsets.get(entry.partition, 0):
             return False
@@ -214,18 +220,30 @@ class Feed:
     def _id_at(self, entry: Entry) -> str:
         return entry.id if self._offsets is None else self._shown.cuts.text(self._offsets)
 
+    def _settle(self) -> None:
+        """Everything in the ring is looked at: where it is ahead of its reader nowhere, it says where that one is."""
+        ring, self._slowest_s = self._shown.ring, 0.0
+        offsets = self._offsets or {}
+        if all(ring.reached.get(place, 0) >= offset for place, offset in offsets.items()):
+            self._offsets, self._last_id = None, ring.id
+
     @property
     def _id(self) -> str:
         """Where it is, with everything looked at."""
-        ring = self._shown.ring
-        if self._offsets is None:
-            return ring.id
-        if all(ring.reached.get(place, 0) >= offset for place, offset in self._offsets.items()):
-            self._offsets = None  # the ring says it from here on
-            return ring.id
-        return self._shown.cuts.text(self._offsets)
+        return self._shown.ring.id if self._offsets is None else self._shown.cuts.text(self._offsets)
 
     # From Kafka
+
+    async def _fall_back(self, send: Send) -> None:
+        """Read from Kafka what came too fast to be looked at in the ring.
+
+        Raises:
+            _SlowError: it was the reader that took its time.
+        """
+        if self._slowest_s > SLOW_S:
+            raise _SlowError("the reader does not keep up")
+        offsets = self._shown.cuts.read(self._last_id).offsets if self._offsets is None else self._offsets
+        await self._resume(send, Read(offsets, True))
 
     async def _resume(self, send: Send, since: Read) -> None:
         """Go on behind the last event that the reader had; what the ring no longer has comes first."""

@@ -27,7 +27,7 @@ class BrokerStream:
 
     def __init__(self, settings: Settings, topics: Any = None) -> None:
         self._settings = settings
-        self.topics = MemoryTopics() if topics is None else topics
+        self.topics: Any = MemoryTopics() if topics is None else topics
         self.start()
 
     def start(self) -> None:

@@ -183,6 +183,19 @@ def test_changes_that_come_while_the_past_is_read_follow_on_it(
     assert_in_order(listener.changes)
 
 
+def test_a_burst_that_is_more_than_the_ring_keeps_is_no_fault_of_the_reader(
+    server: Served, gateway_settings: Settings
+) -> None:
+    with another(server, gateway_settings, kept=SMALL) as small, Listener(small, namespace="burst") as listener:
+        listener.until(lambda one: one.last_id)
+        for number in range(3):
+            publish(server, [f"b{number}", f"c{number}"], 20, "burst")
+        listener.until(partial(has, 120))
+        assert not listener.ended.is_set()
+    assert len(set(listener.told)) == len(listener.told) == 120
+    assert_in_order(listener.changes)
+
+
 def test_a_beat_moves_the_id_on_where_nothing_is_asked_for(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "BEAT_S", 0.1)
     with Listener(server.address, kind="app") as listener:
