@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import settings as properties
 from hypothesis import strategies as st
 
+from metajournal.consumers.every_change import entities_of
+from metajournal.consumers.records import Change
 from metajournal.gateway.feed.cuts import Cuts, Topic, mark_of
 from metajournal.gateway.feed.ring import Entry, Ring, merged
 from metajournal.schemas.errors import InputError
+from metajournal.schemas.positions import Position
 from metajournal.schemas.urn import Urn
 from tests.properties import examples
 
@@ -76,3 +81,38 @@ def test_the_ring_has_everything_from_its_floor_on(added: list[tuple[tuple[str, 
     assert ring.covers(ring.floor)
     assert ring.covers(merged(ring.floor, ends))
     assert not ring.covers({**ring.floor, PLACES[0]: ring.floor[PLACES[0]] - 1})
+
+
+def change(domain: str, urn: str, record: dict[str, Any]) -> Change:
+    return Change(urn, Position("t", 0, 1 << 40), 0, "USER", "t", 0, record, 0, "default", domain)
+
+
+COMMIT = "0" * 64
+NAMED = (
+    ("catalog", "dataset:a/b", {"changes": {}}, {"dataset:a/b"}),
+    ("files", "file:w/x/a", {"file": "file:w/x/a"}, {"file:w/x/a"}),
+    ("lineage", "run:a/p/flow/f/r", {"type": "RunStarted", "run": "run:a/p/flow/f/r"}, {"run:a/p/flow/f/r"}),
+    (
+        "lineage", "run:a/p/flow/f/r", {"type": "AccessRecorded", "run": "run:a/p/flow/f/r", "data": "dataset:b/c"},
+        {"run:a/p/flow/f/r", "dataset:b/c"},
+    ),
+    (
+        "repositories", "branch:r/main", {"event_payload": {"branch": "main", "source": "dev", "commit": COMMIT}},
+        {"branch:r/main", "repo:r", "branch:r/dev", f"commit:r/{COMMIT}"},
+    ),
+    (
+        "repositories", "repo:r", {"event_payload": {"paths": ["x/y", "z"]}},
+        {"repo:r", "object:r/x/y", "object:r/z"},
+    ),
+    (
+        "repositories", "branch:r/main", {"event_payload": {"branch": "main", "objects": []}},
+        {"branch:r/main", "repo:r"},
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("domain", "urn", "record", "wanted"), NAMED)
+def test_a_change_is_of_all_entities_that_its_event_names(
+    domain: str, urn: str, record: dict[str, Any], wanted: set[str]
+) -> None:
+    assert set(entities_of(change(domain, urn, record))) == wanted
