@@ -145,7 +145,8 @@ def _written_and_read(first: Client, second: Client, tag: str) -> float:
 def _waiting(bench: Bench) -> list[Figure]:
     """Requests for the verdict that all wait at once, the stream stopped: what the process needs for them."""
     server, sizes = bench.servers[0], bench.sizes
-    before_mib, most_threads, most_mib = server.pss_mib(), 0, 0.0
+    before_mib, before_threads = server.pss_mib(), server.threads()
+    most_threads, most_mib = 0, 0.0
     body = b'["w"]'
     requests = [
         f"POST {_TAGS.format(f'd{number % sizes.entities}')} HTTP/1.1\r\nHost: {server.address}\r\n"
@@ -165,7 +166,7 @@ def _waiting(bench: Bench) -> list[Figure]:
             expect(int(one.recv(65_536).split()[1]), 200)
     name = f"{sizes.waiting:,} verdicts waited for at once"
     return [
-        {"name": f"{name}: threads", "value": most_threads, "limit": 40, "ratio": most_threads / 40, "unit": "threads",
+        {"name": f"{name}: threads", "value": most_threads, "limit": 40, "ratio": most_threads / 40, "unit": "threads", "before": before_threads,
          "most": 1.0},
         {"name": f"{name}: memory more", "value": most_mib - before_mib, "limit": 60,
          "ratio": (most_mib - before_mib) / 60, "unit": "MiB", "most": 1.0},

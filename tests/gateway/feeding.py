@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from types import TracebackType
@@ -73,13 +73,13 @@ class Listener:
     def _read(self) -> None:
         # A connection that is dropped ends the feed as its end does.
         with suppress(OSError, HTTPException, ValueError):
-            self._take(self._answer)
+            self._take(_lines(self._answer))
         self.ended.set()
 
     def _take(self, lines: Iterable[bytes]) -> None:
         name, data = "message", ""
         for raw in lines:
-            line = raw.decode().rstrip("\n")
+            line = raw.decode()
             field, _, value = line.partition(": ")
             if not line:
                 if data:
@@ -122,6 +122,14 @@ class Listener:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _lines(answer: HTTPResponse) -> Iterator[bytes]:
+    """The lines of an answer as they come; `readline` of a chunked one takes each byte by itself."""
+    left = b""
+    while came := answer.read1(1 << 20):
+        *lines, left = (left + came).split(b"\n")
+        yield from lines
 
 
 def published(journal: Journal, tenant: str = "default") -> dict[str, str]:
