@@ -166,8 +166,8 @@ def _waiting(bench: Bench) -> list[Figure]:
             expect(int(one.recv(65_536).split()[1]), 200)
     name = f"{sizes.waiting:,} verdicts waited for at once"
     return [
-        {"name": f"{name}: threads", "value": most_threads, "limit": 40, "ratio": most_threads / 40, "unit": "threads", "before": before_threads,
-         "most": 1.0},
+        {"name": f"{name}: threads", "value": most_threads, "limit": 40, "ratio": most_threads / 40, "unit": "threads",
+         "before": before_threads, "most": 1.0},
         {"name": f"{name}: memory more", "value": most_mib - before_mib, "limit": 60,
          "ratio": (most_mib - before_mib) / 60, "unit": "MiB", "most": 1.0},
     ]  # fmt: skip

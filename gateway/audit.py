@@ -146,7 +146,14 @@ class Audit:
             self.note(self._record(exchange, REFUSED, status))
         elif row is not None and row.audited:
             self.note(self._record(exchange, row.audited, status))
-        elif row is not None and self._reads and not row.is_public and row.event is None and row.sends is None and not row.lines:
+        elif (
+            row is not None
+            and self._reads
+            and not row.is_public
+            and row.event is None
+            and row.sends is None
+            and not row.lines
+        ):
             await self.stored(self._record(exchange, READ, status))
 
     def refused(self, exchange: Exchange, error: ForbiddenError) -> None:
