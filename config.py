@@ -51,6 +51,7 @@ _AT_LEAST_ONE: Final = frozenset(
      "indexer.bulk_documents", "indexer.bulk_bytes", "client.kept_bytes", "gateway.kept_bytes"}
 )  # fmt: skip
 _ONE_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "gateway.audit": ("changes", "reads"),
     "log.format": ("auto", "text", "json"),
     "log.level": ("debug", "info", "warning", "error"),
 }

@@ -25,6 +25,7 @@ from bench import (
     file_ingest,
     files,
     follower,
+    gateway,
     index,
     latency,
     lineage,
@@ -96,6 +97,10 @@ def _lineage(say: Say) -> list[dict[str, Any]]:
     return [{**figure, "most": 1.0} for figure in lineage.measure(say=say)]
 
 
+def _gateway(say: Say) -> list[dict[str, Any]]:
+    return gateway.run(say=say)
+
+
 def _follower(say: Say) -> list[dict[str, Any]]:
     return [{**figure, "most": 1.0} for figure in follower.measure(say=say)]
 
@@ -132,6 +137,7 @@ FIGURES: dict[str, tuple[str, Callable[[Say], list[dict[str, Any]]]]] = {
     "lineage": ("a lineage of 200 nodes among a million accesses, with a fresh handle", _lineage),
     "follower": ("emit to verdict ahead of the stream, and opening a follower", _follower),
     "openlineage": ("run events from the real asynchronous client, taken in by the gateway", _openlineage),
+    "gateway": ("HTTP: writes, verdicts, waiting, reads, lines, feeds, revocations", _gateway),
     "sources": ("10,000 tables and 5,000 models brought in, and once more without a change", _sources),
     "latency": ("emit to searchable at 100 events a second", _latency),
     "derived": ("emit to the lake with derived tables being made over without; the latest write to data", derived.run),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..consumers.every_change import NamedFile
     from ..domains.access import client as access_client
     from ..domains.access import commands as access_commands
     from ..domains.access import domain as access
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ..domains.lineage import domain as lineage
     from ..domains.lineage import events as lineage_events
     from ..domains.lineage import http as lineage_http
+    from ..domains.lineage import named as lineage_named
     from ..domains.lineage import pages as lineage_pages
     from ..domains.lineage import rows as lineage_rows
     from ..domains.lineage import rules as lineage_rules
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from ..domains.repositories import events as repositories_events
     from ..domains.repositories import http as repositories_http
     from ..domains.repositories import lines as repositories_lines
+    from ..domains.repositories import named as repositories_named
     from ..domains.repositories import pages as repositories_pages
     from ..domains.repositories import rows as repositories_rows
     from ..domains.repositories import rules as repositories_rules
@@ -111,3 +114,4 @@ if TYPE_CHECKING:
     _HTTP: Sequence[HttpFile] = (access_http, catalog_http, files_http, lineage_http, repositories_http)
     _PAGES: Sequence[PagesFile] = (access_pages, catalog_pages, files_pages, lineage_pages, repositories_pages)
     _SESSIONS: SessionsFile = access_sessions
+    _NAMED: Sequence[NamedFile] = (lineage_named, repositories_named)

@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -53,7 +54,7 @@ class Intake:
     Args:
         settings: how to reach Kafka.
         epochs: the journal topics.
-        domain: whose topics these are.
+        domain: whose topics these are; of several domains: whose each topic is.
         topics: the change topics, or the state topic.
         compacted: it is the state topic.
         since: where partitions without a commit begin.
@@ -67,7 +68,7 @@ class Intake:
         self,
         settings: Settings,
         epochs: Epochs,
-        domain: str,
+        domain: str | Mapping[str, str],
         topics: list[str],
         *,
         compacted: bool,

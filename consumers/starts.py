@@ -25,7 +25,26 @@ from .ledger import Place, Source, below
 from .records import Partition
 from .watermarks import LookUp, Watermark
 
-Since: TypeAlias = Position | Placed | Iterable[Position | Placed] | Cut | datetime | int | str
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """A start behind what was had of the target topics themselves.
+
+    Attributes:
+        next: the first offset that was not had, by partition; 0 where none is named.
+    """
+
+    next: Mapping[Partition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """A start that has about so many records before it, of all target partitions together."""
+
+    count: int
+
+
+Since: TypeAlias = Position | Placed | Iterable[Position | Placed] | Cut | datetime | int | str | Offsets | Newest
 """Where to begin: a point, a time as `times.time_ms` reads it, "earliest" or "latest"."""
 _NO_TIME: Final = -(1 << 62)
 
@@ -69,14 +88,24 @@ class Starts:
         look_up: asks Kafka.
         names: topic names.
         epochs: the journal topics as `check_topics` found them.
-        domain: whose changes or states are read; several journal topics may tell of them.
+        domain: whose changes or states are read; several journal topics may tell of them. Of several domains: whose
+            each target topic is.
         compacted: the target topics are state topics.
     """
 
-    def __init__(self, look_up: LookUp, names: TopicNames, epochs: Epochs, domain: str, *, compacted: bool) -> None:
+    def __init__(
+        self, look_up: LookUp, names: TopicNames, epochs: Epochs, domain: str | Mapping[str, str], *, compacted: bool
+    ) -> None:
         self._look_up = look_up
         self._names = names
-        domains = told_by(domain, epochs.domains, compacted=compacted)
+        of_topics = {} if isinstance(domain, str) else domain
+        told = {
+            name: told_by(name, epochs.domains, compacted=compacted)
+            for name in ({domain} if isinstance(domain, str) else sorted(set(domain.values())))
+        }
+        self._tellers = {topic: frozenset(map(names.journal, told[name])) for topic, name in of_topics.items()}
+        """The journal topics that tell of each target topic, where not all do."""
+        domains = dict.fromkeys(name for names_ in told.values() for name in names_)
         self._outcomes = {names.journal(name): names.outcomes(name) for name in domains}
         self._journals = {topic: epochs[topic] for topic in self._outcomes}
         self._compacted = compacted
@@ -106,11 +135,25 @@ class Starts:
                 partition: self.behind(partition, high, targets[partition[0]])
                 for partition, (_, high) in ranges.items()
             }
+        if isinstance(since, Newest):
+            since = Offsets(_newest(ranges, since.count))
+        if isinstance(since, Offsets):
+            return {
+                partition: self._had(partition, since.next.get(partition, 0), offsets, targets[partition[0]])
+                for partition, offsets in ranges.items()
+            }
         asked = self._cut(since)
         self._found.clear()
         return {
             partition: self._start(partition, asked, ranges[partition], targets[partition[0]]) for partition in wanted
         }
+
+    def _had(self, partition: Partition, offset: int, offsets: tuple[int, int], count: int) -> Start:
+        """A start at an offset of a topic, up to which everything was had. Raises: PositionExpired."""
+        low, high = offsets
+        if not low <= offset <= high:
+            self.expired(partition, low, count)
+        return self.behind(partition, offset, count) if offset > 0 else Start(0)
 
     def behind(self, partition: Partition, offset: int, count: int) -> Start:
         """A start behind an offset of a topic that knows what stands before it: the stream may publish it again.
@@ -122,7 +165,7 @@ class Starts:
         """
         low, _ = self._look_up.range(partition)
         first, floors = offset, {}
-        for source in self._sources(partition[1], count):
+        for source in self._sources(partition, count):
             last, _ = self._watermark(source, lambda watermark: watermark.ends.get(partition, 0) > offset)
             first = min(first, last.ends.get(partition, low) if last else low)
             if last is not None:
@@ -132,7 +175,7 @@ class Starts:
     def earliest(self, partition: Partition, count: int) -> Position | None:
         """The earliest position after which a subscription can still begin, as far as this partition is concerned."""
         low, _ = self._look_up.range(partition)
-        for source in self._sources(partition[1], count):
+        for source in self._sources(partition, count):
             _, following = self._watermark(source, lambda watermark: watermark.ends.get(partition, 0) >= low)
             if following is not None and not following.ends_with_verdict:
                 return Position(*source, max(following.to - 1, 0))
@@ -142,9 +185,11 @@ class Starts:
         """Every journal partition that tells of the domain."""
         return [(topic, number) for topic, epoch in self._journals.items() for number in range(epoch.partitions)]
 
-    def _sources(self, partition: int, count: int) -> list[Source]:
+    def _sources(self, partition: Partition, count: int) -> list[Source]:
         """Journal partitions whose records go to a target partition, but those of which nothing was ever heard."""
-        sources = [source for source in self._all() if source[1] % count == partition]
+        topic, number = partition
+        tellers = self._tellers.get(topic, self._journals)
+        sources = [source for source in self._all() if source[1] % count == number and source[0] in tellers]
         return [source for source in sources if not self._is_silent(source)] or sources
 
     def _is_silent(self, source: Source) -> bool:
@@ -167,7 +212,7 @@ class Starts:
 
     def _start(self, partition: Partition, asked: _Floor, offsets: tuple[int, int], count: int) -> Start:
         low, high = offsets
-        sources = self._sources(partition[1], count)
+        sources = self._sources(partition, count)
         first = min((self._first(partition, source, asked, low, high) for source in sources), default=low)
         if first > high:  # the topic was made anew since
             first = low
@@ -278,3 +323,9 @@ class Starts:
 
     def _position(self, source: Source, offset: int) -> int:
         return self._journals[source[0]].position(source[1], offset)
+
+
+def _newest(ranges: Mapping[Partition, tuple[int, int]], count: int) -> dict[Partition, int]:
+    """Offsets that have an equal share of the newest records behind them, in each partition that has any."""
+    share = -(-count // max(1, sum(low < high for low, high in ranges.values())))
+    return {partition: max(low, high - share) for partition, (low, high) in ranges.items()}

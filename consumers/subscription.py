@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar
 from unicodedata import category
@@ -43,7 +43,7 @@ from .reading import Reading
 from .records import Change, Identity, Scope, State, change_of, identity, state_of
 from .starts import Since, told_by
 
-T = TypeVar("T", bound=Change | State)
+T = TypeVar("T")
 COMMIT_INTERVAL_S: Final = 1.0
 _POLL_S: Final = 0.2
 _LEAST_POLL_S: Final = 0.01
@@ -99,7 +99,7 @@ class Subscription(Generic[T]):
     Args:
         settings: how to reach Kafka, topic names.
         epochs: the journal topics as `check_topics` found them.
-        domain: a served domain.
+        domain: a served domain; of several ones: whose changes each topic has, all of them served.
         topics: what to read.
         made: a change or state of a message; None where its record is not asked for.
         compacted: they are state topics.
@@ -126,7 +126,7 @@ class Subscription(Generic[T]):
         self,
         settings: Settings,
         epochs: Epochs,
-        domain: str,
+        domain: str | Mapping[str, str],
         topics: list[str],
         made: Callable[[Message, Identity], T | None],
         *,
@@ -140,12 +140,9 @@ class Subscription(Generic[T]):
     ) -> None:
         self._intake: Intake | None = None
         self._resumed = self._undone = False
-        others = tuple(served.name for served in epochs.outside if served.has_changes)
-        served = epochs.domains if compacted else change_domains() + others
-        if domain in epochs.refusals or (is_joining(domain) and domain not in epochs.domains):
-            raise epochs.not_served(domain, f"A subscription to {domain}")
-        if domain not in served:
-            raise InputError(f"There is no domain {domain!r} with changes.", hint=f"Served: {', '.join(served)}.")
+        if isinstance(domain, str):
+            _check_served(epochs, domain, compacted=compacted)
+        domains = [domain] if isinstance(domain, str) else sorted(set(domain.values()))
         if group is not None and not _is_name(group):
             raise InputError(
                 f"{group!r:.60} is not a valid group name.",
@@ -171,11 +168,14 @@ class Subscription(Generic[T]):
                 compacted=compacted, since=begin, group=group, interval_s=commit_interval_s,
             )  # fmt: skip
         except KafkaException as error:
-            raise KafkaUnavailableError(f"Changes of {domain} cannot be read: {error.args[0].str()}.") from error
+            text = f"Changes of {', '.join(domains)} cannot be read: {error.args[0].str()}."
+            raise KafkaUnavailableError(text) from error
         self._resumed, self._passed_over = self._intake.resumed, self._intake.passed_over
         opened(self)
         self._journals = frozenset(
-            map(settings.journal.topics.journal, told_by(domain, epochs.domains, compacted=compacted))
+            settings.journal.topics.journal(teller)
+            for name in domains
+            for teller in told_by(name, epochs.domains, compacted=compacted)
         )
 
     @property
@@ -390,6 +390,16 @@ class Subscription(Generic[T]):
     def __del__(self) -> None:
         if getattr(self, "_intake", None) is not None:
             self.close()
+
+
+def _check_served(epochs: Epochs, domain: str, *, compacted: bool) -> None:
+    """Refuse a domain whose changes or states nobody publishes. Raises: as `Subscription`."""
+    others = tuple(served.name for served in epochs.outside if served.has_changes)
+    served = epochs.domains if compacted else change_domains() + others
+    if domain in epochs.refusals or (is_joining(domain) and domain not in epochs.domains):
+        raise epochs.not_served(domain, f"A subscription to {domain}")
+    if domain not in served:
+        raise InputError(f"There is no domain {domain!r} with changes.", hint=f"Served: {', '.join(served)}.")
 
 
 def _take(reading: Reading, identity: Identity) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from re import compile as pattern
@@ -34,16 +34,21 @@ from ..schemas.errors import (
 from ..schemas.pages import Page
 from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
+from .audit import Audit, UnauditedError
 from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, value_of
 from .conditions import Wish, at_least_of, wish_of
+from .feed.feeds import Feeds
+from .feed.reader import Reader
+from .feed.reply import EVENT_STREAM, feed_reply
 from .figures import GatewayFigures
 from .following import Following
 from .limits import Buckets
 from .openapi import DESCRIPTION, openapi
+from .own.changes import AFTER
 from .own.rows import entity_answer, read_then
 from .principals import KEY, Principal, Principals, allows
 from .problems import HttpError, problem_of
-from .replies import check_accepts, problem_reply, reply_of
+from .replies import JSON, check_accepts, problem_reply, reply_of
 from .routing import Router, Row, named_urn, path_parts, query_values
 from .sending import Senders, paced
 from .sessions import Visit
@@ -92,6 +97,8 @@ class Gateway:
             journal, principals, settings, self.table, writer=self.writer, following=self.following,
             readers=self._readers, buckets=self._buckets,
         )  # fmt: skip
+        self.feeds = Feeds(journal, self.writer.leaving, self.figures)
+        self.audit = Audit(journal.settings, settings.audit, self.figures)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -105,6 +112,10 @@ class Gateway:
             return
         except Exception as error:
             response = self._refused(request, exchange, error)
+        try:
+            await self.audit.take(exchange, response.status_code)
+        except UnauditedError as error:
+            response = self._refused(request, exchange, error)
         response.headers["X-Request-Id"] = exchange.request_id
         self._tell(exchange, response.status_code)
         await response(scope, receive, send)
@@ -113,10 +124,11 @@ class Gateway:
         self._check_host(request.headers.get("host", ""))
         parts = path_parts(request.scope["raw_path"])
         endpoint, names, rest = self._route(request, parts, exchange)
-        exchange.endpoint, exchange.is_page = endpoint.name, isinstance(endpoint, Page)
+        exchange.row = endpoint
         if isinstance(endpoint, Page):
+            exchange.is_page = True
             return await self._site.answer(request, endpoint, names, rest, exchange)
-        check_accepts(request.headers.get("accept"))
+        check_accepts(request.headers.get("accept"), JSON if endpoint.feed is None else EVENT_STREAM)
         if endpoint.is_public:
             return reply_of(request, Answer(self._description))
         ask = partial(self._principal, request, exchange)
@@ -124,13 +136,14 @@ class Gateway:
         query = query_values(request.scope["query_string"])
         _check_query(endpoint, query)
         urn, writes = named_urn(endpoint, names, rest, query), endpoint.event is not None or endpoint.lines
+        exchange.urn = urn
         wish = wish_of(request.headers if writes else {}, creates=endpoint.creates, wait_s=self._settings.wait_s)
         asked = Request(names, query, None, principal.tenant, principal.actor, wish.at_ms, urn, rights=principal.rights)
         if endpoint.needs is None and not endpoint.lines:
             check_rights(principal, endpoint.needed(asked))
         body = await self._body(request, endpoint)
         if endpoint.lines:
-            return reply_of(request, await self._lines(asked, endpoint, body, wish, principal))
+            return reply_of(request, await self._lines(asked, endpoint, body, wish, exchange))
         asked = replace(asked, body=value_of(body, endpoint.body, optional=endpoint.optional_body))
         if endpoint.needs is not None:
             check_rights(principal, endpoint.needed(asked))
@@ -138,7 +151,21 @@ class Gateway:
             endpoint.check(self._journal, asked)
         if endpoint.sends is not None:
             return reply_of(request, await self.senders.answer(endpoint, asked))
+        if endpoint.feed is not None:
+            return await self._feed(request, endpoint.feed(asked), asked, exchange)
         return reply_of(request, await self._answer(endpoint, asked, wish, at_least_of(request.headers)))
+
+    async def _feed(
+        self, request: HttpRequest, wants: Callable[[Any], bool], asked: Request, exchange: _Exchange
+    ) -> Response:
+        """The answer that goes on; who asks is looked up anew as long as it does."""
+        assert exchange.principal is not None
+        key, last = _key_of(request), request.headers.get("last-event-id") or asked.query.get(AFTER)
+        reader = Reader(partial(self._principals.who, key), exchange.principal, wants)
+        return await feed_reply(
+            self.feeds, reader, last, wait_s=self._settings.wait_s, only_head=request.method == "HEAD",
+            logged=exchange.logged,
+        )  # fmt: skip
 
     async def _answer(self, endpoint: Endpoint, asked: Request, wish: Wish, at_least: Any) -> Answer:
         if endpoint.event is not None:
@@ -172,10 +199,10 @@ class Gateway:
         return entity_answer(endpoint.row(fresh.row, asked, self._journal), fresh.row)
 
     async def _lines(
-        self, asked: Request, endpoint: Endpoint, body: Body | None, wish: Wish, principal: Principal
+        self, asked: Request, endpoint: Endpoint, body: Body | None, wish: Wish, exchange: _Exchange
     ) -> Answer:
         """The answer to events, one a line or one alone."""
-        check = partial(check_rights, principal)
+        check = partial(self._check_line, exchange)
         if "unit" in asked.query:
             typed = read_unit(body, needs_of=self.table.needs_of, check=check)
             return Answer(await self.writer.unit(asked, typed, self._settings.wait_s))
@@ -186,6 +213,15 @@ class Gateway:
         waits = wish.wait_s if asked.choice("outcome", ("true", "false"), "false") == "true" else 0.0
         results = await self.writer.lines(asked, lines.typed, lines.refused, wish._replace(wait_s=waits))
         return Answer({"ok": all(result["ok"] for result in results), "results": results})
+
+    def _check_line(self, exchange: _Exchange, needs: Sequence[Need]) -> None:
+        """As `check_rights`, of one of several events: each that is refused is recorded by itself."""
+        assert exchange.principal is not None
+        try:
+            check_rights(exchange.principal, needs)
+        except ForbiddenError as error:
+            self.audit.refused(exchange, error)
+            raise
 
     async def _body(self, request: HttpRequest, endpoint: Endpoint) -> Body | None:
         if endpoint.method == "GET":
@@ -213,10 +249,7 @@ class Gateway:
 
     def _principal(self, request: HttpRequest, exchange: _Exchange) -> Principal:
         """Who asks. Raises: UnauthenticatedError, HttpError (429), UnavailableError: rights were not heard of."""
-        given = request.headers.getlist("authorization")
-        if len(given) != 1 or not given[0].lower().startswith(_BEARER):
-            raise UnauthenticatedError("The request has no key.")
-        principal = self._principals.who(given[0][len(_BEARER) :].strip())
+        principal = self._principals.who(_key_of(request))
         if principal is None or principal.use != KEY:
             raise UnauthenticatedError("The key is not valid.", hint="Use a key that is issued and not revoked.")
         exchange.principal = principal
@@ -235,6 +268,7 @@ class Gateway:
 
     def _refused(self, request: HttpRequest, exchange: _Exchange, error: Exception) -> Response:
         """The answer of an error; what only the operator may know goes to the log."""
+        exchange.error = error
         problem = problem_of(error, exchange.request_id)
         if isinstance(error, OutcomeUnknownError) and "event_id" in error.data:
             problem.headers = {**problem.headers, EVENT_ID: error.data["event_id"]}
@@ -255,6 +289,8 @@ class Gateway:
 
     async def close(self) -> None:
         """Stop following and reading; what is taken was answered before."""
+        await self.feeds.close()
+        await self.audit.close()
         await self.following.close()
         self._readers.close()
 
@@ -274,13 +310,19 @@ class _Exchange:
         self.began = time.perf_counter()
         self.method = request.method
         self.path = request.scope["raw_path"].decode("latin-1")[:2048]
-        self.endpoint = "none"
+        self.row: Row | None = None
+        self.urn: Urn | None = None
+        self.error: Exception | None = None
         self.principal: Principal | None = None
         self.visit: Visit | None = None
-        self.urn: Urn | None = None
         wants_html = "text/html" in request.headers.get("accept", "")
         self.is_page = wants_html and not self.path.startswith(_API)
         """Whether errors are shown as pages: also of addresses that are none, to browsers."""
+
+    @property
+    def endpoint(self) -> str:
+        """The row's name."""
+        return "none" if self.row is None else self.row.name
 
     @property
     def logged(self) -> dict[str, Any]:
@@ -293,12 +335,21 @@ class _Exchange:
         return data
 
 
+def _key_of(request: HttpRequest) -> str:
+    """The key that a request bears. Raises: UnauthenticatedError: it has none."""
+    given = request.headers.getlist("authorization")
+    if len(given) != 1 or not given[0].lower().startswith(_BEARER):
+        raise UnauthenticatedError("The request has no key.")
+    return given[0][len(_BEARER) :].strip()
+
+
 def check_rights(principal: Principal, needs: Sequence[Need]) -> None:
     """Refuse what the principal may not do. Raises: ForbiddenError: the same whether or not the entity exists."""
     for action, urn in needs:
         if not allows(principal.rights, action, urn):
             on = "" if urn is None else f" on {urn}"
-            raise ForbiddenError(f"This key does not have the right {action}{on}.", action=action)
+            more = {} if urn is None else {"urn": str(urn)}
+            raise ForbiddenError(f"This key does not have the right {action}{on}.", action=action, **more)
 
 
 def _check_query(endpoint: Endpoint, query: Mapping[str, str]) -> None:

@@ -14,6 +14,13 @@ REQUESTS: Final = Figure(
 )
 SECONDS: Final = Figure("metajournal_gateway_request_seconds", "Time from a request's head to its answer.", "histogram")
 
+AUDIT_LOST: Final = Figure(
+    "metajournal_gateway_audit_lost_total",
+    "Records of the audit that its topic did not get; the log has them.",
+    "counter",
+)
+FEEDS: Final = Figure("metajournal_gateway_feeds", "Feeds that are open.", "gauge")
+
 
 class GatewayFigures:
     """The numbers of one process."""

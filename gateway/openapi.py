@@ -40,6 +40,7 @@ _HEADERS_OF_WRITES: Final = {
     "If-Match": "The ETag that the entity must still have.",
     "Prefer": "`respond-async`, or `wait=n` seconds.",
 }
+_HEADERS_OF_FEEDS: Final = {"Last-Event-ID": "The id of the last event that was received: the feed resumes behind it."}
 _HEADERS_OF_READS: Final = {
     "If-None-Match": "An ETag; 304 where the answer still has it.",
     "Metajournal-At-Least": "Positions, separated by commas, that the answer must include.",
@@ -86,6 +87,8 @@ def statuses(endpoint: Endpoint) -> tuple[int, ...]:
         return (200, 202, *_WRITES)
     if endpoint.sends is not None:
         return (200, *(status for status in _WRITES if status not in _NEVER_SENDING))
+    if endpoint.feed is not None:
+        return (200, *_READS)
     body = (408, 412, 413, 415, 422) if endpoint.body is not None else ()
     return (200, 304, *_READS, 409, 410, *body)
 
@@ -93,6 +96,7 @@ def statuses(endpoint: Endpoint) -> tuple[int, ...]:
 def _operation(row: Endpoint, by_type: Mapping[Any, Any]) -> dict[str, Any]:
     writes = row.event is not None or row.lines
     headers = _HEADERS_OF_WRITES if writes else {} if row.is_public or row.sends else _HEADERS_OF_READS
+    headers = headers if row.feed is None else _HEADERS_OF_FEEDS
     operation: dict[str, Any] = {
         "operationId": re.sub(r"\W+", "_", f"{row.method.lower()}{row.path}").strip("_"),
         "summary": row.about,
@@ -125,7 +129,8 @@ def _content(row: Endpoint, status: int, by_type: Mapping[Any, Any]) -> dict[str
         return {}
     if status >= 400:
         return {"application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}}}
-    return {"application/json": {"schema": by_type.get(row.answer, {})}}
+    media_type = "application/json" if row.feed is None else "text/event-stream"
+    return {media_type: {"schema": by_type.get(row.answer, {})}}
 
 
 def _parameter(

@@ -7,10 +7,12 @@ A head has 10 seconds from its first byte, or from the connection's beginning; a
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+ABORT: Final = "metajournal.abort"
+"""The extension of a request's scope that drops its connection, with all that waits to be sent."""
 HEAD_S: Final = 10.0
 HEAD_BYTES: Final = 65_536
 _TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -44,6 +46,7 @@ class DeadlinedProtocol(HttpToolsProtocol):
         """The head is whole."""
         self._in_head = False
         self._end_deadline()
+        self.scope["extensions"] = cast(Any, {ABORT: self.transport.abort})
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:

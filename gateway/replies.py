@@ -17,13 +17,13 @@ from .problems import HttpError, Problem
 JSON: Final = "application/json"
 PROBLEM: Final = "application/problem+json"
 _ACCEPTED: Final = frozenset({"*/*", "application/*", JSON, PROBLEM})
-_SAFE: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Vary": "Authorization"}
+SAFE: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Vary": "Authorization"}
 _encode: Final = msgspec.json.Encoder(enc_hook=str, decimal_format="number").encode
 
 
 def reply_of(request: HttpRequest, answer: Answer) -> Response:
     """An answer to a read or a write; 304 where its caller has it already."""
-    headers = {**_SAFE, **answer.headers}
+    headers = {**SAFE, **answer.headers}
     if answer.etag is not None:
         headers["ETag"] = f'{"W/" if answer.weak else ""}"{answer.etag}"'
         headers["Cache-Control"] = "no-cache"
@@ -38,7 +38,7 @@ def reply_of(request: HttpRequest, answer: Answer) -> Response:
 
 def problem_reply(problem: Problem) -> Response:
     """An error's answer."""
-    return Response(_encode(problem.body), problem.status, {**_SAFE, **problem.headers}, media_type=PROBLEM)
+    return Response(_encode(problem.body), problem.status, {**SAFE, **problem.headers}, media_type=PROBLEM)
 
 
 def encoded(value: Any) -> bytes:
@@ -46,16 +46,24 @@ def encoded(value: Any) -> bytes:
     return _encode(value)
 
 
-def check_accepts(accept: str | None) -> None:
-    """Refuse who takes no JSON. Raises: HttpError: 406."""
+def check_accepts(accept: str | None, answered: str = JSON) -> None:
+    """Refuse who does not take what is answered.
+
+    Args:
+        answered: the media type.
+    Raises:
+        HttpError: 406.
+    """
     if not accept:
         return
+    accepted = _ACCEPTED if answered == JSON else {"*/*", f"{answered.partition('/')[0]}/*", answered}
     for part in accept.split(","):
         name, _, options = part.partition(";")
         refused = any(option.strip() in ("q=0", "q=0.0", "q=0.00", "q=0.000") for option in options.split(";"))
-        if name.strip().lower() in _ACCEPTED and not refused:
+        if name.strip().lower() in accepted and not refused:
             return
-    raise HttpError(406, "This address answers in JSON only.", code="not-acceptable", hint=f"Accept {JSON}.")
+    what = "JSON" if answered == JSON else answered
+    raise HttpError(406, f"This address answers in {what} only.", code="not-acceptable", hint=f"Accept {answered}.")
 
 
 def _next(request: HttpRequest, changed: Mapping[str, str]) -> str:

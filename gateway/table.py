@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeAlias, cast
 from ..schemas.endpoints import Endpoint, Need
 from ..schemas.pages import Page, Section
 from ..schemas.registry import domains_in, role
+from .own.changes import CHANGES
 from .own.entities import ENTITIES
 from .own.events import EVENTS
 from .own.searching import SEARCHING
@@ -63,7 +64,7 @@ class Table:
         self._needs: dict[str, NeedsOf] = {}
         for file in files:
             self._needs |= file.NEEDS
-        own = (*EVENTS, *ENTITIES, *SEARCHING)
+        own = (*EVENTS, *ENTITIES, *SEARCHING, *CHANGES)
         self.endpoints: tuple[Endpoint, ...] = (*(row for file in files for row in file.ENDPOINTS), *own)
 
         shown = [cast(PagesFile, module) for module in _roles(topic_domains, "pages")]

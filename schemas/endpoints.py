@@ -233,7 +233,7 @@ Needs: TypeAlias = Callable[[Request], Sequence[Need]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One row of the table. Exactly one of `event`, `row`, `read`, `lines` and `sends` is given.
+    """One row of the table. Exactly one of `event`, `row`, `read`, `lines`, `sends` and `feed` is given.
 
     Args:
         method: GET, POST or DELETE; HEAD goes with GET.
@@ -248,6 +248,7 @@ class Endpoint:
         sends: sends events by itself, on the loop and within 4 s, each of them safe to repeat. Its `needs` names none:
             it holds each event against the request's rights before it sends any of it. Who asks for too much waits a
             little, then gets a 503.
+        feed: answers with changes as they come, until the caller leaves; gives what tells whether one is asked for.
         creates: the event may be held against that nothing is there yet (`If-None-Match: *`).
         waits: the answer to an event waits for the verdict; else 202 after the acknowledgement.
         is_fresh: what is read includes every acknowledged event about the entity.
@@ -261,6 +262,7 @@ class Endpoint:
         query: names of the query, besides those that every such endpoint has.
         created: status of an accepted event.
         is_public: needs no key.
+        audited: what the audit calls a request to it; nothing: only refusals and reads are recorded.
     """
 
     method: str
@@ -273,6 +275,7 @@ class Endpoint:
     read: Callable[[Any, Request], Answer] | None = None
     lines: bool = False
     sends: Callable[[Sends, Request], Awaitable[Answer]] | None = None
+    feed: Callable[[Request], Callable[[Any], bool]] | None = None
     creates: bool = False
     waits: bool = True
     is_fresh: bool = False
@@ -286,6 +289,7 @@ class Endpoint:
     query: tuple[Parameter, ...] = ()
     created: int = 200
     is_public: bool = False
+    audited: str = ""
 
     @property
     def name(self) -> str:

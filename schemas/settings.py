@@ -167,6 +167,10 @@ class GatewaySettings:
     kept_bytes: int = 32 * 1024 * 1024
     """In the place of client.kept_bytes: a process that serves has less memory for it."""
 
+    audit: str = "changes"
+    """What `<prefix>.audit` records: "changes" (refusals, logins, changes of rights) or "reads": every read too, which
+    is then answered once it is recorded, and refused where it cannot be."""
+
     @property
     def is_local(self) -> bool:
         """Whether only this machine reaches it."""

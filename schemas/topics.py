@@ -81,6 +81,11 @@ class TopicNames:
         """Topic of copies of shelved records."""
         return f"{self.prefix}.dlq"
 
+    @property
+    def audit(self) -> str:
+        """Topic of what the gateway refused, who logged in, who changed rights and, if asked, who read what."""
+        return f"{self.prefix}.audit"
+
     def domain_of(self, journal_topic: str) -> str:
         """Domain of a journal topic.
 

@@ -60,6 +60,7 @@ ROLES = {
     "cursors": PURE | {"lake"},
     "sessions": PURE,
     "queries": PURE | {"lake"},
+    "named": PURE,
 }
 """The layers that a file of a domain may import, by its role; files with another name import what stands below."""
 FOREIGN = {

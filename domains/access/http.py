@@ -203,7 +203,7 @@ def _write(
 ) -> Endpoint:  # fmt: skip
     return Endpoint(
         method, _AT + path, about, WRITE, event=event, check=check, body=body, optional_body=optional, urn=urn,
-        answer=_RESULT, created=created,
+        answer=_RESULT, created=created, audited="rights",
     )  # fmt: skip
 
 

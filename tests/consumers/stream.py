@@ -19,11 +19,15 @@ from tests.streaming.harness import MemoryTopics
 
 
 class BrokerStream:
-    """Folds committed records when it is told to; the topics that it publishes to are in memory."""
+    """Folds committed records when it is told to.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        topics: what it publishes to; topics in memory where None.
+    """
+
+    def __init__(self, settings: Settings, topics: Any = None) -> None:
         self._settings = settings
-        self.topics = MemoryTopics()
+        self.topics: Any = MemoryTopics() if topics is None else topics
         self.start()
 
     def start(self) -> None:
@@ -32,7 +36,7 @@ class BrokerStream:
         self.lake = Lake(self._settings.lake.path)
         self.lake.include(self.epochs.domains)
         self.lake.create()
-        self.engine = Engine(self._settings, self.epochs, self.lake, self.topics)  # type: ignore[arg-type]
+        self.engine = Engine(self._settings, self.epochs, self.lake, self.topics)
 
     def fold(self, most: int | None = None) -> int:
         """Fold what is committed now, at most so many records of each partition; gives their number."""

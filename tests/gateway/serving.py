@@ -110,15 +110,16 @@ class Served:
 
 
 @contextmanager
-def served(settings: Settings, *, real: bool = False) -> Iterator[Served]:
+def served(settings: Settings, *, real: bool = False, topics: Any = None) -> Iterator[Served]:
     """A server over a journal of some settings, until the block ends; with a lake that holds one event of each
     partition.
 
     Args:
         real: its principals are those of the journal, where `ADMIN` is one already.
+        topics: what the stream publishes to; topics in memory where None.
     """
     with Journal.connect(serving_settings(settings)) as journal, Journal.connect(settings) as other:
-        stream = BrokerStream(settings)
+        stream = BrokerStream(settings, topics)
         for number in range(8):
             journal.emit(EntityRegistered(dataset("lake", f"d{number}")))
         journal.flush()

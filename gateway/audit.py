@@ -1,0 +1,265 @@
+"""Who did what to whom, for those who must answer for it: a record in `<prefix>.audit`, and a line of the log beside.
+
+Recorded are refusals, logins, changes of rights and, if asked, reads. A record never bears a secret, a body, or any
+text of a request but the URN that it names. Refusals wait for nothing: where Kafka is away or full, their record is in
+the log alone, and counted. A read that must be recorded is answered once Kafka has the record, else with 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
+
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from ..producers.audit_topic import ensure_audit_topic
+from ..producers.kafka import ErrorLog, make_producer
+from ..schemas.errors import ForbiddenError, MetajournalError, UnavailableError
+from ..schemas.pages import Page
+from ..schemas.settings import Settings
+from ..schemas.times import time_shown
+from ..schemas.urn import Urn
+from .figures import AUDIT_LOST, GatewayFigures
+from .principals import Principal
+from .replies import encoded
+from .routing import Row
+
+_log = logging.getLogger("metajournal.audit")
+READS: Final = "reads"
+"""The setting that has reads recorded too."""
+REFUSED: Final = "refused"
+READ: Final = "read"
+_STORED_S: Final = 5.0
+"""Seconds within which Kafka must have a record."""
+_POLL_S: Final = 0.1
+_AGAIN_S: Final = 30.0
+_PRODUCER: Final = {
+    "client.id": "metajournal-audit",
+    "delivery.timeout.ms": round(_STORED_S * 1000),
+    "linger.ms": 2,
+    "queue.buffering.max.messages": 10_000,
+    "queue.buffering.max.kbytes": 16_384,
+}
+
+
+_REFUSALS: Final = frozenset({401, 403, 429})
+
+
+class Exchange(Protocol):
+    """What is known of a request."""
+
+    @property
+    def request_id(self) -> str: ...
+    @property
+    def row(self) -> Row | None: ...
+    @property
+    def urn(self) -> Urn | None: ...
+    @property
+    def error(self) -> Exception | None: ...
+    @property
+    def principal(self) -> Principal | None: ...
+
+
+class UnauditedError(UnavailableError):
+    """A read that must be recorded could not be, so it is not answered."""
+
+    CODE = "not-audited"
+    HINT = "Try again in a second; the operator of this gateway sees in its log why Kafka did not take the record."
+
+
+class Record(NamedTuple):
+    """What is recorded of a request.
+
+    Attributes:
+        what: `REFUSED`, `READ`, or what the request's endpoint is called: "rights", "login".
+        endpoint: the row of the table: a template, so nothing that a caller wrote.
+        action: what was asked for.
+        urn: the entity; None: it named none.
+        status: of the answer.
+        request_id: as in the log.
+        principal: who asked; None where nobody knows.
+        time_ms: when, milliseconds UTC.
+    """
+
+    what: str
+    endpoint: str
+    action: str
+    urn: str | None
+    status: int
+    request_id: str
+    principal: Principal | None
+    time_ms: int
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """As it is written."""
+        who = self.principal
+        return {
+            "time": time_shown(self.time_ms),
+            "what": self.what,
+            "request_id": self.request_id,
+            "key_id": who.key_id or None if who is not None else None,
+            "principal": who.actor if who is not None else None,
+            "tenant": who.tenant if who is not None else None,
+            "endpoint": self.endpoint,
+            "action": self.action,
+            "urn": self.urn,
+            "status": self.status,
+        }
+
+
+class Audit:
+    """The audit of one process; made on the event loop that its callers run on.
+
+    Args:
+        settings: how to reach Kafka.
+        asked: the setting `gateway.audit`.
+        figures: what is counted.
+    """
+
+    def __init__(self, settings: Settings, asked: str, figures: GatewayFigures) -> None:
+        self._settings = settings
+        self._figures = figures
+        self._topic = settings.journal.topics.audit
+        self._reads = asked == READS
+        self._loop = asyncio.get_running_loop()
+        self._producer = make_producer(settings, ErrorLog(), **_PRODUCER)
+        self._closing = threading.Event()
+        self._is_losing = False
+        self._thread = threading.Thread(target=self._run, name="metajournal-audit", daemon=True)
+        self._thread.start()
+
+    async def take(self, exchange: Exchange, status: int) -> None:
+        """Record a request that is about to be answered, where such requests are recorded.
+
+        Args:
+            exchange: what is known of it.
+            status: of its answer.
+        Raises:
+            UnauditedError: it is a read whose record Kafka does not have in time.
+        """
+        row = exchange.row
+        if status in _REFUSALS:
+            self.note(self._record(exchange, REFUSED, status))
+        elif row is not None and row.audited:
+            self.note(self._record(exchange, row.audited, status))
+        elif (
+            row is not None
+            and self._reads
+            and not row.is_public
+            and row.event is None
+            and row.sends is None
+            and not row.lines
+        ):
+            await self.stored(self._record(exchange, READ, status))
+
+    def refused(self, exchange: Exchange, error: ForbiddenError) -> None:
+        """Record one of several events of a request that is refused."""
+        self.note(self._record(exchange, REFUSED, 403, error))
+
+    def _record(self, exchange: Exchange, what: str, status: int, error: Exception | None = None) -> Record:
+        row, refusal = exchange.row, error or exchange.error
+        told = refusal.data if isinstance(refusal, ForbiddenError) else {}
+        urn = told.get("urn", exchange.urn)
+        return Record(
+            what, "none" if row is None else row.name, told.get("action", "" if row is None else row.action),
+            None if urn is None else str(urn), status, exchange.request_id, exchange.principal,
+            int(time.time() * 1000),
+        )  # fmt: skip
+
+    def note(self, record: Record) -> None:
+        """Record something without waiting for it."""
+        self._say(record)
+        self._send(record, self._noted)
+
+    async def stored(self, record: Record) -> None:
+        """Record something, and return once Kafka has it.
+
+        Raises:
+            UnauditedError: it does not have it in time.
+        """
+        self._say(record)
+        stored: asyncio.Future[str | None] = self._loop.create_future()
+
+        def done(problem: str | None) -> None:
+            self._loop.call_soon_threadsafe(_settle, stored, problem)
+
+        self._send(record, done)
+        try:
+            problem = await asyncio.wait_for(stored, 2 * _STORED_S)
+        except TimeoutError:
+            problem = "no answer in time"
+        if problem is not None:
+            self._lose(problem)
+            raise UnauditedError("Reads are recorded here, and this one could not be.")
+
+    async def close(self) -> None:
+        """Wait a moment for what is on its way, and leave Kafka."""
+        await asyncio.to_thread(self._close)
+
+    def _say(self, record: Record) -> None:
+        _log.info("%s %s %d", record.what, record.endpoint, record.status, extra={"data": record.value})
+
+    def _send(self, record: Record, done: Callable[[str | None], None]) -> None:
+        """Hand a record to the client, which never waits; `done` is called once, in whatever thread."""
+
+        def delivered(error: KafkaError | None, _: Message) -> None:
+            done(None if error is None else error.str())
+
+        key = record.principal.tenant.encode() if record.principal is not None else None
+        try:
+            self._producer.produce(self._topic, encoded(record.value), key, on_delivery=delivered)
+        except BufferError:
+            done("the client's queue is full")
+        except KafkaException as error:
+            done(error.args[0].str())
+
+    def _noted(self, problem: str | None) -> None:
+        if problem is None:
+            self._is_losing = False
+        else:
+            self._lose(problem)
+
+    def _lose(self, problem: str) -> None:
+        self._figures.figures.add(AUDIT_LOST, 1)
+        if not self._is_losing:
+            self._is_losing = True
+            _log.warning("%s does not get what is recorded: %s.", self._topic, problem)
+
+    # In its own thread
+
+    def _run(self) -> None:
+        made_at, next_try = False, 0.0
+        while not self._closing.is_set():
+            if not made_at and time.monotonic() >= next_try:
+                made_at, next_try = self._make_topic(), time.monotonic() + _AGAIN_S
+            self._producer.poll(_POLL_S)
+
+    def _make_topic(self) -> bool:
+        try:
+            ensure_audit_topic(self._settings)
+        except (MetajournalError, KafkaException) as error:
+            _log.warning("%s could not be made: %s", self._topic, error)
+            return False
+        return True
+
+    def _close(self) -> None:
+        self._closing.set()
+        self._thread.join()
+        self._producer.flush(_STORED_S)
+
+
+def _settle(stored: asyncio.Future[str | None], problem: str | None) -> None:
+    if not stored.done():
+        stored.set_result(problem)
+
+
+def _is_read(row: Row) -> bool:
+    """Whether a request to a row reads what somebody needs a right for."""
+    if row.is_public:
+        return False
+    return row.form is None if isinstance(row, Page) else row.event is None and not row.lines and row.sends is None

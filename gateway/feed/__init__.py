@@ -1,0 +1,1 @@
+"""The feed: changes as they come, as server-sent events, to any number of readers from one subscription."""

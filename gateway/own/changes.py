@@ -1,0 +1,63 @@
+"""The feed of changes: what may be asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...consumers.filters import SCOPES, Filter
+from ...schemas.endpoints import READ, Endpoint, Need, Parameter, Request
+from ...schemas.errors import InputError
+
+AFTER: Final = "after"
+"""The query's name of the last event's id, for those who cannot send `Last-Event-ID`."""
+
+
+def _wanted(request: Request) -> Callable[[Any], bool]:
+    """Whether a change is asked for. Raises: InputError: a condition cannot be met."""
+    domains = _listed(request, "domain")
+    if scope := request.query.get("scope"):
+        request.choice("scope", SCOPES, scope)
+    wanted = Filter.of(
+        kinds=_listed(request, "kind"), urn=_listed(request, "urn"), namespace=request.query.get("namespace"),
+        scope=scope, tenant=request.tenant,
+    )  # fmt: skip
+
+    def wants(change: Any) -> bool:
+        if domains and change.domain not in domains:
+            return False
+        if wanted.scopes and change.scope not in wanted.scopes:
+            return False
+        return wanted.wants(str(change.subject), change.tenant, change.type)
+
+    return wants
+
+
+def _listed(request: Request, name: str) -> tuple[str, ...]:
+    """Several values of the query, separated by commas, which no URN and no kind has."""
+    if name not in request.query:
+        return ()
+    values = tuple(request.query[name].split(","))
+    if not all(values):
+        raise InputError(f"{name} has an empty value.", hint="Separate several values with one comma each.")
+    return values
+
+
+def _needs(request: Request) -> tuple[Need, ...]:
+    return (Need(READ),)
+
+
+CHANGES: Final = (
+    Endpoint(
+        "GET", "/api/v1/changes", "Changes as they come, as server-sent events; `Last-Event-ID` resumes anywhere.",
+        feed=_wanted, needs=_needs, answer=str,
+        query=(
+            Parameter("kind", "Only entities of these kinds, separated by commas."),
+            Parameter("namespace", "Only entities of this namespace."),
+            Parameter("urn", "Only these entities, or those whose URNs begin so: `branch:r/main,dataset:default/*`."),
+            Parameter("domain", "Only changes of these domains: `catalog` has those of properties and tags."),
+            Parameter("scope", "Only changes of this scope, USER or SYSTEM."),
+            Parameter(AFTER, "The id of the last event, as the header Last-Event-ID."),
+        ),
+    ),
+)  # fmt: skip
