@@ -7,10 +7,11 @@ what is sent this way must be safe to repeat.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from ..client import Journal
+from ..producers.receipts import Receipt
 from ..producers.verdicts import Outcome
 from ..rules.entity import EntityRow
 from ..schemas.endpoints import Answer, Endpoint, Request
@@ -97,17 +98,19 @@ class Sending:
 
     async def send(self, event: Event, *, event_time: int, expected: int | None = None) -> int:
         """As `Sends.send`."""
-        receipt = self._journal.emit(
-            event, event_time=event_time, expected=expected, tenant=self._request.tenant, actor=self._request.actor
-        )
-        return (await receipt).value
+        return (await self._emitted(event, event_time, expected)).value
+
+    async def send_all(self, events: Sequence[Event], *, event_time: int) -> None:
+        """As `Sends.send_all`."""
+        receipts = [self._emitted(event, event_time) for event in events]
+        for receipt in reversed(receipts):  # once the last one is there the others mostly are, which costs no wait
+            if not receipt.acknowledged:
+                await receipt
 
     async def write(self, event: Event, *, event_time: int, expected: int | None = None) -> Outcome:
         """As `Sends.write`."""
         follow = await self._following.follow(event.entities[0].aggregate, self._request.tenant)
-        receipt = self._journal.emit(
-            event, event_time=event_time, expected=expected, tenant=self._request.tenant, actor=self._request.actor
-        )
+        receipt = self._emitted(event, event_time, expected)
         await receipt
         outcome = await self._following.verdict(follow, receipt, self.left_s)
         if outcome is None:
@@ -117,6 +120,11 @@ class Sending:
     async def newest(self, urn: Urn) -> EntityRow | None:
         """As `Sends.newest`."""
         return (await self._following.fresh(urn, self._request.tenant, self.left_s)).row
+
+    def _emitted(self, event: Event, event_time: int, expected: int | None = None) -> Receipt:
+        return self._journal.emit(
+            event, event_time=event_time, expected=expected, tenant=self._request.tenant, actor=self._request.actor
+        )
 
     def kept(self, make: Callable[[], T]) -> T:
         """As `Sends.kept`."""

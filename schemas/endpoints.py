@@ -196,6 +196,9 @@ class Sends(Protocol):
             MetajournalError: as `Journal.emit` and the receipt.
         """
 
+    async def send_all(self, events: Sequence[Any], *, event_time: int) -> None:
+        """Send events in their order and wait for all acknowledgements. Arguments and errors as `send`."""
+
     async def write(self, event: Any, *, event_time: int, expected: int | None = None) -> Any:
         """Send an event and wait for the verdict on it, an outcome as a receipt's. Arguments and errors as `send`.
 

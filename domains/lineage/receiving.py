@@ -124,12 +124,14 @@ async def _kept(sends: Sends, request: Request, received: Received, keeper: Keep
     new = [entity for entity, facets in received.facets.items() if keeper.has_news(request, entity, facets)]
     for aggregate in dict.fromkeys(entity.aggregate for entity in new):
         await sends.follow(aggregate)
+    if not new:
+        await sends.send_all(received.facts, event_time=received.at_ms)
+        return omitted
     async with asyncio.TaskGroup() as tasks:
-        for fact in received.facts:
-            tasks.create_task(sends.send(fact, event_time=received.at_ms))
         for entity in new:
             if entity.kind != "run":
                 tasks.create_task(keep(entity))
+        await sends.send_all(received.facts, event_time=received.at_ms)
     for entity in new:
         if entity.kind == "run":
             await keep(entity)
