@@ -108,7 +108,7 @@ def _key(journal: Journal) -> str:
     access.register("airflow")
     access.grant("airflow", ("emitter", "*"))
     key, receipt = access.issue_key("airflow")
-    assert receipt.position
+    receipt.position  # noqa: B018  (waits)
     return key.text
 
 
@@ -147,9 +147,11 @@ def _events(start: int, stop: int) -> Iterator[RunEvent]:
 def _event(job: int, number: int, state: RunState) -> RunEvent:
     second = number * 60 + (state is not RunState.START)
     columns = [schema_dataset.SchemaDatasetFacetFields(f"column_{column}", "varchar") for column in range(COLUMNS)]
-    schema = {"schema": schema_dataset.SchemaDatasetFacet(columns)}
-    nominal = {"nominalTime": nominal_time_run.NominalTimeRunFacet(f"2026-01-01T00:{number % 60:02}:00Z")}
-    sql = {"sql": sql_job.SQLJobFacet(f"insert into wrote_{job} select * from read_{job}")}
+    schema: dict[str, Any] = {"schema": schema_dataset.SchemaDatasetFacet(columns)}
+    nominal: dict[str, Any] = {
+        "nominalTime": nominal_time_run.NominalTimeRunFacet(f"2026-01-01T00:{number % 60:02}:00Z")
+    }
+    sql: dict[str, Any] = {"sql": sql_job.SQLJobFacet(f"insert into wrote_{job} select * from read_{job}")}
     return RunEvent(
         eventTime=(_BEGIN + timedelta(seconds=second)).isoformat(), producer="https://example.com/bench",
         eventType=state, run=Run(str(UUID(int=(number << 64) + job)), facets=nominal),

@@ -147,14 +147,7 @@ class Audit:
             self.note(self._record(exchange, REFUSED, status))
         elif row is not None and row.audited:
             self.note(self._record(exchange, row.audited, status))
-        elif (
-            row is not None
-            and self._reads
-            and not row.is_public
-            and row.event is None
-            and row.sends is None
-            and not row.lines
-        ):
+        elif row is not None and self._reads and _is_read(row):
             await self.stored(self._record(exchange, READ, status))
 
     def refused(self, exchange: Exchange, error: ForbiddenError) -> None:
@@ -262,4 +255,6 @@ def _is_read(row: Row) -> bool:
     """Whether a request to a row reads what somebody needs a right for."""
     if row.is_public:
         return False
-    return row.form is None if isinstance(row, Page) else row.event is None and not row.lines and row.sends is None
+    if isinstance(row, Page):
+        return row.form is None
+    return row.event is None and not row.lines and row.sends is None

@@ -95,7 +95,7 @@ class Browser:
         return answer
 
     def get(self, path: str, **headers: str) -> Got:
-        return self.ask("GET", path, **headers)
+        return self.ask("GET", path, None, **headers)
 
     def page(self, path: str, status: int = 200) -> Element:
         """A page that is there."""

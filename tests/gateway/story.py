@@ -129,7 +129,9 @@ class Night:
         yield self._event("dbt", "daily-2", RunState.COMPLETE, read, again, job=sql)
 
     def _static(self) -> Iterator[ol.DatasetEvent | ol.JobEvent]:
-        facets = {"documentation": documentation_dataset.DocumentationDatasetFacet("Orders as the shop sends them")}
+        facets: dict[str, Any] = {
+            "documentation": documentation_dataset.DocumentationDatasetFacet("Orders as the shop sends them")
+        }
         yield ol.DatasetEvent(
             eventTime=self._time(), producer=PRODUCER, dataset=ol.StaticDataset(self.lake, "raw/orders", facets=facets)
         )

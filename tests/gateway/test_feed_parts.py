@@ -88,7 +88,7 @@ def change(domain: str, urn: str, record: dict[str, Any]) -> Change:
 
 
 COMMIT = "0" * 64
-NAMED = (
+NAMED: tuple[tuple[str, str, dict[str, Any], set[str]], ...] = (
     ("catalog", "dataset:a/b", {"changes": {}}, {"dataset:a/b"}),
     ("files", "file:w/x/a", {"file": "file:w/x/a"}, {"file:w/x/a"}),
     ("lineage", "run:a/p/flow/f/r", {"type": "RunStarted", "run": "run:a/p/flow/f/r"}, {"run:a/p/flow/f/r"}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ def record(where: str, what: str, number: int, work_id: str | None = None) -> An
 
 
 @pytest.fixture(scope="module")
-def recorded(server: Served) -> Iterator[Position]:
+def recorded(server: Served) -> Position:
     """Files of two programs on web01 and of one on db01; the position of the last one's event."""
     files = [record("web01", "syslog", number, "job-1") for number in range(5)]
     files += [record("web01", "audit", 1, "job-1"), record("db01", "syslog", 2, "job-1")]

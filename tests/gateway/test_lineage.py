@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +24,8 @@ RECORDED = {"user": {"properties": {"owner": "ada"}, "tags": []}, "system": {"pr
 
 
 def run_of(of: Urn, number: int) -> Urn:
-    return run(*of.parts, f"r{number}")
+    namespace, app, kind, name = of.parts
+    return run(namespace, app, kind, name, f"r{number}")
 
 
 class Facts:
@@ -55,7 +55,7 @@ def hidden() -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def facts(server: Served) -> Iterator[Facts]:
+def facts(server: Served) -> Facts:
     return Facts(server)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +18,7 @@ AT = "/api/v1/repositories"
 
 
 @pytest.fixture(scope="module")
-def sales(server: Served) -> Iterator[Repository]:
+def sales(server: Served) -> Repository:
     """A repository with three commits on main, a branch of its own for prices, and something staged."""
     for name in ("sales", "sales-eu", "hidden"):
         created(server.journal, name)

@@ -122,8 +122,10 @@ def test_layers_of_a_commit_are_told_though_another_thread_forgets_them() -> Non
         tenant, repo, derived_below = "default", "r1", 1
 
         def rows(self, *_: Any) -> pl.DataFrame:
-            made = {name: [0] for name in ("objects", "bytes", "added", "changed", "removed", "conflicts")}
-            made |= {name: [""] for name in ("conflicting", "root", "content_id")}  # type: ignore[misc]
+            made: dict[str, list[Any]] = {
+                name: [0] for name in ("objects", "bytes", "added", "changed", "removed", "conflicts")
+            }
+            made |= {name: [""] for name in ("conflicting", "root", "content_id")}
             urn = f"commit:r1/{'0' * 64}"
             return pl.DataFrame({"commit": [urn], "layers": [["trees/5"]], "layer_rows": [[3]], **made})
 
@@ -162,17 +164,8 @@ class Lakes:
         each = self.count // len(REPOSITORIES)
         for place, repo in enumerate(REPOSITORIES):
             for behind in (each, each - 2):
-                cut = {KEY: position(1, place * each + behind)}
-                found += [
-                    lambda q, r=repo, at=cut: q.log("default", r, Ref.of("main"), as_at=at),
-                    lambda q, r=repo, at=cut: q.branches("default", r, as_at=at),
-                    lambda q, r=repo, at=cut: q.diff("default", r, Ref.of("main~1"), Ref.of("main"), as_at=at),
-                    lambda q, r=repo, at=cut: q.list_objects("default", r, Ref.of("main"), limit=5, as_at=at),
-                ]
-            found += [
-                lambda q, r=repo: q.diff("default", r, Ref.of("main~2"), Ref.of("main"), limit=10_000),
-                lambda q, r=repo: q.repository("default", r),
-            ]
+                found += _then(repo, {KEY: position(1, place * each + behind)})
+            found += _now(repo)
         return found
 
 
@@ -201,3 +194,22 @@ def test_eight_threads_are_answered_as_one_is_with_room_for_hardly_anything(tmp_
 def test_a_process_that_serves_keeps_less() -> None:
     own = Settings()
     assert serving_settings(own).client.kept_bytes * 8 == own.client.kept_bytes
+
+
+Question = Callable[[RepositoryQueries], Any]
+
+
+def _then(repo: str, cut: dict[tuple[str, int], int]) -> list[Question]:
+    return [
+        lambda q: q.log("default", repo, Ref.of("main"), as_at=cut),
+        lambda q: q.branches("default", repo, as_at=cut),
+        lambda q: q.diff("default", repo, Ref.of("main~1"), Ref.of("main"), as_at=cut),
+        lambda q: q.list_objects("default", repo, Ref.of("main"), limit=5, as_at=cut),
+    ]
+
+
+def _now(repo: str) -> list[Question]:
+    return [
+        lambda q: q.diff("default", repo, Ref.of("main~2"), Ref.of("main"), limit=10_000),
+        lambda q: q.repository("default", repo),
+    ]
