@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -194,6 +195,10 @@ def test_eight_threads_are_answered_as_one_is_with_room_for_hardly_anything(tmp_
 def test_a_process_that_serves_keeps_less() -> None:
     own = Settings()
     assert serving_settings(own).client.kept_bytes * 8 == own.client.kept_bytes
+    code = "from metajournal.commands.serving import give_memory_back as g; g(); import pyarrow as pa; " \
+           "print(pa.default_memory_pool().backend_name)"  # fmt: skip
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["system"]
 
 
 Question = Callable[[RepositoryQueries], Any]
