@@ -250,7 +250,7 @@ class Feed:
         ring = self._shown.ring
         self._offsets = offsets = dict(since.offsets)
         if not since.is_whole:
-            await self._send(send, self._gap("A change topic was made anew: what it had before is gone."))
+            await self._send(send, self._gap("A change topic was created again: what it had before is gone."))
         if not ring.covers(offsets):
             await self._wait_for_turn(send)
             try:
