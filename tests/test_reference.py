@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from configparser import ConfigParser
 from pathlib import Path
 
 import click
@@ -134,6 +135,12 @@ def test_what_a_how_to_page_shows_can_be_read_and_its_links_lead_somewhere(guide
             continue
         if language == "yaml":
             assert yaml.safe_load(block)
+            continue
+        if language == "ini":
+            ConfigParser(interpolation=None).read_string(block)
+            continue
+        if language == "properties":
+            assert all(len(line.split(maxsplit=1)) == 2 for line in block.splitlines())
             continue
         assert language == "python"
         for node in ast.walk(ast.parse(block)):
