@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from metajournal import Journal
 from metajournal.schemas.ids import id_text
-from tests.gateway.serving import OTHER, READER, TEAM_A, Got, Served
+from metajournal.schemas.settings import Settings
+from tests.gateway.serving import OTHER, READER, TEAM_A, Got, Served, running
 
 AT = "/api/v1/entities"
 EVENTS = "/api/v1/events"
@@ -46,6 +48,20 @@ def test_a_registration_is_read_before_the_stream_folds_it(server: Served) -> No
     assert (found.status, found.headers["etag"]) == (200, made.headers["etag"])
     assert found.json["user"]["tags"] == ["x"]
     assert found.json["system"]["properties"]["description"] == "Ours"
+
+
+def test_what_one_process_answered_another_one_shows(server: Served, gateway_settings: Settings) -> None:
+    """Nothing is folded meanwhile."""
+    with (
+        Journal.connect(gateway_settings) as journal,
+        running(journal, server.principals, gateway_settings) as second,
+    ):
+        for number in range(20):
+            name = f"both-{number}"
+            assert server.post(entity(name)).status == 201
+            assert server.get(entity(name), address=second).status == 200
+            assert server.post(tags(name), ["x"], address=second).status == 200
+            assert server.get(tags(name)).json == ["x"]
 
 
 def test_a_deleted_entity_is_gone(server: Served) -> None:
