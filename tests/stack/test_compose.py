@@ -12,6 +12,7 @@ from metajournal.config import load_settings
 from metajournal.stack import elasticsearch, kafka, versions
 
 ROOT = Path(__file__).parents[2]
+OWN = ("stream", "indexer", "gateway")
 OWN_LISTENERS = {"listener.security.protocol.map"}  # the containers have one listener more
 FOLDERS_AND_HOST = {"network.host", "node.name"}  # the image's own
 
@@ -22,12 +23,12 @@ def composed() -> dict[str, Any]:
     return services
 
 
-def test_it_has_the_four_components_in_our_versions(composed: dict[str, Any]) -> None:
-    assert set(composed) == {"kafka", "elasticsearch", "stream", "indexer"}
+def test_it_has_the_components_in_our_versions(composed: dict[str, Any]) -> None:
+    assert set(composed) == {"kafka", "elasticsearch", *OWN}
     assert composed["kafka"]["image"] == versions.KAFKA_IMAGE
     assert composed["elasticsearch"]["image"] == versions.ELASTICSEARCH_IMAGE
-    assert [composed[name]["command"] for name in ("stream", "indexer")] == [["stream"], ["index"]]
-    assert {composed[name]["build"]["dockerfile"] for name in ("stream", "indexer")} == {"docker/Dockerfile"}
+    assert [composed[name]["command"] for name in OWN] == [["stream"], ["index"], ["serve"]]
+    assert {composed[name]["build"]["dockerfile"] for name in OWN} == {"docker/Dockerfile"}
 
 
 def test_kafka_has_the_settings_that_the_stack_gives_it(composed: dict[str, Any]) -> None:
@@ -51,13 +52,17 @@ def test_every_service_is_checked_and_only_on_this_machine(composed: dict[str, A
 
 
 def test_our_own_services_get_settings_that_we_accept(composed: dict[str, Any]) -> None:
-    for name in ("stream", "indexer"):
+    for name in OWN:
         settings = load_settings(environ=composed[name]["environment"], folder=ROOT / "docker").settings
         assert settings.kafka["bootstrap.servers"] in composed["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
         assert settings.elasticsearch.url == "http://elasticsearch:9200"
         folders = [settings.lake.path, settings.stack.home or ""]
         assert all(folder.startswith("/data/") for folder in folders)
         assert composed[name]["volumes"] == ["data:/data"]
+        if name == "gateway":
+            assert settings.gateway.behind_proxy
+            assert set(settings.gateway.hosts) == {"localhost", "127.0.0.1"}
+            assert composed[name]["ports"] == [f"127.0.0.1:{settings.gateway.port}:{settings.gateway.port}"]
         assert f"{settings.stack.home}/{name}.json" in composed[name]["healthcheck"]["test"][-1]
 
 
