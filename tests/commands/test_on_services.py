@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -157,13 +159,29 @@ def test_services_that_do_not_answer_exit_with_3(tmp_path: Path) -> None:
 
 def test_what_up_has_started_is_running_and_seen_by_status_and_doctor(installation: Installation) -> None:
     found = said(installation, "status")
-    services = ("kafka", "elasticsearch", "stream", "indexer")
+    services = ("kafka", "elasticsearch", "stream", "indexer", "gateway")
     assert {one["name"]: one["state"] for one in found["components"]} == dict.fromkeys(services, "running")
     assert {stage["name"] for stage in found["stages"]} == {"lake", "index"}
     checks = {check["part"]: check["verdict"] for check in said(installation, "doctor")["checks"]}
     assert (checks["Kafka"], checks["Elasticsearch"], checks["Java"]) == ("fine", "fine", "fine")
     again = installation.metajournal("up")
     assert (again.returncode, again.stderr.startswith("error[already-running]")) == (1, True)
+
+
+def test_what_up_has_started_answers_over_http(installation: Installation) -> None:
+    """Its first principal is there, and the process hears of a key that is issued later."""
+    key = said(installation, "access", "issue-key", "admin")["key"]
+    [address] = [one["endpoint"] for one in said(installation, "status")["components"] if one["name"] == "gateway"]
+
+    def asked() -> Any:
+        request = Request(f"{address}/api/v1/access/me", headers={"Authorization": f"Bearer {key}"})
+        try:
+            return json.load(urlopen(request, timeout=10))
+        except HTTPError as error:
+            assert error.code == 401
+            return None
+
+    assert eventually(asked)["grants"] == [{"role": "admin", "pattern": "*"}]
 
 
 def test_standard_input_without_an_event_is_said(installation: Installation) -> None:
