@@ -136,7 +136,7 @@ def own_topics(names: Collection[str]) -> set[str]:
         for prefix in (name.removesuffix(".epochs") for name in names if name.endswith(".epochs"))
         if f"{prefix}.schemas" in known and any(name.startswith(f"{prefix}.journal.") for name in names)
     ]
-    own = {f"{prefix}.{word}" for prefix in prefixes for word in ("epochs", "schemas", "dlq")}
+    own = {f"{prefix}.{word}" for prefix in prefixes for word in ("epochs", "schemas", "dlq", "audit")}
     begins = tuple(f"{prefix}.{word}." for prefix in prefixes for word in ("journal", "changes", "state", "outcomes"))
     return own | {name for name in names if begins and name.startswith(begins)}
 

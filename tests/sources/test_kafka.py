@@ -134,7 +134,10 @@ def test_a_topic_has_the_columns_of_its_value_and_what_the_registry_says(topics:
 
 
 def test_internal_topics_and_those_of_metajournal_are_left_out(topics: Topics) -> None:
-    own = ["epochs", "schemas", "journal.catalog", "changes.catalog.system", "state.files", "outcomes.files", "dlq"]
+    own = [
+        "epochs", "schemas", "journal.catalog", "changes.catalog.system", "state.files", "outcomes.files", "dlq",
+        "audit",
+    ]  # fmt: skip
     for name in [*own, "orders", "journal-of-somebody"]:
         topics.make(f"mj.{name}")
     found, _ = topics.read()
