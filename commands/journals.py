@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
 def journal_of(given: Options, settings: Settings | None = None) -> Journal:
     """The journal of these settings, or of others, connected: `program` gives the options what makes it."""
-    return cast("Journal", given.journal(settings))
+    return cast("Journal", given.journal() if settings is None else given.journal(settings))

@@ -25,8 +25,8 @@ def run(*words: str) -> Result:
 def test_help_lists_exactly_the_commands_that_are_there() -> None:
     listed = run("--help").stdout.partition("Commands:")[2]
     words = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
-    there = "completion config demo doctor domains down emit files history index ingest lineage rebuild repo restore "
-    there += "run runs search shelve show status stream suggest tail up verify why"
+    there = "access completion config demo doctor domains down emit files history index ingest lineage rebuild repo "
+    there += "restore run runs search serve shelve show status stream suggest tail up verify why"
     assert words == there.split()
     for word in words:
         assert run(word, "--help").exit_code == 0

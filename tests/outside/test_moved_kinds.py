@@ -20,6 +20,7 @@ from metajournal.lake.tables import Lake
 from metajournal.producers.recorded.served import NEVER, Served, moved_from
 from metajournal.producers.topics import Epochs, TopicEpoch
 from metajournal.rules.digest import digests_of_topics, served_digests
+from metajournal.schemas import registry
 from metajournal.schemas.domain import Domain, Kind
 from metajournal.schemas.errors import DomainError, InvalidUrnError
 from metajournal.schemas.kinds import undeclared
@@ -56,6 +57,12 @@ def records() -> Iterator[list[JournalRecord]]:
     made = at_cut()
     with taken_in(GAMES):
         yield made
+
+
+@pytest.fixture(autouse=True)
+def no_other_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No journal of this process serves another domain that joined: what joined one of an earlier test is set aside."""
+    monkeypatch.setattr(registry, "_outside", {})
 
 
 def place(moved: tuple[tuple[str, int], ...]) -> Place:
