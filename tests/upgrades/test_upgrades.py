@@ -187,7 +187,7 @@ def differing(wanted: dict[str, Any], found: dict[str, Any]) -> list[Any]:
 
 
 def _without_added(wanted: Any, answer: Any) -> Any:
-    """An answer without the `urn` that the nodes of a lineage have beside their `id` now."""
+    """An answer without what was added since: the `urn` of a lineage's nodes, and that a page withholds nothing."""
     if isinstance(wanted, dict) and isinstance(answer, dict):
         is_node = {"id", "urn"} <= answer.keys() and "urn" not in wanted
         return {
@@ -195,6 +195,8 @@ def _without_added(wanted: Any, answer: Any) -> Any:
             for key, value in answer.items()
             if not (is_node and key == "urn")
         }
+    if isinstance(wanted, list) and isinstance(answer, list) and [*answer[len(wanted) :]] == [False]:
+        answer = answer[: len(wanted)]
     if isinstance(wanted, list) and isinstance(answer, list) and len(wanted) == len(answer):
         return [_without_added(old, new) for old, new in zip(wanted, answer, strict=True)]
     return answer
