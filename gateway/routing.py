@@ -22,6 +22,11 @@ _URN: Final = "urn"
 Row: TypeAlias = Endpoint | Page
 
 
+_OF_SOURCE: Final = "/v3/"
+"""Addresses of the source, whose parts are names of any text: there `?urn=` stands for them. All others use their
+parts, so rights are held against these, and `?urn=` may only repeat them."""
+
+
 class Route(NamedTuple):
     """What a path leads to: its rows by method, and the named parts of each."""
 
@@ -146,7 +151,7 @@ def named_urn(endpoint: Row, names: Mapping[str, str], rest: Sequence[str], quer
         kind, _, first = rest[0].partition(":")
         by_path = urn(kind, first, *rest[1:])
     elif endpoint.urn is not None:
-        if by_query is not None:
+        if by_query is not None and endpoint.path.startswith(_OF_SOURCE):
             return by_query
         by_path = endpoint.urn(names)
     else:

@@ -138,6 +138,23 @@ def test_nobody_gives_more_than_they_have(server: Served, root: str) -> None:
     assert code(server.post("/api/v1/events", event, key=root)) == (403, "not-over-http")
 
 
+def test_a_urn_in_the_query_does_not_stand_for_another_principal(server: Served, root: str) -> None:
+    """Rights to one principal, or to a dataset, are none to the one that the path names."""
+    server.post(f"{AT}/roles/keeper", {"actions": ["ReadAccess", "WriteAccess", "WriteEntity", "ReadEntity"]}, key=root)
+    key = made(server, root, "kim", ("keeper", "access-principal:mine"), ("keeper", "dataset:a/*"))
+    made(server, root, "victim")
+    [held] = server.get(f"{AT}/principals/victim/keys", key=root).json
+    for urn in ("access-principal:mine", "dataset:a/victim"):
+        asked = [
+            server.get(f"{AT}/principals/victim/keys?urn={urn}", key=key),
+            server.post(f"{AT}/principals/victim/keys?urn={urn}", key=key),
+            server.delete(f"{AT}/principals/victim/keys/{held['id']}?urn={urn}", key=key),
+            server.delete(f"{AT}/principals/victim?urn={urn}", key=key),
+        ]
+        assert [answer.status for answer in asked] == [400] * 4, urn
+    assert server.get(f"{AT}/principals/victim/keys", key=root).json == [held]
+
+
 @pytest.mark.parametrize("pattern", ["", "dataset", "dataset:team-a*", "dataset:*/x", "*:a/b/*"])
 def test_what_is_no_pattern_is_refused_before_it_is_sent(server: Served, root: str, pattern: str) -> None:
     assert code(granted(server, root, "root", ("analyst", pattern))) == (400, "invalid-pattern")
