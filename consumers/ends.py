@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from ..producers.kafka import ErrorLog, asked_again, make_consumer
 from ..producers.topics import Epochs
@@ -61,16 +61,18 @@ def appended_ms(
     found: dict[tuple[str, int], int] = {}
     if not places:
         return found
-    consumer = make_consumer(settings, ErrorLog(), role="ends", **{"isolation.level": "read_committed"})
+    # From 0 or the first offset behind it: a client just made waits half a second for an answer which one that is.
+    consumer = make_consumer(settings, ErrorLog(), role="ends", **{"auto.offset.reset": "earliest"})
     until = time.monotonic() + timeout_s
     try:
-        consumer.assign(
-            [TopicPartition(*place, offset_of(at) if at else OFFSET_BEGINNING) for place, at in places.items()]
-        )
+        consumer.assign([TopicPartition(*place, offset_of(at)) for place, at in places.items()])
         while len(found) < len(places) and (left := until - time.monotonic()) > 0:
             message = consumer.poll(left)
-            if message is not None and message.error() is None:
-                found.setdefault((str(message.topic()), int(message.partition() or 0)), message.timestamp()[1])
+            if message is None or message.error() is not None:
+                continue
+            place = str(message.topic()), int(message.partition() or 0)
+            if (message.offset() or 0) >= offset_of(places[place]):
+                found.setdefault(place, message.timestamp()[1])
         return found
     except KafkaException as error:
         raise KafkaUnavailableError(f"The journal could not be read: {error.args[0].str()}.") from error

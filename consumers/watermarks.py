@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from ..producers.journal_ends import JournalEnds
-from ..producers.kafka import ErrorLog, asked_again, is_passing, make_consumer
+from ..producers.kafka import SHORT_READS, ErrorLog, asked_again, is_passing, make_consumer
 from ..producers.passed_over import PassedOver
 from ..schemas.errors import InputError, KafkaUnavailableError, PositionExpired
 from ..schemas.positions import EPOCH_SHIFT, Position
@@ -83,9 +83,7 @@ class LookUp:
         self._passed_over = PassedOver(_log)
         self._errors = ErrorLog()
         self._stopping = stopping
-        self._consumer: Consumer = make_consumer(
-            settings, self._errors, role="positions", **{"enable.partition.eof": True}
-        )
+        self._consumer: Consumer = make_consumer(settings, self._errors, role="positions", **SHORT_READS)
 
     def __enter__(self) -> Self:
         return self

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from ..schemas.errors import KafkaUnavailableError
 from ..schemas.settings import Settings
-from .kafka import ErrorLog, make_consumer, make_producer
+from .kafka import SHORT_READS, ErrorLog, make_consumer, make_producer
+
+_WHOLE: Final = {
+    **SHORT_READS,
+    # Offset 0 is asked for, or the first one behind it: asking the broker for the first offset takes half a second,
+    # for which a client waits that has just been made and has no connection yet.
+    "auto.offset.reset": "earliest",
+}
 
 
 def read_all(settings: Settings, topic: str, *, timeout_s: float = 10.0) -> dict[str, bytes]:
@@ -23,11 +31,11 @@ def read_all(settings: Settings, topic: str, *, timeout_s: float = 10.0) -> dict
         KafkaUnavailableError: the topic's end was not reached in time.
     """
     errors = ErrorLog()
-    consumer = make_consumer(settings, errors, role="compacted", **{"enable.partition.eof": True})
+    consumer = make_consumer(settings, errors, role="compacted", **_WHOLE)
     newest: dict[str, bytes | None] = {}
     deadline = time.monotonic() + timeout_s
     try:
-        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        consumer.assign([TopicPartition(topic, 0, 0)])
         while time.monotonic() < deadline:
             message = consumer.poll(min(0.2, timeout_s))
             if message is None:

@@ -45,6 +45,9 @@ CONSUMER_SAFETY: Final[Mapping[str, str]] = {
     "auto.offset.reset": "error",  # an expired position is said, never skipped
     "allow.auto.create.topics": "false",
 }
+SHORT_READS: Final[Mapping[str, Any]] = {"enable.partition.eof": True, "fetch.wait.max.ms": 5}
+"""Of a consumer that reads a little and is then done, or asks for offsets in between: the end of a partition is told by
+an answer without records, for which the broker waits that long, and other answers of its connection wait behind it."""
 _OWN: Final[Mapping[str, str]] = {
     "delivery.timeout.ms": "client.delivery_timeout_s",
     "linger.ms": "client.linger_ms",
@@ -222,7 +225,7 @@ def consumer_config(settings: Settings, *, role: str = "reader", group: str | No
     Raises:
         ConfigError: the user's `[kafka]` table weakens a setting.
     """
-    own: Config = {"group.id": group or f"metajournal-{role}", "fetch.wait.max.ms": 50}
+    own: Config = {"group.id": group or f"metajournal-{role}", "fetch.wait.max.ms": 50, "fetch.error.backoff.ms": 50}
     return _config(role, settings, own, CONSUMER_SAFETY)
 
 

@@ -22,6 +22,7 @@ from metajournal.schemas.settings import ElasticsearchSettings, JournalSettings,
 from tests.demonstration import Demonstration, demonstrated
 from tests.installation import Installation, installed
 from tests.kept import Kept
+from tests.leaving import leave
 from tests.properties import examples
 from tests.services import Services, docker_answers, planned_source, shared
 
@@ -166,13 +167,15 @@ def _keep(config: pytest.Config, name: str, make: Callable[[], AbstractContextMa
 
 
 @pytest.fixture
-def settings(services: Services, tmp_path: Path) -> Settings:
+def settings(services: Services, tmp_path: Path) -> Iterator[Settings]:
     """Settings with a topic prefix, an index and a lake that no other test has."""
     name = f"t{uuid.uuid4().hex[:10]}"
-    return Settings(
+    own = Settings(
         journal=JournalSettings(prefix=name, actor="tests"),
         kafka={"bootstrap.servers": services.bootstrap_servers},
         lake=LakeSettings(path=str(tmp_path / "lake")),
         elasticsearch=ElasticsearchSettings(url=services.elasticsearch_url, index=name),
         stack=StackSettings(home=str(tmp_path / "home")),
     )
+    yield own
+    leave(own)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from metajournal.lake.tables import Lake
-from metajournal.producers.kafka import MESSAGE_BYTES, ErrorLog, is_passing, look_again, make_consumer
+from metajournal.producers.kafka import MESSAGE_BYTES, SHORT_READS, ErrorLog, is_passing, look_again, make_consumer
 from metajournal.schemas.hashing import DIGEST_HEADER
 from metajournal.schemas.positions import offset_of, position
 from metajournal.schemas.settings import Settings
@@ -69,7 +69,7 @@ def read(settings: Settings, topic: str) -> list[Message]:
     A partition's end is told by its own event: behind the last record may stand transaction markers. What stands
     behind an open transaction counts too, and is waited for; a reader of committed records is not told of it.
     """
-    consumer = make_consumer(settings, ErrorLog(), role="tests", **{"enable.partition.eof": True})
+    consumer = make_consumer(settings, ErrorLog(), role="tests", **SHORT_READS)
     ends = make_consumer(settings, ErrorLog(), role="tests", **{"isolation.level": "read_uncommitted"})
     try:
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions

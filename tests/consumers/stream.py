@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from metajournal.fold.records import SOURCE
 from metajournal.lake.tables import Lake
-from metajournal.producers.kafka import ErrorLog, make_consumer
+from metajournal.producers.kafka import SHORT_READS, ErrorLog, make_consumer
 from metajournal.producers.topics import Epochs, read_epochs
 from metajournal.producers.verdicts import Outcome, OutcomeRecord, outcome_of
 from metajournal.schemas.positions import Position
@@ -40,16 +40,12 @@ class BrokerStream:
 
     def fold(self, most: int | None = None) -> int:
         """Fold what is committed now, at most so many records of each partition; gives their number."""
-        ends: dict[tuple[str, int], int] = {}
-        rows: list[dict[str, Any]] = []
-        consumer = make_consumer(self._settings, ErrorLog(), role="tests", **{"enable.partition.eof": True})
+        consumer = make_consumer(self._settings, ErrorLog(), role="tests", **SHORT_READS)
         try:
-            for key, offset in self.engine.starting_offsets().items():
-                consumer.assign([TopicPartition(*key, offset)])
-                found, ends[key] = _read(consumer, offset, most)
-                rows += map(_row, found)
+            found, ends = _read(consumer, self.engine.starting_offsets(), most)
         finally:
             consumer.close()
+        rows = [_row(message) for key in found for message in found[key]]
         self.engine.run(pa.Table.from_pylist(rows, schema=SOURCE), ends)
         return len(rows)
 
@@ -65,20 +61,28 @@ class BrokerStream:
         return {one: outcome_of(one, spoken.get(one)) for one in judged}
 
 
-def _read(consumer: Consumer, offset: int, most: int | None) -> tuple[list[Message], int]:
-    """Records from an offset on, and the offset behind them."""
-    found: list[Message] = []
-    while most is None or len(found) < most:
+def _read(
+    consumer: Consumer, offsets: dict[tuple[str, int], int], most: int | None
+) -> tuple[dict[tuple[str, int], list[Message]], dict[tuple[str, int], int]]:
+    """Records of each partition from an offset on, and the offset behind them."""
+    found: dict[tuple[str, int], list[Message]] = {key: [] for key in offsets}
+    ends, left = dict(offsets), set(offsets)
+    consumer.assign([TopicPartition(*key, offset) for key, offset in offsets.items()])
+    while left and most != 0:
         message = consumer.poll(40)
         assert message is not None
-        error = message.error()
+        error, key = message.error(), (str(message.topic()), int(message.partition() or 0))
+        if key not in left:
+            continue
         if error is None:
-            found.append(message)
-            offset = (message.offset() or 0) + 1
+            found[key].append(message)
+            ends[key] = (message.offset() or 0) + 1
+            left -= {key} if len(found[key]) == most else set()
             continue
         assert error.code() == KafkaError._PARTITION_EOF, error
-        return found, max(offset, message.offset() or 0)
-    return found, offset
+        ends[key] = max(ends[key], message.offset() or 0)
+        left.remove(key)
+    return found, ends
 
 
 def _row(message: Message) -> dict[str, Any]:

@@ -17,21 +17,24 @@ from metajournal.schemas.settings import (
     Settings,
 )
 from tests.gateway.serving import Served, served
+from tests.leaving import leave
 from tests.services import Services
 
 
 @pytest.fixture(scope="module")
-def gateway_settings(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def gateway_settings(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
     """Settings of an installation that the tests of a file share."""
     name = f"t{uuid.uuid4().hex[:10]}"
     folder: Path = tmp_path_factory.mktemp("gateway")
-    return Settings(
+    own = Settings(
         journal=JournalSettings(prefix=name, actor="tests", partitions=2),
         kafka={"bootstrap.servers": services.bootstrap_servers},
         lake=LakeSettings(path=str(folder / "lake")),
         elasticsearch=ElasticsearchSettings(url=services.elasticsearch_url, index=name),
         gateway=GatewaySettings(port=0, operator="127.0.0.1:0", drain_s=0, requests_per_s=0),
     )
+    yield own
+    leave(own)
 
 
 @pytest.fixture(scope="module")
