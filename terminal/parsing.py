@@ -131,8 +131,9 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     """`key=value` texts; the first `=` separates.
 
     Raises:
-        InputError: a text has no `=` or no key.
+        InputError: a text has no `=` or no key, or a key comes twice.
     """
+    seen: set[str] = set()
     for text in texts:
         key, separator, value = text.partition("=")
         if not separator or not key:
@@ -141,6 +142,9 @@ def pairs(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
                 code="no-key-value",
                 hint="Write key=value; repeat the option for more.",
             )
+        if key in seen:
+            raise InputError(f"The key {key!r} is given twice.", code="given-twice", hint="Omit one of them.", key=key)
+        seen.add(key)
         yield key, value
 
 
@@ -169,7 +173,7 @@ def typed_options(
     """
     if schema is not None:
         _check_schema(schema)
-    given = {"tags": [*tags], "properties": _each_once(properties), "keys": [*keys], "all": everything}
+    given = {"tags": [*tags], "properties": dict(pairs(properties)), "keys": [*keys], "all": everything}
     given |= {"scope": scope and scope.upper(), "description": description, "schema": schema}
     given |= {_entity_field(name): entity}
     about = {"actor": actor, "expected": expected, "event_time": moment(event_time) if event_time else None}
@@ -194,18 +198,6 @@ def _object(data: str | None) -> dict[str, Any]:
     if not isinstance(data_fields, dict):
         raise InputError("--data is not a JSON object.", code="not-json", hint='Write --data \'{"tags": ["pii"]}\'.')
     return data_fields
-
-
-def _each_once(texts: Iterable[str]) -> dict[str, str]:
-    """Properties by key; of one that is said twice, a dict would keep the last without a word."""
-    properties: dict[str, str] = {}
-    for key, value in pairs(texts):
-        if key in properties:
-            raise InputError(
-                f"The property {key!r} is given twice.", code="given-twice", hint="Omit one of them.", key=key
-            )
-        properties[key] = value
-    return properties
 
 
 def _check_schema(text: str) -> None:

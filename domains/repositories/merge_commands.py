@@ -25,7 +25,9 @@ _NOT_THERE: Final = "-"
 @click.argument("destination")
 @click.option("--strategy", type=click.Choice(STRATEGIES), default=NO_STRATEGY, show_default=True,
               help="Whose object a path gets that both have changed; none refuses the merge.")  # fmt: skip
-@click.option("-m", "--message", metavar="TEXT", default="", help="What was done.")
+@click.option(
+    "-m", "--message", metavar="TEXT", help="What was done; 'Merge SOURCE into DESTINATION' if it is not given."
+)
 @click.option(
     "--metadata", "pairs", metavar="KEY=VALUE", multiple=True, help="Metadata of the commit; may be repeated."
 )
@@ -44,7 +46,7 @@ def merge(
     source: str,
     destination: str,
     strategy: str,
-    message: str,
+    message: str | None,
     pairs: tuple[str, ...],
     resolve: bool,
     source_head: str | None,
@@ -61,12 +63,13 @@ def merge(
     from .errors import MergeConflictError
     from .values import commit_json
 
+    metadata = dict(read_pairs(pairs))
+    done = f"Merge {source} into {destination}" if message is None else message
     with given.journal() as journal:
         try:
             made = repository_named(journal, repository).branch(source).merge_into(
-                destination, strategy=strategy, staged=RESOLVE if resolve else REFUSE, message=message,
-                metadata=dict(read_pairs(pairs)), source_head=source_head, destination_head=destination_head,
-                **said_by(actor),
+                destination, strategy=strategy, staged=RESOLVE if resolve else REFUSE, message=done,
+                metadata=metadata, source_head=source_head, destination_head=destination_head, **said_by(actor),
             )  # fmt: skip
         except MergeConflictError as error:
             if not as_json:

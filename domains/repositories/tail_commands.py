@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 import click
 
 from ...terminal.following import ended_by_signals, follow, limit_option, placed_line, since_point, timeout_option
 from ...terminal.options import Options, json_option, options
 from .command_parts import repository_named
+
+if TYPE_CHECKING:
+    from .client import Repository
+
+_ASKED_S: Final = 2.0
 
 
 @click.command(short_help="Print the changes of a repository as they happen.")
@@ -44,11 +51,25 @@ def tail(
         start = since_point(since)
         with given.journal() as journal:
             own = journal.settings.journal.tenant
-            changes = repository_named(journal, repository).changes(
-                branch, since=start, group=group, limit=limit, timeout_s=timeout
-            )
+            followed = repository_named(journal, repository)
+            if since is None and group is None:
+                _say_if_absent(followed, branch)
+            changes = followed.changes(branch, since=start, group=group, limit=limit, timeout_s=timeout)
             follow(
                 changes, group=group, since=start,
                 line=lambda change: placed_line(change, own, *changed(change.record)),
                 shape=change_json if as_json else None,
             )  # fmt: skip
+
+
+def _say_if_absent(repository: Repository, branch: str | None) -> None:
+    """A name that is mistyped would be waited for without a word; what is deleted or not made yet may be followed."""
+    from ...schemas.errors import MetajournalError, UnknownEntityError
+    from ...terminal.rendering import note
+
+    try:
+        repository.info(timeout_s=_ASKED_S) if branch is None else repository.branch_info(branch, timeout_s=_ASKED_S)
+    except UnknownEntityError as error:
+        note(f"{error.message} Waiting for its first change.")
+    except MetajournalError:
+        return  # nobody folds at the moment, so nobody knows

@@ -107,6 +107,8 @@ TYPED: list[tuple[str, int, str, str]] = [
     ("show dataset:a/%41", 2, "invalid-urn", "Did you mean dataset:a/A?"),
     ("emit TagsAdded dataset:a/b --property k", 2, "no-key-value", "key=value"),
     ("emit EntityRegistered dataset:a/b --property a=1 --property a=2", 2, "given-twice", "'a' is given twice"),
+    ("repo commit sales main -m x --metadata a=1 --metadata a=2", 2, "given-twice", "'a' is given twice"),
+    ("repo merge sales new main --metadata a=1 --metadata a=2", 2, "given-twice", "'a' is given twice"),
     ("emit EntityRegistered dataset:a/b --schema {bad", 2, "not-json", "--schema looks like JSON but is not valid"),
     ("emit TagsAdded dataset:a/b --data {", 2, "not-json", "--data is not JSON"),
     ("emit TagsAdded dataset:a/b --data []", 2, "not-json", "--data is not a JSON object"),

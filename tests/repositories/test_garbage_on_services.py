@@ -88,5 +88,7 @@ def test_its_changes_alone_are_told(installation: Installation, repository: Any)
     commit = f"branch:{repo.name}/main  committed {first.id[:12]}: first"
     assert len(shown) == len(types)
     assert [line for line in shown if commit in line] == [shown[3]]
+    mistyped = installation.metajournal("repo", "tail", repo.name, "mian", "--timeout", "0.5")
+    assert (mistyped.stdout, "mian" in mistyped.stderr, "Waiting" in mistyped.stderr) == ("", True, True)
     general = told("tail", "--domain", "repositories", "--urn", f"branch:{repo.name}/*", "--limit", "3")
     assert commit in general[2]
