@@ -21,6 +21,7 @@ from ...lake.tables import Lake
 from ...lake.views.views import Views, asked_anew
 from ...schemas.errors import NotYetVisibleError, UnavailableError, UnknownEntityError
 from ...schemas.hashing import partition_of, record_key
+from ...schemas.positions import epoch_of, position
 from ...schemas.topics import TopicNames
 from .answers import (
     BranchInfo,
@@ -354,7 +355,8 @@ class RepositoryQueries(Queries):
         moment = Moment(seen.view, seen.bounds, tenant, name, partition)
         if ahead is None or as_at is not None or below >= ahead.end.value:
             return moment
-        if below < ahead.begin:
+        # A partition without a mark has nothing in the lake, as one has where nothing was ever written.
+        if (below or position(epoch_of(ahead.begin), 0)) < ahead.begin:
             key = (self._topic, partition)
             raise NotYetVisibleError({key: ahead.begin - below}, f"The lake is behind {key[0]}/{key[1]}.")
         newer = newer_frames(ahead, below, self.TOPIC, partition)

@@ -57,7 +57,8 @@ def test_repositories_that_may_be_read_come_in_pages_by_name(server: Served, sal
 
 def test_a_repository_is_shown(server: Served, sales: Repository) -> None:
     assert server.get(f"{AT}/sales").json == repository_json(sales.info())
-    assert server.get(f"{AT}/any?urn=repo:sales").json["name"] == "sales"
+    assert server.get(f"{AT}/sales?urn=repo:sales").json["name"] == "sales"
+    assert server.get(f"{AT}/any?urn=repo:sales").status == 400
     assert server.get(f"{AT}/sales", key=limited(server)).status == 200
     for name in ("hidden", "nobody"):
         assert refused(server, f"{AT}/{name}", limited(server)) == (403, "forbidden")
