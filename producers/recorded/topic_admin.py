@@ -97,15 +97,25 @@ def delete(admin: Administrator, topics: list[str], timeout_s: float) -> None:
 
 
 def configure(admin: Administrator, topics: list[str], config: Mapping[str, str], timeout_s: float) -> None:
-    """Set some configuration keys of topics; the others stay as they are."""
+    """Set some configuration keys of topics, and wait until the broker shows them; the others stay as they are."""
+    if not topics:
+        return
+    deadline = time.monotonic() + timeout_s
     entries = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in config.items()]
     resources = [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries) for topic in topics]
-    if resources:
-        admin.answers(
-            lambda client, limit: client.incremental_alter_configs(resources, request_timeout=limit),
-            "Configuring",
-            timeout_s,
-        )
+    admin.answers(
+        lambda client, limit: client.incremental_alter_configs(resources, request_timeout=limit),
+        "Configuring",
+        timeout_s,
+    )
+    while behind := [
+        topic for topic, shown in configs(admin, topics, timeout_s).items() if not config.items() <= shown.items()
+    ]:
+        if time.monotonic() > deadline:
+            raise KafkaUnavailableError(
+                f"A changed configuration is not shown after {timeout_s:g} s: {', '.join(behind)}."
+            )
+        time.sleep(_PAUSE_S)
 
 
 def has_records(admin: Administrator, topic: TopicDescription, timeout_s: float) -> bool:

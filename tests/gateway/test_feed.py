@@ -230,7 +230,8 @@ def test_what_expired_is_said_and_the_rest_follows(server: Served, gateway_setti
             resumed.until(lambda one: len(one.told) >= 6)
         assert resumed.events[0].name == "gap"
         assert resumed.events[0].data["code"] == "position-expired"
-        assert resumed.told == [event.change for event in listener.changes[18:]]
+        assert sorted(resumed.told) == sorted(event.change for event in listener.changes[18:])
+        assert_in_order(resumed.changes)
         with Listener(small, last=resumed.events[0].id, namespace="gone") as again:
             again.until(lambda one: len(one.told) >= 6)
         assert [event.name for event in again.events] == ["change"] * 6
