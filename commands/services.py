@@ -17,7 +17,7 @@ from ..schemas.errors import InputError, MissingExtraError
 from ..terminal.exits import FINE, PROBLEM
 from ..terminal.options import Options, json_option, options
 from ..terminal.rendering import console, print_json, print_line
-from .serving import PACKAGES, print_first_key
+from .serving import PACKAGES, print_way_in
 
 if TYPE_CHECKING:
     from ..schemas.positions import Position
@@ -84,7 +84,7 @@ def up(given: Options, /, servers: bool) -> None:
     run = supervisor.up(given.home, given.settings, tell=print_line, commands=commands)
     console().print(status_view(_look(given)))
     if is_served:
-        print_first_key(given.home, run.components["gateway"].endpoint or "")
+        print_way_in(given.home, run.components["gateway"].endpoint or "")
     print_line("Try: metajournal emit EntityRegistered dataset:default/orders --tag new", "dim")
 
 

@@ -114,7 +114,7 @@ def principals_of(journal: Journal, stale_s: float) -> Principals:
     return Followed(journal.access.keep(stale_s=stale_s))
 
 
-def print_first_key(home: Path, address: str) -> None:
+def print_way_in(home: Path, address: str) -> None:
     """Make the first principal where there is none yet, and print how to get in.
 
     Args:
@@ -123,18 +123,24 @@ def print_first_key(home: Path, address: str) -> None:
     """
     from ..client import Journal
     from ..config import load
-    from ..stack.home import SETTINGS_FILE
+    from ..stack.home import SETTINGS_FILE, login_link
 
     with Journal.connect(load(str(home / SETTINGS_FILE)).settings) as journal:
         access = journal.access
-        if access.principals():
-            print_line(f"The gateway is at {address}.")
+        known = access.principals()
+        if known:
+            name = FIRST if FIRST in {one.name for one in known if one.enabled} else "PRINCIPAL"
+            print_line(f"The gateway is at {address}. To log in there: metajournal access issue-code {name}")
             return
         access.register(FIRST)
         access.grant(FIRST, ("admin", "*"))
         issued = access.issue_key(FIRST, label="first key, by `metajournal up`")
-        access.keys(FIRST, timeout_s=_FIRST_S)  # it is there, whether or not the stream has got that far
-    print_line(f"The gateway is at {address}. The key of its first principal, {FIRST}, is shown only now:")
+        code = access.issue_code(FIRST)
+        access.keys(FIRST, timeout_s=_FIRST_S)  # they are there, whether or not the stream has got that far
+    print_line(f"The gateway is at {address}. Log in once, within ten minutes, as its first principal, {FIRST}:")
+    print_line(login_link(address, code.key.text))
+    print_line(f"Another link: metajournal access issue-code {FIRST}", "dim")
+    print_line("Its key for programs, shown only now:")
     print_line(issued.key.text)
     print_line(f'Try: curl -H "Authorization: Bearer $KEY" {address}/api/v1/access/me', "dim")
 

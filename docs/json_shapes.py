@@ -137,6 +137,10 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "access delete-role": Printed(RECORDED, "the result of its event"),
     "access disable": Printed(RECORDED, "the result of its event"),
     "access grant": Printed(RECORDED, "the result of its event"),
+    "access issue-code": Printed(
+        {**RECORDED, "id?": str, "code?": str, "link?": (str, None)},
+        "the result of its event; if it is accepted the code, this once, and where to log in with it",
+    ),
     "access issue-key": Printed(
         {**RECORDED, "id?": str, "key?": str}, "the result of its event; if it is accepted the key, this once"
     ),

@@ -41,7 +41,7 @@ from .pages.rows import ASSETS, LOGIN, LOGIN_FORM, LOGOUT
 from .principals import SESSION, Principal, Principals, allows
 from .problems import HttpError, Problem
 from .routing import named_urn, query_values
-from .sessions import FIELD, Cookies, Visit, check_origin, foreign_form, safe_address
+from .sessions import COOKIE_LENGTH, FIELD, Cookies, Visit, check_origin, foreign_form, safe_address
 from .table import Table
 from .templates import OWN, environment
 from .threads import Readers
@@ -220,14 +220,16 @@ class Site:
         key = self._cookies.given(request)
         if key is not None and await self._logins.is_heard(key, _HEARD_S) and self._visit(request) is not None:
             return self._moved(back)
-        answer = self._login_html(request, back)
+        answer = self._login_html(request, back, code=query.get("code", "")[:COOKIE_LENGTH])
         if key is not None:
             answer.headers["Set-Cookie"] = self._cookies.dropped(request)
         return answer
 
-    def _login_html(self, request: HttpRequest, back: str, failed: Problem | None = None) -> Response:
+    def _login_html(
+        self, request: HttpRequest, back: str, failed: Problem | None = None, code: str = ""
+    ) -> Response:  # fmt: skip
         named = self._proxies.vouched(request, self._settings.user_header)
-        values = {"back": back, "named": named, "failed": None if failed is None else failed.body}
+        values = {"back": back, "named": named, "code": code, "failed": None if failed is None else failed.body}
         status = 200 if failed is None else failed.status
         return self._html(request, Shown("login.html", values, status), None)
 

@@ -82,4 +82,7 @@ class AlreadyRunningError(OperatorError):
     """The services of this folder are already running."""
 
     CODE: ClassVar[str] = "already-running"
-    HINT: ClassVar[str] = "`metajournal status` shows them, `metajournal down` stops them."
+    HINT: ClassVar[str] = (
+        "`metajournal status` shows them, `metajournal down` stops them; to log in to the pages: "
+        "`metajournal access issue-code PRINCIPAL`."
+    )

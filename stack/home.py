@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TextIO
+from urllib.parse import urlencode
 
 from ..reporting import replace_file
 from ..schemas.settings import GatewaySettings, LakeSettings, Settings, StackSettings
@@ -85,6 +86,17 @@ def read_run(home: Path) -> Run:
         return Run(run["lake"], str(home), components, ports) if own else Run(ports=ports)
     except (OSError, ValueError, KeyError, TypeError):
         return Run()
+
+
+def gateway_address(home: Path) -> str | None:
+    """Where the gateway answers that `up` has started in a folder; None where it does not run."""
+    entry = read_run(home).components.get("gateway")
+    return entry.endpoint if entry is not None and entry.works else None
+
+
+def login_link(address: str, code: str) -> str:
+    """The page that logs in with a one-time code, once its button is pressed; opening it uses nothing."""
+    return f"{address}/login?{urlencode({'code': code})}"
 
 
 def _entry(keeper: Mapping[str, Any], ports: list[int], **rest: Any) -> Entry:

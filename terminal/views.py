@@ -247,7 +247,15 @@ def status_view(status: Mapping[str, Any]) -> RenderableType:
         fields({"events in the stream's latest run": _counted(status["verdicts"])}),
         *_derived(status["derived"]),
         *_unserved(status["unserved"]),
+        *_way_in(status["components"]),
     )
+
+
+def _way_in(components: Sequence[Mapping[str, Any]]) -> list[RenderableType]:
+    """How to log in, where a gateway runs."""
+    runs = any(one["name"] == "gateway" and one["state"] == "running" for one in components)
+    text = "To log in to the pages: metajournal access issue-code PRINCIPAL (metajournal access principals lists them)"
+    return [Text(), Text(text, "dim")] if runs else []
 
 
 def _derived(functions: Sequence[Mapping[str, Any]]) -> list[RenderableType]:

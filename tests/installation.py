@@ -30,6 +30,11 @@ class Installation:
         return load_settings(environ={HOME_VARIABLE: str(self.folder)}, folder=self.folder).settings
 
     @property
+    def printed_by_up(self) -> Path:
+        """The file that keeps what the first `up` printed, beside the folder."""
+        return self.folder.with_name(f"{self.folder.name} up.txt")
+
+    @property
     def environment(self) -> dict[str, str]:
         """The environment of a user of this folder, with this Python's scripts first on the path."""
         own = {key: value for key, value in os.environ.items() if not key.startswith("METAJOURNAL_")}
@@ -59,6 +64,7 @@ def installed(folder: Path) -> Iterator[Installation]:
         # The stream's first batch is a cold one: what is emitted may wait for its verdict longer than usual.
         up = here.metajournal("--set", "client.outcome_timeout_s=60", "up")
         assert up.returncode == 0, up.stdout + up.stderr
+        here.printed_by_up.write_text(up.stdout)
         yield here
     assert not read_run(folder).components
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from time import time_ns
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from ...lake_client import ConnectedJournal
@@ -24,7 +25,7 @@ from .events import (
     RolesGranted,
     RolesRevoked,
 )
-from .keys import KeyText, make_key
+from .keys import CODE_LABEL, CODE_S, KeyText, make_key
 from .urns import (
     CONSTANT_ROLES,
     action_fault,
@@ -116,6 +117,14 @@ class AccessClient:
         key = make_key()
         urn = key_urn(checked_name("principal", principal), key.id)
         return IssuedKey(key, self._emit(KeyIssued(urn, key.hash, not_after, label, once), said))
+
+    def issue_code(self, principal: str, **said: Any) -> IssuedKey:
+        """Make a one-time code, with which a principal logs in to the pages once, within ten minutes.
+
+        Args and errors as `register`.
+        """
+        until_ms = time_ns() // 1_000_000 + CODE_S * 1000
+        return self.issue_key(principal, label=CODE_LABEL, not_after=until_ms, once=True, **said)
 
     def revoke_key(self, principal: str, key_id: str, **said: Any) -> Receipt:
         """End a key permanently. Raises: InputError: it is no key's id. Others as `register`."""

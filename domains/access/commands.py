@@ -200,6 +200,32 @@ def issue_key(
     return FINE if result["ok"] else PROBLEM
 
 
+@access.command("issue-code")
+@click.argument("principal")
+@_actor_option
+@json_option
+@options
+def issue_code(given: Options, /, principal: str, actor: str | None, as_json: bool) -> int:
+    """Make a one-time code and print where to log in with it, once, within ten minutes."""
+    from ...stack.home import gateway_address, login_link
+
+    with given.journal() as journal:
+        issued = _access(journal).issue_code(principal, **_said(actor))
+        result = _result(issued.receipt)
+    if not result["ok"]:
+        print_json(result) if as_json else console().print(_line(result), soft_wrap=True)
+        return PROBLEM
+    address = gateway_address(given.home)
+    link = None if address is None else login_link(address, issued.key.text)
+    if as_json:
+        print_json(result | {"id": issued.key.id, "code": issued.key.text, "link": link})
+        return FINE
+    print_line(link or issued.key.text)
+    note("Open it within ten minutes; it logs in once." if link else
+         "Type it within ten minutes at /login of a gateway; it logs in once.")  # fmt: skip
+    return FINE
+
+
 @access.command("revoke-key")
 @click.argument("principal")
 @click.argument("key_id", metavar="ID")
@@ -207,7 +233,7 @@ def issue_key(
 @json_option
 @options
 def revoke_key(given: Options, /, principal: str, key_id: str, actor: str | None, as_json: bool) -> int:
-    """End a key, or a session, permanently."""
+    """End a key, a one-time code or a session, permanently."""
     with given.journal() as journal:
         return _tell(_access(journal).revoke_key(principal, key_id, **_said(actor)), as_json)
 

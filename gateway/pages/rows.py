@@ -14,8 +14,10 @@ from .pipeline import PIPELINE_PAGE
 from .searching import KEYS, SEARCH
 
 LOGIN: Final = Page(
-    "GET", "/login", "Where to log in.", query=(Parameter("next", "The page to come back to."),), is_public=True
-)
+    "GET", "/login", "Where to log in.", is_public=True, query=(
+        Parameter("next", "The page to come back to."), Parameter("code", "A one-time code that fills in its form."),
+    ),
+)  # fmt: skip
 LOGIN_FORM: Final = Page(
     "POST", "/login", "Log in with a key, a one-time code, or by a proxy's word.", audited="login", is_public=True
 )

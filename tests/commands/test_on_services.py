@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pytest
@@ -15,6 +17,8 @@ from metajournal.schemas.positions import Position
 from metajournal.schemas.settings import ElasticsearchSettings, Settings
 from metajournal.stack.home import SETTINGS_FILE, settings_text, write_private
 from metajournal.stack.ports import free_ports
+from tests.gateway.browsing import Browser, parsed
+from tests.gateway.serving import Asked
 from tests.installation import Installation
 from tests.wait import eventually
 
@@ -182,6 +186,42 @@ def test_what_up_has_started_answers_over_http(installation: Installation) -> No
             return None if error.code == HTTPStatus.UNAUTHORIZED else error.code
 
     assert eventually(asked)["grants"] == [{"role": "admin", "pattern": "*"}]
+
+
+def test_up_prints_a_link_that_logs_in_and_a_key(installation: Installation) -> None:
+    printed = installation.printed_by_up.read_text()
+    [address] = [one["endpoint"] for one in said(installation, "status")["components"] if one["name"] == "gateway"]
+    assert re.search(rf"^{re.escape(address)}/login\?code=mjk_\w+$", printed, re.MULTILINE), printed
+    assert re.search(r"^mjk_\w+$", printed, re.MULTILINE), printed
+    assert "metajournal access issue-code admin" in printed
+    assert "metajournal access issue-code" in installation.metajournal("up").stderr
+    assert "metajournal access issue-code" in installation.metajournal("status").stdout
+
+
+def test_from_a_link_to_a_tag_edited_in_the_browser_and_a_key_for_a_service(installation: Installation) -> None:
+    """The path of docs/how-to/serve-over-http.md."""
+    link = said(installation, "access", "issue-code", "admin")["link"]
+    server = Asked(urlsplit(link).netloc)
+    browser = Browser(server)
+    form = browser.page(link.partition(server.address)[2]).all("form")[0]
+    assert eventually(lambda: browser.submit(form).status == 303)
+    entity = said(installation, "emit", "EntityRegistered", "dataset:default/edited")["position"]
+    at = "/entity/dataset:default/edited"
+    eventually(lambda: browser.get(at).status == 200, what=entity)
+    tags = next(one for one in browser.page(at).all("form") if one.all("input", name="tag"))
+    assert browser.submit(tags, tag="mine").status == 303
+    assert "mine" in browser.page(at).text
+
+    made = next(one for one in browser.page("/access").all("form", action="/access/principals"))
+    assert browser.submit(made, principal="service").status == 303
+    its = "/access/principals/service"
+    grant = eventually(lambda: browser.page(its).all("form", action=f"{its}/grant"))[0]
+    assert browser.submit(grant, role="emitter", pattern="dataset:default/*").status == 303
+    issue = next(one for one in browser.page(its).all("form", action=f"{its}/issue") if one.all("input", name="label"))
+    key = parsed(browser.submit(issue, label="a service").body).all("pre")[0].text
+    path = "/v3/namespaces/default/datasets/edited/metadata/tags"
+    eventually(lambda: server.post(path, ["its"], key=key).status == 200)
+    assert server.get(path, key=key).status == 403
 
 
 def test_standard_input_without_an_event_is_said(installation: Installation) -> None:

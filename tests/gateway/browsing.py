@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from metajournal import Journal
-from tests.gateway.serving import Got, Served
+from tests.gateway.serving import Asked, Got
 from tests.wait import eventually
 
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
@@ -78,7 +78,7 @@ class Browser:
         cookie: what the server has it keep; None: nothing.
     """
 
-    def __init__(self, server: Served, address: str | None = None) -> None:
+    def __init__(self, server: Asked, address: str | None = None) -> None:
         self.server = server
         self.address = address
         self.cookie: str | None = None
@@ -137,7 +137,7 @@ def member(journal: Journal, name: str, *grants: tuple[str, str]) -> str:
     return key.text
 
 
-def logged_in(server: Served, key: str, address: str | None = None) -> Browser:
+def logged_in(server: Asked, key: str, address: str | None = None) -> Browser:
     """Somebody who has logged in with a key, once the server has heard of it."""
     browser = Browser(server, address)
     eventually(lambda: server.get("/api/v1/access/me", key=key, address=address).status == 200)

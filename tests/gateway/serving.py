@@ -62,20 +62,14 @@ class Got:
         return json.loads(self.body)
 
 
-class Served:
-    """A server that runs.
+class Asked:
+    """A server that answers.
 
-    Attributes:
-        journal: what it serves, as another process would hold it.
-        stream: folds when it is told.
-        principals: who may ask.
+    Args:
         address: host and port.
     """
 
-    def __init__(self, journal: Journal, stream: BrokerStream, principals: PlainPrincipals, address: str) -> None:
-        self.journal = journal
-        self.stream = stream
-        self.principals = principals
+    def __init__(self, address: str) -> None:
         self.address = address
 
     def ask(
@@ -103,6 +97,22 @@ class Served:
 
     def delete(self, path: str, **more: Any) -> Got:
         return self.ask("DELETE", path, **more)
+
+
+class Served(Asked):
+    """A server that runs in this process.
+
+    Attributes:
+        journal: what it serves, as another process would hold it.
+        stream: folds when it is told.
+        principals: who may ask.
+    """
+
+    def __init__(self, journal: Journal, stream: BrokerStream, principals: PlainPrincipals, address: str) -> None:
+        super().__init__(address)
+        self.journal = journal
+        self.stream = stream
+        self.principals = principals
 
     def fold(self) -> None:
         """Have the stream fold everything."""

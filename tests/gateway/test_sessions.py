@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -171,6 +172,31 @@ def test_a_code_is_not_used_by_reading_the_login_page(server: Served, root: str)
     again = Browser(server).log_in(code)
     assert again.status == 401
     assert again.headers.get("set-cookie") is None
+
+
+def test_the_page_of_a_link_fills_in_its_code_and_uses_it_once_it_is_sent(server: Served, root: str) -> None:
+    member(server.journal, "linked", ("analyst", "*"))
+    code = server.journal.access.issue_code("linked")[0].text
+    browser = Browser(server)
+    for _ in range(2):
+        form = browser.page(f"/login?code={code}&next=/keys").all("form")[0]
+        assert form.all("input", name="key")[0].attributes["value"] == code
+    answer = eventually(lambda: sent if (sent := browser.submit(form)).status == 303 else None)
+    assert answer.headers["location"] == "/keys"
+    assert "linked" in browser.page("/").all("header")[0].text
+    assert Browser(server).submit(form).status == 401
+    assert browser.get(f"/login?code={code}").headers["location"] == "/"
+
+
+def test_a_code_in_a_link_is_text_and_a_code_that_has_expired_buys_nothing(server: Served, root: str) -> None:
+    hostile = quote('"><script>alert(1)</script>')
+    form = Browser(server).page(f"/login?code={hostile}").all("form")[0]
+    assert form.all("input", name="key")[0].attributes["value"] == unquote(hostile)
+    member(server.journal, "late", ("analyst", "*"))
+    expired, _ = server.journal.access.issue_key("late", label=CODE_LABEL, once=True, not_after=1_000)
+    later, _ = server.journal.access.issue_key("late")
+    eventually(lambda: server.get(ME, key=later.text).status == 200)  # so it has heard of the code
+    assert Browser(server).log_in(expired.text).status == 401
 
 
 @pytest.mark.parametrize(
