@@ -149,7 +149,9 @@ SHAPES: Final[Mapping[str, Printed]] = {
     "access register": Printed(RECORDED, "the result of its event"),
     "access revoke": Printed(RECORDED, "the result of its event"),
     "access revoke-key": Printed(RECORDED, "the result of its event"),
-    "access roles": Printed([{"name": str, "actions": [str], "constant": bool}], "the roles"),
+    "access roles": Printed(
+        [{"name": str, "actions": [str], "constant": bool, "logical_timestamp": int}], "the roles"
+    ),
     "access show": Printed({**PRINCIPAL, "keys": [KEY]}, "the principal with its keys"),
     "config init": Printed({"ok": bool, "file": str}, "the file that was written"),
     "config show": Printed(

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
 from .endpoints import READ, Need, Parameter, Request
+from .errors import InputError
 from .urn import Urn
 
 
@@ -115,6 +116,14 @@ class Page:
         if self.needs is not None:
             return self.needs(request)
         return (Need(self.action, request.urn),)
+
+
+def seen_state(request: Request) -> int:
+    """The logical timestamp of the row that a form's sender saw. Raises: InputError: the form does not say it."""
+    text = request.body.get("expected", "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise InputError("The form does not say which state it is of.", code="bad-form", hint="Open the page again.")
+    return int(text)
 
 
 def address_of(base: str, urn: Urn | str, **query: str) -> str:

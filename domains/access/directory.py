@@ -156,8 +156,11 @@ class Directory:
         self._check_heard()
         with self._lock:
             own = self._standing.roles_of(tenant)
+            defined_at = {role: self._standing.defined_at[tenant, role] for role in own}
         constant = [RoleInfo(role, tuple(sorted(actions_of_role(role, own))), True) for role in CONSTANT_ROLES]
-        return constant + [RoleInfo(role, tuple(sorted(actions)), False) for role, actions in sorted(own.items())]
+        return constant + [
+            RoleInfo(role, tuple(sorted(actions)), False, defined_at[role]) for role, actions in sorted(own.items())
+        ]
 
     # How fresh it is
 

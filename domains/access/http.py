@@ -6,7 +6,7 @@ giver may do. Source: the page of access, "Rights".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +26,7 @@ from .events import (
 )
 from .keys import make_key
 from .urns import key_urn, principal_urn, role_urn
-from .values import key_json, principal_json, role_json
+from .values import RoleInfo, key_json, principal_json, role_json
 
 if TYPE_CHECKING:
     from .rights import Rights
@@ -136,9 +136,14 @@ def check_holder(journal: Any, request: Request) -> None:
 
 
 def _check_role(journal: Any, request: Request) -> None:
+    check_definition(request, request.parts["role"], request.body.actions)
+
+
+def check_definition(request: Request, role: str, named: Iterable[str]) -> None:
+    """Whoever defines a role gives what it allows to all who have it."""
     from .rights import Rights
 
-    role, actions = request.parts["role"], frozenset(checked_action(action) for action in request.body.actions)
+    actions = frozenset(checked_action(action) for action in named)
     _check_covers(request, Rights([(role, "*")], {role: actions}), f"role {role}")
 
 
@@ -178,7 +183,13 @@ def _keys(journal: Any, request: Request) -> Answer:
 
 
 def _roles(journal: Any, request: Request) -> Answer:
-    return Answer([role_json(one) for one in journal.access.roles(tenant=request.tenant)])
+    return Answer([role_json(one) for one in readable_roles(journal, request)])
+
+
+def readable_roles(journal: Any, request: Request) -> list[RoleInfo]:
+    """The roles that every journal has, and those of its own that may be read."""
+    found: list[RoleInfo] = journal.access.roles(tenant=request.tenant)
+    return [one for one in found if one.constant or request.may(READ, role_urn(one.name))]
 
 
 def _me(journal: Any, request: Request) -> Answer:

@@ -29,6 +29,8 @@ CREATE: Final = "Create"
 WRITE_LINEAGE: Final = "WriteLineage"
 WRITE_SYSTEM: Final = "WriteSystem"
 READ_PIPELINE: Final = "ReadPipeline"
+READ_ACCESS: Final = "ReadAccess"
+WRITE_ACCESS: Final = "WriteAccess"
 _VERBS: Final = frozenset({READ, WRITE, DELETE, CREATE})
 _OF_THE_JOURNAL: Final = (Actions("System", (WRITE,)), Actions("Pipeline", (READ,)))
 """Classes of no domain: annotations of scope SYSTEM, and what the pipeline shows."""

@@ -33,12 +33,14 @@ class Standing:
     Attributes:
         principals: grants and more of each, but the number of its keys.
         roles: the actions of each role that is defined.
+        defined_at: the position of its newest definition.
         taken: the next position of each journal partition: everything below it is included.
     """
 
     def __init__(self) -> None:
         self.principals: dict[Name, PrincipalInfo] = {}
         self.roles: dict[Name, frozenset[str]] = {}
+        self.defined_at: dict[Name, int] = {}
         self.taken: dict[int, int] = defaultdict(int)
         self._keys: dict[Name, dict[str, StoredKey]] = defaultdict(dict)
         self._by_id: dict[str, set[Name]] = defaultdict(set)
@@ -95,6 +97,7 @@ class Standing:
             self.roles.pop(name, None)
         elif row.kind == ROLE:
             self.roles[name] = frozenset(record["actions"])
+            self.defined_at[name] = row.logical_timestamp
 
     def _key(self, row: AccessKeyRow) -> None:
         principal, key_id = Urn.parse(row.urn).parts

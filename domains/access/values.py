@@ -54,11 +54,13 @@ class RoleInfo(NamedTuple):
     Attributes:
         actions: sorted.
         constant: every journal has it; no event changes it.
+        logical_timestamp: position of its newest change, for `expected`; 0 of a constant one.
     """
 
     name: str
     actions: tuple[str, ...]
     constant: bool
+    logical_timestamp: int = 0
 
 
 def principal_json(info: PrincipalInfo) -> dict[str, Any]:

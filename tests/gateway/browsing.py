@@ -112,7 +112,7 @@ class Browser:
     def submit(self, form: Element, **fields: str) -> Got:
         """Send a form as it stands, with some of its fields filled in."""
         held = {one.attributes["name"]: one.attributes.get("value") or "" for one in form.all("input")
-                if one.attributes.get("name")}  # fmt: skip
+                if one.attributes.get("name") and is_sent(one, fields)}  # fmt: skip
         held |= {one.attributes["name"]: one.text.removeprefix("\n") for one in form.all("textarea")}
         for one in form.all("select"):
             chosen = [option for option in one.all("option") if "selected" in option.attributes] or one.all("option")
@@ -125,6 +125,12 @@ class Browser:
     def log_in(self, key: str, back: str = "/") -> Got:
         """Log in."""
         return self.send("/login", {"key": key, "next": back})
+
+
+def is_sent(field: Element, filled: dict[str, str]) -> bool:
+    """Whether a form sends a field: of boxes those that are ticked."""
+    is_box = field.attributes.get("type") == "checkbox"
+    return not is_box or "checked" in field.attributes or field.attributes["name"] in filled
 
 
 def member(journal: Journal, name: str, *grants: tuple[str, str]) -> str:

@@ -99,7 +99,8 @@ def test_a_role_allows_what_it_says(server: Served, root: str) -> None:
     at = "/v3/namespaces/sales/datasets/tagged/metadata/tags"
     assert server.post(at, ["x"], key=key).status == 200
     assert code(server.get(at, key=key)) == (403, "forbidden")
-    assert {"name": "tagger", "actions": ["WriteEntity"], "constant": False} in server.get(f"{AT}/roles", key=root).json
+    (found,) = [one for one in server.get(f"{AT}/roles", key=root).json if one["name"] == "tagger"]
+    assert (found["actions"], found["constant"], found["logical_timestamp"] > 0) == (["WriteEntity"], False, True)
     assert server.delete(f"{AT}/roles/tagger", key=root).status == 200
     eventually(lambda: server.post(at, ["y"], key=key).status == 403)
     assert code(server.post(f"{AT}/roles/tagger", {"actions": ["WriteEntity"]}, key=root)) == (422, "retired")

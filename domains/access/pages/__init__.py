@@ -1,6 +1,7 @@
-"""Pages of principals, keys, sessions and roles, with forms that change them; nobody gives more than they have.
+"""Pages of principals, keys, sessions, roles and the audit; nobody gives more than they have.
 
-Rights are asked as the rows of the API ask for them. A new key is shown once, on the page that answers its form.
+Rights are asked as the rows of the API ask for them. A new key is shown once, on the page that answers its form. A form
+bears the state that its sender saw, but for keys, which only begin and end.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from typing import Any, Final
 
 from ....schemas.endpoints import READ, WRITE, Need, Request
 from ....schemas.errors import InputError, UnknownEntityError
-from ....schemas.pages import Page, Section, Sent, Shown
+from ....schemas.pages import Page, Section, Sent, Shown, seen_state
 from ....schemas.urn import Urn
 from ..client import checked_grants, checked_name
 from ..events import KeyIssued, KeyRevoked, PrincipalDisabled, PrincipalRegistered, RolesGranted, RolesRevoked
-from ..http import GrantBody, GrantsBody, check_grant, check_holder
+from ..http import GrantBody, GrantsBody, check_grant, check_holder, readable_roles
 from ..keys import CODE_LABEL, CODE_S, SESSION_LABEL, make_key
+from ..rights import READ_ACCESS, WRITE_ACCESS, known_actions
 from ..urns import key_urn, principal_urn
+from .audit import AUDIT_PAGE
+from .roles import ROLE_PAGES
+from .sessions import SESSIONS_PAGE
 
-_READ_ACCESS: Final = "ReadAccess"
 _RIGHTS: Final = "rights"
 _OF: Final = "/access/principals/{principal}"
 
@@ -35,8 +39,11 @@ def _address(name: str) -> str:
 def _access(journal: Any, request: Request) -> Shown:
     found = journal.access.principals(tenant=request.tenant)
     shown = [one for one in found if request.may(READ, principal_urn(one.name))]
-    roles = journal.access.roles(tenant=request.tenant)
-    return Shown("access/access.html", {"principals": shown, "roles": roles})
+    values = {
+        "principals": shown, "roles": readable_roles(journal, request), "actions": sorted(known_actions()),
+        "may_write": request.rights.anywhere(WRITE_ACCESS),
+    }  # fmt: skip
+    return Shown("access/access.html", values)
 
 
 def _principal(journal: Any, request: Request) -> Shown:
@@ -46,7 +53,7 @@ def _principal(journal: Any, request: Request) -> Shown:
         raise UnknownEntityError(f"There is no principal {name!r:.140}.", hint="`/access` lists them.")
     values = {
         "principal": found[0], "keys": journal.access.keys(name, tenant=request.tenant), "at": _address(name),
-        "roles": journal.access.roles(tenant=request.tenant), "now_ms": request.at_ms,
+        "roles": readable_roles(journal, request), "now_ms": request.at_ms,
         "may_write": request.may(WRITE, request.entity),
     }  # fmt: skip
     return Shown("access/principal.html", values)
@@ -72,7 +79,20 @@ def _check_registered(journal: Any, request: Request) -> None:
 
 
 def _grant(request: Request) -> Sent:
-    return Sent(RolesGranted(request.entity, checked_grants([_pair(request)])), None, _back(request))
+    return _granted(request, seen_state(request))
+
+
+def _granted(request: Request, expected: int) -> Sent:
+    return Sent(RolesGranted(request.entity, checked_grants([_pair(request)])), expected, _back(request))
+
+
+def _grant_again(request: Request, row: Any) -> Sent:
+    """A grant is there or not, whoever said so first."""
+    return _granted(request, _state(row))
+
+
+def _state(row: Any) -> int:
+    return 0 if row is None else row.logical_timestamp
 
 
 def _check_given(journal: Any, request: Request) -> None:
@@ -80,7 +100,15 @@ def _check_given(journal: Any, request: Request) -> None:
 
 
 def _take(request: Request) -> Sent:
-    return Sent(RolesRevoked(request.entity, checked_grants([_pair(request)])), None, _back(request))
+    return _taken(request, seen_state(request))
+
+
+def _taken(request: Request, expected: int) -> Sent:
+    return Sent(RolesRevoked(request.entity, checked_grants([_pair(request)])), expected, _back(request))
+
+
+def _take_again(request: Request, row: Any) -> Sent:
+    return _taken(request, _state(row))
 
 
 def _pair(request: Request) -> tuple[str, str]:
@@ -88,11 +116,16 @@ def _pair(request: Request) -> tuple[str, str]:
 
 
 def _disable(request: Request) -> Sent:
-    return Sent(PrincipalDisabled(request.entity), None, _back(request))
+    return Sent(PrincipalDisabled(request.entity), seen_state(request), _back(request))
 
 
 def _enable(request: Request) -> Sent:
-    return Sent(PrincipalRegistered(request.entity), None, _back(request))
+    return Sent(PrincipalRegistered(request.entity), seen_state(request), _back(request))
+
+
+def _changed(request: Request, row: Any) -> Shown:
+    """Whoever has changed meanwhile is not ended, or given its grants back, unseen."""
+    return Shown("access/changed.html", {"name": request.parts["principal"], "back": _back(request), "row": row}, 412)
 
 
 def _issue(request: Request) -> Sent:
@@ -119,7 +152,8 @@ def _until_ms(request: Request) -> int | None:
 
 
 def _end_key(request: Request) -> Sent:
-    return Sent(KeyRevoked(key_urn(request.parts["principal"], request.body.get("key", ""))), None, _back(request))
+    back = "/access/sessions" if request.body.get("from") == "sessions" else _back(request)
+    return Sent(KeyRevoked(key_urn(request.parts["principal"], request.body.get("key", ""))), None, back)
 
 
 def _back(request: Request) -> str:
@@ -127,7 +161,7 @@ def _back(request: Request) -> str:
 
 
 def _any_access(request: Request) -> Sequence[Need]:
-    return (Need(_READ_ACCESS),)
+    return (Need(READ_ACCESS),)
 
 
 def _form(path: str, about: str, form: Callable[[Request], Sent], **more: Any) -> Page:
@@ -136,19 +170,22 @@ def _form(path: str, about: str, form: Callable[[Request], Sent], **more: Any) -
 
 PAGES: Final = (
     Page(
-        "GET", "/access", "Principals and roles.", _READ_ACCESS, show=_access, needs=_any_access, menu="Access",
+        "GET", "/access", "Principals and roles.", READ_ACCESS, show=_access, needs=_any_access, menu="Access",
     ),
     Page("GET", _OF, "A principal, its grants, keys and sessions.", show=_principal, urn=_urn),
     Page(
         "POST", "/access/principals", "Register a principal.", WRITE, form=_register, needs=_may_register,
         check=_check_registered, audited=_RIGHTS,
     ),
-    _form("/grant", "Grant a role on a pattern.", _grant, check=_check_given),
-    _form("/take", "Take a grant away.", _take),
-    _form("/disable", "Disable a principal: its keys end.", _disable),
-    _form("/enable", "Enable a principal again.", _enable, check=check_holder),
+    _form("/grant", "Grant a role on a pattern.", _grant, check=_check_given, again=_grant_again),
+    _form("/take", "Take a grant away.", _take, again=_take_again),
+    _form("/disable", "Disable a principal: its keys end.", _disable, again=_changed),
+    _form("/enable", "Enable a principal again.", _enable, check=check_holder, again=_changed),
     _form("/issue", "Make a key, shown once.", _issue, check=check_holder),
     _form("/end", "End a key or a session.", _end_key),
+    *ROLE_PAGES,
+    SESSIONS_PAGE,
+    AUDIT_PAGE,
 )  # fmt: skip
 """The rows of access."""
 SECTIONS: Final[tuple[Section, ...]] = ()

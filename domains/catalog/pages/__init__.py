@@ -14,7 +14,7 @@ from ....indexer.schema_fields import schema_fields
 from ....rules.entity import EntityRow
 from ....schemas.endpoints import DELETE, WRITE, Need, Parameter, Request
 from ....schemas.errors import InputError
-from ....schemas.pages import Page, Section, Sent, Shown, address_of
+from ....schemas.pages import Page, Section, Sent, Shown, address_of, seen_state
 from ....schemas.urn import Urn
 from ..events import EntityDeleted, EntityRegistered, PropertiesRemoved, PropertiesSet, TagsAdded, TagsRemoved
 
@@ -50,7 +50,7 @@ def quoted(text: str) -> str:
 
 
 def _edit(request: Request) -> Sent:
-    return _sent(request, _expected(request))
+    return _sent(request, seen_state(request))
 
 
 def _sent(request: Request, expected: int | None) -> Sent:
@@ -83,14 +83,6 @@ def _value(fields: Mapping[str, str]) -> str:
 def _lines(text: str) -> str:
     """A text of a field as it was typed: browsers send the end of each line as two characters."""
     return text.replace("\r\n", "\n")
-
-
-def _expected(request: Request) -> int:
-    """The row that the form's sender saw. Raises: InputError: the form does not say it."""
-    text = request.body.get("expected", "")
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise InputError("The form does not say which state it is of.", code="bad-form", hint="Open the page again.")
-    return int(text)
 
 
 def _edit_again(request: Request, row: EntityRow | None) -> Sent | Shown:
@@ -162,7 +154,7 @@ def _properties(text: str) -> dict[str, str]:
 
 
 def _delete(request: Request) -> Sent:
-    return Sent(EntityDeleted(request.entity), _expected(request), address_of("/entity", request.entity))
+    return Sent(EntityDeleted(request.entity), seen_state(request), address_of("/entity", request.entity))
 
 
 def _delete_again(request: Request, row: EntityRow | None) -> Sent | Shown:
