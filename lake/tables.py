@@ -341,13 +341,24 @@ class Lake:
                 hint="Finish it, or discard it and start again.",
                 generation=number,
             )
-        view = Lake(self.path, self._options, vacuum_retention_h=self._retention_h)
-        view._number = number
-        view._overrides = {name: f"{folder(number)}/{versioned(name)}" for name in names}
+        view = self._view_of(number, names)
         for name in names:
             view.tables[name].create(self._retention_h)
         if JOURNAL_TABLE in names:
             view.journal.list_tables(self._once_made())
+        return view
+
+    def begun_generation(self) -> Lake | None:
+        """The next generation as far as it is filled, to be looked at; None where no rebuild was begun."""
+        self._look()
+        number = self.generation + 1
+        names = self._generations.begun(number)
+        return None if names is None else self._view_of(number, names)
+
+    def _view_of(self, number: int, names: Sequence[str]) -> Lake:
+        view = Lake(self.path, self._options, vacuum_retention_h=self._retention_h)
+        view._number = number
+        view._overrides = {name: f"{folder(number)}/{versioned(name)}" for name in names}
         return view
 
     def swap_to(self, number: int, hook: StepHook = passed) -> None:

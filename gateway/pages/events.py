@@ -10,11 +10,12 @@ from ...schemas.endpoints import READ, Need, Parameter, Request
 from ...schemas.errors import InputError, UnknownEventError
 from ...schemas.pages import Page, Shown
 from ..own.events import trace_of
+from ..rejections import next_step
 
 
 def _event(journal: Journal, request: Request) -> Shown:
     wanted = request.query.get("event", "").strip()
-    values: dict[str, Any] = {"wanted": wanted, "trace": None, "unknown": None}
+    values: dict[str, Any] = {"next_step": next_step, "wanted": wanted, "trace": None, "unknown": None}
     if not wanted:
         return Shown("event.html", values)
     try:

@@ -1,4 +1,5 @@
-"""How far the pipeline is: where the journal ends, what lake and index hold of it, and what the rules refused of late.
+"""How far the pipeline is: where the journal ends, what lake and index hold of it, what is being rebuilt, and what the
+rules refused of late.
 
 All of it is asked of Kafka, lake and index themselves, so it is told on a cluster as on one machine. What was asked is
 good for all who ask within two seconds.
@@ -22,6 +23,8 @@ from ...schemas.errors import MetajournalError
 from ...schemas.pages import Page, Shown
 from ...schemas.positions import EPOCH_SHIFT, Cut
 from ...schemas.urn import Urn
+from ..rejections import next_step
+from .rebuilds import rebuilds
 
 _GOOD_S: Final = 2.0
 _ASKED_S: Final = 2.0
@@ -132,8 +135,10 @@ def _pipeline(journal: Journal, request: Request) -> Shown:
     except MetajournalError as error:
         problem = error.message
     shown = [(name, one) for name, one in refused.events if all(_may(request, entity) for entity in one.entities)]
+    unfinished, unknown = rebuilds(journal, told.ends)
     values = {
-        "freshness": told, "places": sorted(told.ends), "refused": shown, "hidden": len(shown) < len(refused.events),
+        "rebuilds": unfinished, "unknown": unknown, "next_step": next_step, "freshness": told,
+        "places": sorted(told.ends), "refused": shown, "hidden": len(shown) < len(refused.events),
         "shelved": refused.shelved, "problem": problem, "days": _DAYS,
     }  # fmt: skip
     return Shown("pipeline.html", values)

@@ -1,0 +1,86 @@
+"""The pipeline's page tells of rebuilds and of what to do about rejected events; over a real lake and index."""
+
+from __future__ import annotations
+
+import ast
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from metajournal import TagsAdded, dataset
+from metajournal.gateway.rejections import STEPS, next_step
+from metajournal.indexer.fill.patience import Stopped
+from metajournal.indexer.fill.rebuild import rebuild_index
+from metajournal.lake.declared import SPECS
+from metajournal.lake.tables import Lake
+from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.settings import Settings
+from tests.gateway.browsing import Browser, logged_in, member
+from tests.gateway.indexed import index
+from tests.gateway.serving import Served, served
+from tests.wait import eventually
+
+ROOT = Path(__file__).parents[2]
+
+
+def reasons() -> set[str]:
+    """Every reason that a rule gives, as it stands in the source."""
+    found = set()
+    for path in (*(ROOT / "rules").rglob("*.py"), *(ROOT / "domains").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Call(func=ast.Name("Rejected"), args=[ast.Constant(str(reason)), *_]):
+                    found.add(reason)
+    return found
+
+
+def test_every_reason_of_a_rejection_has_its_next_step() -> None:
+    assert reasons() <= set(STEPS)
+    assert next_step("of-another-domain").startswith("Read the reason")
+
+
+@pytest.fixture(scope="module")
+def server(gateway_settings: Settings) -> Iterator[Served]:
+    ensure_topics(gateway_settings)
+    with served(gateway_settings, real=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def root(server: Served) -> Browser:
+    return logged_in(server, member(server.journal, "root", ("admin", "*")))
+
+
+@pytest.mark.services
+def test_a_rejected_event_has_its_reason_and_the_next_step(server: Served, root: Browser) -> None:
+    server.journal.emit(TagsAdded(dataset("pipeline", "absent"), ["x"])).position  # noqa: B018
+    server.fold()
+    page = eventually(lambda: found if "dataset:pipeline/absent" in (found := root.page("/pipeline")).text else None)
+    row = next(row for row in page.all("tr") if "dataset:pipeline/absent" in row.text)
+    assert "unknown-entity" in row.text
+    assert STEPS["unknown-entity"] in row.text
+    event = root.page(str(row.all("a")[0].attributes["href"]))
+    assert STEPS["unknown-entity"] in event.text
+
+
+@pytest.mark.services
+def test_rebuilds_are_shown_until_they_are_done(server: Served, root: Browser, gateway_settings: Settings) -> None:
+    assert "Nothing is being rebuilt." in root.page("/pipeline").text
+    lake = Lake(gateway_settings.lake.path)
+    names = [name for name in lake.tables if not SPECS[name].version and name != lake.journal.name]
+    number = lake.begin_generation(names).generation
+    shown = root.page("/pipeline")
+    assert "0 of " in shown.text
+    assert "metajournal rebuild lake" in shown.text
+    lake.drop_generation(number)
+    index(server, gateway_settings)
+    stop = threading.Event()
+    with pytest.raises(Stopped):
+        rebuild_index(gateway_settings, tell=lambda stage: stop.set(), stop=stop)
+    shown = root.page("/pipeline")
+    assert "takes entities from the lake" in shown.text or "catches up" in shown.text
+    assert "metajournal rebuild index" in shown.text
+    rebuild_index(gateway_settings)
+    assert "Nothing is being rebuilt." in root.page("/pipeline").text
