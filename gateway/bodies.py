@@ -14,6 +14,7 @@ import msgspec
 
 from ..schemas.errors import Fault, InputError, InvalidEventError
 from ..values import json_value
+from .fields import unknown_fields
 from .problems import HttpError
 
 BODY_BYTES: Final = 1024 * 1024
@@ -146,7 +147,7 @@ def value_of(body: Body | None, kind: Any, *, optional: bool) -> Any:
         kind: a type of Python; None: there must be no body.
     Raises:
         InputError: it is no JSON, or missing.
-        InvalidEventError: a field of it has another type.
+        InvalidEventError: a field of it has another type, or is not known.
     """
     if kind is None:
         if body is not None:
@@ -158,10 +159,13 @@ def value_of(body: Body | None, kind: Any, *, optional: bool) -> Any:
         raise InputError("The request has no body.", code="no-body", hint="Send JSON.")
     value = _json(body.text)
     try:
-        return msgspec.convert(value, kind, strict=True)
+        converted = msgspec.convert(value, kind, strict=True)
     except msgspec.ValidationError as error:
         text, _, at = str(error).partition(" - at ")
         raise InvalidEventError([Fault(at.strip("`") or "body", text)]) from error
+    if unknown := unknown_fields(value, kind):
+        raise InvalidEventError(unknown)
+    return converted
 
 
 def _json(text: str) -> Any:

@@ -62,6 +62,8 @@ def openapi(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     types = list(dict.fromkeys(kind for row in endpoints for kind in (row.body, row.answer) if _has_schema(kind)))
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     by_type = dict(zip(types, schemas, strict=True))
+    for schema in components.values():  # those of bodies, which take no other names
+        schema["additionalProperties"] = False
     paths: dict[str, dict[str, Any]] = {}
     for row in endpoints:
         paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, by_type)

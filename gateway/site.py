@@ -19,7 +19,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from ..client import Journal
-from ..schemas.endpoints import Request
+from ..schemas.endpoints import READ, Request
 from ..schemas.errors import (
     ForbiddenError,
     InputError,
@@ -188,10 +188,10 @@ class Site:
                     return self._html(request, sent.tells, visit)
                 return self._moved(sent.back)
             except RejectedError as error:
-                if error.reason != "stale-entity" or page.again is None:
-                    raise
+                entity = sent.event.entities[0]
+                if error.reason != "stale-entity" or page.again is None or not asked.may(READ, entity):
+                    raise  # what stands now is shown to whoever may read it
                 stale = error
-            entity = sent.event.entities[0]
             fresh = await self._following.fresh(entity, asked.tenant, self._settings.wait_s)
             sent = page.again(asked, fresh.row)
         raise stale

@@ -37,6 +37,8 @@ TYPES: Final[Mapping[str, str]] = {
 }
 """How a program's type is written, singular or plural."""
 _TARGETS: Final = ("app", "program", "dataset", "stream")
+_PROGRAM: Final = "latest_write_program"
+"""A computed property that names another entity."""
 _PAGE: Final = 1_000
 _POINTS: Final[Mapping[str, Callable[[str], Any]]] = {"as_at": point, "as_of": moment}
 
@@ -145,6 +147,8 @@ def _system(journal: _Searching, request: Request) -> Answer:
         **{name: read(request.query[name]) for name, read in _POINTS.items() if name in request.query},
     )  # fmt: skip
     named = {key: found.properties[key] for key in sorted(found.properties)}
+    if _PROGRAM in named and not request.may(READ, Urn.parse(named[_PROGRAM])):
+        del named[_PROGRAM]
     written = [named.get(key, "") for key in ("last_update_time", "latest_write_time")]
     return Answer(named, etag="-".join(written), weak=True)
 

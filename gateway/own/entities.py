@@ -8,14 +8,14 @@ from ...client import Journal
 from ...rules.entity import EntityRow
 from ...schemas.endpoints import Answer, Endpoint, Parameter, Request
 from ...schemas.errors import InputError
-from ...values import entity_json, moment, point
-from .rows import AS_AT, AS_OF
+from ...values import moment, point
+from .rows import AS_AT, AS_OF, shown_row
 
 _ROWS: Final = 1_000
 
 
 def _show(row: EntityRow, request: Request, journal: Any) -> Answer:
-    return Answer(entity_json(row))
+    return Answer(shown_row(row, request))
 
 
 def history(journal: Journal, request: Request, most: int = 100) -> Answer:
@@ -31,7 +31,7 @@ def history(journal: Journal, request: Request, most: int = 100) -> Answer:
     as_of = moment(request.query["as_of"]) if "as_of" in request.query else None
     rows = journal.history(request.entity, limit=limit + 1, before=before, as_of=as_of, tenant=request.tenant)
     page, more = rows[-limit:], len(rows) > limit
-    shown = [{**entity_json(row), "position": str(journal.lake.position_of(row))} for row in page]
+    shown = [{**shown_row(row, request), "position": str(journal.lake.position_of(row))} for row in page]
     return Answer(shown, next={"cursor": str(page[0].logical_timestamp)} if more else None)
 
 
@@ -48,8 +48,8 @@ def diff(journal: Journal, request: Request) -> Answer:
         rows = journal.history(request.entity, limit=2, tenant=request.tenant)
         left, right = (rows[0] if len(rows) == 2 else None), rows[-1]
     assert right is not None
-    before = None if left is None else entity_json(left)
-    after = entity_json(right)
+    before = None if left is None else shown_row(left, request)
+    after = shown_row(right, request)
     differences = {scope: scope_diff((before or {}).get(scope, _NOTHING), after[scope]) for scope in ("user", "system")}
     return Answer({"from": before, "to": after, "differences": differences})
 

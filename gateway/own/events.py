@@ -10,6 +10,7 @@ from ...schemas.errors import UnknownEventError
 from ...schemas.urn import Urn
 from ...tracing import Step, Trace
 from ...values import trace_json
+from .rows import may_name
 
 _SHELVED: Final = "shelved"
 
@@ -31,7 +32,7 @@ def trace_of(journal: Journal, request: Request, wanted: str) -> Trace:
         trace = journal.why(wanted)
     except UnknownEventError:
         raise _unknown(wanted) from None
-    steps = tuple(step for step in trace.steps if _is_shown(step, request))
+    steps = tuple(_readable(step, request) for step in trace.steps if _is_shown(step, request))
     if not steps:
         raise _unknown(wanted)
     return trace._replace(steps=steps)
@@ -42,6 +43,12 @@ def _is_shown(step: Step, request: Request) -> bool:
     if step.tenant != request.tenant or step.outcome == _SHELVED:
         return False
     return all(request.may(READ, Urn.parse(entity)) for entity in step.entities)
+
+
+def _readable(step: Step, request: Request) -> Step:
+    """A step without the rows, and the detail, that name other entities which may not be read."""
+    rows = tuple(row for row in step.rows if all(may_name(value, request) for value in row.key.values()))
+    return step._replace(rows=rows, detail=step.detail if may_name(step.detail, request) else None)
 
 
 def _unknown(wanted: str) -> UnknownEventError:

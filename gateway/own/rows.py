@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ...client import Journal
 from ...rules.entity import EntityRow
-from ...schemas.endpoints import Answer, Parameter, Request
-from ...values import moment, point
+from ...schemas.endpoints import READ, Answer, Parameter, Request
+from ...schemas.errors import InvalidUrnError
+from ...schemas.urn import Urn
+from ...values import entity_json, moment, point
 
 AS_AT = Parameter("as_at", "What the journal had recorded by a position, several of them, or a time.")
 AS_OF = Parameter("as_of", "What was true at a time, whenever it was recorded.")
@@ -41,3 +43,28 @@ def points_of(request: Request) -> dict[str, Any]:
     if "as_of" in request.query:
         asked["as_of"] = moment(request.query["as_of"])
     return asked
+
+
+def may_name(value: Any, request: Request) -> bool:
+    """Whether all entities may be read that a value names, whole texts in it."""
+    if isinstance(value, Mapping):
+        return all(may_name(one, request) for one in value.values())
+    if isinstance(value, list | tuple):
+        return all(may_name(one, request) for one in value)
+    if not isinstance(value, str):
+        return True
+    try:
+        return request.may(READ, Urn.parse(value))
+    except InvalidUrnError:
+        return True
+
+
+def shown_row(row: EntityRow, request: Request) -> dict[str, Any]:
+    """An entity's row as JSON, without what its record says by the name of another one that may not be read."""
+    value = entity_json(row)
+    record = value.get("record")
+    if record:
+        value["record"] = {
+            key: one for key, one in record.items() if not isinstance(one, str) or may_name(one, request)
+        }  # fmt: skip
+    return value

@@ -15,6 +15,7 @@ from ...schemas.endpoints import WRITE, Parameter, Request
 from ...schemas.limits import RESERVED_PROPERTIES
 from ...schemas.pages import Page, Shown, address_of
 from ..own.entities import diff, history, scope_diff
+from ..own.rows import shown_row
 
 _OWNER: Final = "owner"
 _CHANGES: Final = 50
@@ -25,7 +26,8 @@ def _entity(journal: Journal, request: Request, row: EntityRow) -> Shown:
     if row.deleted:
         return Shown("gone.html", values, 410)
     owner = row.user_properties.get(_OWNER) or row.system_properties.get(_OWNER)
-    record = None if row.record is None else json.dumps(row.record, indent=2, ensure_ascii=False, sort_keys=True)
+    shown = shown_row(row, request)["record"]
+    record = None if shown is None else json.dumps(shown, indent=2, ensure_ascii=False, sort_keys=True)
     may_write = request.may(WRITE, request.entity)
     values |= {"owner": owner, "record": record, "may_write": may_write, "copies": _copies(request)}
     return Shown("entity.html", values)

@@ -6,12 +6,13 @@ import gzip
 import json
 import socket
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from metajournal.gateway import protocol
+from metajournal.gateway.fields import unknown_fields
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.gateway.serving import ADMIN, OTHER, READER, Got, Served, served
@@ -116,6 +117,50 @@ def test_bodies_that_are_refused(
 ) -> None:
     assert code(server.post(PROPERTIES, body, **headers)) == expected
     assert server.get(PROPERTIES).json == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/api/v1/entities/dataset:p/closed", {"descriptoin": "x"}, "$.descriptoin"),
+        ("/api/v1/entities/dataset:p/closed", {"tags": ["a"], "": 1}, "$."),
+        ("/api/v1/access/principals/nobody/grants", {"grants": [{"role": "a", "pattern": "*", "until": 1}]},
+         "$.grants[0].until"),
+        ("/api/v1/access/principals/nobody/keys", {"lable": "x"}, "$.lable"),
+        ("/api/v1/access/roles/one", {"actions": ["ReadEntity"], "on": "*"}, "$.on"),
+        ("/v3/metadata/history", {
+            "programRun": {"namespace": "p", "app": "a", "programType": "flow", "name": "n", "runId": "r", "at": 1},
+            "data": {"namespace": "p", "type": "dataset", "name": "d"}}, "$.programRun.at"),
+        ("/v3/metadata/history", {
+            "programRun": {"namespace": "p", "app": "a", "programType": "flow", "name": "n", "runId": "r"},
+            "data": {"namespace": "p", "type": "dataset", "name": "d"}, "metadata": {"users": {}}}, "$.metadata.users"),
+        ("/v3/namespaces/p/datasets/d/lineage/next", {"after": [], "limit": 1}, "$.limit"),
+        ("/api/v1/events", {"type": "TagsAdded", "entity": "dataset:p/d", "tags": ["a"], "colour": "b"}, "colour"),
+    ],
+)  # fmt: skip
+def test_a_field_that_is_not_known_is_refused_by_its_name(server: Served, path: str, body: Any, field: str) -> None:
+    answer = server.post(path, body)
+    assert code(answer) == (400, "invalid-event")
+    assert [fault["field"] for fault in answer.json["faults"]] == [field]
+
+
+def test_fields_that_are_not_known_are_looked_for_in_every_shape() -> None:
+    kind = dict[str, list[_Outer] | None]
+    value: Any = {"a": [{"inner": {"x": 1, "y": 2}}, {"inner": None, "z": 3}], "b": None}
+    assert [fault.field for fault in unknown_fields(value, kind)] == ["$.a[0].inner.y", "$.a[1].z"]
+    assert "did you mean inner?" in unknown_fields({"iner": None}, _Outer)[0].message
+    assert unknown_fields({"anything": {"at": "all"}}, dict[str, Any]) == []
+    assert len(unknown_fields({str(number): 1 for number in range(200)}, _Outer)) == 100
+
+
+@dataclass(frozen=True)
+class _Inner:
+    x: int = 0
+
+
+@dataclass(frozen=True)
+class _Outer:
+    inner: _Inner | None = None
 
 
 def test_a_packed_body_is_unpacked(server: Served) -> None:

@@ -1,0 +1,124 @@
+"""Answers that name other entities than the one that was asked for: none that their reader may not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from metajournal import (
+    AccessesRecorded,
+    EntityDeleted,
+    EntityRegistered,
+    Journal,
+    PropertiesSet,
+    RunStarted,
+    app,
+    dataset,
+    program,
+    run,
+)
+from metajournal.commands.serving import principals_of
+from metajournal.domains.repositories.urns import commit_urn
+from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.settings import Settings
+from tests.gateway.browsing import logged_in, member, parsed
+from tests.gateway.reading import key_of
+from tests.gateway.serving import Served, running, served
+from tests.repositories.staying import committed, created
+from tests.wait import eventually
+
+pytestmark = pytest.mark.services
+OUT, SECRET = dataset("seen", "out"), dataset("unseen", "secret")
+FLOW = ("unseen", "shop", "flow", "hidden")
+
+
+@pytest.fixture(scope="module")
+def server(gateway_settings: Settings) -> Iterator[Served]:
+    ensure_topics(gateway_settings)
+    with served(gateway_settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def written(server: Served) -> str:
+    """A run has read something secret and written `OUT`; gives the id of the event that says so."""
+    server.journal.emit(EntityRegistered(OUT))
+    server.journal.emit(RunStarted(run(*FLOW, "r1"), 1_700_000_000_000))
+    receipt = server.journal.emit(
+        AccessesRecorded(run(*FLOW, "r1"), [(SECRET, "read", 1_700_000_000_000), (OUT, "write", 1_700_000_000_001)])
+    )
+    server.journal.flush()
+    server.fold()
+    return receipt.event_id
+
+
+def test_the_program_of_the_latest_write_is_named_to_whoever_may_read_it(server: Served, written: str) -> None:
+    at = "/v3/namespaces/seen/datasets/out/metadata/properties/system"
+    assert server.get(at).json["latest_write_program"] == str(program(*FLOW))
+    narrow = key_of(server, "narrow", ("analyst", "dataset:seen/*"))
+    answer = server.get(at, key=narrow)
+    assert answer.json["latest_write_time"] == "1700000000001"
+    assert b"hidden" not in answer.body
+    assert b"unseen" not in answer.body
+
+
+def test_the_rows_of_an_event_name_what_may_be_read_alone(server: Served, written: str) -> None:
+    assert str(SECRET) in server.get(f"/api/v1/events/{written}").body.decode()
+    narrow = key_of(server, "runs", ("analyst", "run:unseen/*"), ("analyst", "program:unseen/*"), ("analyst", str(OUT)))
+    answer = server.get(f"/api/v1/events/{written}", key=narrow)
+    assert answer.status == 200
+    assert str(OUT) in answer.body.decode()
+    assert str(SECRET) not in answer.body.decode()
+
+
+def test_the_end_of_an_app_names_no_program_that_may_not_be_read(server: Served) -> None:
+    its, of = app("seen", "shop"), program("seen", "shop", "flow", "inner")
+    for entity in (its, of):
+        server.journal.emit(EntityRegistered(entity))
+    receipt = server.journal.emit(EntityDeleted(its))
+    server.journal.flush()
+    server.fold()
+    assert str(of) in server.get(f"/api/v1/events/{receipt.event_id}").body.decode()
+    answer = server.get(f"/api/v1/events/{receipt.event_id}", key=key_of(server, "apps", ("analyst", str(its))))
+    assert answer.status == 200
+    assert b"inner" not in answer.body
+
+
+def test_whoever_may_write_and_not_read_is_shown_nothing_that_stands(
+    server: Served, gateway_settings: Settings
+) -> None:
+    entity = dataset("written", "only")
+    server.journal.emit(EntityRegistered(entity, properties={"plan": "hidden-value"}), actor="hidden-actor")
+    server.journal.emit(PropertiesSet(entity, {"plan": "hidden-newer-value"}), actor="hidden-actor").position  # noqa: B018
+    writer_key = member(server.journal, "writer", ("emitter", "dataset:written/*"))
+    reader_key = member(server.journal, "reader-too", ("developer", "dataset:written/*"))
+    settings = replace(gateway_settings, gateway=replace(gateway_settings.gateway))
+    with Journal.connect(settings) as journal, closing(principals_of(journal, 30)) as principals:
+        eventually(principals.heard)
+        with running(journal, principals, settings) as address:
+            for key, sees in ((writer_key, False), (reader_key, True)):
+                browser = logged_in(server, key, address)
+                token = str(browser.page("/").all("input", name="token")[0].attributes["value"])
+                for path, fields in (
+                    (f"/edit/{entity}", {"do": "set", "named": "plan", "value": "mine", "expected": "1"}),
+                    ("/register", {"urn": str(entity)}),
+                ):
+                    answer = browser.send(path, {"token": token, **fields})
+                    assert answer.status == 412, path
+                    assert ("hidden-" in parsed(answer.body).text) == sees, path
+
+
+def test_a_commit_does_not_name_a_branch_that_may_not_be_read(server: Served) -> None:
+    created(server.journal, "shelf")
+    branch = server.journal.repositories["shelf"].branch("feature/hidden")
+    branch.create().position  # noqa: B018  (waits)
+    commit = commit_urn("shelf", committed(branch, "a.csv"))
+    server.fold()
+    key = key_of(server, "commits", ("analyst", "commit:shelf/*"))
+    for path in ("/api/v1/entities", "/api/v1/history", "/api/v1/diff"):
+        assert "feature" in server.get(f"{path}/{commit}").body.decode(), path
+        answer = server.get(f"{path}/{commit}", key=key)
+        assert (answer.status, "feature" in answer.body.decode()) == (200, False), path
