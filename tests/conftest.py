@@ -36,6 +36,8 @@ T = TypeVar("T")
 _told = pytest.StashKey[list[str]]()
 _SHARED = ("demonstration", "installation")
 """Set-ups that take a while, in the order in which one process has them; of several processes, one has each."""
+_BROWSER = "browser"
+"""The folder whose files share one browser and one gateway."""
 _kept = pytest.StashKey[dict[str, Kept[Any]]]()
 
 
@@ -86,6 +88,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             name, _, test = nodeid.partition("::")
             file = config.rootpath / name
             shared = _shared_in(file)
+            if file.parent.name == _BROWSER:
+                return _BROWSER
             if _has_module_fixture(file):  # its tests stay together, beside the others of a set-up that they share
                 return min(shared.values(), default=name)
             return shared.get(test.partition("[")[0], nodeid)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 from metajournal import EntityRegistered, Journal, dataset
@@ -17,8 +19,15 @@ from metajournal.commands.serving import principals_of
 from metajournal.domains.access.rights import Rights
 from metajournal.gateway.principals import Principal, Principals
 from metajournal.gateway.server import Serving, serving_settings, uvloop_runner
-from metajournal.schemas.settings import Settings
+from metajournal.schemas.settings import (
+    ElasticsearchSettings,
+    GatewaySettings,
+    JournalSettings,
+    LakeSettings,
+    Settings,
+)
 from tests.consumers.stream import BrokerStream
+from tests.services import Services
 
 ADMIN, READER, TEAM_A, OTHER = "admin", "reader", "team-a", "other"
 
@@ -117,6 +126,18 @@ class Served(Asked):
     def fold(self) -> None:
         """Have the stream fold everything."""
         self.stream.fold()
+
+
+def settings_of_server(services: Services, folder: Path) -> Settings:
+    """Settings of a new installation, whose lake is in a folder."""
+    name = f"t{uuid.uuid4().hex[:10]}"
+    return Settings(
+        journal=JournalSettings(prefix=name, actor="tests", partitions=2),
+        kafka={"bootstrap.servers": services.bootstrap_servers},
+        lake=LakeSettings(path=str(folder / "lake")),
+        elasticsearch=ElasticsearchSettings(url=services.elasticsearch_url, index=name),
+        gateway=GatewaySettings(port=0, operator="127.0.0.1:0", drain_s=0, requests_per_s=0),
+    )
 
 
 @contextmanager
