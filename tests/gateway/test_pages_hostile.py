@@ -71,7 +71,10 @@ def harmless(page: Element) -> Counter[str]:
         for name in ("href", "action"):
             address = one.attributes.get(name)
             assert address is None or (address.startswith(("/", "#")) and not address.startswith("//")), address
-    assert [one.attributes for one in page.all("link")] == [{"rel": "stylesheet", "href": "/assets/style.css"}]
+    assert [one.attributes for one in page.all("link")] == [
+        {"rel": "icon", "href": "/assets/icon.svg", "type": "image/svg+xml"},
+        {"rel": "stylesheet", "href": "/assets/style.css"},
+    ]
     scripts = [one.attributes for one in page.all("script")]
     assert scripts == [{"src": "/assets/htmx-2.0.11.min.js", "defer": None}]
     assert not page.all("script")[0].text
