@@ -14,8 +14,8 @@ from playwright.sync_api import Browser as Chromium
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.browser.chromium import AbsentError, launched
-from tests.browser.story import tell
-from tests.browser.visitor import Visitor
+from tests.browser.story import Story, tell
+from tests.browser.visitor import Visitor, window
 from tests.gateway.browsing import logged_in, member
 from tests.gateway.serving import Served, served, settings_of_server
 from tests.kept import Kept
@@ -63,15 +63,18 @@ def settings_served(
 
 @pytest.fixture(scope="session")
 def server(settings_served: Settings, pytestconfig: pytest.Config) -> Iterator[Served]:
-    """A running gateway with the story of `tests/browser/story.py` in it."""
+    """A running gateway."""
     ensure_topics(settings_served)
     kept = _keep(pytestconfig, Kept(lambda: served(settings_served, real=True)))
     running: Served = kept.get()
-    try:
-        tell(running, settings_served)
-        yield running
-    finally:
-        kept.close()
+    yield running
+    kept.close()
+
+
+@pytest.fixture(scope="session")
+def story(server: Served, settings_served: Settings) -> Story:
+    """What is in it."""
+    return tell(server, settings_served)
 
 
 @pytest.fixture(scope="session")
@@ -101,18 +104,25 @@ class Opens(Protocol):
         """
 
 
+@pytest.fixture(scope="module")
+def reading(chromium: Chromium, server: Served, story: Story, cookie: str) -> Iterator[Visitor]:
+    """Somebody who may do everything and only looks; one for a file, whose last test fails for what all have done."""
+    visitor = window(chromium, f"http://{server.address}")
+    visitor.take(cookie)
+    yield visitor
+    visitor.context.close()
+    assert visitor.faults == []
+
+
 @pytest.fixture
-def visit(chromium: Chromium, server: Served) -> Iterator[Opens]:
+def visit(chromium: Chromium, server: Served, story: Story) -> Iterator[Opens]:
     """Opens windows, and fails a test in which a page did what no page of the gateway does."""
     visitors: list[Visitor] = []
 
     def opened(cookie: str | None = None, *, base: str | None = None, **how: Any) -> Visitor:
-        base = base or f"http://{server.address}"
-        context = chromium.new_context(**{"service_workers": "block", **how})
-        visitors.append(Visitor(context, base))
+        visitors.append(window(chromium, base or f"http://{server.address}", **how))
         if cookie is not None:
-            name, _, value = cookie.partition("=")
-            context.add_cookies([{"name": name, "value": value, "url": base, "httpOnly": True, "sameSite": "Lax"}])
+            visitors[-1].take(cookie)
         return visitors[-1]
 
     yield opened

@@ -4,6 +4,7 @@ beside the same with hostile texts in every place."""
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
 from metajournal import (
     AccessesRecorded,
@@ -40,30 +41,39 @@ def hostile_run(number: int) -> Urn:
     return run("hostile", "odd", "spark", f"p{number}", HOSTILE[number])
 
 
-def tell(server: Served, settings: Settings) -> None:
+class Story(NamedTuple):
+    """What only the journal knows of it: ids of an event that was accepted and of one that was rejected."""
+
+    accepted: str
+    rejected: str
+
+
+def tell(server: Served, settings: Settings) -> Story:
     """Write it, fold it, and have the index show it."""
-    _data(server)
+    story = _data(server)
     _hostile(server)
     _repositories(server)
     server.journal.flush()
     index(server, settings)
+    return story
 
 
-def _data(server: Served) -> None:
+def _data(server: Served) -> Story:
     emit = server.journal.emit
     properties = {"team": "blue", "owner": "ada", "wiki": "https://wiki.example/orders", "code": "javascript:alert(1)"}
     emit(EntityRegistered(ORDERS, "All orders of the shop.", SCHEMA, properties, ["raw", "sales"]))
     emit(EntityRegistered(TOTALS, "Sums of a day.", None, {"team": "red"}, ["sales"]))
     emit(EntityRegistered(CLICKS, "Clicks of visitors.", None, {"rate": "high"}, []))
     emit(PropertiesSet(ORDERS, {"rows": "10"}), actor="bob")
-    emit(PropertiesSet(ORDERS, {"rows": "20"}), actor="bob")
+    accepted = emit(PropertiesSet(ORDERS, {"rows": "20"}), actor="bob")
     emit(EntityRegistered(GONE))
     emit(EntityDeleted(GONE))
-    emit(TagsAdded(dataset("shop", "nobody"), ["rejected"]))
+    rejected = emit(TagsAdded(dataset("shop", "nobody"), ["rejected"]))
     recorded = {"user": {"properties": {"engine": "spark"}}}
     emit(RunStarted(NIGHTLY, AT_MS))
     emit(AccessesRecorded(NIGHTLY, [(ORDERS, "read", AT_MS, "reader", recorded), (TOTALS, "write", AT_MS, None, None)]))
     server.journal.files.record([record("web01", "syslog", number, "job-1") for number in range(3)])
+    return Story(str(accepted.event_id), str(rejected.event_id))
 
 
 def _hostile(server: Served) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urljoin
 
+from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Request, WebError, expect
 
 WAIT_MS = 20_000
@@ -39,6 +40,13 @@ class Visitor:
         context.on("request", self._on_request)
         self.page: Page = context.new_page()
 
+    def take(self, cookie: str) -> None:
+        """Keep a cookie of the gateway's, as somebody does who has logged in."""
+        name, _, value = cookie.partition("=")
+        self.context.add_cookies(
+            [{"name": name, "value": value, "url": self.base, "httpOnly": True, "sameSite": "Lax"}]
+        )
+
     def go(self, path: str, status: int = 200) -> Page:
         """Open a page that is there, after the redirects that lead to it."""
         answer = self.page.goto(urljoin(self.base, path))
@@ -55,7 +63,7 @@ class Visitor:
         place: Any = message.location
         of_document = message.text.startswith("Failed to load resource") and place["url"] in self._documents
         if message.type == "error" and not of_document:  # a page's own status is for the test to judge
-            self.faults.append(f"console: {message.text}")
+            self.faults.append(f"console: {message.text} ({place['url']})")
 
     def _on_error(self, error: WebError) -> None:
         self.faults.append(f"script: {error.error}")
@@ -69,3 +77,13 @@ class Visitor:
             self._documents.add(request.url)
         if not request.url.startswith(f"{self.base}/"):
             self.faults.append(f"request: {request.url}")
+
+
+def window(chromium: Chromium, base: str, **how: Any) -> Visitor:
+    """Open a window of its own, which shares no cookie with others.
+
+    Args:
+        base: address of the gateway, without a slash at its end.
+        how: as Playwright's `new_context` has it.
+    """
+    return Visitor(chromium.new_context(**{"service_workers": "block", **how}), base)

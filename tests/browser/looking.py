@@ -1,0 +1,50 @@
+"""What is wrong with a page as it is laid out, for whoever sees it and for whoever does not; wide and narrow, in light
+and dark."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from playwright.sync_api import Page
+
+from tests.browser.axe import grave
+from tests.browser.visitor import Visitor
+
+_BY_LOOKS: Final = ("color-contrast", "target-size", "scrollable-region-focusable")
+"""The rules whose answer depends on colours and widths."""
+_WIDER: Final = "() => document.scrollingElement.scrollWidth - document.documentElement.clientWidth"
+_OVER: Final = """() => {
+  const boxes = [];
+  for (const one of document.querySelectorAll('a, button, input, select, textarea, summary, h1, h2, h3')) {
+    if (one.matches('.skip, .hidden') || !one.checkVisibility()) continue;
+    for (const box of one.getClientRects()) if (box.width > 1 && box.height > 1) boxes.push([one, box]);
+  }
+  const over = [];
+  boxes.forEach(([one, a], place) => {
+    for (const [other, b] of boxes.slice(place + 1)) {
+      if (one.contains(other) || other.contains(one)) continue;
+      const width = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const height = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (width > 1 && height > 1) over.push(`${one.outerHTML.slice(0, 150)} over ${other.outerHTML.slice(0, 150)}`);
+    }
+  });
+  return over;
+}"""
+
+
+def wrong_with(visitor: Visitor) -> list[str]:
+    """What is wrong with the page that is shown: wide and light, then narrow and dark."""
+    page = visitor.page
+    found = [f"wide: {one}" for one in (*grave(page), *_laid_out(page))]
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 360, "height": 740})
+    found += [f"narrow: {one}" for one in (*grave(page, *_BY_LOOKS), *_laid_out(page))]
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    return found
+
+
+def _laid_out(page: Page) -> list[str]:
+    """What makes one scroll sideways, and what stands over something else; lines of text may touch."""
+    wider, over = page.evaluate(_WIDER), page.evaluate(_OVER)
+    return [f"{wider} pixels wider than its window"] * (wider > 0) + [str(one) for one in over]

@@ -1,0 +1,76 @@
+"""Every page that opens by its address, in each of its states: readable without scripts, at any width, in light and
+dark, and by whoever does not see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import expect
+
+from tests.browser.axe import AXE, equip
+from tests.browser.looking import wrong_with
+from tests.browser.places import PLACES
+from tests.browser.story import Story
+from tests.browser.visitor import Visitor, window
+
+ROOT = Path(__file__).parents[2]
+SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
+
+
+@pytest.fixture(scope="module")
+def plain(chromium: Chromium, reading: Visitor, cookie: str) -> Iterator[Visitor]:
+    """Somebody who is logged in, and whose browser runs no script."""
+    visitor = window(chromium, reading.base, java_script_enabled=False)
+    visitor.take(cookie)
+    yield visitor
+    visitor.context.close()
+    assert visitor.faults == []
+
+
+@pytest.fixture(scope="module")
+def examined(reading: Visitor) -> Visitor:
+    equip(reading.context)
+    return reading
+
+
+def opened(visitor: Visitor, story: Story, place: str) -> None:
+    """Open a page, and see what it must show."""
+    path, status, text = PLACES[place]
+    visitor.go(path.format(**story._asdict()), status)
+    expect(visitor.page.get_by_role("main")).to_contain_text(text)
+    expect(visitor.page.get_by_role("heading", level=1)).to_have_count(1)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_page_is_readable_without_scripts(plain: Visitor, story: Story, place: str) -> None:
+    opened(plain, story, place)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_nothing_serious_is_wrong_with_a_page_wide_or_narrow_light_or_dark(
+    examined: Visitor, story: Story, place: str
+) -> None:
+    opened(examined, story, place)
+    assert wrong_with(examined) == []
+
+
+def test_what_is_wrong_is_found(examined: Visitor) -> None:
+    examined.go("/event")
+    examined.page.evaluate(
+        "document.querySelector('main').innerHTML = '<input><pre id=wide>' + 'x'.repeat(500) + '</pre>'"
+        " + '<h1>a</h1>'; document.querySelector('#wide').style.whiteSpace = 'pre';"
+        " document.querySelector('h1').style.marginTop = '-20px'"
+    )
+    found = "\n".join(wrong_with(examined))
+    assert "wide: label: <input>" in found
+    assert "pixels wider than its window" in found
+
+
+def test_axe_core_is_unchanged_and_has_its_license_and_reason() -> None:
+    assert sha256(AXE.read_bytes()).hexdigest() == SHA256
+    assert "Mozilla Public License" in AXE.with_name("axe-core-4.14.1.LICENSE.txt").read_text("utf-8")
+    assert f"| {AXE.relative_to(ROOT)} |" in (ROOT / "docs" / "dependencies.md").read_text("utf-8")

@@ -1,0 +1,123 @@
+"""What forms and rights lead to, which no address opens: nothing serious is wrong there either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from metajournal import EntityRegistered, PropertiesSet, TagsAdded, dataset
+from metajournal.schemas.urn import Urn
+from tests.browser.axe import equip
+from tests.browser.conftest import Opens
+from tests.browser.looking import wrong_with
+from tests.browser.visitor import Visitor
+from tests.gateway.browsing import logged_in, member
+from tests.gateway.serving import Served
+
+
+def entity(server: Served, name: str) -> Urn:
+    """A new entity that nobody else edits."""
+    urn = dataset("states", name)
+    server.journal.emit(EntityRegistered(urn, properties={"team": "blue"})).position  # noqa: B018  (acknowledged)
+    return urn
+
+
+def conflict(visitor: Visitor, server: Served) -> None:
+    """Somebody else sets the value that one changes."""
+    urn = entity(server, "conflict")
+    page = visitor.go(f"/entity/{urn}")
+    server.journal.emit(PropertiesSet(urn, {"team": "red"}), actor="bob").position  # noqa: B018  (acknowledged)
+    save(page, "green")
+
+
+def save(page: Page, value: str) -> None:
+    """Change the property `team` of the entity that is shown."""
+    row = page.get_by_role("row", name="team")
+    row.get_by_text("Change").click()
+    row.get_by_label("New value").fill(value)
+    row.get_by_role("button", name="Save").click()
+
+
+def conflict_of_removal(visitor: Visitor, server: Served) -> None:
+    """Somebody else sets the value that one removes."""
+    urn = entity(server, "removal")
+    page = visitor.go(f"/entity/{urn}")
+    server.journal.emit(PropertiesSet(urn, {"team": "red"})).position  # noqa: B018  (acknowledged)
+    page.get_by_role("row", name="team").get_by_text("Change").click()
+    page.get_by_role("button", name="Remove the property team").click()
+
+
+def stale_deletion(visitor: Visitor, server: Served) -> None:
+    """Somebody else changes the entity that one deletes."""
+    urn = entity(server, "deletion")
+    page = visitor.go(f"/entity/{urn}")
+    server.journal.emit(TagsAdded(urn, ["x"])).position  # noqa: B018  (acknowledged)
+    page.get_by_text("Delete this entity").click()
+    page.get_by_role("button", name="Delete deletion").click()
+
+
+def existing(visitor: Visitor, server: Served) -> None:
+    """What one registers is there."""
+    page = visitor.go("/register")
+    page.get_by_label("URN").fill(str(entity(server, "existing")))
+    page.get_by_role("main").get_by_role("button", name="Register").click()
+
+
+def bad_registration(visitor: Visitor, server: Served) -> None:
+    page = visitor.go("/register")
+    page.get_by_label("URN").fill("nonsense")
+    page.get_by_role("main").get_by_role("button", name="Register").click()
+
+
+def new_key(visitor: Visitor, server: Served) -> None:
+    """A key is shown, this once."""
+    page = visitor.go("/access/principals/root")
+    page.get_by_label("Label of a new key").fill("tests")
+    page.get_by_role("button", name="Make a key").click()
+
+
+STATES: dict[str, tuple[Callable[[Visitor, Served], None], str]] = {
+    "conflict": (conflict, "Somebody else changed team"),
+    "conflict of a removal": (conflict_of_removal, "to remove it"),
+    "deletion of what has changed": (stale_deletion, "Look at it again"),
+    "registered before": (existing, "It exists already"),
+    "bad registration": (bad_registration, "This cannot be read"),
+    "new key": (new_key, "Copy it now"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_nothing_serious_is_wrong_with_what_a_form_leads_to(
+    visit: Opens, cookie: str, server: Served, state: str
+) -> None:
+    visitor = visit(cookie)
+    equip(visitor.context)
+    reach, text = STATES[state]
+    reach(visitor, server)
+    expect(visitor.page.get_by_role("main")).to_contain_text(text)
+    assert wrong_with(visitor) == []
+
+
+def test_nothing_serious_is_wrong_with_logging_in(visit: Opens) -> None:
+    visitor = visit()
+    equip(visitor.context)
+    page = visitor.go("/keys")
+    expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+    assert wrong_with(visitor) == []
+    page.get_by_label("Key or one-time code").fill("wrong")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("alert")).to_contain_text("Not logged in")
+    assert wrong_with(visitor) == []
+
+
+def test_nothing_serious_is_wrong_where_one_may_do_nothing(visit: Opens, server: Served) -> None:
+    cookie = logged_in(server, member(server.journal, "nobody", ("emitter", "dataset:states/*"))).cookie
+    visitor = visit(cookie)
+    equip(visitor.context)
+    expect(visitor.go("/").get_by_text("You may read no entity")).to_be_visible()
+    assert wrong_with(visitor) == []
+    for path in ("/entity/dataset:shop/orders", "/pipeline", "/access"):
+        expect(visitor.go(path, 403).get_by_role("heading", level=1)).to_have_text("You may not do this")
+    assert wrong_with(visitor) == []
