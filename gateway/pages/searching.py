@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import urlencode
@@ -16,6 +17,8 @@ from .home import shown_problem
 
 _HITS: Final = 20
 _KEYS: Final = 200
+_MATCHING_KEYS: Final = 10
+_WORD: Final = re.compile(r'[^\s:"*()+]{1,200}')
 _ORDERS: Final = {
     "relevance": "best first", "name": "by name", "creation_time:desc": "newest first",
     "creation_time:asc": "oldest first",
@@ -48,12 +51,25 @@ def _search(journal: Journal, request: Request) -> Shown:
         problem, status = error, 400
     values: dict[str, Any] = {
         "asked": asked, "found": found, "problem": shown_problem(problem), "orders": _ORDERS, "scopes": _SCOPES,
-        "tiers": TIER_NAMES, "facets": {}, "next": None, "chosen": _chosen(asked),
+        "tiers": TIER_NAMES, "facets": {}, "next": None, "chosen": _chosen(asked), "keys": [],
     }  # fmt: skip
     if found is not None:
+        values["keys"] = _matching_keys(journal, request, asked["query"])
         values["facets"] = {name: _links(name, counts, asked) for name, counts in found.facets.items()}
         values["next"] = None if found.cursor is None else _address({**asked, "cursor": found.cursor})
     return Shown("search.html", values, status)
+
+
+def _matching_keys(journal: Journal, request: Request, query: str) -> list[Link]:
+    """The keys that begin with a query of one word; none of other queries, or where the index does not say."""
+    prefix = query.strip().removesuffix("*")
+    if not _WORD.fullmatch(prefix) or "cursor" in request.query:
+        return []
+    try:
+        found = journal.suggest_keys(prefix, tenant=request.tenant, limit=_MATCHING_KEYS, within=request.within)
+    except UnavailableError:
+        return []
+    return [_key_link(key) for key in found]
 
 
 def _links(facet: str, counts: Sequence[Any], asked: Mapping[str, str]) -> list[Link]:

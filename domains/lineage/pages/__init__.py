@@ -19,6 +19,7 @@ from ..walk import DIRECTIONS
 
 _NEAR: Final = {"levels": "1", "limit": "50"}
 _KEPT: Final = ("start", "end", "levels", "direction", "as_at", "as_of")
+_INTERVAL: Final = ("start", "end")
 _RUN: Final = "run"
 _PROGRAM: Final = "program"
 
@@ -45,6 +46,7 @@ def _lineage(journal: Any, request: Request) -> Shown:
     asked = {name: request.query.get(name, "") for name in _KEPT}
     values = {
         "urn": request.entity, "found": found, "lines": _lines(found), "asked": asked, "directions": DIRECTIONS,
+        "interval": {name: asked[name] for name in _INTERVAL if asked[name]},
     }  # fmt: skip
     return Shown("lineage/lineage.html", values)
 
@@ -79,7 +81,8 @@ def _near(journal: Any, request: Request, row: EntityRow) -> Shown | None:
     try:
         if request.entity.kind not in NO_DATA:
             found = lineage_of(journal, asked).value
-            return Shown("lineage/near.html", {"urn": request.entity, "found": found, "lines": _lines(found)})
+            values = {"urn": request.entity, "found": found, "lines": _lines(found), "interval": {}}
+            return Shown("lineage/near.html", values)
     except UnknownEntityError:
         return None
     return Shown("lineage/near.html", {"urn": request.entity, "found": None, "lines": []})
