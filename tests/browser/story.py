@@ -14,6 +14,7 @@ from metajournal import (
     RunStarted,
     TagsAdded,
     dataset,
+    program,
     run,
     stream,
 )
@@ -31,6 +32,7 @@ ORDERS, TOTALS, GONE, CLICKS = (
     dataset("shop", "gone"),
     stream("shop", "clicks"),
 )
+NIGHTLY_PROGRAM = program("shop", "sums", "workflow", "nightly")
 NIGHTLY = run("shop", "sums", "workflow", "nightly", "r1")
 SCHEMA = '{"type":"record","name":"r","fields":[{"name":"total","type":"double"},{"name":"who","type":"string"}]}'
 AT_MS = 1_700_000_000_000
@@ -70,6 +72,7 @@ def _data(server: Served) -> Story:
     emit(EntityDeleted(GONE))
     rejected = emit(TagsAdded(dataset("shop", "nobody"), ["rejected"]))
     recorded = {"user": {"properties": {"engine": "spark"}}}
+    emit(EntityRegistered(NIGHTLY_PROGRAM, "Sums of the night.", None, {"schedule": "daily"}, []))
     emit(RunStarted(NIGHTLY, AT_MS))
     emit(AccessesRecorded(NIGHTLY, [(ORDERS, "read", AT_MS, "reader", recorded), (TOTALS, "write", AT_MS, None, None)]))
     server.journal.files.record([record("web01", "syslog", number, "job-1") for number in range(3)])

@@ -1,0 +1,100 @@
+"""By keyboard alone: everything is reached, in the order of the page, seen where it is, and sent by Enter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from metajournal import EntityRegistered, dataset
+from tests.browser.conftest import Opens
+from tests.browser.story import ORDERS
+from tests.browser.visitor import Visitor
+from tests.gateway.serving import Served
+
+_FOCUS = """() => {
+  const one = document.activeElement, style = getComputedStyle(one), box = one.getBoundingClientRect();
+  if (one === document.body) return null;
+  return {
+    text: one.innerText || one.getAttribute('aria-label') || one.name, top: box.top, inside: !!one.closest('main'),
+    seen: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 && box.left >= 0 && box.width > 0,
+  };
+}"""
+_TABS = """() => [...document.querySelectorAll('a[href], button, input, select, textarea, summary')]
+  .filter((one) => one.type !== 'hidden' && one.checkVisibility() && !one.disabled)
+  .filter((one) => one.type !== 'radio' || one.checked).length"""
+
+
+def tab(page: Page) -> Any:
+    """Where the focus is after one more Tab; None: it has left the page."""
+    page.keyboard.press("Tab")
+    return page.evaluate(_FOCUS)
+
+
+def tab_to(page: Page, text: str) -> None:
+    """Press Tab until what has a text, or a field of a name, is reached."""
+    seen = []
+    while (focus := tab(page)) is not None:
+        if focus["text"].strip() == text:
+            return
+        seen.append(focus["text"])
+    raise AssertionError(f"{text!r} is not reached: {seen}")
+
+
+@pytest.mark.parametrize("path", ["/", "/search?query=orders", f"/entity/{ORDERS}", f"/history/{ORDERS}", "/register"])
+def test_everything_is_reached_in_the_order_of_the_page_and_seen(root: Visitor, path: str) -> None:
+    page = root.go(path)
+    reached = []
+    while (focus := tab(page)) is not None:
+        reached.append(focus)
+    assert len(reached) == page.evaluate(_TABS)
+    assert [one for one in reached if not one["seen"]] == []
+    inside = [one["inside"] for one in reached]
+    assert inside == sorted(inside), "the header comes before the page"
+
+
+def test_the_first_tab_skips_to_the_page(root: Visitor) -> None:
+    page = root.go("/search")
+    assert tab(page)["text"] == "Skip to the page"
+    page.keyboard.press("Enter")
+    assert tab(page)["inside"]
+
+
+def test_somebody_without_a_mouse_logs_in_searches_edits_and_logs_out(visit: Opens, key: str, server: Served) -> None:
+    urn = dataset("keyboard", "typed")
+    server.journal.emit(EntityRegistered(urn)).position  # noqa: B018  (acknowledged)
+    visitor = visit()
+    page = visitor.go(f"/entity/{urn}")
+    tab_to(page, "key")
+    page.keyboard.type(key)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("typed")
+    tab_to(page, "tag")
+    page.keyboard.type("by keys")
+    page.keyboard.press("Enter")
+    expect(page.locator(".tags")).to_contain_text("by keys")
+    tab_to(page, "key")
+    page.keyboard.type("team")
+    page.keyboard.press("Tab")
+    page.keyboard.type("blue")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("row", name="team")).to_be_visible()
+    tab_to(page, "Change")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("green")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("row", name="team")).to_contain_text("green")
+    tab_to(page, "query")
+    page.keyboard.type("orders")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name=str(ORDERS))).to_be_visible()
+    tab_to(page, str(ORDERS))
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("orders")
+    tab_to(page, "Log out")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
