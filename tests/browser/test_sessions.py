@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import expect
 
-from metajournal import Journal
-from metajournal.commands.serving import principals_of
 from metajournal.schemas.settings import Settings
 from tests.browser.certificates import self_signed
 from tests.browser.conftest import Opens
 from tests.browser.story import ORDERS
 from tests.browser.visitor import Visitor
-from tests.gateway.serving import Served, running
-from tests.wait import eventually
+from tests.gateway.serving import Served, beside
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +22,8 @@ def secure(server: Served, settings_served: Settings, tmp_path_factory: pytest.T
     """The address of another gateway before the same journal, which speaks TLS with a certificate of its own."""
     certificate, private_key = self_signed(tmp_path_factory.mktemp("tls"))
     gateway = replace(settings_served.gateway, certificate=str(certificate), private_key=str(private_key))
-    settings = replace(settings_served, gateway=gateway)
-    with Journal.connect(settings) as journal, closing(principals_of(journal, 30)) as principals:
-        eventually(principals.heard)
-        with running(journal, principals, settings) as address:
-            yield f"https://{address}"
+    with beside(replace(settings_served, gateway=gateway)) as address:
+        yield f"https://{address}"
 
 
 def log_in(visitor: Visitor, key: str) -> None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from metajournal import EntityRegistered, PropertiesSet, TagsAdded, dataset
+from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn
 from tests.browser.axe import equip
 from tests.browser.conftest import Opens
 from tests.browser.looking import wrong_with
+from tests.browser.story import ORDERS
 from tests.browser.visitor import Visitor
 from tests.gateway.browsing import logged_in, member
-from tests.gateway.serving import Served
+from tests.gateway.serving import Served, beside
 
 
 def entity(server: Served, name: str) -> Urn:
@@ -120,4 +123,29 @@ def test_nothing_serious_is_wrong_where_one_may_do_nothing(visit: Opens, server:
     assert wrong_with(visitor) == []
     for path in ("/entity/dataset:shop/orders", "/pipeline", "/access"):
         expect(visitor.go(path, 403).get_by_role("heading", level=1)).to_have_text("You may not do this")
+    assert wrong_with(visitor) == []
+
+
+@pytest.fixture(scope="module")
+def without_index(server: Served, settings_served: Settings) -> Iterator[str]:
+    """The address of another gateway before the same journal, whose index does not answer."""
+    away = replace(settings_served.elasticsearch, url="http://127.0.0.1:9")
+    with beside(replace(settings_served, elasticsearch=away)) as address:
+        yield f"http://{address}"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "text"),
+    [
+        ("/", 200, "Not available"), ("/search?query=orders", 503, "Not available"), ("/keys", 503, "Not available"),
+        ("/pipeline", 200, "index (not known"), (f"/entity/{ORDERS}", 200, "All orders of the shop."),
+    ],
+)  # fmt: skip
+def test_pages_say_what_does_not_answer_and_nothing_serious_is_wrong_with_them(
+    visit: Opens, cookie: str, without_index: str, path: str, status: int, text: str
+) -> None:
+    visitor = visit(base=without_index)
+    visitor.take(f"mj-{without_index.rpartition(':')[2]}={cookie.partition('=')[2]}")
+    equip(visitor.context)
+    expect(visitor.go(path, status).get_by_role("main")).to_contain_text(text)
     assert wrong_with(visitor) == []

@@ -28,6 +28,7 @@ from metajournal.schemas.settings import (
 )
 from tests.consumers.stream import BrokerStream
 from tests.services import Services
+from tests.wait import eventually
 
 ADMIN, READER, TEAM_A, OTHER = "admin", "reader", "team-a", "other"
 
@@ -161,6 +162,15 @@ def served(settings: Settings, *, real: bool = False, topics: Any = None) -> Ite
             asked = principals_of(journal, 30)
         with closing(asked), running(journal, asked, settings) as address:
             yield Served(other, stream, principals, address)
+
+
+@contextmanager
+def beside(settings: Settings) -> Iterator[str]:
+    """One more server before a journal, with principals of its own; gives its address."""
+    with Journal.connect(settings) as journal, closing(principals_of(journal, 30)) as principals:
+        eventually(principals.heard)
+        with running(journal, principals, settings) as address:
+            yield address
 
 
 @contextmanager
