@@ -93,11 +93,11 @@ class Gateway:
         self._description = openapi((*self.table.endpoints, DESCRIPTION))
         self._buckets = Buckets(settings.requests_per_s, settings.burst)
         self.figures = GatewayFigures()
+        self.feeds = Feeds(journal, self.writer.leaving, self.figures)
         self._site = Site(
             journal, principals, settings, self.table, writer=self.writer, following=self.following,
-            readers=self._readers, buckets=self._buckets,
+            readers=self._readers, buckets=self._buckets, feeds=self.feeds,
         )  # fmt: skip
-        self.feeds = Feeds(journal, self.writer.leaving, self.figures)
         self.audit = Audit(journal.settings, settings.audit, self.figures)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

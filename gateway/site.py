@@ -7,10 +7,9 @@ the token of its sender's session alone, and its event is judged by the fold as 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from hashlib import sha256
-from importlib.resources import files
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
@@ -32,14 +31,21 @@ from ..schemas.pages import Page, Section, Sent, Shown
 from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
 from .addresses import Proxies
+from .assets import Assets
 from .bodies import BODY_BYTES, read_body
-from .conditions import Wish, is_unmodified
+from .conditions import Wish
+from .feed.feeds import Feeds
+from .feed.reader import Reader
+from .feed.reply import feed_reply
 from .following import Following
 from .limits import Buckets
 from .logins import WRITTEN, LoginFailedError, Logins
+from .own.changes import AFTER
+from .own.rows import points_of
 from .pages.rows import ASSETS, LOGIN, LOGIN_FORM, LOGOUT
 from .principals import SESSION, Principal, Principals, allows
 from .problems import HttpError, Problem
+from .replies import JSON, encoded
 from .routing import named_urn, query_values
 from .sessions import COOKIE_LENGTH, FIELD, Cookies, Visit, check_origin, foreign_form, safe_address
 from .table import Table
@@ -59,7 +65,6 @@ _SAFE: Final = {
     "Referrer-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store", "Vary": "Cookie",
 }  # fmt: skip
-_TYPES: Final = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _HEARD_S: Final = 1.0
 """Seconds for a session that began in another process to be heard of in this one."""
 _TRIES: Final = 3
@@ -73,6 +78,10 @@ class Exchange(Protocol):
     visit: Visit | None
     urn: Urn | None
 
+    @property
+    def logged(self) -> dict[str, Any]:
+        """What its lines of the log have."""
+
 
 class Site:
     """Answers requests for pages.
@@ -80,12 +89,12 @@ class Site:
     Args:
         journal, principals, settings: as of the gateway.
         table: every page, and what domains add to them.
-        writer, following, readers, buckets: as of the gateway, whose they are.
+        writer, following, readers, buckets, feeds: as of the gateway, whose they are.
     """
 
     def __init__(
         self, journal: Journal, principals: Principals, settings: GatewaySettings, table: Table, *,
-        writer: Writer, following: Following, readers: Readers, buckets: Buckets,
+        writer: Writer, following: Following, readers: Readers, buckets: Buckets, feeds: Feeds,
     ) -> None:  # fmt: skip
         self._journal = journal
         self._principals = principals
@@ -94,20 +103,21 @@ class Site:
         self._following = following
         self._readers = readers
         self._buckets = buckets
+        self._feeds = feeds
         self._sections = table.sections
         self._menu = [page for page in table.pages if page.menu is not None]
-        self._templates = environment(journal.epochs.domains)
+        self._assets = Assets(OWN, _SAFE)
+        self._templates = environment(journal.epochs.domains, self._assets.base)
         self._cookies = Cookies(settings)
         self._proxies = Proxies(settings.trusted_proxies)
         self._logins = Logins(journal, principals, writer, settings.wait_s)
-        self._assets = _assets()
 
     async def answer(
         self, request: HttpRequest, page: Page, names: Mapping[str, str], rest: Sequence[str], exchange: Exchange
     ) -> Response:
         """The answer of a page. Raises: MetajournalError: what `refused` shows."""
         if page is ASSETS:
-            return self._asset(request, names["asset"])
+            return self._assets.answer(request, names["state"], names["asset"])
         query = query_values(request.scope["query_string"])
         _check_query(page, query)
         if page is LOGIN:
@@ -116,7 +126,7 @@ class Site:
             return await self._log_in(request, exchange)
         visit = exchange.visit = self._visit(request)
         if visit is None:
-            return self._to_login(request)
+            return self._to_login(request, page)
         exchange.principal = visit.principal
         self._buckets.take(visit.principal.key_id)
         fields = await self._form(request, visit) if page.method == "POST" else None
@@ -130,6 +140,11 @@ class Site:
             page.check(self._journal, asked)
         if page.form is not None:
             return await self._sent(request, page, asked, visit)
+        if page.feed is not None:
+            return await self._feed(request, page.feed(asked), asked, exchange)
+        if page.data is not None:
+            value = await self._readers.run(partial(page.data, self._journal, asked))
+            return Response(encoded(value), headers=_SAFE, media_type=JSON)
         return await self._shown(request, page, asked, visit)
 
     def _asked(
@@ -142,8 +157,23 @@ class Site:
             names, query, fields, principal.tenant, principal.actor, now_ms, urn, rights=principal.rights
         )  # fmt: skip
 
+    async def _feed(
+        self, request: HttpRequest, wants: Callable[[Any], bool], asked: Request, exchange: Exchange
+    ) -> Response:  # fmt: skip
+        """Changes as they come; the session is looked up anew as long as they do."""
+        visit = exchange.visit
+        assert visit is not None
+        last = request.headers.get("last-event-id") or asked.query.get(AFTER)
+        reader = Reader(partial(self._principals.who, visit.key), visit.principal, wants)
+        return await feed_reply(
+            self._feeds, reader, last, wait_s=self._settings.wait_s, only_head=request.method == "HEAD",
+            logged=exchange.logged,
+        )  # fmt: skip
+
     async def _shown(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
         row = None
+        if page.of_row is not None and asked.is_earlier:
+            return await self._readers.run(partial(self._read_then, request, page, asked, visit))
         if page.of_row is not None:
             fresh = await self._following.fresh(asked.entity, asked.tenant, self._settings.wait_s)
             if fresh.row is None:
@@ -151,9 +181,20 @@ class Site:
             row = fresh.row
         return await self._readers.run(partial(self._read, request, page, asked, row, visit))
 
-    def _read(self, request: HttpRequest, page: Page, asked: Request, row: Any, visit: Visit) -> Response:
+    def _read_then(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
+        """A page of an entity as it was at a point, and whether a later event can change that."""
+        row, final = None, False
+        with suppress(UnknownEntityError):
+            found = self._journal.answer(asked.entity, tenant=asked.tenant, **points_of(asked))
+            row, final = found.row, found.final
+        return self._read(request, page, asked, row, visit, final)
+
+    def _read(
+        self, request: HttpRequest, page: Page, asked: Request, row: Any, visit: Visit, final: bool = False
+    ) -> Response:  # fmt: skip
         if page.of_row is not None:
             shown = page.of_row(self._journal, asked, row)
+            shown = shown._replace(values={**shown.values, "final": final})
             return self._html(request, self._with_sections(request, page, asked, row, visit, shown), visit)
         assert page.show is not None
         return self._html(request, page.show(self._journal, asked), visit)
@@ -162,7 +203,7 @@ class Site:
         self, request: HttpRequest, page: Page, asked: Request, row: Any, visit: Visit, shown: Shown
     ) -> Shown:  # fmt: skip
         """What a page shows, and what domains add to it; a part that cannot be read says so, and the rest is there."""
-        if not page.has_sections or row.deleted:
+        if not page.has_sections or row is None or row.deleted:
             return shown
         sections = [one for section in self._sections if (one := self._section(request, section, asked, row, visit))]
         return shown._replace(values={**shown.values, "sections": sections})
@@ -207,8 +248,8 @@ class Site:
         named = self._proxies.vouched(request, self._settings.user_header)
         return None if named not in (None, principal.actor) else Visit(principal, key)
 
-    def _to_login(self, request: HttpRequest) -> Response:
-        if request.method not in ("GET", "HEAD") or "hx-request" in request.headers:
+    def _to_login(self, request: HttpRequest, page: Page) -> Response:
+        if request.method not in ("GET", "HEAD") or page.is_for_scripts or "hx-request" in request.headers:
             raise UnauthenticatedError(
                 "Your session has ended; nothing was done.", code="no-session", hint="Log in, and send the form again."
             )
@@ -287,6 +328,7 @@ class Site:
             "token": None if visit is None else visit.token,
             "menu": [] if visit is None else self._entries(visit, request.scope["path"]),
             "here": _address(request),
+            "feed_place": lambda: self._feeds.place,
             "server": f"{'https' if self._cookies.is_secure else 'http'}://{request.headers.get('host', '')}",
         }
 
@@ -306,15 +348,6 @@ class Site:
 
     def _moved(self, to: str, headers: Mapping[str, str] | None = None) -> Response:
         return Response(status_code=303, headers={**_SAFE, **(headers or {}), "Location": to})
-
-    def _asset(self, request: HttpRequest, name: str) -> Response:
-        found = self._assets.get(name)
-        if found is None:
-            raise HttpError(404, "There is no such file.", code="no-such-address", hint="Open the first page: /.")
-        headers = {**_SAFE, "Cache-Control": "no-cache", "ETag": f'"{found[1]}"'}
-        if is_unmodified(request.headers.get("if-none-match"), found[1]):
-            return Response(status_code=304, headers=headers)
-        return Response(found[0], headers=headers, media_type=_TYPES[name.rpartition(".")[2]])
 
 
 def check_needs(page: Page, asked: Request, visit: Visit) -> None:
@@ -342,13 +375,6 @@ def _address(request: HttpRequest) -> str:
     path = quote(request.scope["raw_path"].decode("latin-1"), safe="/%:@!$&()*+,;=~-._'")
     query = quote(request.scope["query_string"].decode("latin-1"), safe="/%:@!$&()*+,;=~-._'?")
     return f"{path}?{query}" if query else path
-
-
-def _assets() -> dict[str, tuple[bytes, str]]:
-    """The files that pages use, each with what its state is called."""
-    folder = files(OWN).joinpath("assets")
-    found = {one.name: one.read_bytes() for one in folder.iterdir() if one.name.rpartition(".")[2] in _TYPES}
-    return {name: (data, sha256(data).hexdigest()[:32]) for name, data in found.items()}
 
 
 def _now_ms() -> int:

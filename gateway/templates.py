@@ -82,11 +82,12 @@ def _put_out(value: Any) -> Any:
     return "" if value is None else visible(str(value))
 
 
-def environment(topic_domains: Iterable[str]) -> Environment:
+def environment(topic_domains: Iterable[str], assets: str) -> Environment:
     """The templates of the gateway, and those of served domains under their names.
 
     Args:
         topic_domains: the domains that have a journal topic; one without templates of its own adds none.
+        assets: the address below which stylesheet and scripts stand.
     """
     packages = {domain.name: domain.package for topic in topic_domains for domain in domains_in(topic)}
     made = Environment(
@@ -95,7 +96,7 @@ def environment(topic_domains: Iterable[str]) -> Environment:
     )  # fmt: skip
     filters: dict[str, Callable[..., str]] = {"raw": raw, "linked": linked, "time": time_text, "marked": marked}
     made.filters |= filters
-    made.globals |= {"address": address_of}
+    made.globals |= {"address": address_of, "assets": assets}
     return made
 
 

@@ -109,6 +109,11 @@ class Request:
             raise InputError("The request names no entity.", hint="Name it in the path, or as ?urn=.")
         return self.urn
 
+    @property
+    def is_earlier(self) -> bool:
+        """Whether an earlier state is asked for than the newest."""
+        return "as_at" in self.query or "as_of" in self.query
+
     def whole(self, name: str, default: int, most: int, *, least: int = 1) -> int:
         """A whole number of the query. Raises: InputError: it is none, or out of bounds."""
         text = self.query.get(name)

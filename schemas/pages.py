@@ -57,7 +57,7 @@ Section: TypeAlias = Callable[[Any, Request, Any], Shown | None]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One row. Exactly one of `show`, `of_row` and `form` is given.
+    """One row. Exactly one of `show`, `of_row`, `form`, `data` and `feed` is given.
 
     Args:
         method: GET, or POST of a form.
@@ -65,8 +65,11 @@ class Page:
         about: one sentence.
         action: what the request does to the entity that it names.
         show: what it shows, of journal and request; in a thread that reads.
-        of_row: the same of an entity, whose row includes every acknowledged event.
+        of_row: the same of an entity, whose row includes every acknowledged event; or, where an earlier state is asked
+            for, is of then: None where it was not there.
         form: what its fields, the request's body, ask for.
+        data: a value that scripts of pages get as JSON, of journal and request; in a thread that reads.
+        feed: answers scripts of pages with changes as they come; gives what tells whether one is asked for.
         check: gets journal and request, and raises ForbiddenError where rights on entities do not tell.
         again: what is done where the entity has changed since.
         urn: the entity that the parts of the path name, where the template does not end with one.
@@ -85,6 +88,8 @@ class Page:
     show: Callable[[Any, Request], Shown] | None = None
     of_row: Callable[[Any, Request, Any], Shown] | None = None
     form: Callable[[Request], Sent] | None = None
+    data: Callable[[Any, Request], Any] | None = None
+    feed: Callable[[Request], Callable[[Any], bool]] | None = None
     check: Callable[[Any, Request], object] | None = None
     again: Again | None = None
     urn: Callable[[Mapping[str, str]], Urn] | None = None
@@ -100,6 +105,11 @@ class Page:
     def name(self) -> str:
         """How the table, metrics and logs call it."""
         return f"{self.method} {self.path}"
+
+    @property
+    def is_for_scripts(self) -> bool:
+        """Whether scripts of pages ask for it, who are refused where others are led to the login."""
+        return self.data is not None or self.feed is not None
 
     @property
     def event(self) -> Callable[[Request], Sent] | None:

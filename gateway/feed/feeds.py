@@ -87,6 +87,11 @@ class Feeds:
         return self._shown
 
     @property
+    def place(self) -> str:
+        """The id of what is known by now, after which a feed may begin; empty where nothing is known yet."""
+        return self._shown.ring.id if self._shown is not None and self._ready.is_set() else ""
+
+    @property
     def news(self) -> asyncio.Future[None]:
         """Done when something has come."""
         return self._news

@@ -13,7 +13,7 @@ AFTER: Final = "after"
 """The query's name of the last event's id, for those who cannot send `Last-Event-ID`."""
 
 
-def _wanted(request: Request) -> Callable[[Any], bool]:
+def wanted_changes(request: Request) -> Callable[[Any], bool]:
     """Whether a change is asked for. Raises: InputError: a condition cannot be met."""
     domains = _listed(request, "domain")
     if scope := request.query.get("scope"):
@@ -43,14 +43,15 @@ def _listed(request: Request, name: str) -> tuple[str, ...]:
     return values
 
 
-def _needs(request: Request) -> tuple[Need, ...]:
+def needs_of_changes(request: Request) -> tuple[Need, ...]:
+    """Reading something; each change is held against what may be read."""
     return (Need(READ),)
 
 
 CHANGES: Final = (
     Endpoint(
         "GET", "/api/v1/changes", "Changes as they come, as server-sent events; `Last-Event-ID` resumes anywhere.",
-        feed=_wanted, needs=_needs, answer=str,
+        feed=wanted_changes, needs=needs_of_changes, answer=str,
         query=(
             Parameter("kind", "Only entities of these kinds, separated by commas."),
             Parameter("namespace", "Only entities of this namespace."),

@@ -11,25 +11,29 @@ from typing import Any, Final
 
 from ...client import Journal
 from ...rules.entity import EntityRow
-from ...schemas.endpoints import WRITE, Parameter, Request
+from ...schemas.endpoints import Parameter, Request
 from ...schemas.limits import RESERVED_PROPERTIES
 from ...schemas.pages import Page, Shown, address_of
 from ..own.entities import diff, history, scope_diff
-from ..own.rows import shown_row
+from ..own.rows import AS_AT, AS_OF, shown_row
 
 _OWNER: Final = "owner"
 _CHANGES: Final = 50
+_STATES: Final = 200
 
 
-def _entity(journal: Journal, request: Request, row: EntityRow) -> Shown:
-    values: dict[str, Any] = {"row": row, "urn": request.entity, "done": "done" in request.query}
+def _entity(journal: Journal, request: Request, row: EntityRow | None) -> Shown:
+    if row is None:
+        return Shown("absent.html", {"urn": request.entity}, 404)
+    values: dict[str, Any] = {
+        "row": row, "urn": request.entity, "done": "done" in request.query, "is_earlier": request.is_earlier,
+    }  # fmt: skip
     if row.deleted:
         return Shown("gone.html", values, 410)
     owner = row.user_properties.get(_OWNER) or row.system_properties.get(_OWNER)
     shown = shown_row(row, request)["record"]
     record = None if shown is None else json.dumps(shown, indent=2, ensure_ascii=False, sort_keys=True)
-    may_write = request.may(WRITE, request.entity)
-    values |= {"owner": owner, "record": record, "may_write": may_write, "copies": _copies(request)}
+    values |= {"owner": owner, "record": record, "copies": _copies(request), "sections": []}
     return Shown("entity.html", values)
 
 
@@ -57,6 +61,16 @@ def _history(journal: Journal, request: Request) -> Shown:
     return Shown("history.html", values)
 
 
+def _states(journal: Journal, request: Request) -> dict[str, Any]:
+    """The newest changes, oldest first, each with the position at which it made a state."""
+    answer = history(journal, request, most=_STATES)
+    states = [
+        {"at": row["position"], "time": row["system_time"], "actor": row["actor"], "deleted": row["deleted"]}
+        for row in answer.value
+    ]  # fmt: skip
+    return {"states": states, "more": answer.next is not None}
+
+
 def _differences(before: Any, after: Any) -> list[tuple[str, Any]]:
     """What changed in each scope, but what the fold itself keeps there of every change: its time and actor."""
     nothing: dict[str, Any] = {"properties": {}, "tags": []}
@@ -80,7 +94,7 @@ def _diff(journal: Journal, request: Request) -> Shown:
 
 ENTITY: Final = Page(
     "GET", "/entity/{urn}", "An entity, as every acknowledged event makes it.", of_row=_entity,
-    query=(Parameter("done", "Whether a form was just sent."),), has_sections=True,
+    query=(Parameter("done", "Whether a form was just sent."), AS_AT, AS_OF), has_sections=True,
 )  # fmt: skip
 HISTORY: Final = Page(
     "GET",
@@ -89,6 +103,7 @@ HISTORY: Final = Page(
     show=_history,
     query=(Parameter("before", "Only changes below this logical timestamp."),),
 )
+STATES: Final = Page("GET", "/states/{urn}", "The points at which an entity changed.", data=_states)
 DIFF: Final = Page(
     "GET",
     "/diff/{urn}",

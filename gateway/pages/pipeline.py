@@ -156,6 +156,13 @@ def _may_see(request: Request) -> Sequence[Need]:
     return (Need(PIPELINE),)
 
 
+def _freshness(journal: Journal, request: Request) -> Shown:
+    return Shown("freshness.html", {"freshness": freshness(journal)})
+
+
+FRESHNESS: Final = Page(
+    "GET", "/freshness", "How far lake and index are, as a part of pages.", PIPELINE, show=_freshness, needs=_may_see,
+)  # fmt: skip
 PIPELINE_PAGE: Final = Page(
     "GET", "/pipeline", "How far lake and index are, and what was refused.", PIPELINE, show=_pipeline, needs=_may_see,
     menu="Pipeline",

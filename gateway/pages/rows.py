@@ -7,10 +7,11 @@ from typing import Final
 from ...schemas.endpoints import Parameter
 from ...schemas.pages import Page
 from .completing import COMPLETIONS
-from .entities import DIFF, ENTITY, HISTORY
+from .entities import DIFF, ENTITY, HISTORY, STATES
 from .events import EVENT
 from .home import HOME
-from .pipeline import PIPELINE_PAGE
+from .live import FEED
+from .pipeline import FRESHNESS, PIPELINE_PAGE
 from .searching import KEYS, SEARCH
 
 LOGIN: Final = Page(
@@ -22,7 +23,7 @@ LOGIN_FORM: Final = Page(
     "POST", "/login", "Log in with a key, a one-time code, or by a proxy's word.", audited="login", is_public=True
 )
 LOGOUT: Final = Page("POST", "/logout", "End the session.", audited="login")
-ASSETS: Final = Page("GET", "/assets/{asset}", "A stylesheet or a script.", is_public=True)
+ASSETS: Final = Page("GET", "/assets/{state}/{asset}", "A stylesheet or a script.", is_public=True)
 PAGES: Final = (
     LOGIN,
     LOGIN_FORM,
@@ -33,9 +34,12 @@ PAGES: Final = (
     KEYS,
     ENTITY,
     HISTORY,
+    STATES,
     DIFF,
     EVENT,
     PIPELINE_PAGE,
+    FRESHNESS,
     COMPLETIONS,
+    FEED,
 )
 """Every one of them."""

@@ -37,13 +37,13 @@ class Link(NamedTuple):
 
 def _search(journal: Journal, request: Request) -> Shown:
     asked = {name: request.query.get(name, "") for name in _ASKED}
-    found, status = None, 200
+    found, status, is_typing = None, 200, "typing" in request.query
     problem: MetajournalError | None = None
     try:
         found = journal.search(
             asked["query"], namespace=asked["namespace"] or None, kinds=asked["kind"] or None,
             scope=asked["scope"] or None, tenant=request.tenant, limit=_HITS, cursor=request.query.get("cursor"),
-            sort=cast(Sort, asked["sort"] or "relevance"), facets=True, within=request.within,
+            sort=cast(Sort, asked["sort"] or "relevance"), facets=True, within=request.within, paging=not is_typing,
         )  # fmt: skip
     except UnavailableError as error:
         problem, status = error, 503
@@ -51,11 +51,13 @@ def _search(journal: Journal, request: Request) -> Shown:
         problem, status = error, 400
     values: dict[str, Any] = {
         "asked": asked, "found": found, "problem": shown_problem(problem), "orders": _ORDERS, "scopes": _SCOPES,
-        "tiers": TIER_NAMES, "facets": {}, "next": None, "chosen": _chosen(asked), "keys": [],
+        "tiers": TIER_NAMES, "facets": {}, "next": None, "chosen": _chosen(asked), "keys": [], "whole": None,
     }  # fmt: skip
     if found is not None:
         values["keys"] = _matching_keys(journal, request, asked["query"])
         values["facets"] = {name: _links(name, counts, asked) for name, counts in found.facets.items()}
+        if is_typing and found.total > len(found.hits):
+            values["whole"] = _address(asked)
         values["next"] = None if found.cursor is None else _address({**asked, "cursor": found.cursor})
     return Shown("search.html", values, status)
 
@@ -127,7 +129,7 @@ SEARCH: Final = Page(
     query=(
         Parameter("query", "As /api/v1/search has it."), Parameter("namespace", "Only of this namespace."),
         Parameter("kind", "Only of this kind."), Parameter("scope", "USER or SYSTEM."), Parameter("sort", "The order."),
-        Parameter("cursor", "Of the page before."),
+        Parameter("cursor", "Of the page before."), Parameter("typing", "The query is not whole yet: one page alone."),
     ),
 )  # fmt: skip
 KEYS: Final = Page(

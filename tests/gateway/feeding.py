@@ -47,19 +47,22 @@ class Event(NamedTuple):
 
 
 class Listener:
-    """A reader of a feed, in a thread of its own; a context manager.
+    """A reader of a feed, in a thread of its own; a context manager. With a cookie it reads as pages do.
 
     Attributes:
         status, headers: of the answer.
         last_id: the id that it would send to resume.
     """
 
-    def __init__(self, address: str, *, key: str = ADMIN, last: str | None = None, **query: str) -> None:
+    def __init__(
+        self, address: str, *, key: str = ADMIN, last: str | None = None, cookie: str | None = None, **query: str
+    ) -> None:  # fmt: skip
         self._connection = HTTPConnection(address, timeout=60)
-        headers = {"Authorization": f"Bearer {key}", "Accept": "text/event-stream"}
+        who = {"Authorization": f"Bearer {key}"} if cookie is None else {"Cookie": cookie}
+        path, headers = "/api/v1/changes" if cookie is None else "/feed", {**who, "Accept": "text/event-stream"}
         asked = f"?{urlencode(query)}" if query else ""
         self._connection.request(
-            "GET", f"/api/v1/changes{asked}", headers=headers | ({} if last is None else {"Last-Event-ID": last})
+            "GET", f"{path}{asked}", headers=headers | ({} if last is None else {"Last-Event-ID": last})
         )
         self._answer: HTTPResponse = self._connection.getresponse()
         self.status, self.headers = self._answer.status, dict(self._answer.headers)

@@ -289,9 +289,9 @@ def test_names_are_completed_within_what_may_be_read(
     registered(server, "quartz-hidden", "hidden")
     registered(server, "quartz-open", "seen")
     index(server, gateway_settings)
-    shown = [one.attributes["value"] for one in parsed(root.get("/suggest?query=quartz").body).all("option")]
+    shown = [one.attributes["data-text"] for one in parsed(root.get("/suggest?query=quartz").body).all("li")]
     assert shown == ["quartz-hidden", "quartz-open"]
-    shown = [one.attributes["value"] for one in parsed(reader.get("/suggest?query=quartz").body).all("option")]
+    shown = [one.attributes["data-text"] for one in parsed(reader.get("/suggest?query=quartz").body).all("li")]
     assert shown == ["quartz-open"]
     assert not parsed(root.get("/suggest?query=").body).all()
     assert Browser(server).get("/suggest?query=q", HX_Request="true").status == 401  # nothing to swap in

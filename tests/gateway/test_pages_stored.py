@@ -74,7 +74,7 @@ def test_repositories_branches_log_objects_and_differences_are_shown(root: Brows
     page = root.page(str(listed.all("a")[1].attributes["href"]))
     assert [row.all("a")[0].text for row in page.all("tbody")[0].all("tr")] == ["main", "prices"]
     log = root.page("/repositories/sales?ref=main")
-    assert len(log.all("ol")[0].children) >= 2
+    assert len(log.all("ol", **{"class": "hits"})[0].children) >= 2
     objects = root.page("/repositories/sales/objects?ref=main")
     harmless(objects)
     assert {"out/", "raw/"} <= {row.all("td")[0].text for row in objects.all("tbody")[0].all("tr")}

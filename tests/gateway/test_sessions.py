@@ -267,7 +267,7 @@ def test_a_cookie_that_is_given_twice_or_is_none_is_nobodys(server: Served, root
 
 def test_pages_forbid_frames_scripts_of_others_and_caches(server: Served, root: str) -> None:
     browser = logged_in(server, root)
-    for path, status in (("/", 200), ("/login", 303), ("/no-such-page", 404), ("/assets/style.css", 200)):
+    for path, status in (("/", 200), ("/login", 303), ("/no-such-page", 404), ("/assets/0/style.css", 200)):
         answer = browser.get(path)
         assert answer.status == status, path
         policy = answer.headers["content-security-policy"]

@@ -32,7 +32,8 @@ def _annotations(journal: Any, request: Request, row: EntityRow) -> Shown:
         "row": row, "urn": entity, "quoted": quoted, "schema_text": text,
         "fields": None if fields is None else fields[:_MOST_FIELDS],
         "more_fields": 0 if fields is None else max(0, len(fields) - _MOST_FIELDS),
-        "may_write": request.may(WRITE, entity), "may_delete": _is_own(entity) and request.may(DELETE, entity),
+        "may_write": not request.is_earlier and request.may(WRITE, entity),
+        "may_delete": not request.is_earlier and _is_own(entity) and request.may(DELETE, entity),
     }  # fmt: skip
     return Shown("catalog/annotations.html", values)
 

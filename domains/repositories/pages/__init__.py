@@ -56,6 +56,8 @@ def _repository(journal: Any, request: Request) -> Shown:
         "branches": branches_of(journal, replace(request, query={"limit": "1000"})).value, "log": None, "next": None,
         "to": lambda below, **query: _at(request, below, **query),
     }  # fmt: skip
+    branches = [one["urn"] for one in values["branches"] if one["name"] == values["ref"]]
+    values["live"] = branches[0] if branches else f"{request.entity},branch:{request.entity.name}/*"
     if "ref" in request.query:
         answer = log_of(journal, request)
         values |= {"log": answer.value["commits"], "next": _following(request, "", answer.next)}

@@ -1,0 +1,55 @@
+// What a drawing of lineage is made of: a canvas, nodes that are links, lines between them. Colours are the
+// stylesheet's; how something was accessed is also in the form of its line.
+
+import { draw } from "./making.js";
+
+export const [WIDTH, HEIGHT] = [190, 46];
+const LETTERS = 24;
+const BUTTON = 20;
+
+/** An empty drawing of the size of a layout. */
+export function canvas({ width, height }) {
+  const tip = draw("path", { d: "M0,0 L8,4 L0,8 Z", class: "tip" });
+  const arrow = draw("marker", { id: "arrow", markerWidth: 8, markerHeight: 8, refX: 8, refY: 4, orient: "auto" }, tip);
+  const size = { width: Math.ceil(width), height: Math.ceil(height) };
+  const box = `0 0 ${size.width} ${size.height}`;
+  return draw("svg", { ...size, viewBox: box, class: "graph", role: "group", "aria-label": "Lineage" }, arrow);
+}
+
+/** A node: a link to its page and, where there may be more, a button that asks for it. */
+export function drawnNode(node, [x, y], isRoot, expand) {
+  const { urn, kind, name, to } = node;
+  const label = draw("text", { x: 10, y: 38 }, name.length > LETTERS ? `${name.slice(0, LETTERS - 1)}…` : name);
+  const link = draw(
+    "a", { href: to, "data-urn": urn },
+    draw("title", {}, urn), draw("rect", { width: WIDTH, height: HEIGHT, rx: 5 }),
+    draw("text", { x: 10, y: 18, class: "kind" }, isRoot ? `${kind}, begun here` : kind), label,
+  );
+  const at = `translate(${Math.round(x - WIDTH / 2)} ${Math.round(y - HEIGHT / 2)})`;
+  const group = draw("g", { transform: at, class: isRoot ? "root" : kind }, link);
+  if (expand !== null) group.append(expander(node, expand));
+  return group;
+}
+
+function expander(node, expand) {
+  const button = draw(
+    "g",
+    { class: "expand", role: "button", tabindex: 0, transform: `translate(${WIDTH - BUTTON - 4} 4)` },
+    draw("title", {}, `Show what is next to ${node.urn}`),
+    draw("rect", { width: BUTTON, height: BUTTON, rx: 3 }), draw("text", { x: 6, y: 15 }, "+"),
+  );
+  button.addEventListener("click", () => expand(node));
+  button.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    expand(node);
+  });
+  return button;
+}
+
+/** A line from what was read to who read it, or from who wrote to what was written. */
+export function drawnWay({ from, to, access }, points) {
+  const d = points.map(([x, y], place) => `${place ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}`).join(" ");
+  const arrow = access === "unknown" ? {} : { "marker-end": "url(#arrow)" };
+  return draw("path", { d, class: `way ${access}`, ...arrow }, draw("title", {}, `${from} → ${to}: ${access}`));
+}
