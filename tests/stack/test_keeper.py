@@ -73,7 +73,7 @@ def test_down_ends_everything_also_where_it_cannot_write_that_down(tmp_path: Pat
 def test_a_server_that_fails_is_started_again_after_longer_and_longer_once_its_owner_has_let_go(tmp_path: Path) -> None:
     begun = tmp_path / "server.begun"
     with kept(tmp_path, "server", FAILING) as server:
-        pid = eventually(lambda: begun.exists() and begun.read_text() and server.server_pid, what="a begin")
+        pid = eventually(lambda: begun.exists() and bool(begun.read_text()) and server.server_pid, what="a begin")
         server.release()
         (tmp_path / "go").touch()
         os.kill(pid, signal.SIGKILL)
