@@ -12,6 +12,7 @@ from typing import Any, Final
 from ...client import Journal
 from ...rules.entity import EntityRow
 from ...schemas.endpoints import Parameter, Request
+from ...schemas.errors import UnknownEntityError
 from ...schemas.limits import RESERVED_PROPERTIES
 from ...schemas.pages import Page, Shown, address_of
 from ..own.entities import diff, history, scope_diff
@@ -62,8 +63,11 @@ def _history(journal: Journal, request: Request) -> Shown:
 
 
 def _states(journal: Journal, request: Request) -> dict[str, Any]:
-    """The newest changes, oldest first, each with the position at which it made a state."""
-    answer = history(journal, request, most=_STATES)
+    """The newest changes, oldest first, each with the position at which it made a state; none yet is no error."""
+    try:
+        answer = history(journal, request, most=_STATES)
+    except UnknownEntityError:
+        return {"states": [], "more": False}
     states = [
         {"at": row["position"], "time": row["system_time"], "actor": row["actor"], "deleted": row["deleted"]}
         for row in answer.value

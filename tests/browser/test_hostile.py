@@ -19,7 +19,7 @@ TEXTS = pytest.mark.parametrize("number", range(len(HOSTILE)))
 ALL = "".join(one for one in HOSTILE if one.isprintable())
 """Of all that can be typed, so that each begins where another one has opened something."""
 _FOREIGN = """() => [
-  "img, svg, base, iframe, object, embed, style, b, [onerror], [onload], [onmouseover], [onclick]",
+  "img, svg:not(.graph), base, iframe, object, embed, style, b, [onerror], [onload], [onmouseover], [onclick]",
   "body script, script:not([src^='/assets/'])", "a:not([href^='/']):not([href^='#'])", "form:not([action^='/'])",
 ].flatMap((one) => [...document.querySelectorAll(one)].map((element) => element.outerHTML))"""
 
@@ -77,7 +77,7 @@ def test_hostile_hits_keys_rejections_and_objects_are_texts(reading: Visitor) ->
 def test_hostile_texts_are_completed_as_texts(root: Visitor) -> None:
     page = root.go("/search")
     page.get_by_label("Words").press_sequentially("<script")
-    expect(page.locator("datalist option").first).to_have_attribute("value", HOSTILE[0])
+    expect(page.get_by_role("option").first).to_have_attribute("data-text", HOSTILE[0])
     assert foreign(page) == []
 
 

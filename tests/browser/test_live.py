@@ -46,6 +46,11 @@ def server(publishing: Settings) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
+def story() -> None:
+    """What each test tells is all there is."""
+
+
+@pytest.fixture(scope="module")
 def cookie(server: Served) -> str:
     cookie = logged_in(server, member(server.journal, "root", ("admin", "*"))).cookie
     assert cookie is not None

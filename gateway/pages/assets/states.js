@@ -12,6 +12,7 @@ export async function start(section) {
   const answer = await fetch(section.dataset.states, { redirect: "manual" });
   if (!answer.ok) return;
   const { states, more } = await answer.json();
+  if (!states.length) return;
   const show = latest((signal, address) => showParts(address, [PART], signal));
 
   function told(place) {
