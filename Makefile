@@ -49,9 +49,10 @@ coverage: install ## report the line coverage of the tests without services (a m
 mutation: install ## change rules/ in a thousand small ways, and list changes that no test detects (docs/mutation.md)
 	@$(BIN)/python -m tests.mutation
 
-faults: install ## break everything, for up to half an hour: kills, damage, full disks; prints the seeds
+faults: install ## break everything, for up to forty minutes: kills, damage, full disks; prints the seeds
 	@METAJOURNAL_FAULTS=long $(BIN)/python -m pytest -v -rP --show-capture=stdout --durations=15 \
-	  tests/faults tests/streaming/test_stream_kills.py tests/repositories/test_hostile_histories.py
+	  tests/faults tests/streaming/test_stream_kills.py tests/repositories/test_hostile_histories.py \
+	  tests/gateway/test_fuzz.py
 
 lint: install ## check style, formatting and types
 	@$(BIN)/ruff check --output-format concise .
