@@ -52,7 +52,7 @@ mutation: install ## change rules/ in a thousand small ways, and list changes th
 faults: install ## break everything, for up to forty minutes: kills, damage, full disks; prints the seeds
 	@METAJOURNAL_FAULTS=long $(BIN)/python -m pytest -v -rP --show-capture=stdout --durations=15 \
 	  tests/faults tests/streaming/test_stream_kills.py tests/repositories/test_hostile_histories.py \
-	  tests/gateway/test_fuzz.py
+	  tests/gateway/test_fuzz.py tests/gateway/test_endings.py
 
 lint: install ## check style, formatting and types
 	@$(BIN)/ruff check --output-format concise .

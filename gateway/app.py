@@ -46,7 +46,7 @@ from .limits import Buckets
 from .openapi import DESCRIPTION, openapi
 from .own.changes import AFTER
 from .own.rows import entity_answer, read_then
-from .principals import KEY, Principal, Principals, allows
+from .principals import KEY, Principal, Principals, check_needs
 from .problems import HttpError, problem_of
 from .replies import JSON, check_accepts, problem_reply, reply_of
 from .routing import Router, Row, named_urn, path_parts, query_values
@@ -140,13 +140,13 @@ class Gateway:
         wish = wish_of(request.headers if writes else {}, creates=endpoint.creates, wait_s=self._settings.wait_s)
         asked = Request(names, query, None, principal.tenant, principal.actor, wish.at_ms, urn, rights=principal.rights)
         if endpoint.needs is None and not endpoint.lines:
-            check_rights(principal, endpoint.needed(asked))
+            check_needs(principal, endpoint.needed(asked))
         body = await self._body(request, endpoint)
         if endpoint.lines:
             return reply_of(request, await self._lines(asked, endpoint, body, wish, exchange))
         asked = replace(asked, body=value_of(body, endpoint.body, optional=endpoint.optional_body))
         if endpoint.needs is not None:
-            check_rights(principal, endpoint.needed(asked))
+            check_needs(principal, endpoint.needed(asked))
         if endpoint.check is not None:
             endpoint.check(self._journal, asked)
         if endpoint.sends is not None:
@@ -215,10 +215,10 @@ class Gateway:
         return Answer({"ok": all(result["ok"] for result in results), "results": results})
 
     def _check_line(self, exchange: _Exchange, needs: Sequence[Need]) -> None:
-        """As `check_rights`, of one of several events: each that is refused is recorded by itself."""
+        """As `check_needs`, of one of several events: each that is refused is recorded by itself."""
         assert exchange.principal is not None
         try:
-            check_rights(exchange.principal, needs)
+            check_needs(exchange.principal, needs)
         except ForbiddenError as error:
             self.audit.refused(exchange, error)
             raise
@@ -341,15 +341,6 @@ def _key_of(request: HttpRequest) -> str:
     if len(given) != 1 or not given[0].lower().startswith(_BEARER):
         raise UnauthenticatedError("The request has no key.")
     return given[0][len(_BEARER) :].strip()
-
-
-def check_rights(principal: Principal, needs: Sequence[Need]) -> None:
-    """Refuse what the principal may not do. Raises: ForbiddenError: the same whether or not the entity exists."""
-    for action, urn in needs:
-        if not allows(principal.rights, action, urn):
-            on = "" if urn is None else f" on {urn}"
-            more = {} if urn is None else {"urn": str(urn)}
-            raise ForbiddenError(f"This key does not have the right {action}{on}.", action=action, **more)
 
 
 def _check_query(endpoint: Endpoint, query: Mapping[str, str]) -> None:

@@ -6,13 +6,16 @@ refuses by itself where it has not heard of it for too long.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from ..schemas.endpoints import Rights
+from ..schemas.endpoints import Need, Rights
+from ..schemas.errors import ForbiddenError
 
 KEY: Final = "key"
 SESSION: Final = "session"
 CODE: Final = "code"
+_OF_SESSION: Final = {"hint": "Ask somebody who looks after the rights of this journal for it."}
 
 
 class Principal(NamedTuple):
@@ -108,3 +111,12 @@ def allows(rights: Rights, action: str, urn: Any) -> bool:
     if urn is not None:
         return rights.may(action, urn)
     return rights.anywhere(action) or bool(rights.within(action))
+
+
+def check_needs(principal: Principal, needs: Sequence[Need]) -> None:
+    """Refuse what a principal may not do. Raises: ForbiddenError: the same whether or not the entity exists."""
+    for action, urn in needs:
+        if not allows(principal.rights, action, urn):
+            who, more = ("You do", _OF_SESSION) if principal.use == SESSION else ("This key does", {})
+            on, named = ("", {}) if urn is None else (f" on {urn}", {"urn": str(urn)})
+            raise ForbiddenError(f"{who} not have the right {action}{on}.", action=action, **more, **named)

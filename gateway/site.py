@@ -20,7 +20,6 @@ from starlette.responses import Response
 from ..client import Journal
 from ..schemas.endpoints import READ, Request
 from ..schemas.errors import (
-    ForbiddenError,
     InputError,
     RejectedError,
     UnauthenticatedError,
@@ -43,7 +42,7 @@ from .logins import WRITTEN, LoginFailedError, Logins
 from .own.changes import AFTER
 from .own.rows import points_of
 from .pages.rows import ASSETS, LOGIN, LOGIN_FORM, LOGOUT
-from .principals import SESSION, Principal, Principals, allows
+from .principals import SESSION, Principal, Principals, allows, check_needs
 from .problems import HttpError, Problem
 from .replies import JSON, encoded
 from .routing import named_urn, query_values
@@ -135,7 +134,7 @@ class Site:
             return self._moved("/login", {"Set-Cookie": self._cookies.dropped(request)})
         asked = self._asked(page, names, rest, query, fields, visit)
         exchange.urn = asked.urn
-        check_needs(page, asked, visit)
+        check_needs(visit.principal, page.needed(asked))
         if page.check is not None:
             page.check(self._journal, asked)
         if page.form is not None:
@@ -348,18 +347,6 @@ class Site:
 
     def _moved(self, to: str, headers: Mapping[str, str] | None = None) -> Response:
         return Response(status_code=303, headers={**_SAFE, **(headers or {}), "Location": to})
-
-
-def check_needs(page: Page, asked: Request, visit: Visit) -> None:
-    """Refuse what somebody may not do. Raises: ForbiddenError: the same whether or not the entity exists."""
-    for action, urn in page.needed(asked):
-        if not allows(visit.principal.rights, action, urn):
-            on = "" if urn is None else f" on {urn}"
-            raise ForbiddenError(
-                f"You do not have the right {action}{on}.", action=action,
-                **({} if urn is None else {"urn": str(urn)}),
-                hint="Ask somebody who looks after the rights of this journal for it.",
-            )  # fmt: skip
 
 
 def _check_query(page: Page, query: Mapping[str, str]) -> None:
