@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.gateway_feeds import of_feeds, revocations
+from bench.gateway_pages import of_pages
 from bench.gateway_parts import (
     SMALL,
     Bench,
@@ -69,7 +70,7 @@ def _measured(bench: Bench, say: Say) -> list[Figure]:
     for title, measure in (
         ("writes, acknowledged", _acknowledged), ("writes under load", _load), ("verdicts and reads", _verdicts),
         ("many that wait", _waiting), ("one entity", _reads), ("lines", _lines), ("feeds", of_feeds),
-        ("revocations", revocations),
+        ("revocations", revocations), ("pages", of_pages), ("memory", _memory),
     ):  # fmt: skip
         say(title)
         figures += measure(bench)
@@ -171,6 +172,13 @@ def _waiting(bench: Bench) -> list[Figure]:
         {"name": f"{name}: memory more", "value": most_mib - before_mib, "limit": 60,
          "ratio": (most_mib - before_mib) / 60, "unit": "MiB", "most": 1.0},
     ]  # fmt: skip
+
+
+def _memory(bench: Bench) -> list[Figure]:
+    """What a process has in memory after all that."""
+    most = max(server.pss_mib() for server in bench.servers)
+    return [{"name": "memory of a process after all of this", "value": most, "limit": 300, "ratio": most / 300,
+             "unit": "MiB", "most": 1.0}]  # fmt: skip
 
 
 def _reads(bench: Bench) -> list[Figure]:
