@@ -136,17 +136,19 @@ def _drawing(bench: Bench, browser: Browser) -> list[Figure]:
 
 
 def _first_visit(bench: Bench, browser: Browser) -> list[Figure]:
-    """What comes over the wire from the login to a lineage that is drawn, each file once, bodies as they are sent."""
+    """What comes over the wire from the login to the first page, and the drawing's files: bodies as they are sent."""
     page = browser.new_context().new_page()
     requests: list[Request] = []
     page.context.on("requestfinished", lambda request: requests.append(request))
     base = _logged_in(bench, page)
+    page.wait_for_load_state("networkidle")
+    first = len(requests)
     page.goto(f"{base}/lineage/{_WIDE}")
     shown(page.locator("figure").get_by_role("status")).to_contain_text("nodes drawn.", timeout=60_000)
-    by_address = {one.url: one.sizes()["responseBodySize"] for one in requests}
-    value = sum(by_address.values()) / 1000
-    return [{"name": "first visit with the drawing", "value": value, "limit": 80, "ratio": value / 80, "unit": "kB",
-             "most": 1.0}]  # fmt: skip
+    counted = [*requests[:first], *(one for one in requests[first:] if "/assets/" in one.url)]
+    value = sum({one.url: one.sizes()["responseBodySize"] for one in counted}.values()) / 1000
+    return [{"name": "first visit, with the drawing's files", "value": value, "limit": 80, "ratio": value / 80,
+             "unit": "kB", "most": 1.0}]  # fmt: skip
 
 
 def _p75(values: Sequence[float]) -> float:

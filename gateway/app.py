@@ -49,7 +49,7 @@ from .own.rows import entity_answer, read_then
 from .principals import KEY, Principal, Principals, check_needs
 from .problems import HttpError, problem_of
 from .replies import JSON, check_accepts, problem_reply, reply_of
-from .routing import Router, Row, named_urn, path_parts, query_values
+from .routing import Router, Row, named_urn, path_parts, query_values, takes_urn
 from .sending import Senders, paced
 from .sessions import Visit
 from .site import Site
@@ -64,7 +64,6 @@ _TRACEPARENT: Final = pattern(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2
 _BEARER: Final = "bearer "
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _API: Final = ("/api/", "/v3/", "/openapi.json")
-_COMMON_QUERY: Final = frozenset({"urn", "as_at", "as_of"})
 BODY_S: Final = 60.0
 
 
@@ -237,7 +236,8 @@ class Gateway:
         """The row of a request. Raises: HttpError: 404 or 405."""
         route = self._router.find(parts)
         if not route.by_method:
-            raise HttpError(404, "There is no such address.", code="no-such-address", hint="See /openapi.json.")
+            hint = "See /openapi.json." if parts[-1] else "Leave out the slash at its end, or see /openapi.json."
+            raise HttpError(404, "There is no such address.", code="no-such-address", hint=hint)
         method = "GET" if request.method == "HEAD" else request.method
         if method not in route.by_method:
             allowed = ", ".join(route.allowed)
@@ -345,8 +345,8 @@ def _key_of(request: HttpRequest) -> str:
 
 def _check_query(endpoint: Endpoint, query: Mapping[str, str]) -> None:
     """Refuse a name of the query that the endpoint does not have. Raises: InputError."""
-    known = {parameter.name for parameter in endpoint.query} | _COMMON_QUERY
+    known = {parameter.name for parameter in endpoint.query} | ({"urn"} if takes_urn(endpoint) else set())
     for name in query:
         if name not in known:
             raise InputError(f"This address takes no {name!r:.60} in its query.", code="unknown-parameter",
-                             hint=f"It takes {', '.join(sorted(known))}.")  # fmt: skip
+                             hint=f"It takes {', '.join(sorted(known)) or 'none'}.")  # fmt: skip

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
@@ -21,6 +22,7 @@ BODY_BYTES: Final = 1024 * 1024
 EVENTS_BYTES: Final = 16 * 1024 * 1024
 JSON: Final = "application/json"
 LINES: Final = ("application/x-ndjson", "application/jsonl", "application/ndjson")
+_ENTRY: Final = re.compile(r"\$(?:\.(\w+))?\[\.\.\.\]")
 _PACKED: Final = 16 + zlib.MAX_WBITS
 _FORM: Final = "application/x-www-form-urlencoded"
 """What curl says of `-d` unless told otherwise; the source's samples say nothing else."""
@@ -162,10 +164,20 @@ def value_of(body: Body | None, kind: Any, *, optional: bool) -> Any:
         converted = msgspec.convert(value, kind, strict=True)
     except msgspec.ValidationError as error:
         text, _, at = str(error).partition(" - at ")
-        raise InvalidEventError([Fault(at.strip("`") or "body", text)]) from error
+        raise InvalidEventError([Fault(_place(value, at.strip("`")) or "body", text)]) from error
     if unknown := unknown_fields(value, kind):
         raise InvalidEventError(unknown)
     return converted
+
+
+def _place(value: Any, at: str) -> str:
+    """Where a value is not of its type; a converter does not say in which entry of a mapping of texts."""
+    found = _ENTRY.fullmatch(at)
+    texts = value if found is None or found[1] is None else value.get(found[1])
+    if found is None or not isinstance(texts, Mapping):
+        return at
+    wrong = next((key for key, one in texts.items() if not isinstance(one, str)), None)
+    return at if wrong is None else f"{at.removesuffix('[...]')}[{wrong!r:.80}]"
 
 
 def _json(text: str) -> Any:

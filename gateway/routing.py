@@ -95,7 +95,7 @@ def _matches(
         yield node.rows, names, ()
     elif parts[index] in node.literal:
         yield from _matches(node.literal[parts[index]], parts, index + 1, names)
-    if index < len(parts):
+    if index < len(parts) and parts[index]:
         for name, child in node.named.items():
             yield from _matches(child, parts, index + 1, {**names, name[1:-1]: parts[index]})
     yield node.of_urn, names, tuple(parts[index:])
@@ -142,13 +142,15 @@ def named_urn(endpoint: Row, names: Mapping[str, str], rest: Sequence[str], quer
         InvalidUrnError: it is not a valid URN.
         InputError: the path names none, or both do and differ.
     """
-    by_query = Urn.parse(query[_URN]) if _URN in query and _takes_urn(endpoint) else None
+    by_query = Urn.parse(query[_URN]) if _URN in query and takes_urn(endpoint) else None
     if endpoint.path.endswith(URN_PART):
         if not rest:
             if by_query is None:
                 raise InputError("The path ends where a URN is expected.", hint="Write …/dataset:default/orders.")
             return by_query
-        kind, _, first = rest[0].partition(":")
+        kind, colon, first = rest[0].partition(":")
+        if not colon:
+            return Urn.parse("/".join(rest))
         by_path = urn(kind, first, *rest[1:])
     elif endpoint.urn is not None:
         if by_query is not None and endpoint.path.startswith(_OF_SOURCE):
@@ -161,7 +163,8 @@ def named_urn(endpoint: Row, names: Mapping[str, str], rest: Sequence[str], quer
     return by_path
 
 
-def _takes_urn(endpoint: Row) -> bool:
+def takes_urn(endpoint: Row) -> bool:
+    """Whether `?urn=` may name the entity."""
     return endpoint.path.endswith(URN_PART) or endpoint.urn is not None
 
 

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from ..client import Journal
 from ..schemas.endpoints import READ, Request
 from ..schemas.errors import (
+    ForbiddenError,
     InputError,
     RejectedError,
     UnauthenticatedError,
@@ -43,7 +44,7 @@ from .own.changes import AFTER
 from .own.rows import points_of
 from .pages.rows import ASSETS, LOGIN, LOGIN_FORM, LOGOUT
 from .principals import SESSION, Principal, Principals, allows, check_needs
-from .problems import HttpError, Problem
+from .problems import HttpError, Problem, status_of
 from .replies import JSON, encoded
 from .routing import named_urn, query_values
 from .sessions import COOKIE_LENGTH, FIELD, Cookies, Visit, check_origin, foreign_form, safe_address
@@ -176,7 +177,7 @@ class Site:
         if page.of_row is not None:
             fresh = await self._following.fresh(asked.entity, asked.tenant, self._settings.wait_s)
             if fresh.row is None:
-                raise UnknownEntityError(f"There is no {asked.entity}.", held_to=str(fresh.end))
+                raise UnknownEntityError(str(asked.entity), held_to=str(fresh.end))
             row = fresh.row
         return await self._readers.run(partial(self._read, request, page, asked, row, visit))
 
@@ -215,7 +216,16 @@ class Site:
         return None if shown is None else Markup(self._text(request, shown, visit))  # it was escaped on its way
 
     async def _sent(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
-        """Emit what a form asks for, and go to the page that shows it; or show what stands instead."""
+        """Emit what a form asks for, and go to the page that shows it; or show what stands instead or is wrong."""
+        try:
+            return await self._written(request, page, asked, visit)
+        except InputError as error:
+            if page.refill is None or isinstance(error, ForbiddenError | UnauthenticatedError):
+                raise
+            shown = page.refill(asked, error)._replace(status=status_of(error))
+            return await self._readers.run(partial(self._html, request, shown, visit))
+
+    async def _written(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
         assert page.form is not None
         sent: Sent | Shown = page.form(asked)
         for _ in range(_TRIES):

@@ -93,8 +93,8 @@ class Writer:
         judged, stands_at = outcome, receipt.position
         if isinstance(outcome, Duplicate):
             await self._check_same(request, event, expected, outcome)
-            headers[REPLAYED] = "true"
             judged, stands_at = outcome.original, outcome.of
+            headers |= {REPLAYED: "true", POSITION: str(stands_at)}
         if isinstance(judged, Rejected | Shelved):
             judged.raise_if_rejected()
         is_new = isinstance(judged, Accepted)

@@ -12,8 +12,10 @@ Adapters translate their library's exceptions into these with `from`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
+
+from .rejections import STEPS
 
 
 class Fault(NamedTuple):
@@ -130,8 +132,9 @@ class InvalidUrnError(InputError):
 
     CODE = "invalid-urn"
     HINT = (
-        "A URN looks like dataset:default/orders, stream:default/clicks or app:default/shop. In Python, dataset(),"
-        " stream(), app(), program(), run() and urn() build it and encode any name: größe is gr%C3%B6%C3%9Fe."
+        "A URN looks like dataset:default/orders, stream:default/clicks or app:default/shop. Other characters in names"
+        " are percent-encoded: größe is gr%C3%B6%C3%9Fe. In Python, dataset(), stream(), app(), program(), run() and"
+        " urn() do that."
     )
     text: str
     reason: str
@@ -239,8 +242,16 @@ class RejectedError(MetajournalError):
 
     def __init__(self, reason: str, detail: Any, position: Any) -> None:
         super().__init__(
-            f"The event was rejected ({reason}): {detail}", reason=reason, detail=detail, position=position
-        )
+            f"The event was rejected ({reason}): {_told(detail)}", hint=STEPS.get(reason),
+            reason=reason, detail=detail, position=position,
+        )  # fmt: skip
+
+
+def _told(detail: Any) -> str:
+    """What a verdict says besides its reason, in words."""
+    if not isinstance(detail, Mapping):
+        return str(detail)
+    return ", ".join(f"{name} {value}" for name, value in detail.items())
 
 
 class UnavailableError(MetajournalError):

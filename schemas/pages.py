@@ -72,6 +72,7 @@ class Page:
         feed: answers scripts of pages with changes as they come; gives what tells whether one is asked for.
         check: gets journal and request, and raises ForbiddenError where rights on entities do not tell.
         again: what is done where the entity has changed since.
+        refill: shows the form again as it was filled, with what is wrong with it; None: what is wrong has a page.
         urn: the entity that the parts of the path name, where the template does not end with one.
         needs: the rights that it needs, where they are others than `action` to the entity; of a form, of its fields.
         query: names of the query.
@@ -92,6 +93,7 @@ class Page:
     feed: Callable[[Request], Callable[[Any], bool]] | None = None
     check: Callable[[Any, Request], object] | None = None
     again: Again | None = None
+    refill: Callable[[Request, InputError], Shown] | None = None
     urn: Callable[[Mapping[str, str]], Urn] | None = None
     needs: Callable[[Request], Sequence[Need]] | None = None
     query: tuple[Parameter, ...] = ()

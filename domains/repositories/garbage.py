@@ -250,7 +250,7 @@ def _live(moment: Moment) -> tuple[int | None, list[dict[str, Any]]]:
         found = cursor.sql(statement).to_arrow_table().to_pylist()
     repository = next((row for row in found if row["urn"] == moment.aggregate), None)
     if repository is None:
-        raise UnknownEntityError(moment.aggregate, hint="`repo list` lists the repositories.")
+        raise UnknownEntityError(moment.aggregate, hint="`metajournal repo list` lists the repositories.")
     if repository["deleted"]:
         return None, []
     created = int(repository["created"])

@@ -152,7 +152,7 @@ def may_see(*refs: str) -> Callable[[Request], Sequence[Need]]:
         for ref in [Ref.of(_text(request, one)) for one in refs]:
             found.append(Need(READ, branch_urn(name, ref.named)))
             if ref.may_be_id:
-                found.append(Need(READ, commit_urn(name, ref.named)))
+                found.append(Need(READ, commit_urn(name, ref.named.lower())))
         return found
 
     return needs

@@ -156,7 +156,8 @@ class RepositoryQueries(Queries):
         """One branch. Raises: UnknownEntityError: it, or its repository, does not exist. Others as `repository`."""
         found = self._refs(tenant, name, as_at, ahead).branch(branch)
         if found is None:
-            raise UnknownEntityError(str(branch_urn(name, branch)), hint=f"`repo branches {name}` lists its branches.")
+            hint = f"`metajournal repo branches {name}` lists its branches."
+            raise UnknownEntityError(str(branch_urn(name, branch)), hint=hint)
         return found
 
     @asked_anew

@@ -15,7 +15,7 @@ from .urns import branch_fault, path_fault, repository_fault
 PAGE: Final = 100
 MOST_PAGE: Final = 10_000
 _SHORTEST_PREFIX: Final = 4
-_STEPS: Final = re.compile(r"(?:~[0-9]{0,6}|\^[0-9]{0,2})*")
+_STEPS: Final = re.compile(r"(?:~[0-9]{0,18}|\^[0-9]{0,2})*")
 _ID: Final = re.compile(rf"[0-9a-f]{{{_SHORTEST_PREFIX},64}}")
 _ID_DIGITS: Final = 64
 _FORMS: Final = (
@@ -58,12 +58,12 @@ class Ref(NamedTuple):
     @property
     def may_be_id(self) -> bool:
         """Whether it may be the id of a commit, or the beginning of one."""
-        return _ID.fullmatch(self.named) is not None
+        return _ID.fullmatch(self.named.lower()) is not None
 
     @property
     def is_id(self) -> bool:
         """Whether it has the form of a whole id."""
-        return len(self.named) == _ID_DIGITS and self.may_be_id
+        return len(self.named) == _ID_DIGITS and _ID.fullmatch(self.named) is not None
 
 
 def _time(text: str, time: str) -> int:

@@ -103,7 +103,7 @@ class Refs:
         urn = repository_urn(self._moment.repo)
         row = self._row(urn)
         if row is None:
-            raise UnknownEntityError(str(urn), hint="`repo list` lists the repositories.")
+            raise UnknownEntityError(str(urn), hint="`metajournal repo list` lists the repositories.")
         return int(row["created"])
 
     def info(self, newer: Mapping[str, Any] | None = None) -> RepositoryInfo:
@@ -240,21 +240,32 @@ class Refs:
                 place = count - 1 if of_merge else 0
                 if place >= len(parents):
                     commit = self.graph.id_of(number)
-                    raise UnknownEntityError(ref.text, hint=f"The commit {commit} has {len(parents)} parents.")
+                    raise self._beyond(ref, commit, len(parents))
                 number = parents[place]
         return self.graph.id_of(number)
+
+    def _beyond(self, ref: Ref, commit: str, parents: int) -> UnknownEntityError:
+        """The error of steps that lead beyond a commit."""
+        has = {0: "no parent", 1: "one parent"}.get(parents, f"{parents} parents")
+        name = self._moment.repo
+        return UnknownEntityError(
+            ref.text, f"{name} has no commit {ref.text}: {commit[:12]} has {has}.",
+            hint=f"`metajournal repo log {name} {ref.named}` lists the commits that lead there.",
+        )  # fmt: skip
 
     def _begun_so(self, ref: Ref) -> str:
         """The only commit whose id begins so."""
         name, created = self._moment.repo, self.created
-        numbers = self.graph.numbers(ref.named, since=created) if ref.may_be_id else []
+        numbers = self.graph.numbers(ref.named.lower(), since=created) if ref.may_be_id else []
         found = sorted({self.graph.id_of(number) for number in numbers})
         if len(found) == 1:
             return found[0]
         if not found:
             raise UnknownEntityError(
-                ref.named, hint=f"{name} has no branch and no commit of that name; `repo branches {name}` lists them."
-            )
+                ref.named, f"{name} has no branch and no commit {ref.named}.",
+                hint=f"`metajournal repo branches {name}` lists its branches, `metajournal repo log {name} BRANCH` the "
+                "commits of one.",
+            )  # fmt: skip
         shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
         raise InputError(
             f"{ref.named} is the beginning of {len(found):,} commits.", code="ambiguous-ref", hint=f"They are {shown}"

@@ -9,8 +9,8 @@ from ...client import Journal
 from ...schemas.endpoints import READ, Need, Parameter, Request
 from ...schemas.errors import InputError, UnknownEventError
 from ...schemas.pages import Page, Shown
+from ...schemas.rejections import next_step
 from ..own.events import trace_of
-from ..rejections import next_step
 
 
 def _event(journal: Journal, request: Request) -> Shown:

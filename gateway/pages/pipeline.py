@@ -22,8 +22,8 @@ from ...schemas.endpoints import PIPELINE, READ, Need, Request
 from ...schemas.errors import MetajournalError
 from ...schemas.pages import Page, Shown
 from ...schemas.positions import EPOCH_SHIFT, Cut
+from ...schemas.rejections import next_step
 from ...schemas.urn import Urn
-from ..rejections import next_step
 from .rebuilds import rebuilds
 
 _GOOD_S: Final = 2.0

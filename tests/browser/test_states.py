@@ -86,7 +86,7 @@ STATES: dict[str, tuple[Callable[[Visitor, Served], None], str]] = {
     "conflict of a removal": (conflict_of_removal, "to remove it"),
     "deletion of what has changed": (stale_deletion, "Look at it again"),
     "registered before": (existing, "It exists already"),
-    "bad registration": (bad_registration, "This cannot be read"),
+    "bad registration": (bad_registration, "is not a valid URN"),
     "new key": (new_key, "Copy it now"),
 }  # fmt: skip
 

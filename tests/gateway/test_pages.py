@@ -144,8 +144,28 @@ def test_an_entity_is_registered_by_a_form_once(server: Served, root: Browser) -
     assert again.status == 412
     assert "exists already" in parsed(again.body).text
     assert "Two." not in root.page("/entity/stream:pages/fresh").text
-    assert root.submit(form, urn="nonsense").status == 400
-    assert root.submit(form, urn="stream:pages/x", properties="none").status == 400
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"urn": "nonsense"}, "'nonsense' is not a valid URN"), ({"properties": "none"}, "'none' is not a property"),
+        ({"urn": "datset:pages/x"}, "did you mean 'dataset'?"), ({"tags": "x" * 2000}, "tags[0]"),
+    ],
+)  # fmt: skip
+def test_a_form_that_cannot_be_taken_comes_back_as_it_was_filled(
+    root: Browser, wrong: dict[str, str], said: str
+) -> None:
+    filled = {"urn": "stream:pages/bad", "description": "\nOne.\n Two <b>", "properties": "a=1", "tags": "t", **wrong}
+    answer = root.submit(form_of(root.page("/register"), urn=""), **filled)
+    assert answer.status == 400
+    page = parsed(answer.body)
+    assert said in page.all("p", role="alert")[0].text
+    again = form_of(page, urn=filled["urn"])
+    shown = {str(one.attributes["name"]): one.text.removeprefix("\n") for one in again.all("textarea")}
+    assert shown == {"schema": "", **{name: text for name, text in filled.items() if name != "urn"}}
+    saved(root, root.submit(again, urn="stream:pages/good", properties="a=1", tags="t"))
+    assert root.submit(form_of(root.page("/entity/stream:pages/good"), do="delete")).status == 303
 
 
 def test_a_deleted_entity_says_so_and_is_not_deleted_unseen(server: Served, root: Browser) -> None:
@@ -162,7 +182,9 @@ def test_a_deleted_entity_says_so_and_is_not_deleted_unseen(server: Served, root
 
 
 def test_an_unknown_entity_and_a_bad_name_have_words_of_their_own(root: Browser) -> None:
-    assert "There is nothing here" in root.page("/entity/dataset:pages/nobody", 404).text
+    absent = root.page("/entity/dataset:pages/nobody", 404).text
+    assert "There is nothing here" in absent
+    assert absent.count("There is no ") < 2
     assert "cannot be read" in root.page("/entity/dataset", 400).text
     assert "takes no &#39;x&#39;" not in root.page("/?x=1", 400).text
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from metajournal import TagsAdded, dataset
-from metajournal.gateway.rejections import STEPS, next_step
 from metajournal.indexer.fill.patience import Stopped
 from metajournal.indexer.fill.rebuild import rebuild_index
 from metajournal.lake.declared import SPECS
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.rejections import STEPS, next_step
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, logged_in, member
 from tests.gateway.indexed import index

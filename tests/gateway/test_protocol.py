@@ -163,6 +163,18 @@ class _Outer:
     inner: _Inner | None = None
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (PROPERTIES, {"a": "1", "b": 5}, "$['b']"),
+        ("/api/v1/entities/dataset:p/closed", {"properties": {"a": "1", "b": None}}, "$.properties['b']"),
+        ("/v3/namespaces/p/datasets/d/metadata/tags", ["a", 5], "$[1]"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_place(server: Served, path: str, body: Any, field: str) -> None:
+    assert [fault["field"] for fault in server.post(path, body).json["faults"]] == [field]
+
+
 def test_a_packed_body_is_unpacked(server: Served) -> None:
     at = "/v3/namespaces/p/datasets/packed/metadata/properties"
     server.post("/api/v1/entities/dataset:p/packed")
@@ -179,6 +191,25 @@ def test_curl_says_form_of_what_is_json(server: Served) -> None:
 @pytest.mark.parametrize("query", ["x=1", "as_at=1&as_at=2", "as_at=%ff", "as_at=never", "urn=x"])
 def test_queries_that_are_refused(server: Served, query: str) -> None:
     assert server.get(f"{PROPERTIES}?{query}").status == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/search?as_of=2020-01-01", "/api/v1/search?urn=dataset:p/d", "/api/v1/changes?as_at=2020-01-01",
+             "/api/v1/suggest/names?prefix=a&as_at=2020-01-01", "/api/v1/access/me?urn=dataset:p/d"],
+)  # fmt: skip
+def test_a_point_or_entity_is_asked_for_where_it_counts_alone(server: Served, path: str) -> None:
+    """What an address does not look at is refused, so that nobody takes the answer for one about it."""
+    assert code(server.get(path)) == (400, "unknown-parameter")
+
+
+def test_a_slash_too_many_is_told(server: Served) -> None:
+    for answer in (server.get(f"{PROPERTIES}/"), server.delete("/v3/namespaces/p/datasets/d/metadata/tags/")):
+        assert code(answer) == (404, "no-such-address")
+        assert answer.json["hint"].startswith("Leave out the slash")
+
+
+def test_what_is_no_urn_is_shown_as_it_came(server: Served) -> None:
+    assert server.get("/api/v1/entities/orders").json["detail"].startswith("'orders' is not a valid URN")
 
 
 def test_a_server_answers_to_its_own_names_alone(server: Served) -> None:

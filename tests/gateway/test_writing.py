@@ -131,6 +131,7 @@ def test_a_request_that_is_sent_again_counts_once_and_gets_the_first_answer(serv
     again = server.post(tags("retried"), ["x"], Idempotency_Key=own)
     assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
     assert again.json["position"] == first.json["position"]
+    assert again.headers["metajournal-position"] == first.headers["metajournal-position"] == first.json["position"]
     assert again.headers["etag"] == first.headers["etag"]
     assert server.get(tags("retried")).json == []
 

@@ -162,6 +162,16 @@ def test_what_has_no_effect_raises_when_asked_to(refused: Rejected | Shelved) ->
     assert caught.value.position == PLACE
 
 
+def test_a_rejection_is_told_in_words_with_its_next_step() -> None:
+    with pytest.raises(RejectedError) as caught:
+        Rejected(PLACE, "stale-entity", {"entity": "dataset:a/b", "expected": 1, "found": 2}).raise_if_rejected()
+    assert caught.value.message == "The event was rejected (stale-entity): entity dataset:a/b, expected 1, found 2"
+    assert caught.value.hint.startswith("Read the entity as it is now")
+    with pytest.raises(RejectedError) as caught:
+        Rejected(PLACE, "of-another-domain", None).raise_if_rejected()
+    assert caught.value.hint == RejectedError.HINT
+
+
 @pytest.mark.parametrize("fine", [Accepted(PLACE), Unchanged(PLACE), Duplicate(PLACE, PLACE, Unchanged(PLACE))])
 def test_what_holds_returns_itself(fine: Outcome) -> None:
     assert fine.raise_if_rejected() is fine

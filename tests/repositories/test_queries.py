@@ -179,11 +179,13 @@ def test_a_beginning_of_several_commits_names_them() -> None:
     with pytest.raises(InputError, match="the beginning of 2 commits") as caught:
         refs._begun_so(Ref.of("abcd"))
     assert "abcd0000" in caught.value.hint
-    assert refs._begun_so(Ref.of("abcd0")) == ids[0]
+    assert refs._begun_so(Ref.of("abcd0")) == refs._begun_so(Ref.of("ABCD0")) == ids[0]
+    with pytest.raises(UnknownEntityError, match="r1 has no branch and no commit abce"):
+        refs._begun_so(Ref.of("abce"))
 
 
 @pytest.mark.parametrize(
-    "text", ["", "~1", "^", "a..b", "main~x", "main~~^x", "main@{1}", "a b", None, 7, "main~9999999"]
+    "text", ["", "~1", "^", "a..b", "main~x", "main~~^x", "main@{1}", "a b", None, 7, "main~9999999999999999999"]
 )
 def test_what_is_no_ref_is_refused_before_anything_is_read(text: Any) -> None:
     with pytest.raises(InputError) as caught:
@@ -196,6 +198,8 @@ def test_what_is_not_there_is_said(history: History) -> None:
         history.queries.branches("default", "r2")
     with pytest.raises(UnknownEntityError, match="branch:r1/nope"):
         history.queries.branch("default", "r1", "nope")
+    with pytest.raises(UnknownEntityError, match=r"r1 has no commit main~9999999: [0-9a-f]{12} has no parent"):
+        history.resolved("main~9999999")
     with pytest.raises(UnknownEntityError, match="repo:r1"):
         history.queries.log("another", "r1", Ref.of("main"))
     with pytest.raises(InputError, match="limit must be"):

@@ -50,7 +50,7 @@ def _principal(journal: Any, request: Request) -> Shown:
     name = request.parts["principal"]
     found = [one for one in journal.access.principals(tenant=request.tenant) if one.name == name]
     if not found:
-        raise UnknownEntityError(f"There is no principal {name!r:.140}.", hint="`/access` lists them.")
+        raise UnknownEntityError(str(request.entity), hint="`/access` lists all principals.")
     values = {
         "principal": found[0], "keys": journal.access.keys(name, tenant=request.tenant), "at": _address(name),
         "roles": readable_roles(journal, request), "now_ms": request.at_ms,

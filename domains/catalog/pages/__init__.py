@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from ....indexer.schema_fields import schema_fields
 from ....rules.entity import EntityRow
 from ....schemas.endpoints import DELETE, WRITE, Need, Parameter, Request
-from ....schemas.errors import InputError
+from ....schemas.errors import InputError, InvalidUrnError
 from ....schemas.pages import Page, Section, Sent, Shown, address_of, seen_state
 from ....schemas.urn import Urn
 from ..events import EntityDeleted, EntityRegistered, PropertiesRemoved, PropertiesSet, TagsAdded, TagsRemoved
@@ -21,6 +21,7 @@ from ..events import EntityDeleted, EntityRegistered, PropertiesRemoved, Propert
 _SCHEMA: Final = "schema"
 _MOST_FIELDS: Final = 500
 _DOMAIN: Final = "catalog"
+_NO_FIELDS: Final = dict.fromkeys(("urn", "description", "schema", "properties", "tags"), "")
 
 
 def _annotations(journal: Any, request: Request, row: EntityRow) -> Shown:
@@ -106,7 +107,13 @@ def _edit_again(request: Request, row: EntityRow | None) -> Sent | Shown:
 
 
 def _registration(journal: Any, request: Request) -> Shown:
-    return Shown("catalog/register.html", {"fields": {"urn": request.query.get("entity", "")}})
+    fields = {**_NO_FIELDS, "urn": request.query.get("entity", "")}
+    return Shown("catalog/register.html", {"fields": fields, "problem": None})
+
+
+def _refilled(request: Request, error: InputError) -> Shown:
+    """The form as it was filled, with what is wrong with it."""
+    return Shown("catalog/register.html", {"fields": {**_NO_FIELDS, **request.body}, "problem": error})
 
 
 def _register(request: Request) -> Sent:
@@ -134,7 +141,11 @@ def _named(request: Request) -> Urn:
 
 
 def _may_register(request: Request) -> Sequence[Need]:
-    return (Need(WRITE) if request.body is None else Need(WRITE, _named(request)),)
+    """Of a form whose URN is none anything: it is shown again."""
+    try:
+        return (Need(WRITE) if request.body is None else Need(WRITE, _named(request)),)
+    except InvalidUrnError:
+        return (Need(WRITE),)
 
 
 def _listed(text: str) -> list[str]:
@@ -172,7 +183,7 @@ PAGES: Final = (
     ),
     Page(
         "POST", "/register", "Register an entity that is not there yet.", WRITE, form=_register, again=_register_again,
-        needs=_may_register,
+        refill=_refilled, needs=_may_register,
     ),
 )  # fmt: skip
 """The catalog's rows of pages."""

@@ -18,7 +18,7 @@ STEPS: Final[Mapping[str, str]] = {
     "nothing-to-merge": "The branch holds it already; nothing is to be done.",
     "protected": "It cannot be changed; choose another.",
     "retired": "Its name never returns; choose another one.",
-    "stale-entity": "Look at the entity as it is now, and send the change again.",
+    "stale-entity": "Read the entity as it is now, and send the change again, held against that. (HTTP: its new ETag.)",
     "stale-head": "Look at the branch as it is now, and send the change again.",
     "stale-staging": "Look at what is staged now, and send the change again.",
     "too-large": "Send less, or remove something first; the detail names the limit.",
