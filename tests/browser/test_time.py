@@ -37,6 +37,6 @@ def test_lineage_is_shown_as_it_was_recorded(root: Visitor) -> None:
     page = root.go(f"/lineage/{ORDERS}")
     expect(page.get_by_role("main")).to_contain_text(str(NIGHTLY_PROGRAM))
     page.get_by_label("As at").fill("2001-01-01")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Show", exact=True).click()
     expect(page.get_by_role("main")).to_contain_text("No program is known")
     expect(page.get_by_label("As at")).to_have_value("2001-01-01")

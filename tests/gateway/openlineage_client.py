@@ -33,7 +33,7 @@ def client(server: Served, *, asynchronous: bool, key: str = ADMIN, **more: Any)
     try:
         yield made
     finally:
-        assert made.close(timeout=60)
+        assert made.close(timeout=120)
     if asynchronous:
         assert transport.get_stats()["failed"] == 0
 
