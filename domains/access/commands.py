@@ -6,11 +6,13 @@ value.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from ...schemas.errors import InputError, UnknownEntityError
+from ...schemas.errors import InputError, UnavailableError, UnknownEntityError
 from ...terminal.exits import FINE, PROBLEM
 from ...terminal.options import Options, json_option, options
 from ...terminal.rendering import console, fields, note, print_json, print_line, shortened, table, time_text, verdict
@@ -85,7 +87,20 @@ def grant(
         raise InputError("Nothing is named that the role applies to.", hint="Add --on '*', or --on 'dataset:sales/*'.")
     with given.journal() as journal:
         grants = [(role, pattern) for pattern in patterns]
-        return _tell(_access(journal).grant(principal, *grants, **_said(actor)), as_json)
+        code = _tell(_access(journal).grant(principal, *grants, **_said(actor)), as_json)
+        if code == FINE:
+            _note_undefined(_access(journal), role.lower())
+        return code
+
+
+def _note_undefined(access: AccessClient, role: str) -> None:
+    """Say where nobody has defined a role, which may be defined later."""
+    with suppress(UnavailableError):  # the grant is told already
+        known = [one.name for one in access.roles()]
+        if role not in known:
+            near = get_close_matches(role, known, 1)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            note(f"No role is called {role}: until it is defined, the grant allows nothing.{meant}")
 
 
 @access.command()

@@ -51,6 +51,9 @@ def test_what_is_typed_stands_and_a_key_is_told_once(installation: Installation)
     assert "developer on dataset:sales/*" in drawn[0].stdout
     assert "laptop" in drawn[1].stdout
     assert said(installation, "keys", "ada") == []
+    assert "No role is called" not in installation.metajournal("access", "grant", "ada", "Admin", "--on", "*").stderr
+    mistyped = installation.metajournal("access", "grant", "ada", "developper", "--on", "*")
+    assert (mistyped.returncode, "Did you mean developer?" in mistyped.stderr) == (0, True)
     late = said(installation, "issue-key", "nobody", code=1)
     assert (late["reason"], "key" in late) == ("unknown-entity", False)
 
