@@ -9,6 +9,8 @@ Invariant: what is read is bounded in length and depth before it is used, and no
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from io import TextIOBase
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +28,8 @@ MAX_LINE: Final = 8 * MAX_EVENT_BYTES
 """Longest line of JSON, characters: the largest event, each byte of it written as an escape."""
 MAX_DEPTH: Final = 100
 """Deepest nesting of a line's arrays and objects."""
+_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape that is a character only beside its other half."""
 _TOO_DEEP: Final = f"it is nested more than {MAX_DEPTH} levels deep"
 
 
@@ -200,6 +204,8 @@ def json_value(text: str, *, longest: int = MAX_LINE) -> Any:
         raise
     if text.count("[") + text.count("{") > MAX_DEPTH:
         _check_depth(value)
+    if _HALF.search(text) and not is_text(json.dumps(value, ensure_ascii=False)):
+        raise ValueError("it has half of a surrogate pair, which is no character")
     return value
 
 
@@ -250,8 +256,8 @@ def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; of a name that stands twice, Python would drop all values but the last. Raises: ValueError."""
     mapping = dict(members)
     if len(mapping) < len(members):
-        names = [name for name, _ in members]
-        twice = next(name for name in mapping if names.count(name) > 1)
+        counts = Counter(name for name, _ in members)
+        twice = next(name for name in mapping if counts[name] > 1)
         raise ValueError(f"the name {twice!r} occurs twice in an object")
     return mapping
 

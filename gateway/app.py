@@ -202,6 +202,11 @@ class Gateway:
     ) -> Answer:
         """The answer to events, one a line or one alone."""
         check = partial(self._check_line, exchange)
+        if ("unit" in asked.query or (body is not None and body.is_lines)) and wish.is_of_one:
+            raise InputError(
+                "Conditions and keys in headers are of one event; several were sent.", code="bad-condition",
+                hint="Give each line its own expected, or its own event_id with repeat.",
+            )  # fmt: skip
         if "unit" in asked.query:
             typed = read_unit(body, needs_of=self.table.needs_of, check=check)
             return Answer(await self.writer.unit(asked, typed, self._settings.wait_s))

@@ -182,6 +182,6 @@ def _place(value: Any, at: str) -> str:
 
 def _json(text: str) -> Any:
     try:
-        return json_value(text)
+        return json_value(text, longest=EVENTS_BYTES)
     except ValueError as error:
         raise InputError(f"The body is not JSON: {error}.", code="not-json", hint="Send one JSON value.") from error

@@ -38,6 +38,11 @@ class Wish(NamedTuple):
     at_ms: int
     wait_s: float
 
+    @property
+    def is_of_one(self) -> bool:
+        """Whether it says something that can be meant of one event only."""
+        return self.expected is not None or self.event_id is not None
+
 
 def wish_of(headers: Mapping[str, str], *, creates: bool, wait_s: float) -> Wish:
     """What a write asks for.

@@ -20,7 +20,14 @@ from ..consumers.followers import Follow, is_running, place_of
 from ..producers.receipts import Receipt
 from ..producers.verdicts import Outcome
 from ..rules.entity import EntityRow
-from ..schemas.errors import MetajournalError, NotYetVisibleError, OperatorError, UnavailableError, UnknownEntityError
+from ..schemas.errors import (
+    InputError,
+    MetajournalError,
+    NotYetVisibleError,
+    OperatorError,
+    UnavailableError,
+    UnknownEntityError,
+)
 from ..schemas.hashing import record_key
 from ..schemas.positions import Position
 from ..schemas.urn import Urn
@@ -80,6 +87,10 @@ class Following:
         except _STANDS_BACK as error:
             self._stand_back(place, error)
             return None
+        meanwhile = self._follows.get(key)
+        if meanwhile is not None and meanwhile is not kept:  # another request has begun and may wait on it
+            follow.close()
+            return meanwhile
         self._keep(key, follow)
         return follow
 
@@ -120,6 +131,9 @@ class Following:
                 if time.monotonic() >= until:
                     return None
                 self._stand_back((position.topic, position.partition), error)
+            except InputError as error:
+                if error.code != "closed":  # others were followed since
+                    raise
         try:
             return await receipt.outcome_future(max(0.0, until - time.monotonic()))
         except UnavailableError:

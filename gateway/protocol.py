@@ -52,8 +52,15 @@ class DeadlinedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """What comes next is another head; uvicorn's own deadline closes a connection on which none begins."""
         super().on_message_complete()
+        self._end_deadline()
         self._in_head = True
         self._head_bytes = 0
+
+    def on_response_complete(self) -> None:
+        """An answer that comes before the whole body leaves the rest a deadline, too."""
+        super().on_response_complete()
+        if not self._in_head and not self.transport.is_closing() and self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_S, self._give_up, b"")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is over."""

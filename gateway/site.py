@@ -233,7 +233,13 @@ class Site:
                 return await self._readers.run(partial(self._html, request, sent, visit))
             try:
                 wish = Wish(sent.expected, None, asked.at_ms, self._settings.wait_s)
-                await self._writer.write(WRITTEN, asked, sent.event, wish)
+                answer = await self._writer.write(WRITTEN, asked, sent.event, wish)
+                if answer.status == 202:
+                    raise HttpError(
+                        504, "What you sent is in the journal; its outcome is not known yet.", code="pending",
+                        hint="Open the page again in a moment: it shows what came of it. A new key is shown only once, "
+                        "so make another one.",
+                    )  # fmt: skip
                 if sent.tells is not None:
                     return self._html(request, sent.tells, visit)
                 return self._moved(sent.back)

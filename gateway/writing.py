@@ -146,7 +146,7 @@ class Writer:
             except MetajournalError as error:
                 results.append({"line": number, **line_error(error)})
         for number, one, receipt in sent:
-            results.append({"line": number, **await self._line_result(one, receipt, wish)})
+            results.append({"line": number, **await self._line_result(request, one, receipt, wish)})
         return sorted(results, key=_line)
 
     async def unit(self, request: Request, typed: Sequence[Any], wait_s: float) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class Writer:
             await asyncio.sleep(0)
         return self._journal.emit(typed.event, **about)
 
-    async def _line_result(self, typed: Any, receipt: Receipt, wish: Wish) -> dict[str, Any]:
+    async def _line_result(self, request: Request, typed: Any, receipt: Receipt, wish: Wish) -> dict[str, Any]:
         about = _sent(typed, receipt)
         try:
             position = await receipt
@@ -188,7 +188,13 @@ class Writer:
         outcome = await self._unless_leaving(self._following.verdict(None, receipt, wish.wait_s))
         if outcome is None:
             return {**result, "outcome": PENDING}
-        judged = outcome.original if isinstance(outcome, Duplicate) else outcome
+        judged: Any = outcome
+        if isinstance(outcome, Duplicate):
+            judged = outcome.original
+            try:
+                await self._check_same(request, typed.event, typed.about.get("expected"), outcome)
+            except HttpError as error:
+                return {**result, **line_error(error)}
         return {**result, **outcome_json(outcome), "ok": not isinstance(judged, Rejected | Shelved)}
 
 

@@ -24,7 +24,7 @@ from .events import (
     RolesGranted,
     RolesRevoked,
 )
-from .keys import make_key
+from .keys import check_label, make_key
 from .urns import key_urn, principal_urn, role_urn
 from .values import RoleInfo, key_json, principal_json, role_json
 
@@ -101,6 +101,7 @@ def _take_all(request: Request) -> RolesRevoked:
 def _issue(request: Request) -> Made:
     """A key, whose text is in this answer and nowhere else."""
     given, key = request.body or KeyBody(), make_key()
+    check_label(given.label)
     event = KeyIssued(key_urn(request.parts["principal"], key.id), key.hash, given.not_after, given.label)
     return Made(event, {"key": key.text, "key_id": key.id})
 

@@ -14,16 +14,26 @@ import secrets
 import zlib
 from typing import Final
 
+from ...schemas.errors import InputError
+
 SESSION_LABEL: Final = "session"
 CODE_LABEL: Final = "one-time code"
 SESSION_S: Final = 12 * 3600
 """Seconds that a session lasts."""
 CODE_S: Final = 600
 """Seconds in which a code buys one."""
+OWN_LABELS: Final = frozenset({SESSION_LABEL, CODE_LABEL})
+"""Those that nobody else's keys may have."""
 _ID_BYTES: Final = 12
 _SECRET_BYTES: Final = 32
 _FORM: Final = re.compile(r"mjk_([0-9a-f]{24})_[0-9a-f]{64}_([0-9a-f]{8})")
 _NO_HASH: Final = "0" * 64
+
+
+def check_label(label: str | None) -> None:
+    """Refuse the label of sessions and codes for a key of another use. Raises: InputError."""
+    if label in OWN_LABELS:
+        raise InputError(f"A key cannot be called {label!r}.", code="bad-label", hint="Choose another label.")
 
 
 class KeyText:

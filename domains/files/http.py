@@ -65,8 +65,8 @@ def _beginning(where: str | None, what: str | None) -> str:
     """How the URNs of all files begin that a question could find."""
     if not where:
         return "file:"
-    last = 1 if what else 3  # of `-`, or `-/-`
-    return str(file_urn(where, what or "-", "-"))[:-last]
+    last = 1 if what else 3  # of `x`, or `x/x`
+    return str(file_urn(where, what or "x", "x"))[:-last]
 
 
 def _may_read(request: Request) -> Sequence[Need]:

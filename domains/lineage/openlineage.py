@@ -41,6 +41,7 @@ _UUID_DIGITS: Final = "-".join(rf"[0-9a-f]{{{count}}}" for count in (8, 4, 4, 4,
 _UUID: Final = re.compile(rf"(?:urn:uuid:)?{_UUID_DIGITS}|\{{{_UUID_DIGITS}\}}", re.ASCII | re.IGNORECASE)
 """The ways to write a UUID: bare, as a URN, in braces. Its digits alone may be any other id."""
 _NAMES: Final = 8_192
+_RUN_KIND: Final = "run"
 _BLANKS: Final = re.compile(r"\s*")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -245,7 +246,10 @@ def _run_of(event: Mapping[str, Any], facet: Mapping[str, Any]) -> Urn:
     """The run: the one that our own facet names; else of a workflow that is named as the job is, app and all."""
     named = facet.get("run")
     if isinstance(named, str):
-        return Urn.parse(named)
+        found = Urn.parse(named)
+        if found.kind != _RUN_KIND:
+            raise NoRunEventError(f"Our own facet names {found}, which is no run.")
+        return found
     job, name = _text(event, "job", "namespace"), _text(event, "job", "name")
     return run(job, name, WORKFLOW, name, _canonical(_text(event, "run", "runId")))
 

@@ -62,9 +62,11 @@ def may_name(value: Any, request: Request) -> bool:
 def shown_row(row: EntityRow, request: Request) -> dict[str, Any]:
     """An entity's row as JSON, without what its record says by the name of another one that may not be read."""
     value = entity_json(row)
-    record = value.get("record")
-    if record:
-        value["record"] = {
-            key: one for key, one in record.items() if not isinstance(one, str) or may_name(one, request)
-        }  # fmt: skip
+    hide(value, request)
     return value
+
+
+def hide(row: dict[str, Any], request: Request) -> None:
+    """Take out of a row's JSON what its record says by the name of another entity that may not be read."""
+    if record := row.get("record"):
+        row["record"] = {key: one for key, one in record.items() if not isinstance(one, str) or may_name(one, request)}

@@ -9,6 +9,7 @@ from ...client import Journal
 from ...indexer.search.options import SORTS, Sort
 from ...schemas.endpoints import READ, Answer, Endpoint, Need, Parameter, Request
 from ...values import point, results_json, then_json
+from .rows import hide
 
 _MOST: Final = 1_000
 
@@ -29,6 +30,9 @@ def _search(journal: Journal, request: Request) -> Answer:
     value = results_json(found)
     if "as_at" in asked:
         value = then_json(found, journal.then(found.hits, point(asked["as_at"]), tenant=request.tenant))
+    for hit in value["hits"]:
+        for row in filter(None, (hit["entity"], hit.get("then"))):
+            hide(row, request)
     return Answer(value, next=None if found.cursor is None else {"cursor": found.cursor})
 
 
@@ -73,6 +77,7 @@ SEARCHING: Final = (
             _SCOPE, _LIMIT, Parameter("cursor", "Of the page before."),
             Parameter("sort", f"One of {', '.join(SORTS)}."),
             Parameter("facets", "Counts by kind, namespace and tag.", bool),
+            Parameter("as_at", "Tells of each hit what it was at a position or time, beside what it is now."),
         ),
     ),
     Endpoint(

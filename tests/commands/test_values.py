@@ -150,3 +150,16 @@ def test_an_error_has_code_sentence_step_and_its_data() -> None:
             "code": "a-code", "message": "What.", "hint": "Next.",
         },
     }  # fmt: skip
+
+
+def test_a_name_that_comes_twice_among_very_many_is_found_at_once() -> None:
+    text = "{" + ",".join(f'"{number}":0' for number in range(200_000)) + ',"199999":1}'
+    with pytest.raises(ValueError, match="'199999' occurs twice"):
+        values.json_value(text)
+
+
+@pytest.mark.parametrize("text", [r'"\ud800"', r'{"\uDC00": 1}', r'["a\ud800b"]'])
+def test_half_a_character_is_no_value(text: str) -> None:
+    with pytest.raises(ValueError, match="half of a surrogate pair"):
+        values.json_value(text)
+    assert values.json_value(r'"\ud83d\ude00"') == "\U0001f600"

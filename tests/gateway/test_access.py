@@ -191,3 +191,10 @@ def test_what_another_process_says_counts_here(server: Served, root: str) -> Non
     access.revoke_key("later", issued.key.id)
     server.journal.flush()
     eventually(lambda: server.get(f"{AT}/me", key=key).status == 401)
+
+
+@pytest.mark.parametrize("label", ["session", "one-time code"])
+def test_a_key_is_not_called_as_sessions_and_codes_are(server: Served, root: str, label: str) -> None:
+    """It would be taken as a cookie, and would not end."""
+    answer = server.post("/api/v1/access/principals/somebody/keys", {"label": label}, key=root)
+    assert (answer.status, answer.json["code"]) == (400, "bad-label")

@@ -98,6 +98,7 @@ def test_a_question_must_name_what_lies_within_a_grant(server: Served, recorded:
         (server_key, f"where=nobody&{ALL}"), (program_key, f"where=web01&{ALL}"),
         (program_key, f"where=web01&what=audit&{ALL}"), (program_key, f"where=web01&what=syslo&{ALL}"),
         (key_of(server, "one-file", ("analyst", "file:web01/syslog/f1")), f"where=web01&what=syslog&{ALL}"),
+        (key_of(server, "dash", ("analyst", "file:web01/%2D/*")), f"where=web01&{ALL}"),
         (TEAM_A, f"where=web01&{ALL}"), (key_of(server, "nobody"), f"where=web01&{ALL}"),
     ):  # fmt: skip
         assert refused(server, f"{AT}?{query}", key) == (403, "forbidden"), query

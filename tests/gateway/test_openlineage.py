@@ -163,12 +163,15 @@ HOSTILE: dict[str, tuple[Any, int, str]] = {
     "outputs are an object": (event(outputs={"namespace": "a", "name": "b"}), 400, "no-run-event"),
     "an output is null": (event(outputs=[None]), 400, "no-run-event"),
     "an output without a name": (event(outputs=[{"namespace": "a"}]), 400, "no-run-event"),
-    "a surrogate in a name": (event("\ud800"), 400, "no-run-event"),
+    "a surrogate in a name": (event("\ud800"), 400, "not-json"),
     "a name that is too long": (event("x" * 2000), 400, "no-run-event"),
     "a word that is no eventType": (event(eventType="BEGUN"), 400, "no-run-event"),
     "the dataset is text": ({"eventTime": "2026-01-01T12:00:00Z", "dataset": "a"}, 400, "no-run-event"),
     "our own facet names no run": (
         event(run={"runId": "r", "facets": {"metajournal_run": {"run": "dataset:a/b"}}}), 400, "no-run-event"),
+    "our own facet names no run, and nothing happened": (
+        event(eventType="RUNNING", run={"runId": "r", "facets": {"metajournal_run": {"run": "repo:a"}, "x": {"a": 1}}}),
+        400, "no-run-event"),
     "our own facet is odd": (
         event(run={"runId": "r", "facets": {"metajournal_run": {"run": "run:a/b/workflow/c/d", "accesses": [1]}}}),
         400, "no-run-event"),

@@ -101,6 +101,8 @@ def test_who_takes_json_too(server: Served, accept: str) -> None:
         (b'{"a": 1e999}', {}, (400, "invalid-event")),
         (b'{"a": NaN}', {}, (400, "invalid-event")),
         (b'{"a": "\xff"}', {}, (400, "not-utf-8")),
+        (b'{"a": "\\ud800"}', {}, (400, "not-json")),
+        (b'{"\\uDFFF": "a"}', {}, (400, "not-json")),
         (b"", {}, (400, "no-body")),
         (b'{"a": 1}', {}, (400, "invalid-event")),
         (b'["a"]', {}, (400, "invalid-event")),
@@ -284,6 +286,15 @@ def test_a_body_that_trickles_is_ended(server: Served, monkeypatch: pytest.Monke
     answer = raw(server, head.encode() + b'{"a"')
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"too-slow" in answer
+
+
+def test_the_rest_of_a_body_that_is_answered_already_has_a_deadline(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "HEAD_S", 0.5)
+    answer = raw(server, f"POST {PROPERTIES} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{{".encode())
+    assert answer.startswith(b"HTTP/1.1 401")
+    assert server.post(PROPERTIES, {}, key=None).status == 401
 
 
 def test_a_head_that_is_too_large_is_refused(server: Served) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from urllib.parse import quote
 
 import pytest
 
@@ -25,6 +26,7 @@ from metajournal.domains.repositories.urns import commit_urn
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import logged_in, member, parsed
+from tests.gateway.indexed import index
 from tests.gateway.reading import key_of
 from tests.gateway.serving import Served, running, served
 from tests.repositories.staying import committed, created
@@ -111,7 +113,7 @@ def test_whoever_may_write_and_not_read_is_shown_nothing_that_stands(
                     assert ("hidden-" in parsed(answer.body).text) == sees, path
 
 
-def test_a_commit_does_not_name_a_branch_that_may_not_be_read(server: Served) -> None:
+def test_a_commit_does_not_name_a_branch_that_may_not_be_read(server: Served, gateway_settings: Settings) -> None:
     created(server.journal, "shelf")
     branch = server.journal.repositories["shelf"].branch("feature/hidden")
     branch.create().position  # noqa: B018  (waits)
@@ -122,3 +124,11 @@ def test_a_commit_does_not_name_a_branch_that_may_not_be_read(server: Served) ->
         assert "feature" in server.get(f"{path}/{commit}").body.decode(), path
         answer = server.get(f"{path}/{commit}", key=key)
         assert (answer.status, "feature" in answer.body.decode()) == (200, False), path
+    index(server, gateway_settings)
+    [row] = server.get(f"/api/v1/history/{commit}").json
+    for query in ("", f"&as_at={quote(row['position'], safe='')}"):
+        path = f"/api/v1/search?kind=commit{query}"
+        assert "feature" in server.get(path).body.decode(), path
+        answer = server.get(path, key=key)
+        assert (answer.status, [hit["urn"] for hit in answer.json["hits"]]) == (200, [str(commit)]), path
+        assert "feature" not in answer.body.decode(), path

@@ -193,6 +193,22 @@ def test_a_registration_that_is_sent_again_has_the_time_of_its_key(server: Serve
 # Events
 
 
+@pytest.mark.parametrize("query", ["", "?unit"])
+@pytest.mark.parametrize("header", ["If_Match", "Idempotency_Key"])
+def test_conditions_and_keys_of_one_event_are_refused_for_several(server: Served, query: str, header: str) -> None:
+    lines = "\n".join(json.dumps({"type": "EntityRegistered", "entity": f"dataset:writing/cond{n}"}) for n in range(2))
+    asked: dict[str, str] = {header: key() if header == "Idempotency_Key" else '"1"'}
+    answer = server.post(f"{EVENTS}{query}", lines.encode(), Content_Type="application/x-ndjson", **asked)
+    assert code(answer) == (400, "bad-condition")
+    assert server.get(entity("cond0")).status == 404
+
+
+def test_a_line_that_is_no_text_does_not_stop_the_others(server: Served) -> None:
+    lines = b'{"type":"TagsAdded","\\ud800":1}\n{"type":"EntityRegistered","entity":"dataset:writing/beside"}'
+    answer = server.post(EVENTS, lines, Content_Type="application/x-ndjson")
+    assert [one["ok"] for one in answer.json["results"]] == [False, True]
+
+
 def test_an_event_alone_is_answered_by_its_verdict(server: Served) -> None:
     event = {"type": "EntityRegistered", "entity": "dataset:writing/event"}
     answer = server.post(EVENTS, event)

@@ -17,7 +17,7 @@ from ....schemas.urn import Urn
 from ..client import checked_grants, checked_name
 from ..events import KeyIssued, KeyRevoked, PrincipalDisabled, PrincipalRegistered, RolesGranted, RolesRevoked
 from ..http import GrantBody, GrantsBody, check_grant, check_holder, readable_roles
-from ..keys import CODE_LABEL, CODE_S, SESSION_LABEL, make_key
+from ..keys import CODE_LABEL, CODE_S, check_label, make_key
 from ..rights import READ_ACCESS, WRITE_ACCESS, known_actions
 from ..urns import key_urn, principal_urn
 from .audit import AUDIT_PAGE
@@ -133,8 +133,8 @@ def _issue(request: Request) -> Sent:
     fields, key, name = request.body, make_key(), request.parts["principal"]
     is_code = fields.get("use") == "code"
     label = CODE_LABEL if is_code else fields.get("label", "").strip()
-    if not is_code and label in (CODE_LABEL, SESSION_LABEL):
-        raise InputError(f"A key cannot be called {label!r}.", hint="Choose another label.")
+    if not is_code:
+        check_label(label)
     until_ms = request.at_ms + CODE_S * 1000 if is_code else _until_ms(request)
     event = KeyIssued(key_urn(name, key.id), key.hash, until_ms, label, is_code)
     shown = Shown("access/key.html", {"key": key.text, "name": name, "is_code": is_code, "back": _back(request)})
