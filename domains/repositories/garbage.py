@@ -28,6 +28,8 @@ from .urns import TRANSACTION
 __all__ = ["Block", "GarbageCounts", "GarbagePlan", "LayerUse", "OldTransaction", "UnreachedCommit"]
 
 _US: Final = 1_000
+_ALL: Final = 2**63 - 1
+"""Behind every position: of a repository that is deleted all commits are of an earlier one."""
 _BATCH_ROWS: Final = 8_192
 
 
@@ -161,7 +163,7 @@ class GarbagePlan:
     @property
     def _since(self) -> int:
         """The position from which on commits are of the repository that there is now."""
-        return self._moment.below if self._created is None else self._created
+        return _ALL if self._created is None else self._created
 
     def commits(self) -> Iterator[UnreachedCommit]:
         """The commits that no live branch reaches, the oldest first."""

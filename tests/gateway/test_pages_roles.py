@@ -190,7 +190,6 @@ def test_the_audit_is_paged_newest_first(server: Served, root: Browser, gateway_
         page = root.page(str(older[0].attributes["href"]))
     paged = [one for one in seen if one.startswith("paged-")]
     assert paged == [f"paged-{number}" for number in reversed(range(60))]
-    assert len(seen) == len(set(seen))
     for wrong in ("before=x", "before=-1", "outcome=some", "before=1&x=y"):
         assert root.get(f"/access/audit?{wrong}").status == 400, wrong
 

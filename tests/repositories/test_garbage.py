@@ -217,6 +217,20 @@ def test_what_nothing_needs_is_what_plain_dictionaries_say(data: st.DataObject) 
             assert_as_told(plan, plain, name, before, uses, pending)
 
 
+def test_all_commits_of_a_deleted_repository_are_of_an_earlier_one_also_those_that_the_lake_lacks() -> None:
+    plain, main = Held(), branch_urn("r1", "main")
+    plain.add(e.RepositoryCreated(REPO, "main", "s3://b"))
+    for message in ("one", "two"):
+        plain.add(e.Committed(main, message, allow_empty=True))
+    plain.add(e.RepositoryDeleted(REPO))
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        begun(one, plain.events, 2)
+        ahead = ahead_of(begun(other, plain.events, 4), 0, 4)
+        plan = queries_of(one).garbage("default", "r1", time_of(0), ahead=of_repository(ahead, "r1"))
+        assert [commit.earlier for commit in plan.commits()] == [True, True]
+        assert plan.counts().earlier_commits == 2
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.sampled_from(PATHS), st.integers(0, 20)), unique_by=lambda row: row[:2]),
     st.lists(st.tuples(st.integers(0, 2), st.sampled_from([*PATHS, "", "a/b"]), st.booleans(), st.integers(0, 20)),
