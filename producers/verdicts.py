@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from ..schemas.errors import RejectedError
 from ..schemas.positions import Position
+from ..schemas.rejections import next_step
 from ..schemas.untrusted import json_object, whole
 
 
@@ -51,7 +52,9 @@ class Rejected:
 
     def raise_if_rejected(self) -> Rejected:
         """Raises: RejectedError: always."""
-        raise RejectedError(self.reason, self.detail, self.position)
+        error = RejectedError(self.reason, self.detail, self.position)
+        error.advise(next_step(self.reason, self.position.topic))
+        raise error
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from .rejections import STEPS
-
 
 class Fault(NamedTuple):
     """One thing wrong with an event: the field's path (`tags[2]`, `properties['k']`) and a sentence."""
@@ -242,9 +240,8 @@ class RejectedError(MetajournalError):
 
     def __init__(self, reason: str, detail: Any, position: Any) -> None:
         super().__init__(
-            f"The event was rejected ({reason}): {_told(detail)}", hint=STEPS.get(reason),
-            reason=reason, detail=detail, position=position,
-        )  # fmt: skip
+            f"The event was rejected ({reason}): {_told(detail)}", reason=reason, detail=detail, position=position
+        )
 
 
 def _told(detail: Any) -> str:

@@ -1,6 +1,6 @@
-"""What to do about an event that the rules rejected, by the reason that they give.
+"""What to do about an event that the rules rejected, by the reason that they give: each domain says it of its own.
 
-A reason of a domain that is not known here gets the step that fits all: the same event gets the same verdict.
+A reason that is not known here gets the step that fits all: the same event gets the same verdict.
 """
 
 from __future__ import annotations
@@ -8,27 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_ANY: Final = "Read the reason; the same event gets the same verdict unless the entity changes."
+from .errors import RejectedError
+from .registry import domains_in
+
 STEPS: Final[Mapping[str, str]] = {
-    "dirty": "Commit or reset what is staged in the branch first.",
-    "disabled": "Enable the principal first.",
-    "exists": "Choose another name, or change what is there.",
     "invalid": "Correct the field that the detail names, and send a new event.",
-    "nothing-staged": "Stage something first.",
-    "nothing-to-merge": "The branch holds it already; nothing is to be done.",
-    "protected": "It cannot be changed; choose another.",
-    "retired": "Its name never returns; choose another one.",
     "stale-entity": "Read the entity as it is now, and send the change again, held against that. (HTTP: its new ETag.)",
-    "stale-head": "Look at the branch as it is now, and send the change again.",
-    "stale-staging": "Look at what is staged now, and send the change again.",
-    "too-large": "Send less, or remove something first; the detail names the limit.",
-    "too-many": "Remove something first; the detail names the limit.",
-    "unknown-entity": "Register the entity first, then send a new event.",
     "wrong-aggregate": "Send it with the key of its own entity, as the client does.",
 }
-"""The next step by reason."""
+"""The next step by the reasons of `rules.admission`, which every domain's events may get."""
 
 
-def next_step(reason: str | None) -> str:
-    """What to do about a rejected event."""
-    return STEPS.get(reason or "", _ANY)
+def next_step(reason: str, topic: str) -> str:
+    """What to do about a rejected event.
+
+    Args:
+        topic: the journal topic in which it stands.
+    """
+    name = topic.rpartition(".")[2]
+    first = sorted(domains_in(name), key=lambda domain: domain.name != name)  # annotations stand in every topic
+    found = [domain.next_steps for domain in first]
+    return next((steps[reason] for steps in (STEPS, *found) if reason in steps), RejectedError.HINT)

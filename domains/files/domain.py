@@ -12,6 +12,7 @@ DOMAIN: Final = Domain(
     kinds=(Kind("file", "files", 3, 3, "files", 2), Kind("files", "files", 2, 2)),
     event_types=("files.FilesRecorded.1",),
     reasons=("too-large",),
+    next_steps={"too-large": "Send less; the detail names the limit."},
     names_many=True,
     actions=Actions("File"),
     original=True,

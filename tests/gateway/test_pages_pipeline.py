@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,8 @@ from metajournal.indexer.fill.rebuild import rebuild_index
 from metajournal.lake.declared import SPECS
 from metajournal.lake.tables import Lake
 from metajournal.producers.topics import ensure_topics
+from metajournal.rules.admission import REASONS
+from metajournal.schemas.registry import domains
 from metajournal.schemas.rejections import STEPS, next_step
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, logged_in, member
@@ -25,20 +26,13 @@ from tests.wait import eventually
 ROOT = Path(__file__).parents[2]
 
 
-def reasons() -> set[str]:
-    """Every reason that a rule gives, as it stands in the source."""
-    found = set()
-    for path in (*(ROOT / "rules").rglob("*.py"), *(ROOT / "domains").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            match node:
-                case ast.Call(func=ast.Name("Rejected"), args=[ast.Constant(str(reason)), *_]):
-                    found.add(reason)
-    return found
-
-
 def test_every_reason_of_a_rejection_has_its_next_step() -> None:
-    assert reasons() <= set(STEPS)
-    assert next_step("of-another-domain").startswith("Read the reason")
+    assert set(REASONS) == set(STEPS)
+    for domain in domains():
+        assert set(domain.next_steps) == set(domain.reasons), domain.name
+        for reason, step in domain.next_steps.items():
+            assert next_step(reason, f"metajournal.journal.{domain.journal or domain.name}") == step
+    assert next_step("of-another-domain", "metajournal.journal.catalog").startswith("Read the reason")
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +54,9 @@ def test_a_rejected_event_has_its_reason_and_the_next_step(server: Served, root:
     page = eventually(lambda: found if "dataset:pipeline/absent" in (found := root.page("/pipeline")).text else None)
     row = next(row for row in page.all("tr") if "dataset:pipeline/absent" in row.text)
     assert "unknown-entity" in row.text
-    assert STEPS["unknown-entity"] in row.text
+    assert next_step("unknown-entity", "x.catalog") in row.text
     event = root.page(str(row.all("a")[0].attributes["href"]))
-    assert STEPS["unknown-entity"] in event.text
+    assert next_step("unknown-entity", "x.catalog") in event.text
 
 
 @pytest.mark.services
