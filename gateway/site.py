@@ -20,7 +20,6 @@ from starlette.responses import Response
 from ..client import Journal
 from ..schemas.endpoints import READ, Request
 from ..schemas.errors import (
-    ForbiddenError,
     InputError,
     RejectedError,
     UnauthenticatedError,
@@ -67,6 +66,8 @@ _SAFE: Final = {
 }  # fmt: skip
 _HEARD_S: Final = 1.0
 """Seconds for a session that began in another process to be heard of in this one."""
+_CORRECTED: Final = (400, 413)
+"""Statuses of what a form's sender can correct."""
 _TRIES: Final = 3
 """How often a form is sent whose entity changes elsewhere meanwhile."""
 
@@ -220,7 +221,7 @@ class Site:
         try:
             return await self._written(request, page, asked, visit)
         except InputError as error:
-            if page.refill is None or isinstance(error, ForbiddenError | UnauthenticatedError):
+            if page.refill is None or status_of(error) not in _CORRECTED:
                 raise
             shown = page.refill(asked, error)._replace(status=status_of(error))
             return await self._readers.run(partial(self._html, request, shown, visit))
@@ -237,8 +238,8 @@ class Site:
                 if answer.status == 202:
                     raise HttpError(
                         504, "What you sent is in the journal; its outcome is not known yet.", code="pending",
-                        hint="Open the page again in a moment: it shows what came of it. A new key is shown only once, "
-                        "so make another one.",
+                        hint="Open the page again in a moment: it shows what came of it." if sent.tells is None
+                        else "What was to be shown is lost: end it on its page, and make another one.",
                     )  # fmt: skip
                 if sent.tells is not None:
                     return self._html(request, sent.tells, visit)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from metajournal import EntityRegistered, PropertiesSet, TagsAdded, dataset, stream
+from metajournal.gateway.writing import Writer
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, Element, logged_in, member, parsed
@@ -166,6 +168,24 @@ def test_a_form_that_cannot_be_taken_comes_back_as_it_was_filled(
     assert shown == {"schema": "", **{name: text for name, text in filled.items() if name != "urn"}}
     saved(root, root.submit(again, urn="stream:pages/good", properties="a=1", tags="t"))
     assert root.submit(form_of(root.page("/entity/stream:pages/good"), do="delete")).status == 303
+
+
+def test_a_form_whose_outcome_is_not_known_says_neither_saved_nor_refused(
+    root: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    form = form_of(root.page("/register"), urn="")
+
+    async def leaving(self: Writer, verdict: Any) -> None:
+        verdict.close()
+
+    monkeypatch.setattr(Writer, "_unless_leaving", leaving)
+    answer = root.submit(form, urn="stream:pages/pending")
+    assert answer.status == 504
+    page = parsed(answer.body).text
+    assert "its outcome is not known yet" in page
+    assert "Not registered" not in page
+    monkeypatch.undo()
+    assert "pending" in root.page("/entity/stream:pages/pending").text
 
 
 def test_a_deleted_entity_says_so_and_is_not_deleted_unseen(server: Served, root: Browser) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from metajournal.gateway import protocol
+from metajournal.gateway.bodies import EVENTS_BYTES, Body, value_of
 from metajournal.gateway.fields import unknown_fields
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
@@ -175,6 +176,11 @@ class _Outer:
 )
 def test_a_value_of_another_type_is_refused_by_its_place(server: Served, path: str, body: Any, field: str) -> None:
     assert [fault["field"] for fault in server.post(path, body).json["faults"]] == [field]
+
+
+def test_a_body_of_events_may_be_as_long_as_its_address_takes() -> None:
+    text = f"[{' ' * (EVENTS_BYTES - 2)}]"
+    assert value_of(Body(text, is_lines=False), list[Any], optional=False) == []
 
 
 def test_a_packed_body_is_unpacked(server: Served) -> None:

@@ -5,13 +5,17 @@ The stream folds only where a test says so.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import Any
 
 import pytest
 
-from metajournal import Journal
+from metajournal import EntityRegistered, Journal, dataset
+from metajournal.consumers.followers import Follow
+from metajournal.gateway.following import Following
+from metajournal.gateway.threads import Readers
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.settings import Settings
 from tests.gateway.serving import OTHER, READER, TEAM_A, Got, Served, running
@@ -62,6 +66,21 @@ def test_what_one_process_answered_another_one_shows(server: Served, gateway_set
             assert server.get(entity(name), address=second).status == 200
             assert server.post(tags(name), ["x"], address=second).status == 200
             assert server.get(tags(name)).json == ["x"]
+
+
+def test_first_writes_to_an_aggregate_at_once_share_its_follower(server: Served, gateway_settings: Settings) -> None:
+    """None of them closes one on which another waits."""
+
+    async def at_once(journal: Journal) -> list[Follow | None]:
+        following = Following(journal, Readers(4, 16))
+        return await asyncio.gather(*(following.follow(dataset("writing", "race"), "default") for _ in range(4)))
+
+    with Journal.connect(gateway_settings) as journal:
+        found = asyncio.run(at_once(journal))
+        assert found[0] is not None
+        assert [one is found[0] for one in found] == [True] * 4
+        receipt = server.journal.emit(EntityRegistered(dataset("writing", "race")))
+        assert found[0].verdict(receipt.position, timeout_s=30).word == "accepted"
 
 
 def test_a_deleted_entity_is_gone(server: Served) -> None:
