@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -175,14 +175,26 @@ def test_where_the_topic_cannot_be_judged_the_lake_is_looked_at_and_nothing_old_
     with opened(journal, stale_s=0.5) as directory:
         directory.wait(30)
         assert directory.problem is not None
-        assert directory.who(key.text) is not None
+        assert once_heard(directory, key.text) is not None
         emitted(journal, e.KeyRevoked(key_urn("emma", key.id)))
         eventually(lambda: not directory.is_heard, 30, "the end is not reached")
         with pytest.raises(RightsNotHeardError):
             directory.who(key.text)
         stream.fold()
-        directory.wait(30)
-        assert directory.who(key.text) is None
+        assert once_heard(directory, key.text) is None
+
+
+def once_heard(directory: Directory, text: str) -> Any:
+    """Who has a key, by the first answer that is one: between two looks at the lake half a second may pass."""
+    found: list[Any] = []
+
+    def is_answered() -> bool:
+        with suppress(RightsNotHeardError):
+            found.append(directory.who(text))
+        return bool(found)
+
+    eventually(is_answered, 30, "the end is heard")
+    return found[0]
 
 
 def test_a_key_is_shown_by_its_id_and_reads_back() -> None:

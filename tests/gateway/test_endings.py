@@ -21,6 +21,7 @@ from typing import Any, Final
 import pytest
 
 from metajournal import EntityRegistered, dataset
+from metajournal.producers.ids import EventIds
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.ids import id_text
 from metajournal.schemas.settings import Settings
@@ -109,6 +110,7 @@ class Writer:
     key: str
     answered: dict[str, tuple[str, int]] = field(default_factory=dict)
     open: tuple[str, str] | None = None
+    ids: EventIds = field(default_factory=EventIds)
 
     @property
     def path(self) -> str:
@@ -121,7 +123,7 @@ class Writer:
             while True:
                 if self.open is None or not retries:
                     number = len(self.answered) + (self.open is not None)
-                    self.open = f"t{number}", event_id(self.name, number)
+                    self.open = f"t{number}", id_text(self.ids(time.time_ns() // 1_000_000))
                 tag, own = self.open
                 status, body = sent(connection, self.key, "POST", self.path, [tag], Idempotency_Key=own)
                 if status in _BUSY:
@@ -133,12 +135,6 @@ class Writer:
             return
         finally:
             connection.close()
-
-
-def event_id(name: str, number: int) -> str:
-    """A UUIDv7 of now, another one for each request."""
-    at_ms, rest = time.time_ns() // 1_000_000, hash((name, number)) & (1 << 62) - 1
-    return id_text((at_ms << 80 | 7 << 76 | 2 << 62 | rest).to_bytes(16))
 
 
 @contextmanager
