@@ -5,8 +5,6 @@ What a domain does stands in the other files of its folder, which the layers loa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 MANY: Final = 1024
@@ -87,7 +85,7 @@ class Domain(NamedTuple):
         has_namespaces: the first of several parts of its entities' paths is a namespace, which they share with others.
         reserved: its kinds that every version reserved before one served it, so that they never were the catalog's; of
             one that is not served yet, those are all of them.
-        next_steps: what to do about a rejection, a sentence by reason; one without gets the step that fits all.
+        next_steps: reasons, each with what to do then, a sentence; one without gets the step that fits all.
     """
 
     name: str
@@ -106,7 +104,7 @@ class Domain(NamedTuple):
     actions: Actions = Actions("Entity")
     has_namespaces: bool = False
     reserved: tuple[str, ...] = ()
-    next_steps: Mapping[str, str] = MappingProxyType({})
+    next_steps: tuple[tuple[str, str], ...] = ()
 
     @property
     def kind_names(self) -> frozenset[str]:

@@ -27,5 +27,5 @@ def next_step(reason: str, topic: str) -> str:
     """
     name = topic.rpartition(".")[2]
     first = sorted(domains_in(name), key=lambda domain: domain.name != name)  # annotations stand in every topic
-    found = [domain.next_steps for domain in first]
+    found = [dict(domain.next_steps) for domain in first]
     return next((steps[reason] for steps in (STEPS, *found) if reason in steps), RejectedError.HINT)

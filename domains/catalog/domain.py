@@ -30,10 +30,10 @@ DOMAIN: Final = Domain(
         "catalog.PropertiesReplaced.1",
     ),
     reasons=("unknown-entity", "too-large"),
-    next_steps={
-        "unknown-entity": "Register the entity first, then send a new event.",
-        "too-large": "Send less, or remove something first; the detail names the limit.",
-    },
+    next_steps=(
+        ("unknown-entity", "Register the entity first, then send a new event."),
+        ("too-large", "Send less, or remove something first; the detail names the limit."),
+    ),
     owns_undeclared_kinds=True,
     has_namespaces=True,
     original=True,

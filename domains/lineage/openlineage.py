@@ -248,7 +248,7 @@ def _run_of(event: Mapping[str, Any], facet: Mapping[str, Any]) -> Urn:
     if isinstance(named, str):
         found = Urn.parse(named)
         if found.kind != _RUN_KIND:
-            raise NoRunEventError(f"Our own facet names {found}, which is no run.")
+            raise NoRunEventError(f"Our own facet names {found}, which is not the URN of a run.")
         return found
     job, name = _text(event, "job", "namespace"), _text(event, "job", "name")
     return run(job, name, WORKFLOW, name, _canonical(_text(event, "run", "runId")))
