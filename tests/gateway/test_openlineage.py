@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
@@ -18,37 +17,16 @@ from metajournal import EntityDeleted, EntityRegistered, Journal, dataset
 from metajournal.domains.access.rights import Rights
 from metajournal.domains.catalog.naming import data
 from metajournal.domains.catalog.urns import run
-from metajournal.domains.lineage.kept import TIMES
 from metajournal.gateway.principals import Principal
 from metajournal.schemas.settings import Settings
 from metajournal.schemas.urn import Urn
 from tests.gateway.openlineage_client import BATCH, LINEAGE, client, entity, event, plain
+from tests.gateway.outcome import apart, assert_became, entities, system
 from tests.gateway.serving import READER, TEAM_A, Served, running
 from tests.gateway.story import Night
 from tests.properties import examples
 
 pytestmark = pytest.mark.services
-WRITTEN = ("creation_time", "created_by", "last_update_time", "last_updated_by", TIMES)
-
-
-def described(found: Mapping[str, Any]) -> dict[str, str]:
-    """An entity's properties of scope SYSTEM, without those that say who wrote when."""
-    return {key: value for key, value in found["system"]["properties"].items() if key not in WRITTEN}
-
-
-def system(server: Served, urn: Urn) -> dict[str, str]:
-    """The same of an entity that is there."""
-    found = entity(server, urn)
-    assert found is not None, urn
-    return described(found)
-
-
-def entities(server: Served, night: Night) -> dict[str, dict[str, Any]]:
-    """All that is there of what a night's events are about."""
-    jobs = [("airflow", "nightly"), ("spark", "stage"), ("dbt", "daily"), ("dbt", "daily-2")]
-    urns = [night.raw, night.staged, night.daily, night.job_of("dbt", "report")]
-    urns += [of(*job) for job in jobs for of in (night.job_of, night.run_of)]
-    return {str(urn): found for urn in urns if (found := entity(server, urn)) is not None}
 
 
 @pytest.fixture(params=[False, True], ids=["synchronous", "asynchronous"])
@@ -61,31 +39,7 @@ def test_a_night_becomes_lineage_schemas_and_facets(server: Served, asynchronous
     with client(server, asynchronous=asynchronous) as sender:
         for one in night.events():
             sender.emit(one)
-    found = {urn: described(one) for urn, one in entities(server, night).items()}
-    assert len(found) == 11  # the job of Spark has no facets
-    assert found[str(night.staged)]["schema"] == '[["id","long"],["amount","double"]]'
-    assert json.loads(found[str(night.staged)]["openlineage.outputStatistics"])["rowCount"] == 3
-    assert found[str(night.daily)]["schema"] == '[["day","date"],["total","numeric"],["orders","bigint"]]'
-    assert found[str(night.daily)]["description"] == "What was sold a day"
-    assert "total" in json.loads(found[str(night.daily)]["openlineage.columnLineage"])["fields"]
-    assert found[str(night.raw)]["schema"] == '[["id","long"]]'
-    assert found[str(night.raw)]["description"] == "Orders as the shop sends them"
-    assert json.loads(found[str(night.run_of("spark", "stage"))]["openlineage.parent"])["job"]["name"] == "nightly"
-    assert "errorMessage" in str(found[str(night.run_of("dbt", "daily"))])
-    assert "sum(amount)" in found[str(night.job_of("dbt", "daily"))]["openlineage.sql"]
-    server.fold()
-    lineage = server.journal.lineage.of(night.daily)
-    assert {str(night.raw), str(night.staged), str(night.daily)} <= set(str(lineage).replace("'", " ").split())
-    told = server.journal.lineage.run(night.run_of("dbt", "daily"))
-    assert (told["status"], told["stop"] - told["start"]) == ("FAILED", 1_000)
-
-
-def apart(found: Mapping[str, Any], night: Night) -> str:
-    """What is known of a night, without its name."""
-    text = json.dumps({urn: described(one) for urn, one in found.items()}, sort_keys=True)
-    for job in ("nightly", "stage", "daily", "daily-2"):
-        text = text.replace(night.run_id(job), job)
-    return text.replace(night.name, "night")
+    assert_became(server, night)
 
 
 _nights = count(100)

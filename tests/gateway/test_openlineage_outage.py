@@ -7,7 +7,10 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +19,9 @@ from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import GatewaySettings, JournalSettings, LakeSettings, Settings
 from metajournal.stack.jars import ensure_parts
 from metajournal.stack.kafka import start_kafka
+from tests.gateway.java_client import JavaClient, RefusedError, machine
 from tests.gateway.openlineage_client import LINEAGE, client, entity, event
+from tests.gateway.outcome import apart, assert_became, entities, told
 from tests.gateway.serving import Served, served
 from tests.gateway.story import Night
 from tests.wait import eventually
@@ -100,3 +105,35 @@ def _back_again(broker: Broker, server: Served) -> None:
             assert time.monotonic() - began < 4.9
     finally:
         broker.start()
+
+
+def test_what_a_java_client_was_answered_is_there_and_what_it_raised_for_is_sent_again(
+    broker: Broker, server: Served
+) -> None:
+    """That client repeats a 503 once by itself and then raises: its user sends the event again."""
+    undisturbed, night = Night("java-undisturbed"), Night("java-outage")
+    with machine() as gateway, closing(JavaClient(gateway.jvm, server)) as client:
+        for one in undisturbed.events():
+            client.emit(one)
+        first, second, *others = night.events()
+        client.emit(first)
+        broker.kill()
+        with pytest.raises(RefusedError) as refused:
+            client.emit(second)
+        assert refused.value.status == 503
+        broker.start()
+        for one in (second, *others):
+            eventually(partial(_accepted, client, one), what="an answer with 2xx")
+    assert_became(server, night)
+    assert apart(entities(server, night), night) == apart(entities(server, undisturbed), undisturbed)
+    assert told(server, night) == told(server, undisturbed)
+
+
+def _accepted(client: JavaClient, one: Any) -> bool:
+    try:
+        client.emit(one)
+    except RefusedError as error:
+        if error.status != 503:
+            raise
+        return False
+    return True

@@ -22,10 +22,14 @@ def project() -> dict[str, Any]:
     return table
 
 
+def asked_for(tree: ElementTree.ElementTree[Any]) -> dict[str, str | None]:
+    """What an Ivy file asks for: organisation:module to revision."""
+    return {f"{element.get('org')}:{element.get('name')}": element.get("rev") for element in tree.iter("dependency")}
+
+
 def test_the_ivy_file_asks_for_our_versions() -> None:
     tree = ElementTree.parse(ROOT / "stack" / "ivy.xml")
-    asked = {f"{element.get('org')}:{element.get('name')}": element.get("rev") for element in tree.iter("dependency")}
-    assert asked == versions.MAVEN
+    assert asked_for(tree) == versions.MAVEN
     forced = {element.get("module"): element.get("rev") for element in tree.iter("override")}
     assert forced == {
         f"spark-token-provider-kafka-0-10_{versions.SCALA}": versions.SPARK_TOKEN_PROVIDER,
@@ -61,5 +65,6 @@ def test_every_dependency_is_listed_for_doctor_and_has_its_reason(project: dict[
             assert names == versions.EXTRAS[extra]
         for match in filter(None, asked):
             assert f"| {match[1]} | `{match[2]}` |" in table, match[0]
-    for module, revision in versions.MAVEN.items():
+    of_tests = asked_for(ElementTree.parse(ROOT / "tests" / "gateway" / "openlineage_java.xml"))
+    for module, revision in {**versions.MAVEN, **of_tests}.items():
         assert f"| {module} | {revision} |" in table
