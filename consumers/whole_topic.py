@@ -35,7 +35,7 @@ from .topic_tail import TopicTail
 
 ASK_S: Final = 1.0
 """Seconds between two questions for the topic's end, and between two looks at the lake where the topic is not read."""
-_POLL_S: Final = 0.05
+_POLL_S: Final = 0.02
 _log = logging.getLogger("metajournal.follower")
 Marks = Mapping[int, int]
 """The next position of each partition."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from re import compile as pattern
@@ -21,7 +21,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ..client import Journal
-from ..schemas.endpoints import Answer, Endpoint, Made, Need, Request
+from ..schemas.endpoints import Answer, Endpoint, Made, Need, Request, Wanted
 from ..schemas.errors import (
     ForbiddenError,
     InputError,
@@ -84,6 +84,7 @@ class Gateway:
         self._principals = principals
         self._settings = settings
         self._readers = Readers()
+        self._waiters = Readers(name="wait")
         self.following = Following(journal, self._readers)
         self.writer = Writer(journal, self.following, self._readers)
         self.senders = Senders(journal, self.following)
@@ -95,7 +96,7 @@ class Gateway:
         self.feeds = Feeds(journal, self.writer.leaving, self.figures)
         self._site = Site(
             journal, principals, settings, self.table, writer=self.writer, following=self.following,
-            readers=self._readers, buckets=self._buckets, feeds=self.feeds,
+            readers=self._readers, waiters=self._waiters, buckets=self._buckets, feeds=self.feeds,
         )  # fmt: skip
         self.audit = Audit(journal.settings, settings.audit, self.figures)
 
@@ -154,9 +155,7 @@ class Gateway:
             return await self._feed(request, endpoint.feed(asked), asked, exchange)
         return reply_of(request, await self._answer(endpoint, asked, wish, at_least_of(request.headers)))
 
-    async def _feed(
-        self, request: HttpRequest, wants: Callable[[Any], bool], asked: Request, exchange: _Exchange
-    ) -> Response:
+    async def _feed(self, request: HttpRequest, wants: Wanted, asked: Request, exchange: _Exchange) -> Response:
         """The answer that goes on; who asks is looked up anew as long as it does."""
         assert exchange.principal is not None
         key, last = _key_of(request), request.headers.get("last-event-id") or asked.query.get(AFTER)
@@ -183,7 +182,9 @@ class Gateway:
             at_least = (*at_least, last)
         elif at_least and not endpoint.waits_itself:
             await self._journal.wait_future(at_least, timeout_s=self._settings.wait_s)
-        return await self._readers.run(partial(endpoint.read, self._journal, replace(asked, at_least=at_least)))
+        readers = self._waiters if endpoint.waits_itself else self._readers
+        read = partial(endpoint.read, self._journal, replace(asked, at_least=at_least))
+        return await readers.run(read, asker=asked.asker)
 
     async def _row(self, endpoint: Endpoint, asked: Request, at_least: Any) -> Answer:
         """The answer of an entity's newest row, or of the one as at a point."""
@@ -191,7 +192,7 @@ class Gateway:
         if "as_at" in asked.query or "as_of" in asked.query:
             if at_least:
                 await self._journal.wait_future(at_least, timeout_s=self._settings.wait_s)
-            return await self._readers.run(partial(read_then, self._journal, endpoint.row, asked))
+            return await self._readers.run(partial(read_then, self._journal, endpoint.row, asked), asker=asked.asker)
         fresh = await self.following.fresh(asked.entity, asked.tenant, self._settings.wait_s)
         if fresh.row is None or fresh.row.deleted:
             raise UnknownEntityError(str(asked.entity), held_to=str(fresh.end))
@@ -208,9 +209,9 @@ class Gateway:
                 hint="Give each line its own expected, or its own event_id with repeat.",
             )  # fmt: skip
         if "unit" in asked.query:
-            typed = read_unit(body, needs_of=self.table.needs_of, check=check)
+            typed = await read_unit(body, needs_of=self.table.needs_of, check=check)
             return Answer(await self.writer.unit(asked, typed, self._settings.wait_s))
-        lines = read_lines(body, needs_of=self.table.needs_of, check=check)
+        lines = await read_lines(body, needs_of=self.table.needs_of, check=check)
         if lines.alone is not None:
             event, about = lines.alone
             return await self.writer.write(endpoint, asked, event, wish, about)
@@ -298,6 +299,7 @@ class Gateway:
         await self.audit.close()
         await self.following.close()
         self._readers.close()
+        self._waiters.close()
 
 
 class _Exchange:

@@ -17,7 +17,7 @@ from ..schemas.endpoints import Endpoint, Request
 from ..schemas.errors import OperatorError, RejectedError, UnauthenticatedError, UnavailableError
 from ..schemas.registry import domains_in, role
 from .conditions import Wish
-from .limits import Failures
+from .limits import Buckets, Failures
 from .principals import CODE, SESSION, Principal, Principals
 from .sessions import SessionsFile
 from .writing import PENDING, Writer
@@ -45,14 +45,18 @@ class Logins:
         principals: who may ask.
         writer: emits the events.
         wait_s: seconds to wait for a verdict.
+        buckets: how much one key may ask: each session that is opened counts as a request.
     """
 
-    def __init__(self, journal: Journal, principals: Principals, writer: Writer, wait_s: float) -> None:
+    def __init__(
+        self, journal: Journal, principals: Principals, writer: Writer, wait_s: float, buckets: Buckets
+    ) -> None:  # fmt: skip
         self._journal = journal
         self._principals = principals
         self._writer = writer
         self._file = _sessions_file(journal.epochs.domains)
         self._wait_s = wait_s
+        self._buckets = buckets
         self._failures = Failures(_FAILURES, _FORGOTTEN_S)
 
     @property
@@ -67,7 +71,7 @@ class Logins:
             sender: the address by which failures are counted.
         Raises:
             LoginFailedError: it is neither, has ended, or was used before.
-            HttpError: 429: too much from this address failed.
+            HttpError: 429: too much from this address failed, or the key asks for too much.
             UnavailableError: it cannot be told now.
         """
         self._failures.check(sender)
@@ -75,18 +79,26 @@ class Logins:
         if principal is None or principal.use == SESSION:
             self._failures.add(sender)
             raise LoginFailedError("This is not a key or a code that is valid now.")
+        self._buckets.take(principal.key_id)
         if principal.use == CODE:
             await self._use(principal, sender)
         return await self._opened(principal)
 
     async def by_name(self, tenant: str, name: str) -> str:
-        """A session's key, for somebody whom a trusted proxy names. Raises: LoginFailedError, UnavailableError."""
+        """A session's key, for somebody whom a trusted proxy names.
+
+        Raises:
+            LoginFailedError: there is no such principal.
+            HttpError: 429: too many sessions in their name are opened at once.
+            UnavailableError: it cannot be told now.
+        """
         principal = self.named(tenant, name)
         if principal is None:
             raise LoginFailedError(
                 f"The proxy in front of this server says that you are {name!r:.140}, and there is no such principal.",
                 hint=f"Ask an administrator for it: `metajournal access register {name:.130}`.",
             )
+        self._buckets.take(f"{tenant}/{name}")
         return await self._opened(principal)
 
     def named(self, tenant: str, name: str) -> Principal | None:

@@ -7,7 +7,7 @@ the token of its sender's session alone, and its event is judged by the fold as 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol
@@ -18,7 +18,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from ..client import Journal
-from ..schemas.endpoints import READ, Request
+from ..schemas.endpoints import READ, Request, Wanted
 from ..schemas.errors import (
     InputError,
     RejectedError,
@@ -90,12 +90,12 @@ class Site:
     Args:
         journal, principals, settings: as of the gateway.
         table: every page, and what domains add to them.
-        writer, following, readers, buckets, feeds: as of the gateway, whose they are.
+        writer, following, readers, waiters, buckets, feeds: as of the gateway, whose they are.
     """
 
     def __init__(
         self, journal: Journal, principals: Principals, settings: GatewaySettings, table: Table, *,
-        writer: Writer, following: Following, readers: Readers, buckets: Buckets, feeds: Feeds,
+        writer: Writer, following: Following, readers: Readers, waiters: Readers, buckets: Buckets, feeds: Feeds,
     ) -> None:  # fmt: skip
         self._journal = journal
         self._principals = principals
@@ -103,6 +103,7 @@ class Site:
         self._writer = writer
         self._following = following
         self._readers = readers
+        self._waiters = waiters
         self._buckets = buckets
         self._feeds = feeds
         self._sections = table.sections
@@ -111,7 +112,7 @@ class Site:
         self._templates = environment(journal.epochs.domains, self._assets.base)
         self._cookies = Cookies(settings)
         self._proxies = Proxies(settings.trusted_proxies)
-        self._logins = Logins(journal, principals, writer, settings.wait_s)
+        self._logins = Logins(journal, principals, writer, settings.wait_s, buckets)
 
     async def answer(
         self, request: HttpRequest, page: Page, names: Mapping[str, str], rest: Sequence[str], exchange: Exchange
@@ -144,7 +145,7 @@ class Site:
         if page.feed is not None:
             return await self._feed(request, page.feed(asked), asked, exchange)
         if page.data is not None:
-            value = await self._readers.run(partial(page.data, self._journal, asked))
+            value = await self._readers.run(partial(page.data, self._journal, asked), asker=asked.asker)
             return Response(encoded(value), headers=_SAFE, media_type=JSON)
         return await self._shown(request, page, asked, visit)
 
@@ -159,7 +160,7 @@ class Site:
         )  # fmt: skip
 
     async def _feed(
-        self, request: HttpRequest, wants: Callable[[Any], bool], asked: Request, exchange: Exchange
+        self, request: HttpRequest, wants: Wanted, asked: Request, exchange: Exchange
     ) -> Response:  # fmt: skip
         """Changes as they come; the session is looked up anew as long as they do."""
         visit = exchange.visit
@@ -174,13 +175,15 @@ class Site:
     async def _shown(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
         row = None
         if page.of_row is not None and asked.is_earlier:
-            return await self._readers.run(partial(self._read_then, request, page, asked, visit))
+            read_then = partial(self._read_then, request, page, asked, visit)
+            return await self._readers.run(read_then, asker=asked.asker)
         if page.of_row is not None:
             fresh = await self._following.fresh(asked.entity, asked.tenant, self._settings.wait_s)
             if fresh.row is None:
                 raise UnknownEntityError(str(asked.entity), held_to=str(fresh.end))
             row = fresh.row
-        return await self._readers.run(partial(self._read, request, page, asked, row, visit))
+        readers = self._waiters if page.waits_itself else self._readers
+        return await readers.run(partial(self._read, request, page, asked, row, visit), asker=asked.asker)
 
     def _read_then(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
         """A page of an entity as it was at a point, and whether a later event can change that."""

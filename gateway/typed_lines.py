@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +16,8 @@ from .problems import HttpError
 from .writing import line_error
 
 MOST_LINES: Final = 20_000
+_PAUSED_AFTER: Final = 100
+"""Lines that are read before others have their turn on the loop."""
 IDENTITY: Final = ("tenant", "actor")
 """What the key says, so that no line does."""
 Check = Callable[[Sequence[Need]], object]
@@ -35,8 +38,8 @@ class Lines(NamedTuple):
     refused: list[dict[str, Any]]
 
 
-def read_lines(body: Body | None, *, needs_of: NeedsOf, check: Check) -> Lines:
-    """The events of a body.
+async def read_lines(body: Body | None, *, needs_of: NeedsOf, check: Check) -> Lines:
+    """The events of a body; others have their turns meanwhile.
 
     Args:
         needs_of: the rights that an event needs; None: nobody may send it.
@@ -50,7 +53,7 @@ def read_lines(body: Body | None, *, needs_of: NeedsOf, check: Check) -> Lines:
         return Lines(_typed(body.text, needs_of, check), [], [])
     typed: list[tuple[int, Typed]] = []
     refused: list[dict[str, Any]] = []
-    for number, line in _numbered(body.text):
+    async for number, line in _paced(_numbered(body.text)):
         try:
             typed.append((number, _typed(line, needs_of, check)))
         except MetajournalError as error:
@@ -58,7 +61,7 @@ def read_lines(body: Body | None, *, needs_of: NeedsOf, check: Check) -> Lines:
     return Lines(None, typed, refused)
 
 
-def read_unit(body: Body | None, *, needs_of: NeedsOf, check: Check) -> list[Typed]:
+async def read_unit(body: Body | None, *, needs_of: NeedsOf, check: Check) -> list[Typed]:
     """The events of a unit, one a line.
 
     Raises:
@@ -69,7 +72,7 @@ def read_unit(body: Body | None, *, needs_of: NeedsOf, check: Check) -> list[Typ
         raise InputError("The request has no body.", code="no-body", hint="Send one event a line.")
     typed: list[Typed] = []
     faults: list[Fault] = []
-    for number, line in _numbered(body.text) if body.is_lines else [(1, body.text)]:
+    async for number, line in _paced(_numbered(body.text) if body.is_lines else [(1, body.text)]):
         try:
             typed.append(_typed(line, needs_of, check))
         except ForbiddenError:
@@ -83,6 +86,14 @@ def read_unit(body: Body | None, *, needs_of: NeedsOf, check: Check) -> list[Typ
     if faults:
         raise InvalidUnitError(faults)
     return typed
+
+
+async def _paced(lines: Iterable[tuple[int, str]]) -> AsyncIterator[tuple[int, str]]:
+    """Lines as they are, with pauses."""
+    for read, line in enumerate(lines, 1):
+        yield line
+        if read % _PAUSED_AFTER == 0:
+            await asyncio.sleep(0)
 
 
 def _numbered(text: str) -> Iterator[tuple[int, str]]:

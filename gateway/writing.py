@@ -30,6 +30,8 @@ EVENT_ID: Final = "Metajournal-Event-Id"
 POSITION: Final = "Metajournal-Position"
 OUTCOME: Final = "Metajournal-Outcome"
 REPLAYED: Final = "Idempotency-Replayed"
+_PAUSED_AFTER: Final = 100
+"""Events of a request that are emitted before others have their turn on the loop."""
 
 
 class Writer:
@@ -140,7 +142,9 @@ class Writer:
         """
         sent: list[tuple[int, Any, Receipt]] = []
         results = list(refused)
-        for number, one in typed:
+        for place, (number, one) in enumerate(typed, 1):
+            if place % _PAUSED_AFTER == 0:
+                await asyncio.sleep(0)
             try:
                 sent.append((number, one, await self._emit_line(request, one)))
             except MetajournalError as error:

@@ -44,6 +44,22 @@ class Need(NamedTuple):
     urn: Urn | None = None
 
 
+class Wanted(Protocol):
+    """What a feed is asked for."""
+
+    @property
+    def keys(self) -> frozenset[str] | None:
+        """URNs, and namespaces by `in_namespace`, of which a change's subject must have one; None: it may be any."""
+
+    def __call__(self, change: Any) -> bool:
+        """Whether a change is asked for."""
+
+
+def in_namespace(name: str) -> str:
+    """How a namespace is told from a URN, which has no space."""
+    return f"namespace {name}"
+
+
 class Rights(Protocol):
     """What somebody may do."""
 
@@ -122,6 +138,11 @@ class Request:
         if not (text.isascii() and text.isdigit() and len(text) <= 18 and least <= int(text) <= most):
             raise InputError(f"{name} must be a whole number from {least} to {most:,}, not {text!r:.40}.")
         return int(text)
+
+    @property
+    def asker(self) -> str:
+        """Who asks, as one name: of whom there may be only so much at once."""
+        return f"{self.tenant}/{self.actor}"
 
     @property
     def within(self) -> tuple[Within, ...]:
@@ -283,7 +304,7 @@ class Endpoint:
     read: Callable[[Any, Request], Answer] | None = None
     lines: bool = False
     sends: Callable[[Sends, Request], Awaitable[Answer]] | None = None
-    feed: Callable[[Request], Callable[[Any], bool]] | None = None
+    feed: Callable[[Request], Wanted] | None = None
     creates: bool = False
     waits: bool = True
     is_fresh: bool = False

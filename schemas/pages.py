@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 
-from .endpoints import READ, Need, Parameter, Request
+from .endpoints import READ, Need, Parameter, Request, Wanted
 from .errors import InputError
 from .urn import Urn
 
@@ -78,6 +78,7 @@ class Page:
         query: names of the query.
         audited: what an audit calls it; empty: nothing is recorded but refusals and, if asked, reads.
         is_public: needs no session.
+        waits_itself: `show` waits for the index or for what the journal holds, so it has threads of its own.
         has_sections: whether domains add to it.
         menu: its name among the pages that every page leads to; None: it is not among them.
     """
@@ -90,7 +91,7 @@ class Page:
     of_row: Callable[[Any, Request, Any], Shown] | None = None
     form: Callable[[Request], Sent] | None = None
     data: Callable[[Any, Request], Any] | None = None
-    feed: Callable[[Request], Callable[[Any], bool]] | None = None
+    feed: Callable[[Request], Wanted] | None = None
     check: Callable[[Any, Request], object] | None = None
     again: Again | None = None
     refill: Callable[[Request, InputError], Shown] | None = None
@@ -99,6 +100,7 @@ class Page:
     query: tuple[Parameter, ...] = ()
     audited: str = ""
     is_public: bool = False
+    waits_itself: bool = False
     has_sections: bool = False
     menu: str | None = None
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)

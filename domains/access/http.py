@@ -29,6 +29,7 @@ from .urns import key_urn, principal_urn, role_urn
 from .values import RoleInfo, key_json, principal_json, role_json
 
 if TYPE_CHECKING:
+    from .directory import Directory
     from .rights import Rights
 
 _AT: Final = "/api/v1/access"
@@ -184,13 +185,13 @@ def _keys(journal: Any, request: Request) -> Answer:
 
 
 def _roles(journal: Any, request: Request) -> Answer:
-    return Answer([role_json(one) for one in readable_roles(journal, request)])
+    with journal.access.opened() as known:
+        return Answer([role_json(one) for one in readable_roles(known, request)])
 
 
-def readable_roles(journal: Any, request: Request) -> list[RoleInfo]:
+def readable_roles(known: Directory, request: Request) -> list[RoleInfo]:
     """The roles that every journal has, and those of its own that may be read."""
-    found: list[RoleInfo] = journal.access.roles(tenant=request.tenant)
-    return [one for one in found if one.constant or request.may(READ, role_urn(one.name))]
+    return [one for one in known.roles(request.tenant) if one.constant or request.may(READ, role_urn(one.name))]
 
 
 def _me(journal: Any, request: Request) -> Answer:

@@ -112,6 +112,7 @@ class Rights:
     def __init__(self, grants: Iterable[tuple[str, str]], roles: Roles) -> None:
         self.grants = tuple(sorted(set(grants)))
         self._roles = roles
+        self._within: dict[str, tuple[Within, ...]] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rights) and self._allowed == other._allowed
@@ -141,14 +142,17 @@ class Rights:
         Args:
             action: as of `may`.
         """
-        conditions = []
+        if action not in self._within:
+            self._within[action] = tuple(self._conditions(action))
+        return self._within[action]
+
+    def _conditions(self, action: str) -> Iterator[Within]:
         for of, kinds in _kinds_by_class().items():
             for whole in sorted({found for kind in kinds if (found := action_on(action, kind))}):
                 if whole in self._parsed:
                     own = of == class_of_undeclared().of
                     others = frozenset(KINDS) - kinds if own else frozenset[str]()
-                    conditions.append(_within(None if own else kinds, others, self._parsed[whole]))
-        return tuple(conditions)
+                    yield _within(None if own else kinds, others, self._parsed[whole])
 
     def covers(self, other: Rights) -> bool:
         """Whether everything that others' rights allow is allowed by these: who gives rights must have them."""

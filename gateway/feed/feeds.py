@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST: Final = 1_000
 """Most feeds of a process."""
+OF_ONE: Final = 250
+"""Most feeds of one who reads."""
 FROM_KAFKA: Final = 4
 """Most feeds that read at once what the ring no longer has."""
 JUDGED_S: Final = 0.2
@@ -96,8 +98,13 @@ class Feeds:
         """Done when something has come."""
         return self._news
 
-    def check_room(self) -> None:
+    def check_room(self, asker: str) -> None:
         """Refuse one feed too many. Raises: UnavailableError."""
+        own = sum(feed.asker == asker for feed in self._open)
+        if own >= OF_ONE:
+            raise UnavailableError(
+                f"{own} feeds of yours are open.", code="too-many-feeds", hint="Close some, or share one."
+            )
         if len(self._open) >= MOST:
             raise UnavailableError(
                 f"{len(self._open)} feeds are open.", code="too-many-feeds", hint="Try again later, or elsewhere."

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from ...client import Journal
 from ...consumers.every_change import ChangeTopic, EveryChange
 from ...consumers.filters import Filter
 from ...consumers.records import Partition
 from ...consumers.starts import Offsets
+from ...schemas.settings import Settings
 from .ring import Entry
 from .source import entry_of
 
 _MOST: Final = 200
 _MOST_BYTES: Final = 1024 * 1024
 _SLICE_S: Final = 0.25
+_SMALL: Final[Mapping[str, Any]] = {"queued.max.messages.kbytes": 4_096, "fetch.max.bytes": 2_097_152}
+"""What a consumer holds in advance: some of them are open at once, each for a reader who may be slow."""
 _QUIET_S: Final = 0.05
 """Without a change for so long, what was there at the beginning is read."""
 
@@ -41,7 +45,7 @@ class Past:
     ) -> None:
         self.reached: Mapping[Partition, int] = offsets
         self._changes = EveryChange(
-            journal.settings, journal.epochs, topics, Offsets(offsets), reached=self._note,
+            _with_little_ahead(journal.settings), journal.epochs, topics, Offsets(offsets), reached=self._note,
             wanted=Filter(tenants=frozenset({tenant})), timeout_s=_QUIET_S,
         )  # fmt: skip
 
@@ -62,3 +66,8 @@ class Past:
     def close(self) -> None:
         """Leave Kafka; called by any thread."""
         self._changes.close()
+
+
+def _with_little_ahead(settings: Settings) -> Settings:
+    """Settings of a consumer that holds little in advance, but for what the installation says itself."""
+    return replace(settings, kafka={**_SMALL, **settings.kafka})

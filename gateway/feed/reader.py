@@ -18,7 +18,7 @@ from starlette.types import Receive, Send
 
 from ...consumers.every_change import first_offsets
 from ...consumers.records import Partition
-from ...schemas.endpoints import READ
+from ...schemas.endpoints import READ, Wanted
 from ...schemas.errors import MetajournalError, PositionExpired, UnavailableError
 from ..principals import Principal
 from ..replies import encoded
@@ -34,6 +34,8 @@ STALLED_S = 20.0
 """Seconds after which a reader that takes nothing is cut off."""
 SLOW_S = 1.0
 """Seconds that one piece may take with a reader that has fallen behind the ring, so that Kafka is read for it."""
+TURN_S = 5.0
+"""Seconds that a feed reads from Kafka before others have their turn, and that its reader may take for a piece then."""
 RETRY_MS: Final = 1_000
 _CHUNK_BYTES: Final = 64 * 1024
 _LOOKED_AT: Final = 1_000
@@ -52,7 +54,12 @@ class Reader(NamedTuple):
 
     who: Callable[[], Principal | None]
     principal: Principal
-    wants: Callable[[Entry], bool]
+    wants: Wanted
+
+    @property
+    def asker(self) -> str:
+        """Who reads, as one name."""
+        return f"{self.principal.tenant}/{self.principal.actor}"
 
     def now(self) -> Principal | None:
         """The one who asked, as rights are now; None where that one may not any longer, or nobody knows."""
@@ -95,6 +102,11 @@ class Feed:
         self._sent_at, self._slowest_s = time.monotonic(), 0.0
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.why = ""
+
+    @property
+    def asker(self) -> str:
+        """Who reads it."""
+        return self._reader.asker
 
     def judge(self) -> Principal | None:
         """Who reads, as rights are now; ends it where that one may not any longer."""
@@ -163,10 +175,10 @@ class Feed:
             elif self._number == ring.next:
                 await self._send(send, _beat(self._id))
 
-    async def _send(self, send: Send, chunk: bytes) -> None:
+    async def _send(self, send: Send, chunk: bytes, within_s: float | None = None) -> None:
         self._is_sending, began = True, time.monotonic()
         try:
-            async with asyncio.timeout(STALLED_S):
+            async with asyncio.timeout(STALLED_S if within_s is None else within_s):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         except TimeoutError:
             raise _SlowError("the reader takes nothing") from None
@@ -188,22 +200,38 @@ class Feed:
         principal = self.judge()
         if principal is None:
             return False, b""
-        chunk = bytearray()
+        chunk = self._looked_up(principal) if self._offsets is None else self._looked_at(principal)
+        if self._number == ring.next:
+            self._settle()
+        return self._number < ring.next, chunk
+
+    def _looked_at(self, principal: Principal) -> bytes:
+        """What is to be sent of the next changes, each looked at."""
+        ring, chunk = self._shown.ring, bytearray()
         last = min(ring.next, self._number + _LOOKED_AT)
         while self._number < last and len(chunk) < _CHUNK_BYTES:
             entry = ring[self._number]
             self._number += 1
             if self._is_new(entry) and self._is_shown(entry, principal):
                 chunk += f"id: {self._id_at(entry)}\n".encode() + entry.frame
-        if self._number == ring.next:
-            self._settle()
-        return self._number < ring.next, bytes(chunk)
+        return bytes(chunk)
+
+    def _looked_up(self, principal: Principal) -> bytes:
+        """The same where the reader had everything before: only changes that can be asked for are looked at."""
+        ring, chunk, looked_at = self._shown.ring, bytearray(), 0
+        for number in ring.numbers(self._reader.wants.keys, self._number):
+            entry = ring[number]
+            self._number, self._last_id, looked_at = number + 1, entry.id, looked_at + 1
+            if self._is_shown(entry, principal):
+                chunk += f"id: {entry.id}\n".encode() + entry.frame
+            if looked_at == _LOOKED_AT or len(chunk) >= _CHUNK_BYTES:
+                return bytes(chunk)
+        self._number, self._last_id = ring.next, ring.id
+        return bytes(chunk)
 
     def _is_new(self, entry: Entry) -> bool:
         """Whether its reader did not have a change before; takes it as had."""
-        if self._offsets is None:
-            self._last_id = entry.id
-            return True
+        assert self._offsets is not None
         if entry.offset < self._offsets.get(entry.partition, 0):
             return False
         self._offsets[entry.partition] = entry.offset + 1
@@ -218,7 +246,8 @@ class Feed:
         )
 
     def _id_at(self, entry: Entry) -> str:
-        return entry.id if self._offsets is None else self._shown.cuts.text(self._offsets)
+        assert self._offsets is not None
+        return self._shown.cuts.text(self._offsets)
 
     def _settle(self) -> None:
         """Everything in the ring is looked at: where it is ahead of its reader nowhere, it says where that one is."""
@@ -248,14 +277,13 @@ class Feed:
     async def _resume(self, send: Send, since: Read) -> None:
         """Go on behind the last event that the reader had; what the ring no longer has comes first."""
         ring = self._shown.ring
-        self._offsets = offsets = dict(since.offsets)
+        self._offsets = dict(since.offsets)
         if not since.is_whole:
             await self._send(send, self._gap("A change topic was created again: what it had before is gone."))
-        if not ring.covers(offsets):
+        while not ring.covers(self._offsets):
             await self._wait_for_turn(send)
             try:
-                while not ring.covers(self._offsets):
-                    await self._read_past(send, self._offsets)
+                await self._read_past(send, self._offsets)
             finally:
                 self._feeds.from_kafka.release()
         self._number = ring.first
@@ -270,24 +298,24 @@ class Feed:
                 await self._send(send, _beat(None))
 
     async def _read_past(self, send: Send, offsets: dict[Partition, int]) -> None:
-        """Send all that Kafka has behind some offsets, which go on with it.
+        """Send what Kafka has behind some offsets, which go on with it: all, or what one turn gives.
 
         Raises:
             KafkaUnavailableError: it cannot be read.
         """
-        before, past = dict(offsets), None
+        before, past, until = dict(offsets), None, time.monotonic() + TURN_S
         try:
             past = await self._in_pool(
                 Past, self._feeds.journal, self._shown.topics, before, self._reader.principal.tenant
             )
-            while entries := await self._in_pool(past.some):
+            while time.monotonic() < until and (entries := await self._in_pool(past.some)):
                 await self._send_some(send, entries, offsets)
             offsets |= merged(offsets, past.reached)
         except PositionExpired as error:
             await self._skip_gone(send, offsets, error)
         finally:
-            if past is not None:
-                self._feeds.pool.submit(past.close)
+            if past is not None:  # before its place is given to others: it holds memory
+                await asyncio.shield(asyncio.wrap_future(self._feeds.pool.submit(past.close)))
         if offsets == before and not self._shown.ring.covers(offsets):
             raise UnavailableError("The change topics cannot be read up to the newest changes.")
 
@@ -300,7 +328,7 @@ class Feed:
             if self._is_new(entry) and self._is_shown(entry, principal):
                 chunk += f"id: {self._shown.cuts.text(offsets)}\n".encode() + entry.frame
         if chunk:
-            await self._send(send, bytes(chunk))
+            await self._send(send, bytes(chunk), TURN_S)
         elif time.monotonic() > self._sent_at + BEAT_S:
             await self._send(send, _beat(self._shown.cuts.text(offsets)))
 

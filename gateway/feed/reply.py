@@ -64,7 +64,7 @@ async def feed_reply(
         InputError: the id is none of a feed.
         UnavailableError: Kafka was not read in time, or too many feeds are open.
     """
-    feeds.check_room()
+    feeds.check_room(reader.asker)
     shown = await feeds.shown(wait_s)
     since = shown.cuts.read(last_id) if last_id else None
     return FeedReply(feeds, None if only_head else Feed(feeds, shown, reader, since), logged)

@@ -7,11 +7,14 @@ Bounded by number and by bytes. Of one thread; pure but for that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from ...consumers.records import Partition
+from ...schemas.endpoints import in_namespace
 from ...schemas.urn import Urn
 from .cuts import Cuts, Offsets, joined
 
@@ -67,6 +70,7 @@ class Ring:
         self._cuts = cuts
         self._most, self._most_bytes = most, most_bytes
         self._entries: dict[int, Entry] = {}
+        self._by_key: dict[str, list[int]] = defaultdict(list)
         self._bytes = 0
         self._floor: dict[Partition, int] = {}
         self._reached: dict[Partition, int] = {}
@@ -100,6 +104,8 @@ class Ring:
         self.reach({entry.partition: entry.offset + 1})
         entry.id = self.id
         self._entries[self.next] = entry
+        for key in keys_of(entry.subject):
+            self._by_key[key].append(self.next)
         self.next += 1
         self._bytes += len(entry.frame)
         while self.next - self.first > self._most or (self._bytes > self._most_bytes and self.next - self.first > 1):
@@ -115,8 +121,25 @@ class Ring:
     def _let_go(self) -> None:
         oldest = self._entries.pop(self.first)
         self._bytes -= len(oldest.frame)
+        for key in keys_of(oldest.subject):
+            numbers = self._by_key[key]
+            del numbers[0]
+            if not numbers:
+                del self._by_key[key]
         self._floor[oldest.partition] = oldest.offset + 1
         self.first += 1
+
+    def numbers(self, keys: Iterable[str] | None, first: int) -> Iterable[int]:
+        """The numbers, from one on, of the changes whose subject has one of some keys, in order.
+
+        Args:
+            keys: as `keys_of` has them; None: every change.
+        """
+        if keys is None:
+            return range(first, self.next)
+        found = [self._by_key[key] for key in keys if key in self._by_key]
+        later = [numbers[bisect_left(numbers, first) :] for numbers in found]
+        return later[0] if len(later) == 1 else sorted({number for numbers in later for number in numbers})
 
     def __getitem__(self, number: int) -> Entry:
         return self._entries[number]
@@ -124,6 +147,11 @@ class Ring:
     def covers(self, offsets: Offsets) -> bool:
         """Whether everything from some offsets on is here."""
         return all(offsets.get(place, 0) >= offset for place, offset in self._floor.items())
+
+
+def keys_of(subject: Urn) -> tuple[str, ...]:
+    """By what the changes of an entity are found: its URN and, where it has one, its namespace."""
+    return (subject,) if subject.namespace is None else (subject, in_namespace(subject.namespace))
 
 
 def merged(first: Mapping[Partition, int], second: Mapping[Partition, int]) -> dict[Partition, int]:

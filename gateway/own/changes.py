@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ...consumers.filters import SCOPES, Filter
-from ...schemas.endpoints import READ, Endpoint, Need, Parameter, Request
+from ...schemas.endpoints import READ, Endpoint, Need, Parameter, Request, in_namespace
 from ...schemas.errors import InputError
 
 AFTER: Final = "after"
 """The query's name of the last event's id, for those who cannot send `Last-Event-ID`."""
 
 
-def wanted_changes(request: Request) -> Callable[[Any], bool]:
+@dataclass(frozen=True, slots=True)
+class WantedChanges:
+    """Whether a change is asked for.
+
+    Args:
+        filter: by subject, tenant, type and scope.
+        domains: whose changes; none: of all.
+    """
+
+    filter: Filter
+    domains: tuple[str, ...]
+
+    @property
+    def keys(self) -> frozenset[str] | None:
+        """As `Wanted` has them: URNs where they are named whole, else namespaces."""
+        if self.filter.urns and not self.filter.prefixes:
+            return self.filter.urns
+        return frozenset(map(in_namespace, self.filter.namespaces)) or None
+
+    def __call__(self, change: Any) -> bool:
+        if self.domains and change.domain not in self.domains:
+            return False
+        if self.filter.scopes and change.scope not in self.filter.scopes:
+            return False
+        return self.filter.wants(change.subject, change.tenant, change.type)
+
+
+def wanted_changes(request: Request) -> WantedChanges:
     """Whether a change is asked for. Raises: InputError: a condition cannot be met."""
     domains = _listed(request, "domain")
     if scope := request.query.get("scope"):
         request.choice("scope", SCOPES, scope)
-    wanted = Filter.of(
+    filter_ = Filter.of(
         kinds=_listed(request, "kind"), urn=_listed(request, "urn"), namespace=request.query.get("namespace"),
         scope=scope, tenant=request.tenant,
     )  # fmt: skip
-
-    def wants(change: Any) -> bool:
-        if domains and change.domain not in domains:
-            return False
-        if wanted.scopes and change.scope not in wanted.scopes:
-            return False
-        return wanted.wants(str(change.subject), change.tenant, change.type)
-
-    return wants
+    return WantedChanges(filter_, domains)
 
 
 def _listed(request: Request, name: str) -> tuple[str, ...]:

@@ -27,5 +27,6 @@ def _may_read(request: Request) -> Sequence[Need]:
 
 COMPLETIONS: Final = Page(
     "GET", "/suggest", "Names that begin with what was typed.", show=_completions, needs=_may_read,
+    waits_itself=True,
     query=(Parameter("query", "What was typed."),),
 )  # fmt: skip

@@ -39,4 +39,6 @@ def _nothing(request: Request) -> Sequence[Need]:
     return ()
 
 
-HOME: Final = Page("GET", "/", "What there is, what is new.", show=_home, needs=_nothing, menu="Home")
+HOME: Final = Page(
+    "GET", "/", "What there is, what is new.", show=_home, needs=_nothing, waits_itself=True, menu="Home"
+)

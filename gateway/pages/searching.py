@@ -126,6 +126,7 @@ def _may_read(request: Request) -> Sequence[Need]:
 
 SEARCH: Final = Page(
     "GET", "/search", "Entities that match a query, with the reasons.", show=_search, needs=_may_read, menu="Search",
+    waits_itself=True,
     query=(
         Parameter("query", "As /api/v1/search has it."), Parameter("namespace", "Only of this namespace."),
         Parameter("kind", "Only of this kind."), Parameter("scope", "USER or SYSTEM."), Parameter("sort", "The order."),
@@ -139,5 +140,6 @@ KEYS: Final = Page(
     show=_keys,
     needs=_may_read,
     menu="Keys",
+    waits_itself=True,
     query=(Parameter("prefix", "What they begin with."), Parameter("after", "The last one of the page before.")),
 )

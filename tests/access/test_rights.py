@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from metajournal.domains.access import rights as declared
 from metajournal.domains.access.rights import Rights, action_on, known_actions
 from metajournal.domains.catalog.domain import PROGRAM_TYPES
 from metajournal.schemas.urn import Urn
@@ -89,6 +90,10 @@ def _fits(pattern: str, kind: str, path: str) -> bool:
 
 def test_the_actions_are_those_of_the_page() -> None:
     assert known_actions() == {*ALL.split()}
+    assert (declared.READ, declared.WRITE, declared.DELETE, declared.CREATE) == ("Read", "Write", "Delete", "Create")
+    assert (declared.READ_ACCESS, declared.WRITE_ACCESS) == ("ReadAccess", "WriteAccess")
+    assert (declared.WRITE_LINEAGE, declared.WRITE_SYSTEM) == ("WriteLineage", "WriteSystem")
+    assert declared.READ_PIPELINE == "ReadPipeline"
 
 
 @given(GRANTS)

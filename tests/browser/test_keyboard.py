@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from metajournal import EntityRegistered, dataset
 from tests.browser.conftest import Opens
-from tests.browser.story import ORDERS
+from tests.browser.story import NIGHTLY_PROGRAM, ORDERS, TOTALS
 from tests.browser.visitor import Visitor
 from tests.gateway.serving import Served
 
@@ -17,7 +17,8 @@ _FOCUS = """() => {
   const one = document.activeElement, style = getComputedStyle(one), box = one.getBoundingClientRect();
   if (one === document.body) return null;
   return {
-    text: one.innerText || one.getAttribute('aria-label') || one.name, top: box.top, inside: !!one.closest('main'),
+    text: one.innerText || one.getAttribute('aria-label') || one.name || one.textContent,
+    top: box.top, inside: !!one.closest('main'),
     seen: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 && box.left >= 0 && box.width > 0,
   };
 }"""
@@ -98,3 +99,51 @@ def test_somebody_without_a_mouse_logs_in_searches_edits_and_logs_out(visit: Ope
     tab_to(page, "Log out")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+
+
+def enter(page: Page, text: str) -> None:
+    """Press Enter on what has a text."""
+    tab_to(page, text)
+    page.keyboard.press("Enter")
+
+
+def test_the_four_interactions_need_no_mouse(root: Visitor) -> None:
+    """From a word to a key, who has it and its lineage; from there to a program's runs and the metadata of one."""
+    page = root.go("/")
+    tab_to(page, "query")
+    page.keyboard.type("tea")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Keys that begin so")).to_be_visible()
+    enter(page, "team")
+    expect(page.locator("ol.hits").get_by_role("link")).to_have_text([str(ORDERS), str(TOTALS)])
+    enter(page, str(ORDERS))
+    expect(page.get_by_role("heading", level=1)).to_have_text("orders")
+    enter(page, "More levels, interval and direction")
+    expect(page.get_by_label("From")).to_be_visible()
+    tab_to(page, "start")
+    page.keyboard.type("2023-11-14")
+    tab_to(page, "end")
+    page.keyboard.type("2023-11-15")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("main").get_by_role("table")).to_contain_text(str(NIGHTLY_PROGRAM))
+    enter(page, "runs")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
+    enter(page, "r1")
+    recorded = page.locator("section", has=page.get_by_role("heading", name="Recorded with the accesses, USER"))
+    expect(recorded.get_by_role("row")).to_have_text(["enginespark"])
+
+
+def test_keys_completions_and_metadata_need_no_mouse(root: Visitor) -> None:
+    page = root.go("/keys")
+    enter(page, "rate")
+    expect(page.locator("ol.hits").get_by_role("link")).to_have_text(["stream:shop/clicks"])
+    page = root.go("/search")
+    page.get_by_label("Words").focus()
+    page.keyboard.type("tot")
+    expect(page.get_by_role("listbox", name="Completions").get_by_role("option")).to_have_count(1)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.locator("ol.hits").get_by_role("link").first).to_have_text(str(TOTALS))
+    page = root.go(f"/entity/{NIGHTLY_PROGRAM}")
+    enter(page, "Metadata")
+    expect(page.locator("#metadata")).to_be_in_viewport()

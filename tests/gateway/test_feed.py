@@ -391,6 +391,36 @@ def test_a_server_that_ends_ends_its_feeds_and_another_goes_on(server: Served, g
     assert_in_order([*listener.changes, *resumed.changes])
 
 
+def test_a_slow_reader_of_the_past_leaves_its_place_to_others(
+    server: Served, gateway_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One place alone is there to read from Kafka; who takes nothing loses it, whoever comes behind has everything."""
+    monkeypatch.setattr(feeds, "FROM_KAFKA", 1)
+    monkeypatch.setattr(reader, "TURN_S", 0.5)
+    for number in range(20):
+        server.journal.emit(EntityRegistered(dataset("past", f"d{number}")))
+        server.journal.emit(PropertiesSet(dataset("past", f"d{number}"), {"k": f"{number}" + "x" * 250_000}))
+    server.journal.flush()
+    server.fold()
+    with another(server, gateway_settings, kept=SMALL) as address, connected(address) as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        request = f"GET /api/v1/changes?namespace=past HTTP/1.1\r\nHost: {address}\r\nLast-Event-ID: {BEGINNING}\r\n"
+        slow.sendall(f"{request}Authorization: Bearer {ADMIN}\r\n\r\n".encode())
+        assert slow.recv(1024).startswith(b"HTTP/1.1 200")
+        with Listener(address, last=BEGINNING, namespace="past") as listener:
+            listener.until(partial(has, 20), 15)
+
+
+def test_one_who_reads_has_some_of_the_feeds(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds, "OF_ONE", 2)
+    with key_of(server, "many", ("admin", "*")) as key, ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(Listener(server.address, key=key)).until(lambda one: one.last_id)
+        refused = server.get("/api/v1/changes", key=key)
+        assert (refused.status, refused.json["code"]) == (503, "too-many-feeds")
+        assert server.ask("HEAD", "/api/v1/changes", key=READER).status == 200
+
+
 def test_two_hundred_feeds_need_no_thread_each(server: Served) -> None:
     request = (
         f"GET /api/v1/changes?namespace=many HTTP/1.1\r\nHost: {server.address}\r\n"

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from metajournal.consumers.every_change import entities_of
 from metajournal.consumers.records import Change
 from metajournal.gateway.feed.cuts import Cuts, Topic, mark_of
-from metajournal.gateway.feed.ring import Entry, Ring, merged
+from metajournal.gateway.feed.ring import Entry, Ring, keys_of, merged
+from metajournal.schemas.endpoints import in_namespace
 from metajournal.schemas.errors import InputError
 from metajournal.schemas.positions import Position
 from metajournal.schemas.urn import Urn
@@ -24,8 +25,8 @@ CUTS = Cuts(TOPICS)
 offsets = st.fixed_dictionaries({place: st.integers(0, 1 << 40) for place in PLACES})
 
 
-def entry(place: tuple[str, int], offset: int, size: int = 1) -> Entry:
-    return Entry(place, offset, "default", (Urn.parse("dataset:a/b"),), "catalog", "USER", "t", b"x" * size)
+def entry(place: tuple[str, int], offset: int, size: int = 1, urn: str = "dataset:a/b") -> Entry:
+    return Entry(place, offset, "default", (Urn.parse(urn),), "catalog", "USER", "t", b"x" * size)
 
 
 @given(offsets)
@@ -116,3 +117,27 @@ def test_a_change_is_of_all_entities_that_its_event_names(
     domain: str, urn: str, record: dict[str, Any], wanted: set[str]
 ) -> None:
     assert set(entities_of(change(domain, urn, record))) == wanted
+
+
+URNS = ("dataset:a/b", "dataset:a/c", "stream:a/b", "dataset:z/b", "repo:a")
+KEYS = (*URNS, *(in_namespace(name) for name in ("a", "z", "none")), "dataset:none/b")
+
+
+@given(
+    st.lists(st.sampled_from(URNS), max_size=60),
+    st.none() | st.frozensets(st.sampled_from(KEYS), min_size=1),
+    st.integers(1, 12),
+    st.integers(0, 60),
+)
+@properties(max_examples=examples(300), deadline=None)
+def test_what_is_found_by_keys_is_what_a_look_at_each_finds(
+    urns: list[str], keys: frozenset[str] | None, most: int, first: int
+) -> None:
+    ring = Ring(CUTS, most)
+    for offset, urn in enumerate(urns):
+        ring.add(entry(PLACES[0], offset, urn=urn))
+    first = max(ring.first, first)
+    assert list(ring.numbers(keys, first)) == [
+        number for number in range(first, ring.next)
+        if keys is None or not keys.isdisjoint(keys_of(ring[number].subject))
+    ]  # fmt: skip

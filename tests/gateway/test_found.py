@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from metajournal import EntityRegistered, dataset
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
-from tests.gateway.serving import OTHER, READER, TEAM_A, Served, served
+from tests.gateway.serving import ADMIN, OTHER, READER, TEAM_A, Served, served
 from tests.indexer.corpus import state
 from tests.indexer.loading import load
 
@@ -27,6 +29,25 @@ def server(gateway_settings: Settings) -> Iterator[Served]:
         ]  # fmt: skip
         load(gateway_settings, states)
         yield running
+
+
+def test_searches_that_wait_for_the_index_hold_no_other_read_up(server: Served) -> None:
+    """As many of them as there are threads, of several askers; a read of the lake is answered before any of them."""
+    ahead, done = str(server.journal.emit(EntityRegistered(dataset("not", "indexed"))).position), []
+
+    def search(key: str) -> None:
+        answer = server.get("/api/v1/search?query=shared", key=key, Metajournal_At_Least=ahead)
+        done.append((answer.status, answer.json["code"]))
+
+    keys = [ADMIN, ADMIN, ADMIN, READER, READER, READER, TEAM_A, TEAM_A]
+    threads = [threading.Thread(target=search, args=(key,)) for key in keys]
+    for thread in threads:
+        thread.start()
+    answer = server.get("/api/v1/history/dataset:lake/d0")
+    assert (answer.status, done) == (200, [])
+    for thread in threads:
+        thread.join()
+    assert done == [(503, "not-yet-visible")] * len(keys)
 
 
 def found(server: Served, query: str, **more: Any) -> list[str]:

@@ -18,7 +18,7 @@ from metajournal.domains.access.keys import CODE_LABEL, SESSION_LABEL
 from metajournal.producers.topics import ensure_topics
 from metajournal.schemas.settings import Settings
 from tests.gateway.browsing import Browser, logged_in, member, parsed, token_of
-from tests.gateway.serving import Served, running, served
+from tests.gateway.serving import Served, beside, running, served
 from tests.wait import eventually
 
 pytestmark = pytest.mark.services
@@ -228,6 +228,17 @@ def test_a_form_of_another_page_or_session_does_nothing(server: Served, root: st
     assert browser.get("/").status == 200
     assert token_of(browser.page("/")) != own  # masked anew
     assert browser.send("/logout", own, Sec_Fetch_Site="same-origin").status == 303
+
+
+def test_a_key_opens_no_more_sessions_than_it_may_ask_for_at_once(
+    server: Served, root: str, gateway_settings: Settings
+) -> None:
+    few = replace(gateway_settings.gateway, requests_per_s=0.01, burst=2)
+    key = member(server.journal, "opens-many", ("analyst", "*"))
+    with beside(replace(gateway_settings, gateway=few)) as address:
+        statuses = [Browser(server, address).send("/login", {"key": key}).status for _ in range(3)]
+        assert statuses == [303, 303, 429]
+        assert Browser(server, address).send("/login", {"key": root}).status == 303
 
 
 def test_failed_logins_of_an_address_are_throttled_and_a_proxys_word_is_believed(

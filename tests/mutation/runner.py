@@ -26,8 +26,10 @@ import pytest
 from .operators import Mutant
 
 ROOT: Final = Path(__file__).parents[2]
-TESTS: Final = {"rules": "tests/rules", "domains/access": "tests/access"}
-"""The tests of a room, or of a domain whose judgements are pure."""
+TESTS: Final = {
+    "rules": ("tests/rules",), "domains/access": ("tests/access/test_rights.py", "tests/access/test_rules.py"),
+}  # fmt: skip
+"""The tests of a room, or of what is pure in a domain."""
 NICE: Final = 15
 EXAMPLES: Final = 20
 QUIET: Final = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are here before pytest starts
@@ -56,7 +58,7 @@ class Verdict(NamedTuple):
 class Place:
     """A copy of the tree, for one child at a time."""
 
-    def __init__(self, folder: Path, tests: str) -> None:
+    def __init__(self, folder: Path, tests: tuple[str, ...]) -> None:
         self.tests = tests
         self.root = folder / "metajournal"
         shutil.copytree(ROOT, self.root, ignore=_LEFT_OUT)
@@ -101,7 +103,7 @@ class _Witness:
             self.by, self.how = node.nodeid, call.excinfo.typename
 
 
-def _judge(place: Place, tests: str) -> None:
+def _judge(place: Place, tests: tuple[str, ...]) -> None:
     """In the child: run the tests in the copy and write a report."""
     os.nice(max(0, NICE - os.nice(0)))
     _redirect(place.output)
@@ -115,7 +117,7 @@ def _judge(place: Place, tests: str) -> None:
     )
     hypothesis.settings.load_profile("mutation")
     witness = _Witness()
-    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *QUIET, "-m", "not services", tests], plugins=[witness])
+    code = pytest.main(["-x", "-q", "-p", "no:cacheprovider", *QUIET, "-m", "not services", *tests], plugins=[witness])
     if code in {pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED}:
         return
     rules = sys.modules.get("metajournal.rules")
@@ -145,7 +147,7 @@ class Runner:
         tests: that every mutant has to pass.
     """
 
-    def __init__(self, folder: Path, processes: int, tests: str) -> None:
+    def __init__(self, folder: Path, processes: int, tests: tuple[str, ...]) -> None:
         self._places = [Place(folder / str(number), tests) for number in range(processes)]
         self.timeout_s = 0.0
 

@@ -37,10 +37,11 @@ def _address(name: str) -> str:
 
 
 def _access(journal: Any, request: Request) -> Shown:
-    found = journal.access.principals(tenant=request.tenant)
+    with journal.access.opened() as known:
+        found, roles = known.principals(request.tenant), readable_roles(known, request)
     shown = [one for one in found if request.may(READ, principal_urn(one.name))]
     values = {
-        "principals": shown, "roles": readable_roles(journal, request), "actions": sorted(known_actions()),
+        "principals": shown, "roles": roles, "actions": sorted(known_actions()),
         "may_write": request.rights.anywhere(WRITE_ACCESS),
     }  # fmt: skip
     return Shown("access/access.html", values)
@@ -48,12 +49,13 @@ def _access(journal: Any, request: Request) -> Shown:
 
 def _principal(journal: Any, request: Request) -> Shown:
     name = request.parts["principal"]
-    found = [one for one in journal.access.principals(tenant=request.tenant) if one.name == name]
+    with journal.access.opened() as known:
+        found = [one for one in known.principals(request.tenant) if one.name == name]
+        keys, roles = known.keys(request.tenant, name), readable_roles(known, request)
     if not found:
         raise UnknownEntityError(str(request.entity), hint="`/access` lists all principals.")
     values = {
-        "principal": found[0], "keys": journal.access.keys(name, tenant=request.tenant), "at": _address(name),
-        "roles": readable_roles(journal, request), "now_ms": request.at_ms,
+        "principal": found[0], "keys": keys, "at": _address(name), "roles": roles, "now_ms": request.at_ms,
         "may_write": request.may(WRITE, request.entity),
     }  # fmt: skip
     return Shown("access/principal.html", values)

@@ -32,12 +32,14 @@ def _address(name: str) -> str:
 
 def _role(journal: Any, request: Request) -> Shown:
     name = request.parts["role"]
-    found = [one for one in readable_roles(journal, request) if one.name == name]
+    with journal.access.opened() as known:
+        found = [one for one in readable_roles(known, request) if one.name == name]
+        principals = known.principals(request.tenant)
     if not found:
         raise UnknownEntityError(str(request.entity))
     holders = [
         (one.name, pattern)
-        for one in journal.access.principals(tenant=request.tenant) if request.may(READ, principal_urn(one.name))
+        for one in principals if request.may(READ, principal_urn(one.name))
         for role, pattern in one.grants if role == name
     ]  # fmt: skip
     values = {

@@ -15,11 +15,12 @@ _MOST: Final = 200
 
 
 def _sessions(journal: Any, request: Request) -> Shown:
-    names = [one.name for one in journal.access.principals(tenant=request.tenant)]
+    with journal.access.opened() as known:
+        names = [one.name for one in known.principals(request.tenant)]
+        keys = [key for name in names for key in known.keys(request.tenant, name)]
     found = [
         key
-        for name in names if request.may(READ, principal_urn(name))
-        for key in journal.access.keys(name, tenant=request.tenant)
+        for key in keys if request.may(READ, principal_urn(key.principal))
         if key.use == _USE and (key.not_after or 0) >= request.at_ms
     ]  # fmt: skip
     found.sort(key=lambda key: key.logical_timestamp, reverse=True)

@@ -98,19 +98,20 @@ def _may_open(request: Request) -> Sequence[Need]:
 PAGES: Final = (
     Page(
         "GET", "/repositories", "Repositories, by name.", show=_repositories, needs=_may_list, query=(_CURSOR,),
-        menu="Repositories",
+        menu="Repositories", waits_itself=True,
     ),
     Page(
         "GET", _ONE, "Branches of a repository, and the log of a ref.", show=_repository, urn=named_repository,
-        needs=_may_open, query=(Parameter("ref", "Whose log is shown."), _CURSOR),
+        needs=_may_open, waits_itself=True, query=(Parameter("ref", "Whose log is shown."), _CURSOR),
     ),
     Page(
         "GET", f"{_ONE}/objects", "Objects of a ref, folder by folder.", show=_objects, urn=named_repository,
-        needs=may_see("ref"), query=(Parameter("ref", "A branch or commit."), _PREFIX, _CURSOR),
+        needs=may_see("ref"), waits_itself=True,
+        query=(Parameter("ref", "A branch or commit."), _PREFIX, _CURSOR),
     ),
     Page(
         "GET", f"{_ONE}/diff", "Paths that two refs do not have alike.", show=_diff, urn=named_repository,
-        needs=may_see("left", "right"),
+        needs=may_see("left", "right"), waits_itself=True,
         query=(Parameter("left", "A branch or commit."), Parameter("right", "Another one."), _PREFIX, _CURSOR),
     ),
 )  # fmt: skip

@@ -1,0 +1,120 @@
+"""Threads that read, and what a long request leaves to others: one asker holds nobody up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from metajournal.gateway.bodies import Body
+from metajournal.gateway.threads import OF_ONE, THREADS, WAITING_OF_ONE, Readers
+from metajournal.gateway.typed_lines import MOST_LINES, read_lines, read_unit
+from metajournal.schemas.errors import InvalidUnitError, UnavailableError
+
+LINE = json.dumps({"type": "tags-added", "entity": "dataset:a/b", "tags": ["t"]})
+
+
+async def settled() -> None:
+    """Let everything that can run begin."""
+    for _ in range(20):
+        await asyncio.sleep(0.001)
+
+
+def test_one_asker_has_some_of_the_threads_and_others_are_read_for_meanwhile() -> None:
+    gate, begun = threading.Event(), list[str]()
+
+    def slow() -> str:
+        begun.append("slow")
+        assert gate.wait(60)
+        return "slow"
+
+    async def ask() -> tuple[list[str], str]:
+        readers = Readers()
+        try:
+            many = [asyncio.ensure_future(readers.run(slow, asker="t/many")) for _ in range(3 * THREADS)]
+            while len(begun) < OF_ONE:
+                await asyncio.sleep(0.001)
+            other = await asyncio.wait_for(readers.run(lambda: "other", asker="t/other"), 30)
+            nobody = await asyncio.wait_for(readers.run(lambda: "nobody"), 30)
+            assert begun == ["slow"] * OF_ONE
+            gate.set()
+            assert other == "other"
+            return await asyncio.gather(*many), nobody
+        finally:
+            gate.set()
+            readers.close()
+
+    many, nobody = asyncio.run(ask())
+    assert (many, nobody) == (["slow"] * 3 * THREADS, "nobody")
+
+
+def test_one_asker_has_some_of_the_queue_and_is_told_so() -> None:
+    gate = threading.Event()
+
+    async def ask() -> None:
+        readers = Readers()
+        try:
+            many = [asyncio.ensure_future(readers.run(gate.wait, asker="t/many")) for _ in range(WAITING_OF_ONE)]
+            await settled()
+            with pytest.raises(UnavailableError, match="100 of your reads") as refused:
+                await readers.run(gate.wait, asker="t/many")
+            assert refused.value.code == "too-busy"
+            assert await readers.run(lambda: 7, asker="t/other") == 7
+            gate.set()
+            await asyncio.gather(*many)
+            assert readers.busy == 0
+            assert await readers.run(lambda: 8, asker="t/many") == 8
+        finally:
+            gate.set()
+            readers.close()
+
+    asyncio.run(ask())
+
+
+def test_a_queue_that_is_full_is_full_for_everybody() -> None:
+    gate = threading.Event()
+
+    async def ask() -> None:
+        readers = Readers(2, 3)
+        try:
+            many = [asyncio.ensure_future(readers.run(gate.wait, asker=f"t/{number}")) for number in range(5)]
+            await settled()
+            with pytest.raises(UnavailableError, match="5 reads are waiting"):
+                await readers.run(gate.wait, asker="t/other")
+            gate.set()
+            assert all(await asyncio.gather(*many))
+        finally:
+            gate.set()
+            readers.close()
+
+    asyncio.run(ask())
+
+
+def lines() -> Awaitable[object]:
+    return read_lines(Body("\n".join([LINE] * MOST_LINES), is_lines=True), needs_of=lambda _: (), check=lambda _: None)
+
+
+def unit() -> Awaitable[object]:
+    text = "\n".join(["{}"] * MOST_LINES)
+    return read_unit(Body(text, is_lines=True), needs_of=lambda _: (), check=lambda _: None)
+
+
+@pytest.mark.parametrize(("read", "refused"), [(lines, False), (unit, True)])
+def test_others_have_their_turns_while_many_lines_are_read(
+    read: Callable[[], Awaitable[object]], refused: bool
+) -> None:
+    async def ask() -> int:
+        turns = 0
+        reading = asyncio.ensure_future(read())
+        while not reading.done():
+            turns += 1
+            await asyncio.sleep(0)
+        if refused:
+            with pytest.raises(InvalidUnitError):
+                reading.result()
+        return turns
+
+    assert asyncio.run(ask()) >= MOST_LINES // 100
