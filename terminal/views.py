@@ -145,13 +145,13 @@ def outcome_line(line: Mapping[str, Any]) -> Text:
     word = str(line.get("outcome", "acknowledged"))
     text = Text.assemble(verdict(word), f"  {line['position']}  {shortened(line['entity'], 120)}")
     if "reason" in line:
-        text.append(f"  {line['reason']}: {_why_rejected(line)}")
+        text.append(f"  {line['reason']}: {why_rejected(line)}")
     if "original" in line:
         text.append(f"  of {line['of']}, which was {line['original']['outcome']}")
     return text
 
 
-def _why_rejected(line: Mapping[str, Any]) -> str:
+def why_rejected(line: Mapping[str, Any]) -> str:
     """The detail of a rejection; of an entity that is not there, what that means and what to do."""
     detail = line.get("detail")
     if line["reason"] == UnknownEntityError.CODE and isinstance(detail, Mapping) and "entity" in detail:

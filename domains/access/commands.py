@@ -345,11 +345,16 @@ def _tell(receipt: Receipt, as_json: bool) -> int:
 
 
 def _line(result: dict[str, Any]) -> Text:
+    """What became of an event; of one that was refused also why, and what to do."""
     from rich.text import Text
+
+    from ...schemas.rejections import next_step
+    from ...terminal.views import why_rejected
 
     text = Text.assemble(verdict(str(result["outcome"])), f"  {result['position']}")
     if "reason" in result:
-        text.append(f"  {result['reason']}: {shortened(result.get('detail'), 160)}")
+        topic = str(result["position"]).rsplit("/", 2)[0]
+        text.append(f"  {result['reason']}: {why_rejected(result)}\n  next: {next_step(result['reason'], topic)}")
     return text
 
 

@@ -24,6 +24,7 @@ from ...schemas.pages import Page, Shown
 from ...schemas.positions import EPOCH_SHIFT, Cut
 from ...schemas.rejections import next_step
 from ...schemas.urn import Urn
+from ..own.rows import may_name
 from .rebuilds import rebuilds
 
 _GOOD_S: Final = 2.0
@@ -134,7 +135,10 @@ def _pipeline(journal: Journal, request: Request) -> Shown:
         refused = journal.lake.of_all_tables(lambda view: _refused(view, request, since_ms))
     except MetajournalError as error:
         problem = error.message
-    shown = [(name, one) for name, one in refused.events if all(_may(request, entity) for entity in one.entities)]
+    shown = [
+        (name, one if may_name(one.detail, request) else one._replace(detail=None))
+        for name, one in refused.events if all(_may(request, entity) for entity in one.entities)
+    ]  # fmt: skip
     unfinished, unknown = rebuilds(journal, told.ends)
     values = {
         "rebuilds": unfinished, "unknown": unknown, "next_step": next_step, "freshness": told,

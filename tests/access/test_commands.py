@@ -56,6 +56,10 @@ def test_what_is_typed_stands_and_a_key_is_told_once(installation: Installation)
     assert (mistyped.returncode, "Did you mean developer?" in mistyped.stderr) == (0, True)
     late = said(installation, "issue-key", "nobody", code=1)
     assert (late["reason"], "key" in late) == ("unknown-entity", False)
+    told = installation.metajournal("access", "issue-code", "nobody")
+    assert told.returncode == 1
+    assert "unknown-entity: There is no entity access-principal:nobody." in told.stdout
+    assert "\n  next: " in told.stdout
 
 
 def test_what_stands_of_access_is_published_and_found_nowhere(installation: Installation) -> None:

@@ -59,14 +59,14 @@ def test_completions_are_chosen_by_arrows(root: Visitor) -> None:
 
 def test_the_keys_are_listed_and_the_list_closes(root: Visitor) -> None:
     root.go("/pipeline")
-    dialog = root.page.get_by_role("dialog", name="Keys")
+    dialog = root.page.get_by_role("dialog", name="Shortcuts")
     root.page.keyboard.press("?")
     expect(dialog).to_be_visible()
     root.page.keyboard.press("/")
     expect(dialog).to_be_visible()
     root.page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
-    root.page.get_by_role("button", name="Keys").click()
+    root.page.get_by_role("button", name="Shortcuts").click()
     dialog.get_by_role("button", name="Close").click()
     expect(dialog).to_be_hidden()
 
@@ -77,7 +77,7 @@ def test_who_types_is_left_alone(root: Visitor) -> None:
     field.focus()
     root.page.keyboard.type("a/b?")
     expect(field).to_have_value("a/b?")
-    expect(root.page.get_by_role("dialog", name="Keys")).to_be_hidden()
+    expect(root.page.get_by_role("dialog", name="Shortcuts")).to_be_hidden()
 
 
 def test_keys_of_the_browser_are_its_own(root: Visitor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,6 +81,8 @@ def test_an_entitys_page_shows_both_scopes_apart_its_schema_and_what_to_copy(ser
     assert "raw" in user.text
     assert "About shown." in system.text
     assert "team" not in system.text
+    made = next(row for row in system.all("tr") if "creation_time" in row.text)
+    assert re.search(r"creation_time\d{13} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} UTC", made.text)
     assert [cell.text for cell in schema.all("td")] == ["total", "double", "who", "string"]
     copies = [one.text for one in page.all("section")[-1].all("pre")]
     assert copies[0] == "dataset:pages/shown"

@@ -19,6 +19,8 @@ from ....schemas.urn import Urn
 from ..events import EntityDeleted, EntityRegistered, PropertiesRemoved, PropertiesSet, TagsAdded, TagsRemoved
 
 _SCHEMA: Final = "schema"
+_TIMES: Final = ("creation_time", "last_update_time")
+"""Properties in milliseconds UTC, which the rules set."""
 _MOST_FIELDS: Final = 500
 _DOMAIN: Final = "catalog"
 _NO_FIELDS: Final = dict.fromkeys(("urn", "description", "schema", "properties", "tags"), "")
@@ -33,6 +35,7 @@ def _annotations(journal: Any, request: Request, row: EntityRow) -> Shown:
         "row": row, "urn": entity, "quoted": quoted, "schema_text": text,
         "fields": None if fields is None else fields[:_MOST_FIELDS],
         "more_fields": 0 if fields is None else max(0, len(fields) - _MOST_FIELDS),
+        "times": {key: int(text) for key, text in row.system_properties.items() if key in _TIMES},
         "may_write": not request.is_earlier and request.may(WRITE, entity),
         "may_delete": not request.is_earlier and _is_own(entity) and request.may(DELETE, entity),
     }  # fmt: skip
