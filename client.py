@@ -363,26 +363,28 @@ class Journal(LakeClient):
     @known_arguments("A completion")
     def suggest_names(
         self, prefix: str = "", *, tenant: str | None = None, limit: int = 10, timeout_s: float = 10.0,
-        after: str | None = None, within: Collection[Within] | None = None,
+        after: str | None = None, within: Collection[Within] | None = None, at_least: Inside | None = None,
     ) -> list[Suggestion]:  # fmt: skip
         """Names that begin with a text, and how many entities have each.
 
         See `indexer.search.searching.Search.suggest_names`.
         """
         return self._searching.suggest_names(
-            prefix, tenant=tenant, limit=limit, timeout_s=timeout_s, after=after, within=within
+            prefix, tenant=tenant, limit=limit, timeout_s=timeout_s, after=after, within=within, at_least=at_least
         )
 
     @known_arguments("A completion")
     def suggest_keys(
         self, prefix: str = "", *, scope: str | None = None, tenant: str | None = None, limit: int = 10,
         timeout_s: float = 10.0, after: str | None = None, within: Collection[Within] | None = None,
+        at_least: Inside | None = None,
     ) -> list[Suggestion]:  # fmt: skip
         """Metadata keys that begin with a text; `search("properties:KEY")` finds the entities that have one. Arguments
         as of `indexer.search.searching.Search.suggest_keys`."""
         return self._searching.suggest_keys(
-            prefix, scope=scope, tenant=tenant, limit=limit, timeout_s=timeout_s, after=after, within=within
-        )
+            prefix, scope=scope, tenant=tenant, limit=limit, timeout_s=timeout_s, after=after, within=within,
+            at_least=at_least,
+        )  # fmt: skip
 
     @property
     def _searching(self) -> Search:

@@ -7,7 +7,7 @@ also where a topic is quiet, and another process resumes from them with nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from confluent_kafka import Message
@@ -153,6 +153,12 @@ def first_offsets(settings: Settings, topics: Sequence[ChangeTopic]) -> dict[Par
     with LookUp(settings) as look_up:
         places = [(topic.name, number) for topic in topics for number in range(look_up.partitions(topic.name))]
         return {place: look_up.range(place)[0] for place in places}
+
+
+def last_offsets(settings: Settings, places: Iterable[Partition]) -> dict[Partition, int]:
+    """The offset behind the last one of some partitions. Raises: KafkaUnavailableError."""
+    with LookUp(settings) as look_up:
+        return {place: look_up.range(place)[1] for place in places}
 
 
 def identities(settings: Settings, topics: Sequence[ChangeTopic]) -> dict[str, tuple[str, int]]:

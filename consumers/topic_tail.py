@@ -18,6 +18,8 @@ from .tail import SETTINGS, lost
 
 _ASKED_S: Final = 1.0
 _MOST: Final = 5_000
+_SHORT: Final = {"fetch.wait.max.ms": 50}
+"""A broker answers a connection's requests in order: whoever asks for the ends waits behind a fetch for new records."""
 
 
 class Came(NamedTuple):
@@ -46,7 +48,7 @@ class TopicTail:
         self.errors = ErrorLog()
         self._topic = topic
         self._partitions = range(partitions)
-        self._consumer = make_consumer(settings, self.errors, role="follower", **SETTINGS)
+        self._consumer = make_consumer(settings, self.errors, role="follower", **{**SETTINGS, **_SHORT})
 
     def ends(self) -> dict[int, tuple[int, int]]:
         """First offset of each partition, and the one behind its last record.

@@ -36,7 +36,7 @@ from ..schemas.settings import GatewaySettings
 from ..schemas.urn import Urn
 from .audit import Audit, UnauditedError
 from .bodies import BODY_BYTES, EVENTS_BYTES, Body, read_body, value_of
-from .conditions import Wish, at_least_of, wish_of
+from .conditions import Wish, at_least_of, check_once, wish_of
 from .feed.feeds import Feeds
 from .feed.reader import Reader
 from .feed.reply import EVENT_STREAM, feed_reply
@@ -121,7 +121,7 @@ class Gateway:
         await response(scope, receive, send)
 
     async def _handled(self, request: HttpRequest, exchange: _Exchange) -> Response:
-        self._check_host(request.headers.get("host", ""))
+        self._check_host(request.headers.getlist("host"))
         parts = path_parts(request.scope["raw_path"])
         endpoint, names, rest = self._route(request, parts, exchange)
         exchange.row = endpoint
@@ -137,6 +137,7 @@ class Gateway:
         _check_query(endpoint, query)
         urn, writes = named_urn(endpoint, names, rest, query), endpoint.event is not None or endpoint.lines
         exchange.urn = urn
+        check_once(request.headers)
         wish = wish_of(request.headers if writes else {}, creates=endpoint.creates, wait_s=self._settings.wait_s)
         asked = Request(names, query, None, principal.tenant, principal.actor, wish.at_ms, urn, rights=principal.rights)
         if endpoint.needs is None and not endpoint.lines:
@@ -150,7 +151,7 @@ class Gateway:
         if endpoint.check is not None:
             endpoint.check(self._journal, asked)
         if endpoint.sends is not None:
-            return reply_of(request, await self.senders.answer(endpoint, asked))
+            return reply_of(request, await self.senders.answer(endpoint, asked, partial(self.audit.refused, exchange)))
         if endpoint.feed is not None:
             return await self._feed(request, endpoint.feed(asked), asked, exchange)
         return reply_of(request, await self._answer(endpoint, asked, wish, at_least_of(request.headers)))
@@ -184,7 +185,9 @@ class Gateway:
             await self._journal.wait_future(at_least, timeout_s=self._settings.wait_s)
         readers = self._waiters if endpoint.waits_itself else self._readers
         read = partial(endpoint.read, self._journal, replace(asked, at_least=at_least))
-        return await readers.run(read, asker=asked.asker)
+        return await self.following.seen(
+            asked, partial(readers.run, read, asker=asked.asker), self._settings.wait_s
+        )  # fmt: skip
 
     async def _row(self, endpoint: Endpoint, asked: Request, at_least: Any) -> Answer:
         """The answer of an entity's newest row, or of the one as at a point."""
@@ -262,8 +265,11 @@ class Gateway:
         self._buckets.take(principal.key_id)
         return principal
 
-    def _check_host(self, host: str) -> None:
-        """Refuse a name of this server that nobody gave it (DNS rebinding). Raises: HttpError: 421."""
+    def _check_host(self, hosts: Sequence[str]) -> None:
+        """Refuse a name of this server that nobody gave it (DNS rebinding). Raises: HttpError: 421; 400: several."""
+        if len(hosts) > 1:
+            raise HttpError(400, "The request has several Host headers.", code="bad-host", hint="Send one.")
+        host = hosts[0] if hosts else ""
         name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
         allowed = self._settings.hosts or (_LOCAL_HOSTS if self._settings.is_local else None)
         if allowed is not None and name.lower() not in allowed:

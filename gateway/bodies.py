@@ -23,6 +23,7 @@ EVENTS_BYTES: Final = 16 * 1024 * 1024
 JSON: Final = "application/json"
 LINES: Final = ("application/x-ndjson", "application/jsonl", "application/ndjson")
 _ENTRY: Final = re.compile(r"\$(?:\.(\w+))?\[\.\.\.\]")
+_UTF8: Final = ("utf-8", "utf8")
 _PACKED: Final = 16 + zlib.MAX_WBITS
 _FORM: Final = "application/x-www-form-urlencoded"
 """What curl says of `-d` unless told otherwise; the source's samples say nothing else."""
@@ -60,13 +61,13 @@ async def read_body(
         InputError: it is not UTF-8, or not packed as it says.
     """
     is_lines = not is_none and _check_type(headers.get("content-type", ""), lines=lines)
-    unpack = None if is_none else _unpacker(headers.get("content-encoding", ""))
+    is_packed = not is_none and _is_packed(headers.get("content-encoding", ""))
     length = headers.get("content-length", "")
     if length.isdigit() and int(length) > most_bytes:
         raise _too_large(most_bytes)
     try:
         async with asyncio.timeout(deadline_s):
-            data = await _unpacked(chunks, unpack, most_bytes)
+            data = await _unpacked(chunks, most_bytes, is_packed=is_packed)
     except TimeoutError:
         text = f"The body did not come within {deadline_s:g} s."
         raise HttpError(408, text, code="too-slow", headers={"Connection": "close"}) from None
@@ -80,22 +81,28 @@ async def read_body(
         raise InputError("The body is not UTF-8.", code="not-utf-8") from error
 
 
-async def _unpacked(chunks: AsyncIterator[bytes], unpack: Any, most_bytes: int) -> bytes:
-    data, packed_bytes = bytearray(), 0
+async def _unpacked(chunks: AsyncIterator[bytes], most_bytes: int, *, is_packed: bool) -> bytes:
+    """All of a body; gzip of several members is what they hold, one after the other (RFC 1952, 2.2)."""
+    data, packed_bytes, unpack = bytearray(), 0, zlib.decompressobj(_PACKED)
     async for chunk in chunks:
         packed_bytes += len(chunk)
         if packed_bytes > most_bytes:
             raise _too_large(most_bytes)
-        if unpack is None:
+        if not is_packed:
             data += chunk
             continue
-        try:
-            data += unpack.decompress(chunk, most_bytes + 1 - len(data))
-        except zlib.error as error:
-            raise InputError("The body is not valid gzip.", code="not-gzip") from error
-        if len(data) > most_bytes:
-            raise _too_large(most_bytes)
-    if unpack is not None and packed_bytes and not unpack.eof:
+        left = chunk
+        while left:
+            if unpack.eof:
+                unpack = zlib.decompressobj(_PACKED)
+            try:
+                data += unpack.decompress(left, most_bytes + 1 - len(data))
+            except zlib.error as error:
+                raise InputError("The body is not valid gzip.", code="not-gzip") from error
+            if len(data) > most_bytes:
+                raise _too_large(most_bytes)
+            left = unpack.unused_data
+    if is_packed and packed_bytes and not unpack.eof:
         raise InputError("The gzip body ends before its end.", code="not-gzip")
     return bytes(data)
 
@@ -104,9 +111,9 @@ def _check_type(content_type: str, *, lines: bool) -> bool:
     """Whether a type says JSON lines. Raises: HttpError: 415: it says something else than JSON."""
     name, _, rest = content_type.partition(";")
     kind = name.strip().lower()
-    charset = rest.replace(" ", "").lower()
-    if charset.startswith("charset=") and charset.removeprefix("charset=").strip('"') not in ("utf-8", "utf8"):
-        raise _unsupported(content_type)
+    for parameter in rest.replace(" ", "").lower().split(";"):
+        if parameter.startswith("charset=") and parameter.removeprefix("charset=").strip('"') not in _UTF8:
+            raise _unsupported(content_type)
     if kind in LINES and lines:
         return True
     if kind in ("", JSON, _FORM) or (kind.startswith("application/") and kind.endswith("+json")):
@@ -114,12 +121,11 @@ def _check_type(content_type: str, *, lines: bool) -> bool:
     raise _unsupported(content_type)
 
 
-def _unpacker(encoding: str) -> Any:
+def _is_packed(encoding: str) -> bool:
+    """Whether a body is gzip. Raises: HttpError: 415: it is encoded otherwise."""
     kind = encoding.strip().lower()
-    if kind in ("", "identity"):
-        return None
-    if kind == "gzip":
-        return zlib.decompressobj(_PACKED)
+    if kind in ("", "identity", "gzip"):
+        return kind == "gzip"
     raise HttpError(
         415, f"The content encoding {encoding!r:.40} is not supported.", code="unsupported-encoding",
         hint="Send gzip, or nothing.", headers={"Accept-Encoding": "gzip"},

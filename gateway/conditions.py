@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from starlette.datastructures import Headers
+
 from ..schemas.errors import InputError
 from ..schemas.ids import id_bytes, id_text
 from ..schemas.positions import Position
@@ -21,6 +23,7 @@ _VERSION_7: Final = 7
 _ETAG: Final = re.compile(r'(W/)?"([^"\x00-\x20\x7f]*)"')
 _LONGEST_WAIT_S: Final = 60.0
 _RFC_VARIANT: Final = 0b10
+_ONCE: Final = ("Idempotency-Key", "If-Match", "If-None-Match", "Metajournal-At-Least")
 
 
 class Wish(NamedTuple):
@@ -57,6 +60,13 @@ def wish_of(headers: Mapping[str, str], *, creates: bool, wait_s: float) -> Wish
     event_id, at_ms = _key(headers.get("idempotency-key"), now_ms := time.time_ns() // 1_000_000)
     expected = _expected(headers.get("if-match"), headers.get("if-none-match"), creates=creates)
     return Wish(expected, event_id, now_ms if at_ms is None else at_ms, _wait(headers.get("prefer", ""), wait_s))
+
+
+def check_once(headers: Headers) -> None:
+    """Refuse a header that comes twice where one alone can be meant. Raises: InputError."""
+    for name in _ONCE:
+        if len(headers.getlist(name)) > 1:
+            raise InputError(f"The header {name} is there more than once.", code="header-twice", hint="Send it once.")
 
 
 def _key(text: str | None, now_ms: int) -> tuple[str | None, int | None]:

@@ -12,7 +12,8 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeVar
 
 from ..client import Journal
 from ..consumers.asked_ends import AskedEnds
@@ -20,6 +21,7 @@ from ..consumers.followers import Follow, is_running, place_of
 from ..producers.receipts import Receipt
 from ..producers.verdicts import Outcome
 from ..rules.entity import EntityRow
+from ..schemas.endpoints import Request
 from ..schemas.errors import (
     InputError,
     MetajournalError,
@@ -33,6 +35,7 @@ from ..schemas.positions import Position
 from ..schemas.urn import Urn
 from .threads import Readers
 
+T = TypeVar("T")
 _log = logging.getLogger("metajournal.gateway")
 KEPT: Final = 4_096
 """Most aggregates that are followed at once."""
@@ -157,6 +160,24 @@ class Following:
                 self._stand_back((last.topic, last.partition), error)
         await self._journal.wait_future(last, timeout_s=max(0.0, until - time.monotonic()))
         return await self._readers.run(lambda: _in_lake(self._journal, urn, tenant, last))
+
+    async def seen(self, request: Request, read: Callable[[], Awaitable[T]], wait_s: float) -> T:
+        """What a read of the lake gives; where it lacks an entity that the journal has, once it holds that.
+
+        Raises:
+            UnknownEntityError: the journal has none either.
+            NotYetVisibleError: the lake did not get there in time.
+        """
+        try:
+            return await read()
+        except UnknownEntityError:
+            if request.urn is None or request.is_earlier:
+                raise
+            row = (await self.fresh(request.urn, request.tenant, wait_s)).row
+            if row is None or row.deleted:
+                raise
+        await self._journal.wait_future(await self.last(request.urn, request.tenant), timeout_s=wait_s)
+        return await read()
 
     async def last(self, urn: Urn, tenant: str) -> Position:
         """The last position that an entity's partition holds now. Raises: KafkaUnavailableError."""

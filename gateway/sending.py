@@ -15,7 +15,7 @@ from ..producers.receipts import Receipt
 from ..producers.verdicts import Outcome
 from ..rules.entity import EntityRow
 from ..schemas.endpoints import Answer, Endpoint, Request
-from ..schemas.errors import OutcomeUnknownError, UnavailableError
+from ..schemas.errors import ForbiddenError, OutcomeUnknownError, UnavailableError
 from ..schemas.events.base import Event
 from ..schemas.urn import Urn
 from .following import Following
@@ -44,9 +44,13 @@ class Senders:
         self._following = following
         self._kept: dict[Any, Any] = {}
 
-    async def answer(self, endpoint: Endpoint, request: Request) -> Answer:
+    async def answer(
+        self, endpoint: Endpoint, request: Request, refused: Callable[[ForbiddenError], object]
+    ) -> Answer:  # fmt: skip
         """The answer of an endpoint that sends by itself.
 
+        Args:
+            refused: records one of several events that may not be sent.
         Raises:
             UnavailableError: not everything was acknowledged in time; the request is to be sent again.
             MetajournalError: as the endpoint's function.
@@ -55,19 +59,22 @@ class Senders:
         until = asyncio.get_running_loop().time() + ANSWER_S
         try:
             async with asyncio.timeout_at(until):
-                return await endpoint.sends(self.of(request, until), request)
+                return await endpoint.sends(self.of(request, until, refused), request)
         except TimeoutError:
             raise overloaded("Not everything was acknowledged in time.", "not-acknowledged") from None
         except OutcomeUnknownError as error:
             raise overloaded(error.message, error.code) from error
 
-    def of(self, request: Request, until: float) -> Sending:
+    def of(
+        self, request: Request, until: float, refused: Callable[[ForbiddenError], object] = lambda error: None
+    ) -> Sending:  # fmt: skip
         """What one request sends by.
 
         Args:
             until: the loop's time of its deadline.
+            refused: as of `answer`.
         """
-        return Sending(self._journal, self._following, request, until, self._kept)
+        return Sending(self._journal, self._following, request, until, self._kept, refused)
 
 
 class Sending:
@@ -76,21 +83,28 @@ class Sending:
     Args:
         journal, following, request, until: as of `Senders`.
         kept: what outlives the request.
+        refused: as of `Sends`.
     """
 
     def __init__(
-        self, journal: Journal, following: Following, request: Request, until: float, kept: dict[Any, Any]
-    ) -> None:
+        self, journal: Journal, following: Following, request: Request, until: float, kept: dict[Any, Any],
+        refused: Callable[[ForbiddenError], object],
+    ) -> None:  # fmt: skip
         self._journal = journal
         self._following = following
         self._request = request
         self._kept = kept
+        self._refused = refused
         self.until = until
 
     @property
     def left_s(self) -> float:
         """Seconds until the deadline."""
         return max(0.0, self.until - asyncio.get_running_loop().time())
+
+    def refused(self, error: ForbiddenError) -> None:
+        """As `Sends.refused`."""
+        self._refused(error)
 
     async def follow(self, urn: Urn) -> None:
         """As `Sends.follow`."""

@@ -183,7 +183,10 @@ class Site:
                 raise UnknownEntityError(str(asked.entity), held_to=str(fresh.end))
             row = fresh.row
         readers = self._waiters if page.waits_itself else self._readers
-        return await readers.run(partial(self._read, request, page, asked, row, visit), asker=asked.asker)
+        read = partial(self._read, request, page, asked, row, visit)
+        return await self._following.seen(
+            asked, partial(readers.run, read, asker=asked.asker), self._settings.wait_s
+        )  # fmt: skip
 
     def _read_then(self, request: HttpRequest, page: Page, asked: Request, visit: Visit) -> Response:
         """A page of an entity as it was at a point, and whether a later event can change that."""

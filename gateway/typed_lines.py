@@ -114,7 +114,8 @@ def _typed(line: str, needs_of: NeedsOf, check: Check) -> Typed:
         raise InvalidEventError(faults)
     needs = needs_of(typed.event)
     if needs is None:
-        raise ForbiddenError(f"{typed.event.TYPE} cannot be sent over HTTP.", code="not-over-http")
+        raise ForbiddenError(f"{typed.event.TYPE} cannot be sent over HTTP.", code="not-over-http",
+                             hint="Rights and keys have addresses of their own, below /api/v1/access.")  # fmt: skip
     check(needs)
     return typed
 

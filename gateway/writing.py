@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -82,6 +83,8 @@ class Writer:
             return _pending(receipt, position, tells)
         headers = _headers(receipt, position, outcome.word)
         try:
+            if isinstance(outcome, Duplicate) and tells:
+                raise _told_once()
             answer = await self._answer(endpoint, request, event, said["expected"], receipt, outcome, headers)
             return replace(answer, value={**answer.value, **(tells or {})})
         except RejectedError as error:
@@ -149,6 +152,10 @@ class Writer:
                 sent.append((number, one, await self._emit_line(request, one)))
             except MetajournalError as error:
                 results.append({"line": number, **line_error(error)})
+        for _, _, receipt in reversed(sent):  # once the last one is there the others mostly are, which costs no wait
+            if receipt.pending:
+                with suppress(MetajournalError):
+                    await receipt
         for number, one, receipt in sent:
             results.append({"line": number, **await self._line_result(request, one, receipt, wish)})
         return sorted(results, key=_line)
@@ -183,7 +190,7 @@ class Writer:
     async def _line_result(self, request: Request, typed: Any, receipt: Receipt, wish: Wish) -> dict[str, Any]:
         about = _sent(typed, receipt)
         try:
-            position = await receipt
+            position = receipt.position if receipt.acknowledged else await receipt
         except MetajournalError as error:
             return {**about, **line_error(error)}
         result = {"ok": True, **about, "position": str(position)}
@@ -200,6 +207,15 @@ class Writer:
             except HttpError as error:
                 return {**result, **line_error(error)}
         return {**result, **outcome_json(outcome), "ok": not isinstance(judged, Rejected | Shelved)}
+
+
+def _told_once() -> HttpError:
+    """The answer to a key of an earlier request whose answer told a secret: this one's is another secret's event."""
+    return HttpError(
+        422, "This Idempotency-Key was used before, and what was made then is shown in the first answer alone.",
+        code="key-reused", headers={OUTCOME: "key-reused"},
+        hint="List what there is, revoke what nobody knows, and send a new Idempotency-Key.",
+    )  # fmt: skip
 
 
 def _line(result: Mapping[str, Any]) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from .errors import InputError
+from .errors import ForbiddenError, InputError
 from .positions import Position
 from .urn import Urn
 from .within import Within
@@ -203,6 +203,9 @@ class Sends(Protocol):
     @property
     def left_s(self) -> float:
         """Seconds until the request must be answered."""
+
+    def refused(self, error: ForbiddenError) -> None:
+        """Record that one of several events may not be sent."""
 
     async def follow(self, urn: Urn) -> None:
         """Begin to follow an entity's aggregate: before anything is sent of one whose rows or verdicts are asked for.

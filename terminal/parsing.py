@@ -8,9 +8,10 @@ Invariant: nothing typed is dropped or guessed at; an unknown name is an error t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import cache, lru_cache
 from inspect import Parameter, signature
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -45,9 +46,9 @@ def event_class(name: str) -> type[Any]:
     Raises:
         InputError: there is no such event type.
     """
-    for known, cls in EVENT_CLASSES.items():
-        if name in (known, cls.TYPE, cls.TYPE.rpartition(".")[0]):
-            return cls
+    own = _own_classes().get(name)
+    if own is not None:
+        return own
     brought = _from_outside(name)
     if brought is not None:
         return brought
@@ -59,6 +60,24 @@ def event_class(name: str) -> type[Any]:
         code="unknown-event-type",
         hint="Known types: " + ", ".join([*sorted(EVENT_CLASSES), *outside.values()]) + ".",
     )
+
+
+@cache
+def _own_classes() -> Mapping[str, type[Any]]:
+    """Our own event classes by each of their names."""
+    found: dict[str, type[Any]] = {}
+    for known, cls in EVENT_CLASSES.items():
+        for name in (known, cls.TYPE, cls.TYPE.rpartition(".")[0]):
+            found.setdefault(name, cls)
+    return found
+
+
+@lru_cache(maxsize=1_000)
+def _fields(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of an event class's fields, and of those that must be given."""
+    parameters = signature(cls).parameters.values()
+    required = tuple(parameter.name for parameter in parameters if parameter.default is Parameter.empty)
+    return tuple(parameter.name for parameter in parameters), required
 
 
 def _from_outside(name: str) -> type[Any] | None:
@@ -89,11 +108,10 @@ def event_of(name: str, values: Mapping[str, Any]) -> Any:
         InvalidEventError: unknown or missing fields, or values that the class refuses.
     """
     cls = event_class(name)
-    parameters = list(signature(cls).parameters.values())
-    known = [parameter.name for parameter in parameters]
-    required = [parameter.name for parameter in parameters if parameter.default is Parameter.empty]
-    has = f"{cls.__name__} has no such field; it has {', '.join(known)}"
-    faults = [Fault(key, has) for key in values if key not in known]
+    known, required = _fields(cast("Hashable", cls))
+    faults = [
+        Fault(key, f"{cls.__name__} has no such field; it has {', '.join(known)}") for key in values if key not in known
+    ]
     faults += [Fault(key, "must be given") for key in required if key not in values]
     if faults:
         raise InvalidEventError(faults)

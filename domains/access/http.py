@@ -25,7 +25,7 @@ from .events import (
     RolesRevoked,
 )
 from .keys import check_label, make_key
-from .urns import key_urn, principal_urn, role_urn
+from .urns import CONSTANT_ROLES, key_urn, principal_urn, role_urn
 from .values import RoleInfo, key_json, principal_json, role_json
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _AT: Final = "/api/v1/access"
 _READ_ACCESS: Final = "ReadAccess"
+ADMIN: Final = CONSTANT_ROLES[0]
 _RESULT: Final = dict[str, Any]
 
 
@@ -150,9 +151,12 @@ def check_definition(request: Request, role: str, named: Iterable[str]) -> None:
 
 
 def _rights(journal: Any, request: Request, grants: Sequence[tuple[str, str]]) -> Rights:
+    """What grants allow, and may come to allow: a role that is not defined yet can be defined as anything."""
     from .rights import Rights
 
-    return Rights(grants, journal.access.kept.roles_of(request.tenant))
+    roles = journal.access.kept.roles_of(request.tenant)
+    defined = {*CONSTANT_ROLES, *roles}
+    return Rights([(role if role in defined else ADMIN, pattern) for role, pattern in grants], roles)
 
 
 def _check_covers(request: Request, rights: Rights, what: str) -> None:

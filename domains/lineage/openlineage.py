@@ -211,8 +211,8 @@ def _checked(facts: list[Any]) -> list[Any]:
 
 def _facts(of: Urn, at_ms: int, event: Mapping[str, Any], facet: Mapping[str, Any]) -> list[Any]:
     kind = event.get("eventType")
-    if kind is not None and kind not in _TYPES:
-        raise NoRunEventError(f"eventType is none of {', '.join(sorted(_TYPES))}: {kind!r}.")
+    if kind is not None and not (isinstance(kind, str) and kind in _TYPES):
+        raise NoRunEventError(f"eventType is none of {', '.join(sorted(_TYPES))}: {kind!r:.80}.")
     facts: list[Any] = [RunStarted(of, at_ms)] if kind == "START" else []
     status = facet.get("status") if isinstance(facet.get("status"), str) else _STATUS_OF.get(str(kind))
     if status and kind not in (None, "START", "RUNNING"):

@@ -8,6 +8,7 @@ for again with 503. Source: OpenLineage specification 2-0-2 and its HTTP API.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +18,7 @@ from ...schemas.errors import (
     InputError,
     InvalidUrnError,
     MetajournalError,
+    OperatorError,
     OutcomeUnknownError,
     UnavailableError,
 )
@@ -26,6 +28,7 @@ from .keeping import Keeper
 from .kept import Facet, Omitted, facets_of
 from .openlineage import NoRunEventError, event_time_ms, facts_of_any, run_of
 
+_log = logging.getLogger("metajournal.gateway")
 MOST_EVENTS: Final = 10_000
 """Most events of a batch."""
 _AT_ONCE: Final = 64
@@ -106,7 +109,7 @@ def _read(event: Any, request: Request) -> Received:
 
 def _require(request: Request, action: str, urn: Urn) -> None:
     if not request.may(action, urn):
-        raise ForbiddenError(f"This key does not have the right {action} on {urn}.", action=action)
+        raise ForbiddenError(f"This key does not have the right {action} on {urn}.", action=action, urn=str(urn))
 
 
 async def _kept(sends: Sends, request: Request, received: Received, keeper: Keeper) -> dict[Urn, list[Omitted]]:
@@ -213,7 +216,12 @@ async def _each(
             try:
                 await _received(sends, request, event, receiver)
             except MetajournalError as error:
+                if isinstance(error, ForbiddenError):
+                    sends.refused(error)
                 failures[index] = error
+            except Exception:  # a fault of ours is that of one event, not of all that came with it
+                _log.exception("An event of a batch failed.")
+                failures[index] = OperatorError("The server failed at this event.", hint="See its log.")
             done.add(index)
 
     workers = [asyncio.ensure_future(work()) for _ in range(min(_AT_ONCE, len(events)))]

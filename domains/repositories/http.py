@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from ...schemas.endpoints import CREATE, DELETE, READ, WRITE, Answer, Endpoint, Need, Parameter, Request
 from ...schemas.errors import InputError
 from ...schemas.urn import Urn
+from ...schemas.within import are_all_within
 from ...values import points_of
 from .client import WithRepositories
 from .events import EVENTS, RepositoryCreated, RepositoryDeleted
@@ -21,10 +22,15 @@ from .reads import RepositoryReads, queries_of
 from .urns import branch_urn, commit_urn, repository_urn
 from .values import branch_json, commit_json, diff_json, list_json, repository_json
 
+if TYPE_CHECKING:
+    from .answers import RepositoryInfo
+
 WAIT_S: Final = 5.0
 """Seconds that a thread waits until all can be seen that the journal holds; longer ones are asked for again."""
 _AT: Final = "/api/v1/repositories"
 _ANSWER: Final = dict[str, Any]
+_MEMBERS: Final = ("branch", "object")
+"""Kinds of what a repository has by name."""
 
 
 class _Named(Protocol):
@@ -42,11 +48,18 @@ def repositories_of(journal: WithRepositories, request: Request) -> Answer:
     as_at = points_of(request.query, of_facts=False).get("as_at")
     found = queries_of(journal).repositories(request.tenant, as_at=as_at)
     page, following = _page_of(found, request)
-    return Answer([repository_json(one) for one in page], next=following)
+    return Answer([_told(one, request) for one in page], next=following)
 
 
 def repository_of(journal: WithRepositories, request: Request) -> Answer:
-    return Answer(repository_json(_asked(journal, request).info(**_point(journal, request))))
+    return Answer(_told(_asked(journal, request).info(**_point(journal, request)), request))
+
+
+def _told(repository: RepositoryInfo, request: Request) -> dict[str, Any]:
+    """A repository; how many members it has only to whoever may read all that it can have."""
+    within = request.within
+    may_count = all(are_all_within(f"{kind}:{repository.name}/", within) for kind in _MEMBERS)
+    return {**repository_json(repository), "members": repository.members if may_count else None}
 
 
 def branches_of(journal: WithRepositories, request: Request) -> Answer:

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.types import Receive, Send
 
-from ...consumers.every_change import first_offsets
+from ...consumers.every_change import first_offsets, last_offsets
 from ...consumers.records import Partition
 from ...schemas.endpoints import READ, Wanted
 from ...schemas.errors import MetajournalError, PositionExpired, UnavailableError
@@ -280,6 +280,7 @@ class Feed:
         self._offsets = dict(since.offsets)
         if not since.is_whole:
             await self._send(send, self._gap("A change topic was created again: what it had before is gone."))
+        await self._hold_to_ends(send)
         while not ring.covers(self._offsets):
             await self._wait_for_turn(send)
             try:
@@ -287,6 +288,16 @@ class Feed:
             finally:
                 self._feeds.from_kafka.release()
         self._number = ring.first
+
+    async def _hold_to_ends(self, send: Send) -> None:
+        """Begin with the next changes where an id names some that were never there, and say so."""
+        assert self._offsets is not None
+        reached = self._shown.ring.reached
+        ahead = {place: offset for place, offset in self._offsets.items() if offset > reached.get(place, 0)}
+        ends = await self._in_pool(last_offsets, self._feeds.journal.settings, ahead) if ahead else {}
+        if any(offset > ends[place] for place, offset in ahead.items()):
+            self._offsets |= {place: min(offset, ends[place]) for place, offset in ahead.items()}
+            await self._send(send, self._gap("The id names changes that are not there."))
 
     async def _wait_for_turn(self, send: Send) -> None:
         while True:

@@ -50,7 +50,7 @@ def _keys(journal: Journal, request: Request) -> Answer:
 def _completions(request: Request) -> dict[str, Any]:
     return {
         "tenant": request.tenant, "limit": request.whole("limit", 10, _MOST), "after": request.query.get("after"),
-        "within": request.within,
+        "within": request.within, "at_least": request.at_least or None,
     }  # fmt: skip
 
 

@@ -187,16 +187,17 @@ class Search:
         timeout_s: float = 10.0,
         after: str | None = None,
         within: Collection[Within] | None = None,
+        at_least: Inside | None = None,
     ) -> list[Suggestion]:
         """Names that begin with a text, in any case, and how many entities have each; in alphabetical order.
 
         Args:
             after: only those behind this one, the last of an earlier answer.
-            within: as of `search`.
+            within, at_least: as of `search`.
         Raises:
-            IndexMissingError, SearchUnavailableError: as `search`.
+            IndexMissingError, SearchUnavailableError, NotYetVisibleError: as `search`.
         """
-        return self._suggest(("suggest_name",), prefix, tenant, limit, timeout_s, after, within)
+        return self._suggest(("suggest_name",), prefix, tenant, limit, timeout_s, after, within, at_least)
 
     def suggest_keys(
         self,
@@ -208,16 +209,17 @@ class Search:
         timeout_s: float = 10.0,
         after: str | None = None,
         within: Collection[Within] | None = None,
+        at_least: Inside | None = None,
     ) -> list[Suggestion]:
         """Metadata keys that begin with a text, and how many entities have each; in alphabetical order.
 
         Args:
-            after, within: as of `suggest_names`.
+            after, within, at_least: as of `suggest_names`.
         Raises:
-            IndexMissingError, SearchUnavailableError: as `search`.
+            IndexMissingError, SearchUnavailableError, NotYetVisibleError: as `search`.
         """
         fields = tuple(f"{scope_name.lower()}.suggest_key" for scope_name in scopes_of(scope))
-        return self._suggest(fields, prefix, tenant, limit, timeout_s, after, within)
+        return self._suggest(fields, prefix, tenant, limit, timeout_s, after, within, at_least)
 
     def _suggest(
         self,
@@ -228,13 +230,16 @@ class Search:
         timeout_s: float,
         after: str | None,
         within: Collection[Within] | None,
+        at_least: Inside | None,
     ) -> list[Suggestion]:
         checked_text(prefix, "prefix")
         if after is not None:
             checked_text(after, "after")
         whose, most, seen = self._tenant(tenant), checked_limit(limit), checked_within(within)
-        deadline = self._deadline(timeout_s)
+        wanted, deadline = wanted_marks(at_least), self._deadline(timeout_s)
         try:
+            if wanted:
+                self._shown(wanted, deadline)
             return suggest(deadline, self._index, fields, prefix, tenant=whose, limit=most, after=after, within=seen)
         except ApiError as error:
             raise self._meaning(error) from error

@@ -3,12 +3,14 @@ gives more than they have."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from metajournal.producers.topics import ensure_topics
+from metajournal.schemas.ids import id_text
 from metajournal.schemas.settings import Settings
 from tests.gateway.serving import Got, Served, served
 from tests.wait import eventually
@@ -129,6 +131,10 @@ def test_nobody_gives_more_than_they_have(server: Served, root: str) -> None:
     assert granted(server, key, "weak", ("granter", "dataset:a/b/*")).status == 200
     for grant in (("developer", "dataset:a/*"), ("granter", "dataset:*"), ("granter", "*"), ("admin", "dataset:a/*")):
         assert code(granted(server, key, "gina", grant)) == (403, "more-than-own"), grant
+    later = (("not-yet", "dataset:a/*"), ("not-yet", "*"))
+    assert [code(granted(server, key, "gina", grant)) for grant in later] == [(403, "more-than-own")] * 2
+    assert granted(server, root, "weak", ("not-yet", "dataset:a/*")).status == 200
+    assert code(server.post(f"{AT}/principals/weak/keys", key=key)) == (403, "more-than-own")
     assert code(server.post(f"{AT}/principals/strong/keys", key=key)) == (403, "more-than-own")
     assert server.delete(f"{AT}/principals/strong", key=root).status == 200
     assert code(server.post(f"{AT}/principals/strong", key=key)) == (403, "more-than-own")
@@ -154,6 +160,15 @@ def test_a_urn_in_the_query_does_not_stand_for_another_principal(server: Served,
         ]
         assert [answer.status for answer in asked] == [400] * 4, urn
     assert server.get(f"{AT}/principals/victim/keys", key=root).json == [held]
+
+
+def test_a_repeated_request_for_a_key_says_that_its_text_was_told_once(server: Served, root: str) -> None:
+    made(server, root, "twice")
+    sent = {"Idempotency_Key": id_text((time.time_ns() // 1_000_000 << 80 | 7 << 76 | 2 << 62).to_bytes(16))}
+    first, again = (server.post(f"{AT}/principals/twice/keys", {"label": "l"}, key=root, **sent) for _ in range(2))
+    assert (first.status, code(again)) == (201, (422, "key-reused"))
+    assert "in the first answer alone" in again.json["detail"]
+    assert [one["id"] for one in server.get(f"{AT}/principals/twice/keys", key=root).json][1:] == [first.json["key_id"]]
 
 
 @pytest.mark.parametrize("pattern", ["", "dataset", "dataset:team-a*", "dataset:*/x", "*:a/b/*"])

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -97,6 +98,24 @@ def test_each_refused_line_is_recorded_and_no_other(server: Served, gateway_sett
     assert [one["ok"] for one in answer.json["results"]] == [True, False, False]
     urns = eventually(lambda: found if len(found := of_request(gateway_settings, "lines-1")) == 2 else None)
     assert [one["urn"] for one in urns] == ["dataset:team-b/lines", "dataset:team-c/lines"]
+
+
+@pytest.mark.services
+def test_refused_events_of_openlineage_are_recorded(server: Served, gateway_settings: Settings) -> None:
+    one = {"eventType": "COMPLETE", "eventTime": "2026-01-01T00:00:00Z", "run": {"runId": "r"},
+           "job": {"namespace": "theirs", "name": "j"}}  # fmt: skip
+    server.post("/api/v1/lineage", one, key=TEAM_A, X_Request_Id="lineage-1")
+    server.post("/api/v1/lineage/batch", [one, one], key=TEAM_A, X_Request_Id="lineage-2")
+    for request_id, count in (("lineage-1", 1), ("lineage-2", 2)):
+        eventually(partial(recorded_so_often, gateway_settings, request_id, count))
+        assert {(one["status"], one["urn"]) for one in of_request(gateway_settings, request_id)} == {
+            (403, "run:theirs/j/workflow/j/r")
+        }
+
+
+def recorded_so_often(settings: Settings, request_id: str, count: int) -> bool:
+    """Whether a request has so many records."""
+    return len(of_request(settings, request_id)) == count
 
 
 @pytest.mark.services

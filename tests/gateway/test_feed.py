@@ -253,6 +253,19 @@ def test_an_id_of_topics_that_were_made_anew_is_a_gap(server: Served) -> None:
     assert resumed.events[0].name == "gap"
 
 
+def test_an_id_of_what_was_never_there_is_a_gap(server: Served) -> None:
+    with Listener(server.address) as listener:
+        listener.until(lambda one: one.last_id)
+    label, _, offsets = listener.last_id.rpartition(":")
+    mark, *_ = offsets.split(".")
+    beyond = ".".join([mark, *["zzzz"] * (len(offsets.split(".")) - 1)])
+    with Listener(server.address, last=f"{label}:{beyond}", namespace="never") as resumed:
+        resumed.until(lambda one: one.events)
+        assert resumed.events[0].name == "gap"
+        publish(server, ["x", "y", "z"], 2, "never")
+        resumed.until(lambda one: len(one.told) >= 6)
+
+
 def test_only_what_its_reader_may_read_is_in_a_feed(server: Served) -> None:
     with ExitStack() as stack:
         listeners = {key: stack.enter_context(Listener(server.address, key=key)) for key in (TEAM_A, OTHER, READER)}

@@ -48,6 +48,8 @@ def test_searches_that_wait_for_the_index_hold_no_other_read_up(server: Served) 
     for thread in threads:
         thread.join()
     assert done == [(503, "not-yet-visible")] * len(keys)
+    for path in ("names?prefix=o", "keys?prefix=key"):
+        assert server.get(f"/api/v1/suggest/{path}", Metajournal_At_Least=ahead).status == 503
 
 
 def found(server: Served, query: str, **more: Any) -> list[str]:

@@ -120,6 +120,8 @@ HOSTILE: dict[str, tuple[Any, int, str]] = {
     "a surrogate in a name": (event("\ud800"), 400, "not-json"),
     "a name that is too long": (event("x" * 2000), 400, "no-run-event"),
     "a word that is no eventType": (event(eventType="BEGUN"), 400, "no-run-event"),
+    "eventType is a list": (event(eventType=["COMPLETE"]), 400, "no-run-event"),
+    "eventType is an object": (event(eventType={}), 400, "no-run-event"),
     "the dataset is text": ({"eventTime": "2026-01-01T12:00:00Z", "dataset": "a"}, 400, "no-run-event"),
     "our own facet names no run": (
         event(run={"runId": "r", "facets": {"metajournal_run": {"run": "dataset:a/b"}}}), 400, "no-run-event"),
@@ -258,6 +260,8 @@ def test_a_batch_tells_which_events_failed(server: Served) -> None:
     assert [(one["index"], one["retriable"]) for one in failed] == [(1, False), (3, False), (4, False), (5, False)]
     assert [one["reason"].partition(":")[0] for one in failed] == [
         "no-run-event", "forbidden", "no-run-event", "no-run-event"]  # fmt: skip
+    odd = server.post(BATCH, [event("d"), event(eventType=["COMPLETE"])])
+    assert (odd.status, odd.json["summary"]["successful"]) == (200, 1)
     assert server.post(BATCH, []).json["status"] == "success"
     assert server.post(BATCH, [{}]).json["status"] == "failure"
     assert server.post(BATCH, [{}] * 10_001).json["code"] == "too-many"

@@ -96,6 +96,7 @@ def test_who_takes_json_too(server: Served, accept: str) -> None:
     [
         (b"{}", {"Content_Type": "text/plain"}, (415, "unsupported-type")),
         (b"{}", {"Content_Type": "application/json; charset=latin-1"}, (415, "unsupported-type")),
+        (b"{}", {"Content_Type": "application/json; x=1; charset=utf-16"}, (415, "unsupported-type")),
         (b"{}", {"Content_Encoding": "br"}, (415, "unsupported-encoding")),
         (b'{"a": "1", "a": "2"}', {}, (400, "not-json")),
         (b"[" * 100_000 + b"]" * 100_000, {}, (400, "not-json")),
@@ -110,6 +111,9 @@ def test_who_takes_json_too(server: Served, accept: str) -> None:
         (b'{"a": "1"} x', {}, (400, "not-json")),
         (b"x", {"Content_Encoding": "gzip"}, (400, "not-gzip")),
         (gzip.compress(b"{}")[:-4], {"Content_Encoding": "gzip"}, (400, "not-gzip")),
+        (gzip.compress(b"{}") + b"x" * 20, {"Content_Encoding": "gzip"}, (400, "not-gzip")),
+        (gzip.compress(b"{}") * 2, {"Content_Encoding": "gzip"}, (400, "not-json")),
+        (gzip.compress(b" " * 1024) * 2000, {"Content_Encoding": "gzip"}, (413, "body-too-large")),
         (b'"' + b"x" * (1024 * 1024) + b'"', {}, (413, "body-too-large")),
         (gzip.compress(b" " * (50 * 1024 * 1024)), {"Content_Encoding": "gzip"}, (413, "body-too-large")),
     ],
@@ -188,6 +192,30 @@ def test_a_packed_body_is_unpacked(server: Served) -> None:
     server.post("/api/v1/entities/dataset:p/packed")
     assert server.post(at, gzip.compress(b'{"a": "1"}'), Content_Encoding="gzip").status == 200
     assert server.get(at).json == {"a": "1"}
+    members = gzip.compress(b'{"b": ') + gzip.compress(b"") + gzip.compress(b'"2"}')
+    assert server.post(at, members, Content_Encoding="gzip").status == 200
+    assert server.get(at).json == {"a": "1", "b": "2"}
+
+
+HEAD = "GET /v3/namespaces/p/datasets/d/metadata/tags HTTP/1.1\r\nConnection: close\r\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "twice", "expected"),
+    [
+        ("GET", "Host: {0}\r\nHost: evil.example", b"bad-host"),
+        ("POST", 'Host: {0}\r\nIf-Match: *\r\nIf-Match: "1"', b"header-twice"),
+        ("POST", "Host: {0}\r\nIdempotency-Key: a\r\nIdempotency-Key: b", b"header-twice"),
+        ("GET", "Host: {0}\r\nMetajournal-At-Least: a/0/1\r\nMetajournal-At-Least: a/0/2", b"header-twice"),
+    ],
+)
+def test_a_header_that_can_be_there_once_is_refused_twice(
+    server: Served, method: str, twice: str, expected: bytes
+) -> None:
+    head = HEAD.replace("GET", method) + twice.format(server.address)
+    answer = raw(server, f"{head}\r\nAuthorization: Bearer {ADMIN}\r\nContent-Length: 0\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert expected in answer
 
 
 def test_curl_says_form_of_what_is_json(server: Served) -> None:

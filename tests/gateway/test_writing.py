@@ -92,6 +92,16 @@ def test_a_deleted_entity_is_gone(server: Served) -> None:
     assert server.post(entity("deleted")).status == 201
 
 
+def test_history_and_differences_never_say_that_there_is_none_of_what_was_answered(server: Served) -> None:
+    """The lake lacks it: it is waited for, and where it does not come, that is said."""
+    assert server.post(entity("not-folded")).status == 201
+    assert code(server.get(f"/api/v1/history/{dataset('writing', 'not-folded')}")) == (503, "not-yet-visible")
+    server.fold()
+    for path in ("history", "diff"):
+        assert server.get(f"/api/v1/{path}/{dataset('writing', 'not-folded')}").status == 200
+        assert code(server.get(f"/api/v1/{path}/{dataset('writing', 'of-nobody')}")) == (404, "unknown-entity")
+
+
 def test_an_edit_on_what_one_has_seen_counts_and_a_later_one_does_not(server: Served) -> None:
     seen = server.post(entity("edited")).headers["etag"]
     assert server.post(tags("edited"), ["a"], If_Match=seen).status == 200

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote_to_bytes
 
 from ....indexer.schema_fields import schema_fields
 from ....rules.entity import EntityRow
@@ -73,12 +73,12 @@ def _event(entity: Urn, fields: Mapping[str, str]) -> Any:
         case "add-tag":
             return TagsAdded(entity, [fields.get("tag", "")])
         case "remove-tag":
-            return TagsRemoved(entity, [unquote(fields.get("named", ""))])
+            return TagsRemoved(entity, [_decoded(fields.get("named", ""))])
     raise InputError("The form does not say what to do.", code="bad-form", hint="Open the page again.")
 
 
 def _key(fields: Mapping[str, str]) -> str:
-    return unquote(fields["named"]) if "named" in fields else fields.get("key", "")
+    return _decoded(fields["named"]) if "named" in fields else fields.get("key", "")
 
 
 def _value(fields: Mapping[str, str]) -> str:
@@ -90,6 +90,14 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
+def _decoded(text: str) -> str:
+    """A text as a form's hidden field has it. Raises: InputError: it is not UTF-8."""
+    try:
+        return unquote_to_bytes(text).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError("The form is not UTF-8.", code="bad-form", hint="Open the page again.") from error
+
+
 def _edit_again(request: Request, row: EntityRow | None) -> Sent | Shown:
     """Send a form again whose part of the entity is as it was seen; else show both."""
     if row is None or row.deleted:
@@ -98,7 +106,7 @@ def _edit_again(request: Request, row: EntityRow | None) -> Sent | Shown:
     if fields.get("do") not in ("set", "remove"):
         return _sent(request, row.logical_timestamp)  # a tag is there or not, whoever said so first
     key = _key(fields)
-    now, seen = row.user_properties.get(key), unquote(fields["seen"]) if "seen" in fields else None
+    now, seen = row.user_properties.get(key), _decoded(fields["seen"]) if "seen" in fields else None
     wanted = _value(fields) if fields.get("do") == "set" else None
     if now in (seen, wanted):
         return _sent(request, row.logical_timestamp)
