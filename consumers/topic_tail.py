@@ -18,8 +18,6 @@ from .tail import SETTINGS, lost
 
 _ASKED_S: Final = 1.0
 _MOST: Final = 5_000
-_SHORT: Final = {"fetch.wait.max.ms": 50}
-"""A broker answers a connection's requests in order: whoever asks for the ends waits behind a fetch for new records."""
 
 
 class Came(NamedTuple):
@@ -48,7 +46,9 @@ class TopicTail:
         self.errors = ErrorLog()
         self._topic = topic
         self._partitions = range(partitions)
-        self._consumer = make_consumer(settings, self.errors, role="follower", **{**SETTINGS, **_SHORT})
+        self._consumer = make_consumer(settings, self.errors, role="follower", **SETTINGS)
+        self._asker = make_consumer(settings, self.errors, role="ends")
+        """Asks for the ends alone: a broker answers a connection's requests in order, and fetches wait for records."""
 
     def ends(self) -> dict[int, tuple[int, int]]:
         """First offset of each partition, and the one behind its last record.
@@ -58,9 +58,7 @@ class TopicTail:
         """
         try:
             return {
-                partition: self._consumer.get_watermark_offsets(
-                    TopicPartition(self._topic, partition), timeout=_ASKED_S
-                )
+                partition: self._asker.get_watermark_offsets(TopicPartition(self._topic, partition), timeout=_ASKED_S)
                 for partition in self._partitions
             }
         except KafkaException as error:
@@ -102,4 +100,6 @@ class TopicTail:
         return 0
 
     def close(self) -> None:
+        """Leave Kafka."""
         self._consumer.close()
+        self._asker.close()

@@ -13,6 +13,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from ..client import Journal
@@ -70,6 +71,7 @@ class Following:
         self._ends = AskedEnds(journal.settings, journal.epochs)
         self._follows: OrderedDict[bytes, Follow] = OrderedDict()
         self._back_until: dict[tuple[str, int], float] = {}
+        self._begun: dict[tuple[str, int], asyncio.Future[Follow]] = {}
 
     async def follow(self, urn: Urn, tenant: str) -> Follow | None:
         """Follow an entity's aggregate; None where the follower stands back.
@@ -98,9 +100,22 @@ class Following:
         return follow
 
     async def _open(self, aggregate: Urn, tenant: str, place: tuple[str, int]) -> Follow:
-        if is_running(self._journal.settings, *place):
-            return self._journal.follow(aggregate, tenant=tenant)
-        return await self._readers.run(lambda: self._journal.follow(aggregate, tenant=tenant))
+        """Follow an aggregate; who comes first to a partition begins it in a thread, and all others wait for that."""
+        while not is_running(self._journal.settings, *place):
+            begun = self._begun.get(place)
+            if begun is not None:
+                await asyncio.wait({begun})
+                begun.result()  # raises what has kept it from beginning
+                continue
+            read = partial(self._journal.follow, aggregate, tenant=tenant)
+            begun = self._begun[place] = asyncio.ensure_future(self._readers.run(read))
+            begun.add_done_callback(lambda _: self._begun.pop(place))
+            try:
+                return await asyncio.shield(begun)
+            except asyncio.CancelledError:
+                begun.add_done_callback(_close_unused)
+                raise
+        return self._journal.follow(aggregate, tenant=tenant)
 
     def _keep(self, key: bytes, follow: Follow) -> None:
         gone = [self._follows.pop(key, None)]
@@ -203,6 +218,11 @@ class Following:
             follow.close()
         self._follows.clear()
         await asyncio.to_thread(self._ends.close)
+
+
+def _close_unused(future: asyncio.Future[Follow]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().close()
 
 
 def _in_lake(journal: Journal, urn: Urn, tenant: str, last: Position) -> Fresh:

@@ -83,6 +83,20 @@ def test_first_writes_to_an_aggregate_at_once_share_its_follower(server: Served,
         assert found[0].verdict(receipt.position, timeout_s=30).word == "accepted"
 
 
+def test_a_process_that_has_just_begun_follows_for_more_than_can_wait_for_a_thread(
+    server: Served, gateway_settings: Settings
+) -> None:
+    """Of many first writes one a partition begins its follower; the others wait for that without a thread."""
+
+    async def at_once(journal: Journal) -> list[Follow | None]:
+        following = Following(journal, Readers(2, 2))
+        many = [following.follow(dataset("writing", f"burst-{number}"), "default") for number in range(100)]
+        return await asyncio.gather(*many)
+
+    with Journal.connect(gateway_settings) as journal:
+        assert None not in asyncio.run(at_once(journal))
+
+
 def test_a_deleted_entity_is_gone(server: Served) -> None:
     server.post(entity("deleted"))
     assert server.delete(entity("deleted")).status == 200
