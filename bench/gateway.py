@@ -69,8 +69,8 @@ def _measured(bench: Bench, say: Say) -> list[Figure]:
     figures: list[Figure] = []
     for title, measure in (
         ("writes, acknowledged", _acknowledged), ("writes under load", _load), ("verdicts and reads", _verdicts),
-        ("many that wait", _waiting), ("one entity", _reads), ("lines", _lines), ("feeds", of_feeds),
-        ("revocations", revocations), ("pages", of_pages), ("memory", _memory),
+        ("many that wait", _waiting), ("one entity", _reads), ("pages", of_pages), ("lines", _lines),
+        ("feeds", of_feeds), ("revocations", revocations), ("memory", _memory),
     ):  # fmt: skip
         say(title)
         figures += measure(bench)

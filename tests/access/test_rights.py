@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from metajournal.domains.access import rights as declared
 from metajournal.domains.access.rights import Rights, action_on, known_actions
 from metajournal.domains.catalog.domain import PROGRAM_TYPES
+from metajournal.schemas.kinds import KINDS
 from metajournal.schemas.urn import Urn
 from metajournal.schemas.within import are_all_within
 from tests.properties import examples
@@ -211,3 +212,84 @@ def test_every_kind_of_a_domain_is_of_its_class() -> None:
         kind = text.partition(":")[0]
         assert action_on("Read", kind) == f"Read{CLASSES[kind]}"
     assert all(re.fullmatch("[A-Z][a-z]+[A-Z][a-z]+", action) for action in known_actions())
+
+
+# Every pattern against every other, which examples drawn by chance may miss
+
+
+def allowed(grants: list[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """What grants allow, by the words of the page alone."""
+    return frozenset((action, urn) for action in ALL.split() for urn in UNIVERSE if plainly(grants, action, urn))
+
+
+def test_a_pattern_covers_another_exactly_if_it_takes_in_all_of_it() -> None:
+    by_pattern = {pattern: allowed([("admin", pattern)]) for pattern in PATTERNS}
+    rights = {pattern: Rights([("admin", pattern)], {}) for pattern in PATTERNS}
+    for own, other in product(PATTERNS, repeat=2):
+        assert rights[own].covers(rights[other]) == (by_pattern[other] <= by_pattern[own]), (own, other)
+
+
+@pytest.mark.parametrize("role", ["admin", "analyst", "guard"])
+def test_within_is_what_may_be_done_with_each_pattern(role: str) -> None:
+    for pattern, action in product(PATTERNS, ["Read", "Write", "ReadAccess", "WriteSystem"]):
+        rights = Rights([(role, pattern)], ROLES)
+        conditions = rights.within(action)
+        for urn in map(Urn.parse, UNIVERSE):
+            may = rights.may(action, urn)
+            assert any(one.holds(urn) for one in conditions) == may == plainly_on([(role, pattern)], action, urn)
+
+
+def plainly_on(grants: list[tuple[str, str]], action: str, urn: Urn) -> bool:
+    whole = f"{action}{CLASSES[urn.kind]}" if action in ("Read", "Write") else action
+    return plainly(grants, whole, str(urn))
+
+
+def test_apps_called_like_types_of_programs_are_not_all_apps() -> None:
+    called = Rights([("admin", f"program:a/{word}/*") for word in PROGRAM_TYPES], {})
+    assert not called.covers(Rights([("admin", "program:a/*")], {}))
+
+
+@pytest.mark.parametrize("empty", ["program:a/a/nothing/*", "program:a/a/flow/x/*", "dataset:a/b/*", "repo:a/*"])
+def test_a_pattern_that_takes_in_nothing_is_covered_by_nothing(empty: str) -> None:
+    assert Rights([], {}).covers(Rights([("admin", empty)], {}))
+    assert not Rights([], {}).covers(Rights([("admin", "thing:a/b/c/d/*")], {}))
+
+
+def test_patterns_of_all_kinds_that_are_known_are_not_everything() -> None:
+    named = [*KINDS, "any-0", "any-1"]
+    every = Rights([("admin", f"{kind}:*") for kind in named], {})
+    assert not every.covers(Rights([("admin", "*")], {}))
+    assert not every.covers(Rights([("admin", "*:a/*")], {}))
+    assert every.covers(Rights([("admin", "any-1:*"), ("admin", "dataset:a/*")], {}))
+
+
+def test_rights_are_values() -> None:
+    one = Rights([("developer", "dataset:b/*"), ("analyst", "dataset:a/*"), ("analyst", "dataset:a/*")], ROLES)
+    same = Rights([("nobody-defined-it", "*"), ("analyst", "dataset:a/*"), ("developer", "dataset:b/*")], ROLES)
+    assert one == same
+    assert hash(one) == hash(same)
+    assert one != Rights(one.grants[:1], ROLES)
+    assert one != Rights([*one.grants, ("admin", "*")], ROLES)
+    assert one != one.grants
+    assert one.grants == (("analyst", "dataset:a/*"), ("developer", "dataset:b/*"))
+    assert repr(one) == "Rights([('analyst', 'dataset:a/*'), ('developer', 'dataset:b/*')])"
+    differing = product(("admin", "developer", "analyst", "emitter"), ("dataset:a/*", "dataset:b/*"))
+    assert len({hash(Rights([grant], {})) for grant in differing}) == 8
+    roles = [("reader", pattern) for pattern in PATTERNS] + [("guard", pattern) for pattern in reversed(PATTERNS)]
+    assert hash(Rights(roles, ROLES)) == hash(Rights(reversed(roles), ROLES))
+
+
+def test_anywhere_is_on_anything() -> None:
+    rights = Rights([("developer", "dataset:a/*"), ("unknown", "*")], ROLES)
+    assert [action for action in (*ALL.split(), "ReadMinds") if rights.anywhere(action)] == [
+        action for action in ALL.split() if action in CONSTANT["developer"].split()
+    ]
+
+
+def test_an_action_that_a_class_does_not_have_is_none() -> None:
+    assert (action_on("Create", "repo"), action_on("Create", "dataset"), action_on("CreateEntity", "dataset")) == (
+        "CreateRepo", None, None,
+    )  # fmt: skip
+    assert (action_on("Delete", "thing"), action_on("Delete", "access-key")) == ("DeleteEntity", None)
+    assert (action_on("Reading", "dataset"), action_on("ReadPipeline", "dataset")) == (None, "ReadPipeline")
+    assert action_on("ReadPipeline", "access-key") is None
