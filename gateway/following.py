@@ -185,8 +185,8 @@ class Following:
         """
         try:
             return await read()
-        except UnknownEntityError:
-            if request.urn is None or request.is_earlier:
+        except UnknownEntityError as error:
+            if request.urn is None or error.urn != str(request.urn) or request.is_earlier:
                 raise
             row = (await self.fresh(request.urn, request.tenant, wait_s)).row
             if row is None or row.deleted:
