@@ -17,10 +17,10 @@ from metajournal.schemas.errors import InvalidUnitError, UnavailableError
 LINE = json.dumps({"type": "tags-added", "entity": "dataset:a/b", "tags": ["t"]})
 
 
-async def settled() -> None:
-    """Let everything that can run begin."""
-    for _ in range(20):
-        await asyncio.sleep(0.001)
+async def until_busy(readers: Readers, count: int) -> None:
+    """Wait until so many reads wait or run."""
+    while readers.busy < count:
+        await asyncio.sleep(0)
 
 
 def test_one_asker_has_some_of_the_threads_and_others_are_read_for_meanwhile() -> None:
@@ -58,7 +58,7 @@ def test_one_asker_has_some_of_the_queue_and_is_told_so() -> None:
         readers = Readers()
         try:
             many = [asyncio.ensure_future(readers.run(gate.wait, asker="t/many")) for _ in range(WAITING_OF_ONE)]
-            await settled()
+            await until_busy(readers, WAITING_OF_ONE)
             with pytest.raises(UnavailableError, match="100 of your reads") as refused:
                 await readers.run(gate.wait, asker="t/many")
             assert refused.value.code == "too-busy"
@@ -81,7 +81,7 @@ def test_a_queue_that_is_full_is_full_for_everybody() -> None:
         readers = Readers(2, 3)
         try:
             many = [asyncio.ensure_future(readers.run(gate.wait, asker=f"t/{number}")) for number in range(5)]
-            await settled()
+            await until_busy(readers, 5)
             with pytest.raises(UnavailableError, match="5 reads are waiting"):
                 await readers.run(gate.wait, asker="t/other")
             gate.set()
