@@ -35,7 +35,9 @@ STALLED_S = 20.0
 SLOW_S = 1.0
 """Seconds that one piece may take with a reader that has fallen behind the ring, so that Kafka is read for it."""
 TURN_S = 5.0
-"""Seconds that a feed reads from Kafka before others have their turn, and that its reader may take for a piece then."""
+"""Seconds that a feed reads from Kafka before others have their turn."""
+TAKEN_S = 5.0
+"""Seconds that its reader may take for a piece then."""
 RETRY_MS: Final = 1_000
 _CHUNK_BYTES: Final = 64 * 1024
 _LOOKED_AT: Final = 1_000
@@ -314,13 +316,16 @@ class Feed:
         Raises:
             KafkaUnavailableError: it cannot be read.
         """
-        before, past, until = dict(offsets), None, time.monotonic() + TURN_S
+        before, past = dict(offsets), None
         try:
             past = await self._in_pool(
                 Past, self._feeds.journal, self._shown.topics, before, self._reader.principal.tenant
             )
-            while time.monotonic() < until and (entries := await self._in_pool(past.some)):
+            until = time.monotonic() + TURN_S  # once it is open: a turn in which nothing is read would never end
+            while entries := await self._in_pool(past.some):
                 await self._send_some(send, entries, offsets)
+                if time.monotonic() >= until:
+                    break
             offsets |= merged(offsets, past.reached)
         except PositionExpired as error:
             await self._skip_gone(send, offsets, error)
@@ -339,7 +344,7 @@ class Feed:
             if self._is_new(entry) and self._is_shown(entry, principal):
                 chunk += f"id: {self._shown.cuts.text(offsets)}\n".encode() + entry.frame
         if chunk:
-            await self._send(send, bytes(chunk), TURN_S)
+            await self._send(send, bytes(chunk), TAKEN_S)
         elif time.monotonic() > self._sent_at + BEAT_S:
             await self._send(send, _beat(self._shown.cuts.text(offsets)))
 

@@ -49,34 +49,47 @@ class Event(NamedTuple):
 class Listener:
     """A reader of a feed, in a thread of its own; a context manager. With a cookie it reads as pages do.
 
+    Args:
+        last: the id of the last event that it had.
+        resumes: whether it goes on in a new feed where one ends, as browsers do.
+        query: what it asks for.
     Attributes:
         status, headers: of the answer.
         last_id: the id that it would send to resume.
     """
 
     def __init__(
-        self, address: str, *, key: str = ADMIN, last: str | None = None, cookie: str | None = None, **query: str
+        self, address: str, *, key: str = ADMIN, last: str | None = None, cookie: str | None = None,
+        resumes: bool = False, **query: str
     ) -> None:  # fmt: skip
-        self._connection = HTTPConnection(address, timeout=60)
         who = {"Authorization": f"Bearer {key}"} if cookie is None else {"Cookie": cookie}
-        path, headers = "/api/v1/changes" if cookie is None else "/feed", {**who, "Accept": "text/event-stream"}
-        asked = f"?{urlencode(query)}" if query else ""
-        self._connection.request(
-            "GET", f"{path}{asked}", headers=headers | ({} if last is None else {"Last-Event-ID": last})
-        )
-        self._answer: HTTPResponse = self._connection.getresponse()
+        self._address, self._headers = address, {**who, "Accept": "text/event-stream"}
+        path, asked = "/api/v1/changes" if cookie is None else "/feed", f"?{urlencode(query)}" if query else ""
+        self._target, self._resumes, self._is_closed = f"{path}{asked}", resumes, False
+        self.last_id = last or ""
+        self._answer = self._ask()
         self.status, self.headers = self._answer.status, dict(self._answer.headers)
         self.events: list[Event] = []
-        self.last_id = last or ""
         self.beats = 0
         self.ended = threading.Event()
         self._thread = threading.Thread(target=self._read)
         self._thread.start()
 
+    def _ask(self) -> HTTPResponse:
+        self._connection = HTTPConnection(self._address, timeout=60)
+        last = {"Last-Event-ID": self.last_id} if self.last_id else {}
+        self._connection.request("GET", self._target, headers=self._headers | last)
+        return self._connection.getresponse()
+
     def _read(self) -> None:
         # A connection that is dropped ends the feed as its end does.
         with suppress(OSError, HTTPException, ValueError):
             self._take(_lines(self._answer))
+        while self._resumes and not self._is_closed:
+            with suppress(OSError, HTTPException, ValueError):
+                self._answer = self._ask()
+                if not self._is_closed:
+                    self._take(_lines(self._answer))
         self.ended.set()
 
     def _take(self, lines: Iterable[bytes]) -> None:
@@ -113,8 +126,10 @@ class Listener:
 
     def close(self) -> None:
         """Leave."""
+        self._is_closed = True
         with suppress(OSError):
-            self._connection.sock.shutdown(2)
+            if self._connection.sock is not None:
+                self._connection.sock.shutdown(2)
         self._thread.join(60)
         self._connection.close()
 
