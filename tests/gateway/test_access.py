@@ -142,7 +142,9 @@ def test_nobody_gives_more_than_they_have(server: Served, root: str) -> None:
     event = {"type": "access.RolesGranted.1", "principal": "access-principal:gina",
              "grants": [{"role": "admin", "pattern": "*"}]}  # fmt: skip
     assert code(server.post("/api/v1/events", event, key=key)) == (403, "not-over-http")
-    assert code(server.post("/api/v1/events", event, key=root)) == (403, "not-over-http")
+    refused = server.post("/api/v1/events", event, key=root)
+    assert code(refused) == (403, "not-over-http")
+    assert "/api/v1/access" in refused.json["hint"]
 
 
 def test_a_urn_in_the_query_does_not_stand_for_another_principal(server: Served, root: str) -> None:

@@ -112,6 +112,30 @@ def test_a_write_shows_at_once_though_the_stream_stands_still(server: Served, ro
     assert "green" not in page.text
 
 
+def test_a_value_that_no_form_can_hold_is_not_edited_by_one(server: Served, root: Browser) -> None:
+    at = registered(server, "typed")
+    server.journal.emit(PropertiesSet(dataset("pages", "typed"), {"nul": "a\0b", "windows": "a\r\nb"})).position  # noqa: B018
+    page = root.page(at)
+    fields = [form.all("input", name="named")[0].attributes["value"] for form in page.all("form")
+              if form.all("input", name="do", value="set") and form.all("input", name="named")]  # fmt: skip
+    assert sorted(map(str, fields)) == ["team", "windows"]
+    assert "no form can hold" in page.text
+    assert "become plain ones (LF)" in page.text
+    assert "nul" not in saved(root, root.submit(form_of(page, do="remove", named="nul"))).text
+
+
+@pytest.mark.parametrize(
+    "fields", [{"do": "set", "named": "%ff"}, {"do": "remove", "named": "%ff"}, {"do": "remove-tag", "named": "a%ff"}]
+)
+def test_a_form_that_is_no_text_is_refused(server: Served, root: Browser, fields: dict[str, str]) -> None:
+    page = root.page(registered(server, "no-text"))
+    hidden = {name: str(page.all("input", name=name)[0].attributes["value"]) for name in ("token", "expected")}
+    answer = root.send("/edit/dataset:pages/no-text", {**hidden, **fields})
+    assert answer.status == 400
+    assert "not UTF-8" in parsed(answer.body).text
+    assert root.page("/entity/dataset:pages/no-text").all("input", name="named", value="raw")
+
+
 def test_a_change_elsewhere_in_the_entity_does_not_refuse_a_form(server: Served, root: Browser) -> None:
     page = root.page(registered(server, "elsewhere"))
     server.journal.emit(PropertiesSet(dataset("pages", "elsewhere"), {"other": "1"})).position  # noqa: B018

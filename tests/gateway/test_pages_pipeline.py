@@ -60,6 +60,24 @@ def test_a_rejected_event_has_its_reason_and_the_next_step(server: Served, root:
 
 
 @pytest.mark.services
+def test_a_rejection_that_names_who_may_not_be_seen_is_not_shown(server: Served, root: Browser) -> None:
+    access = server.journal.access
+    access.define_role("sees-keys", ["ReadAccess", "ReadPipeline"])
+    for name in ("shown", "hidden"):
+        access.register(name)
+        access.disable(name)
+        access.issue_key(name)[1].position  # noqa: B018  (refused: disabled)
+    grants = ("sees-keys", "access-key:*"), ("sees-keys", "access-principal:shown")
+    some = logged_in(server, member(server.journal, "some", *grants))
+    server.fold()
+    page = eventually(lambda: found if "access-key:hidden" in (found := root.page("/pipeline")).text else None)
+    assert "access-principal:hidden" in page.text
+    seen = some.page("/pipeline").text
+    assert "access-principal:shown" in seen
+    assert "hidden" not in seen
+
+
+@pytest.mark.services
 def test_rebuilds_are_shown_until_they_are_done(server: Served, root: Browser, gateway_settings: Settings) -> None:
     assert "Nothing is being rebuilt." in root.page("/pipeline").text
     lake = Lake(gateway_settings.lake.path)
