@@ -341,8 +341,7 @@ class LakeReader:
         """Refuse a cut that names no partition of the journal, or that the lake has not reached."""
         for (topic, partition), below in cut.items():
             if not self._is_journal(topic) or not 0 <= partition < self._count(topic):
-                place = f"{topic}/{partition}"
-                raise InvalidPositionError(f"{place}/{below} is not a position of this journal.", text=place)
+                raise InvalidPositionError(f"This journal has no {topic}/{partition}.", text=f"{topic}/{partition}")
             mark = view.journal.mark((topic, partition))
             if below > mark:
                 raise _not_final(urn, Position(topic, partition, mark))

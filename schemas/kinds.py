@@ -55,6 +55,11 @@ def domain_of_kind(name: str) -> str:
     return owner_of_undeclared() if known is None else known.domain
 
 
+def a_kind(name: str) -> str:
+    """A kind with its article, as messages name it: `a dataset`, `an app`."""
+    return f"{'an' if name[:1] in 'aeio' else 'a'} {name}"
+
+
 def nearest_kind(name: str, custom: Collection[str] = ()) -> str | None:
     """The known kind that another one resembles most; None where none does.
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from .domain import Domain, Kind
 from .errors import InvalidUrnError
-from .kinds import KINDS, domain_of_kind, kind_of, undeclared_now
+from .kinds import KINDS, a_kind, domain_of_kind, kind_of, undeclared_now
 from .limits import MAX_URN_BYTES
 from .registry import for_each_domain
 
@@ -149,7 +149,7 @@ def _check_parts(kind: Kind, parts: tuple[str, ...], text: str) -> None:
     count = len(parts)
     if not kind.min_parts <= count <= kind.max_parts:
         wanted = str(kind.min_parts) if kind.min_parts == kind.max_parts else f"at least {kind.min_parts}"
-        raise InvalidUrnError(text, f"a {kind.name} has {wanted} parts, this has {count}")
+        raise InvalidUrnError(text, f"{a_kind(kind.name)} has {wanted} parts, this has {count}")
     choice = kind.choice
     if choice is not None and parts[choice.part] not in choice.words:
         words = ", ".join(sorted(choice.words))

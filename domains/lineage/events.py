@@ -25,6 +25,7 @@ from ...schemas.events.checks import (
     properties_faults,
     urn_faults,
 )
+from ...schemas.kinds import a_kind
 from ...schemas.limits import MAX_ENTRIES, MAX_KEY_BYTES, MAX_URN_BYTES
 from ...schemas.times import time_ms
 from ...schemas.urn import Urn
@@ -294,7 +295,7 @@ def _as_annotations(value: Any) -> Any:
 def _kind_faults(field: str, value: Any, kind: str) -> list[Fault]:
     faults = urn_faults(field, value)
     if not faults and as_urn(value).kind != kind:
-        return [Fault(field, f"must be the URN of a {kind}, not {as_urn(value)}")]
+        return [Fault(field, f"must be the URN of {a_kind(kind)}, not {as_urn(value)}")]
     return faults
 
 

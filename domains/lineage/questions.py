@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from ...schemas.arguments import time_of
 from ...schemas.errors import InputError
+from ...schemas.kinds import a_kind
 from ...schemas.urn import Urn
 from .events import LATEST_AT_MS, NO_DATA
 from .walk import DIRECTIONS, Direction
@@ -123,7 +124,7 @@ def check_limit(limit: int) -> None:
 def _of_kind(urn: Urn | str, kind: str) -> Urn:
     parsed = Urn.parse(urn)
     if parsed.kind != kind:
-        raise InputError(f"{parsed} is not a {kind}.", hint=f"The URN of a {kind} begins with {kind}:.")
+        raise InputError(f"{parsed} is not {a_kind(kind)}.", hint=f"The URN of {a_kind(kind)} begins with {kind}:.")
     return parsed
 
 

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ..errors import Fault, InvalidUrnError
+from ..kinds import a_kind
 from ..limits import MAX_ENTRIES, MAX_KEY_BYTES, RESERVED_PROPERTIES
 from ..registry import owner_of_undeclared
 from ..urn import Urn
@@ -137,7 +138,7 @@ def foreign_faults(entity: Any) -> list[Fault]:
     domain = entity.domain if type(entity) is Urn else owner_of_undeclared()
     if domain == owner_of_undeclared():
         return []
-    return [Fault("entity", f"a {entity.kind} begins and ends by the events of the domain {domain} only")]
+    return [Fault("entity", f"{a_kind(entity.kind)} begins and ends by the events of the domain {domain} only")]
 
 
 def optional_text_faults(field: str, value: Any) -> list[Fault]:
